@@ -1,0 +1,79 @@
+//! The contract: everything the gateway needs an IAM to be able to do.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::error::IamError;
+use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+
+/// One kind of IAM, spoken to in its own language.
+///
+/// # What an adapter promises
+///
+/// * It translates and does not decide: no cache, no deadline, no retry, no limit. Those live in
+///   [`guarded`](crate::guarded), once, around any adapter.
+/// * A fault is never a refusal. [`IamError::Refused`] and [`Introspection::Inactive`] are said
+///   only where the IAM itself said them, understood to the last member; whatever is unclear is
+///   [`IamError::Unreadable`], and an IAM that rejects the gateway's own credentials is
+///   [`IamError::Misconfigured`].
+/// * Credentials reach the IAM byte for byte, and reach nothing else: no log, no error, no URL.
+/// * A dropped future leaves nothing behind that harms the next call.
+///
+/// # What a wrapper must do
+///
+/// Forward every method. There are no default bodies, so that a wrapper which forgets one does
+/// not compile.
+///
+/// The suite in [`conformance`](crate::conformance) holds an adapter to this.
+#[async_trait]
+pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
+    /// The adapter's name, as in the configuration (`keycloak`), the logs and the metrics.
+    fn name(&self) -> &'static str;
+
+    /// Which IAM this is, stable over restarts and equal on all replicas: a session made at one
+    /// issuer is refused where another one is configured. For OIDC servers the `issuer` (RFC 8414
+    /// section 2).
+    fn issuer(&self) -> &str;
+
+    /// Verifies the credentials and begins a session at the IAM.
+    ///
+    /// Not idempotent: a wrapper never retries it, because a second wrong password may lock the
+    /// account.
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::Refused`] where the IAM says no to this user; any other variant is a fault.
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError>;
+
+    /// Asks whether the session is alive and what its user may do now (RFC 7662).
+    ///
+    /// Changes nothing at the IAM: it neither extends the session nor rotates its secrets, so it
+    /// may be repeated at will.
+    ///
+    /// # Errors
+    ///
+    /// Faults only. "No longer alive" is an answer: [`Introspection::Inactive`].
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError>;
+
+    /// Ends the session at the IAM.
+    ///
+    /// Idempotent: a session that is already gone is a success.
+    ///
+    /// # Errors
+    ///
+    /// Faults only.
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError>;
+
+    /// Tells whether the IAM would serve this gateway now. Cheap, changes nothing, and proves the
+    /// gateway's own credentials where the IAM lets it.
+    ///
+    /// # Errors
+    ///
+    /// The fault that the next call would meet.
+    async fn probe(&self) -> Result<(), IamError>;
+}
