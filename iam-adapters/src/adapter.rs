@@ -12,7 +12,7 @@ use crate::types::{Authenticated, ClientContext, Credentials, Introspection, Ups
 /// # What an adapter promises
 ///
 /// * It translates and does not decide: no cache, no deadline, no retry, no limit. Those live in
-///   [`guarded`](crate::guarded), once, around any adapter.
+///   [`Guarded`](crate::Guarded), once, around any adapter.
 /// * A fault is never a refusal. [`IamError::Refused`] and [`Introspection::Inactive`] are said
 ///   only where the IAM itself said them, understood to the last member; whatever is unclear is
 ///   [`IamError::Unreadable`], and an IAM that rejects the gateway's own credentials is

@@ -15,6 +15,7 @@ pub mod types;
 pub use adapter::IamAdapter;
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
+pub use guarded::Guarded;
 pub use scope::{InvalidScope, Permission, Permissions, Scope};
 pub use types::{
     Authenticated, ClientContext, Credentials, Introspection, InvalidCredentials, Subject,
