@@ -127,7 +127,8 @@ impl Guarded {
         let began = Instant::now();
         let deadline = began + lane.deadline;
         let result = match timeout_at(deadline, lane.places.acquire()).await {
-            Ok(Ok(_place)) => {
+            // A place that comes free at the very deadline is no time left to ask in.
+            Ok(Ok(_place)) if Instant::now() < deadline => {
                 let mut retries = lane.retries;
                 loop {
                     match timeout_at(deadline, attempt()).await {
@@ -137,7 +138,7 @@ impl Guarded {
                     }
                 }
             }
-            Ok(Err(_)) | Err(_) => Err(IamError::Saturated),
+            Ok(_) | Err(_) => Err(IamError::Saturated),
         };
         self.observer
             .called(lane.operation, result.as_ref().map(|_| ()), began.elapsed());
