@@ -1,0 +1,329 @@
+//! The three operations: log in, exchange, log out. Nothing here knows HTTP or any one IAM.
+
+pub mod error;
+pub mod keys;
+pub mod knowledge;
+pub mod mint;
+pub mod revocations;
+pub mod seal;
+pub mod session;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::rand::SecureRandom;
+use base64::engine::general_purpose::NO_PAD;
+use base64::engine::simd::Simd;
+use iam_adapters::{
+    ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope, UpstreamSession,
+};
+use secrecy::SecretString;
+use std::sync::LazyLock;
+use zeroize::Zeroizing;
+
+use error::{GatewayError, Internal, InvalidSession};
+use keys::Keys;
+use knowledge::{Freshness, Inquiry, Knowledge, Source};
+use mint::{AccessToken, Grant, TokenPolicy};
+use revocations::{End, Revocations};
+use session::{FORMAT, SealedSession, SessionId};
+
+/// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
+static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
+
+/// What an operator decides about sessions and tokens.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// How old knowledge may be.
+    pub freshness: Freshness,
+    /// The longest life of a session, whatever the IAM promises.
+    pub session_max_lifetime: Duration,
+    /// What every token says.
+    pub token: TokenPolicy,
+    /// What a request without a scope asks for.
+    pub default_scope: String,
+    /// Whether a request of which nothing is granted is refused.
+    pub refuse_empty_scope: bool,
+}
+
+/// A session as login hands it out.
+#[derive(Debug)]
+pub struct NewSession {
+    /// Its id.
+    pub session_id: SessionId,
+    /// What proves its possession.
+    pub session_token: SecretString,
+    /// When the credentials were verified, in seconds since 1970.
+    pub verified_at: u64,
+    /// When it expires, in seconds since 1970.
+    pub expires_at: u64,
+}
+
+/// An access token with what was granted.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// The token.
+    pub token: AccessToken,
+    /// Its scope; empty where nothing was granted.
+    pub scope: String,
+    /// What the decision rests on.
+    pub source: Source,
+}
+
+/// The gateway: one IAM, one set of keys, what it knows and what it revoked.
+pub struct Gateway {
+    iam: Arc<dyn IamAdapter>,
+    keys: Keys,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn SecureRandom + Send + Sync>,
+    policy: Policy,
+    knowledge: Arc<Knowledge>,
+    revocations: Arc<Revocations>,
+}
+
+impl Gateway {
+    /// Puts a gateway in front of an IAM, which shall be guarded already.
+    pub fn new(
+        iam: Arc<dyn IamAdapter>,
+        keys: Keys,
+        policy: Policy,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn SecureRandom + Send + Sync>,
+    ) -> Self {
+        let revocations = Arc::<Revocations>::default();
+        let knowledge = Knowledge::new(
+            Arc::clone(&iam),
+            Arc::clone(&clock),
+            Arc::clone(&revocations),
+            policy.freshness,
+        );
+        Self {
+            iam,
+            keys,
+            clock,
+            random,
+            policy,
+            knowledge: Arc::new(knowledge),
+            revocations,
+        }
+    }
+
+    /// Verifies credentials at the IAM and begins a session. Never retried, never cached.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::Refused`] where the IAM says no, otherwise a fault.
+    pub async fn log_in(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<NewSession, GatewayError> {
+        if credentials.has_empty_password() {
+            return Err(GatewayError::Refused(Refusal::InvalidCredentials));
+        }
+        let asked_at = self.clock.now();
+        let authenticated = self.iam.authenticate(credentials, client).await?;
+        let verified_at = self.clock.now().unix_seconds();
+        let max_lifetime = self.policy.session_max_lifetime;
+        let lifetime = authenticated
+            .expires_in
+            .map_or(max_lifetime, |promised| promised.min(max_lifetime));
+        let expires_at = asked_at.unix_seconds() + lifetime.as_secs();
+
+        let session_id = SessionId::generate(&*self.random)?;
+        let upstream = &authenticated.session;
+        let session_token = self.seal(session_id, upstream, verified_at, expires_at, asked_at)?;
+        let fingerprint = self
+            .knowledge
+            .fingerprint(&session_token, upstream.subject.as_str());
+        let permissions = authenticated.permissions.map(Arc::new);
+        self.knowledge.learn(&fingerprint, asked_at, permissions);
+        Ok(NewSession {
+            session_id,
+            session_token: session_token.into(),
+            verified_at,
+            expires_at,
+        })
+    }
+
+    /// Exchanges a session for an access token with those of the scope's names that the user may
+    /// hold.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::InvalidSession`], [`GatewayError::NothingGranted`], or a fault.
+    pub async fn exchange(
+        &self,
+        session_id: &str,
+        session_token: &str,
+        scope: Scope<'_>,
+    ) -> Result<Exchanged, GatewayError> {
+        let arrived = self.clock.now();
+        let mut buffer = Zeroizing::default();
+        let (id, session) = self.open(session_id, session_token, &mut buffer)?;
+        if session.has_expired(arrived) {
+            return Err(InvalidSession::Expired.into());
+        }
+        self.refuse_ended(id)?;
+        let fingerprint = self.knowledge.fingerprint(session_token, &session.sub);
+        let (permissions, source) = match self.knowledge.fresh(&fingerprint, arrived) {
+            Some(permissions) => (permissions, Source::Hit),
+            None => {
+                let inquiry = Inquiry {
+                    fingerprint,
+                    session_id: id,
+                    expires_at: session.exp,
+                    upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
+                };
+                self.knowledge.ask(inquiry, arrived).await?
+            }
+        };
+        // A logout that came while the IAM was asked must win, so this look comes after the answer.
+        self.refuse_ended(id)?;
+        let now = self.clock.now();
+        if session.has_expired(now) {
+            return Err(InvalidSession::Expired.into());
+        }
+        let granted = self.effective(scope).granted(&permissions);
+        if granted.is_empty() && self.policy.refuse_empty_scope {
+            return Err(GatewayError::NothingGranted);
+        }
+        let grant = Grant {
+            subject: &session.sub,
+            session_id,
+            scope: &granted,
+            session_expires_at: session.exp,
+        };
+        let token = mint::mint(
+            &self.keys.signing,
+            &self.policy.token,
+            grant,
+            now,
+            &*self.random,
+        )?;
+        Ok(Exchanged {
+            token,
+            scope: granted,
+            source,
+        })
+    }
+
+    /// Ends a session: here first, then at the IAM. Access tokens already issued stay valid.
+    ///
+    /// A session that has ended already is a success, so that an answer which was lost can be
+    /// asked for again. Where the IAM fails, the session is over here all the same.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::InvalidSession`] where the pair does not open, otherwise a fault.
+    pub async fn log_out(&self, session_id: &str, session_token: &str) -> Result<(), GatewayError> {
+        let now = self.clock.now();
+        let mut buffer = Zeroizing::default();
+        let (id, session) = self.open(session_id, session_token, &mut buffer)?;
+        if session.has_expired(now) {
+            return Ok(());
+        }
+        let expires_at = session.exp;
+        self.revocations.record(id, End::LoggedOut, expires_at, now);
+        if self.revocations.end_of(id) == Some(End::Upstream) {
+            return Ok(());
+        }
+        let upstream = session.upstream().ok_or(InvalidSession::Malformed)?;
+        let (iam, revocations) = (Arc::clone(&self.iam), Arc::clone(&self.revocations));
+        // A client that hangs up must not leave the session alive at the IAM.
+        let ending = tokio::spawn(async move {
+            iam.end_session(&upstream).await?;
+            revocations.record(id, End::Upstream, expires_at, now);
+            Ok(())
+        });
+        ending.await.map_err(|_| Internal::LostTask)?
+    }
+
+    /// The keys, for what is published of them.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// What an operator decided.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The time, as the gateway sees it.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    fn seal(
+        &self,
+        id: SessionId,
+        upstream: &UpstreamSession,
+        verified_at: u64,
+        expires_at: u64,
+        now: Moment,
+    ) -> Result<String, GatewayError> {
+        use secrecy::ExposeSecret as _;
+        let session = SealedSession {
+            v: FORMAT,
+            sid: id.to_string().into(),
+            iam: self.iam.name().into(),
+            iss: self.iam.issuer().into(),
+            sub: upstream.subject.as_str().into(),
+            usid: upstream.id.as_str().into(),
+            secret: upstream.secret.expose_secret().into(),
+            iat: verified_at,
+            exp: expires_at,
+        };
+        seal::seal(&self.keys.sealing, &session, now, &*self.random)
+    }
+
+    /// Opens the pair and looks at everything in it but the time.
+    fn open<'b>(
+        &self,
+        session_id: &str,
+        session_token: &str,
+        buffer: &'b mut Zeroizing<Vec<u8>>,
+    ) -> Result<(SessionId, SealedSession<'b>), InvalidSession> {
+        let session = seal::open(&self.keys.sealing, session_token, buffer)?;
+        let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
+        if !id.is(session_id) {
+            return Err(InvalidSession::Mismatch);
+        }
+        if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
+            return Err(InvalidSession::Foreign);
+        }
+        Ok((id, session))
+    }
+
+    fn refuse_ended(&self, id: SessionId) -> Result<(), InvalidSession> {
+        self.revocations
+            .end_of(id)
+            .map_or(Ok(()), |end| Err(end.into()))
+    }
+
+    /// The scope asked for, or the default where none was. The default was parsed when the
+    /// configuration was read.
+    fn effective<'a>(&'a self, asked: Scope<'a>) -> Scope<'a> {
+        if asked.is_empty() {
+            Scope::parse(&self.policy.default_scope).unwrap_or(Scope::EMPTY)
+        } else {
+            asked
+        }
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("iam", &self.iam)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

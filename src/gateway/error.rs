@@ -1,0 +1,118 @@
+//! What a failure means to the gateway: the second of three vocabularies. The first is
+//! [`IamError`], what the adapter met; the third is the response, in `http::problem`.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use std::time::Duration;
+
+use iam_adapters::{IamError, Refusal};
+use thiserror::Error;
+
+/// Why an operation did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GatewayError {
+    /// The credentials are not good. The reason is for the log alone.
+    #[error("login refused: {0}")]
+    Refused(Refusal),
+    /// The session cannot be used. The reason is for the log alone.
+    #[error("invalid session: {0}")]
+    InvalidSession(InvalidSession),
+    /// Nothing that was asked for may be held, and the configuration wants that refused.
+    #[error("none of the scope asked for may be held")]
+    NothingGranted,
+    /// The IAM could not be asked, or failed; trying again helps.
+    #[error("{0}")]
+    Unavailable(IamError),
+    /// The IAM took too long; trying again may help.
+    #[error("{0}")]
+    TooSlow(IamError),
+    /// The IAM and this gateway do not understand each other; only an operator can help.
+    #[error("{0}")]
+    Broken(IamError),
+    /// The IAM asks for fewer calls.
+    #[error("the IAM asks for fewer calls")]
+    Throttled {
+        /// The pause it asks for.
+        retry_after: Option<Duration>,
+    },
+    /// The gateway has as many calls to the IAM under way as it may have.
+    #[error("too many calls to the IAM are under way")]
+    Full,
+    /// The gateway itself failed.
+    #[error("internal error: {0}")]
+    Internal(Internal),
+}
+
+/// Why a session cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidSession {
+    /// Not of the form of a session token.
+    #[error("malformed token")]
+    Malformed,
+    /// Sealed with a key that this gateway does not have, or has no longer.
+    #[error("sealed with an unknown key")]
+    UnknownKey,
+    /// The seal is broken.
+    #[error("broken seal")]
+    Tampered,
+    /// The session id is another session's.
+    #[error("id and token are not of one session")]
+    Mismatch,
+    /// Made at another IAM than the configured one.
+    #[error("session of another IAM")]
+    Foreign,
+    /// Its time is over.
+    #[error("expired")]
+    Expired,
+    /// Logged out here.
+    #[error("logged out")]
+    Revoked,
+    /// The IAM says that it ended.
+    #[error("ended at the IAM")]
+    Ended,
+}
+
+/// What can go wrong in the gateway itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Internal {
+    /// The machine gives no random numbers.
+    #[error("no random numbers")]
+    Random,
+    /// The key in use does not sign.
+    #[error("the signing key fails")]
+    Signing,
+    /// Something could not be written in its own format.
+    #[error("encoding")]
+    Encoding,
+    /// The IAM's session is too large to be carried in a session token.
+    #[error("the upstream session is too large for a session token")]
+    SessionTooLarge,
+    /// A task ended without its answer: it panicked.
+    #[error("a task was lost")]
+    LostTask,
+}
+
+impl From<IamError> for GatewayError {
+    fn from(error: IamError) -> Self {
+        match error {
+            IamError::Refused(refusal) => Self::Refused(refusal),
+            IamError::Unreachable(_) | IamError::Failed(_) => Self::Unavailable(error),
+            IamError::TimedOut(_) => Self::TooSlow(error),
+            IamError::Unreadable(_) | IamError::Misconfigured { .. } => Self::Broken(error),
+            IamError::Throttled { retry_after } => Self::Throttled { retry_after },
+            IamError::Saturated => Self::Full,
+        }
+    }
+}
+
+impl From<InvalidSession> for GatewayError {
+    fn from(reason: InvalidSession) -> Self {
+        Self::InvalidSession(reason)
+    }
+}
+
+impl From<Internal> for GatewayError {
+    fn from(reason: Internal) -> Self {
+        Self::Internal(reason)
+    }
+}

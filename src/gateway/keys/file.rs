@@ -1,0 +1,285 @@
+//! Keys as files: one JWK each, in a folder, with the time of first use written in the file.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use jiff::Timestamp;
+use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::{Algorithm, KeyError, KeyRing, SigningKey};
+use crate::gateway::BASE64;
+use crate::gateway::seal::SealingKey;
+
+/// The member of the JWK that says from when the key is used, as an RFC 3339 time.
+const FIRST_USE: &str = "first_use";
+
+/// Far above the largest key: a file that is longer is not one.
+const FILE_BYTES_MAX: u64 = 32 * 1024;
+
+/// RSA keys are made with 3072 bits, which match the 128-bit strength of the other algorithms.
+const RSA_BITS: u32 = 3072;
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPurpose {
+    /// Signing access tokens.
+    Signing(Algorithm),
+    /// Sealing session tokens (A256GCM).
+    Sealing,
+}
+
+/// A key as it stands in a file.
+pub struct KeyFile {
+    jwk: Jwk,
+    kid: String,
+    first_use: Timestamp,
+}
+
+impl KeyFile {
+    /// Reads a private JWK (RFC 7517) that names its `kid` and `first_use`.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Invalid`].
+    pub fn parse(text: &[u8]) -> Result<Self, KeyError> {
+        let jwk = Jwk::from_bytes(text).map_err(|_| KeyError::Invalid("not a JWK"))?;
+        let kid = jwk
+            .key_id()
+            .filter(|kid| is_kid(kid))
+            .ok_or(KeyError::Invalid("kid is not 1 to 64 of A-Z a-z 0-9 . _ -"))?
+            .to_owned();
+        let first_use = jwk
+            .parameter(FIRST_USE)
+            .and_then(Value::as_str)
+            .and_then(|time| time.parse().ok())
+            .ok_or(KeyError::Invalid("first_use is not an RFC 3339 time"))?;
+        Ok(Self {
+            jwk,
+            kid,
+            first_use,
+        })
+    }
+
+    /// The key's id.
+    #[must_use]
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// From when it is used.
+    #[must_use]
+    pub fn first_use(&self) -> Timestamp {
+        self.first_use
+    }
+
+    /// What it is for, by its `alg`, where it says so.
+    #[must_use]
+    pub fn purpose(&self) -> Option<KeyPurpose> {
+        let alg = self.jwk.algorithm()?;
+        if alg == SealingKey::ALGORITHM {
+            return Some(KeyPurpose::Sealing);
+        }
+        let algorithm = Algorithm::ALL
+            .into_iter()
+            .find(|known| known.name() == alg)?;
+        Some(KeyPurpose::Signing(algorithm))
+    }
+
+    /// The key, ready to sign.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] where it is no signing key or fails its self-test.
+    pub fn to_signing(&self) -> Result<SigningKey, KeyError> {
+        SigningKey::from_jwk(&self.jwk, &self.kid, self.first_use)
+    }
+
+    /// The key, ready to seal.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] where it is no sealing key or fails its self-test.
+    pub fn to_sealing(&self) -> Result<SealingKey, KeyError> {
+        if self.purpose() != Some(KeyPurpose::Sealing) || self.jwk.key_type() != "oct" {
+            return Err(KeyError::Invalid("not an A256GCM key"));
+        }
+        let secret = Zeroizing::new(self.jwk.key_value().unwrap_or_default());
+        SealingKey::new(&secret, &self.kid, self.first_use)
+    }
+}
+
+/// A kid stands in headers and file names, so it has neither quotes nor slashes.
+fn is_kid(kid: &str) -> bool {
+    (1..=64).contains(&kid.len())
+        && !kid.starts_with('.')
+        && kid
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+/// Makes a new key.
+///
+/// # Errors
+///
+/// [`KeyError::Invalid`] where the machine cannot make random numbers.
+pub fn generate(purpose: KeyPurpose, first_use: Timestamp) -> Result<KeyFile, KeyError> {
+    let (jwk, alg) = match purpose {
+        KeyPurpose::Signing(algorithm @ Algorithm::Es256) => {
+            (Jwk::generate_ec_key(EcCurve::P256), algorithm.name())
+        }
+        KeyPurpose::Signing(algorithm @ Algorithm::EdDsa) => {
+            (Jwk::generate_ed_key(EdCurve::Ed25519), algorithm.name())
+        }
+        KeyPurpose::Signing(algorithm @ Algorithm::Rs256) => {
+            (Jwk::generate_rsa_key(RSA_BITS), algorithm.name())
+        }
+        KeyPurpose::Sealing => (Jwk::generate_oct_key(32), SealingKey::ALGORITHM),
+    };
+    let mut jwk = jwk.map_err(|_| KeyError::Invalid(NO_RANDOM))?;
+    let kid = match purpose {
+        KeyPurpose::Signing(_) => thumbprint(&jwk),
+        // A thumbprint would publish a hash of the secret.
+        KeyPurpose::Sealing => {
+            let mut name = [0; 12];
+            aws_lc_rs::rand::fill(&mut name).map_err(|_| KeyError::Invalid(NO_RANDOM))?;
+            format!("s{}", BASE64.encode(name))
+        }
+    };
+    jwk.set_algorithm(alg);
+    jwk.set_key_id(&kid);
+    jwk.set_parameter(FIRST_USE, Some(Value::from(first_use.to_string())))
+        .map_err(|_| KeyError::Invalid("not a JWK"))?;
+    Ok(KeyFile {
+        jwk,
+        kid,
+        first_use,
+    })
+}
+
+const NO_RANDOM: &str = "the machine gives no random numbers";
+
+/// RFC 7638: the SHA-256 of the required members in alphabetical order.
+fn thumbprint(jwk: &Jwk) -> String {
+    let member = |name| jwk.parameter(name).cloned().unwrap_or_default();
+    let canonical = match jwk.key_type() {
+        "EC" => json!({"crv": member("crv"), "kty": "EC", "x": member("x"), "y": member("y")}),
+        "RSA" => json!({"e": member("e"), "kty": "RSA", "n": member("n")}),
+        other => json!({"crv": member("crv"), "kty": other, "x": member("x")}),
+    };
+    BASE64.encode(digest(&SHA256, canonical.to_string().as_bytes()))
+}
+
+/// Writes a key into a folder as `{kid}.jwk`, readable by its owner alone, whole or not at all.
+///
+/// # Errors
+///
+/// [`KeyError::Io`]; an existing file is never replaced.
+pub fn write_new(dir: &Path, key: &KeyFile) -> Result<PathBuf, KeyError> {
+    let path = dir.join(format!("{}.jwk", key.kid));
+    let draft = dir.join(format!(".{}.draft", key.kid));
+    let io = |source| KeyError::Io {
+        path: path.clone(),
+        source,
+    };
+    let text = Zeroizing::new(format!("{:#}\n", Value::Object(key.jwk.as_ref().clone())));
+    fs::create_dir_all(dir).map_err(io)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(io)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        // A hard link fails where the name is taken; a rename would replace it.
+        .and_then(|()| fs::hard_link(&draft, &path));
+    fs::remove_file(&draft).map_err(io)?;
+    written.map_err(io)?;
+    Ok(path)
+}
+
+/// Every `.jwk` file of a folder, in the order of their names.
+///
+/// # Errors
+///
+/// [`KeyError`], naming the file; one broken file makes the folder broken.
+pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
+    let io = |source| KeyError::Io {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|extension| extension == "jwk") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let key = read(&path)?;
+            Ok((path, key))
+        })
+        .collect()
+}
+
+fn read(path: &Path) -> Result<KeyFile, KeyError> {
+    let io = |source| KeyError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = fs::File::open(path).map_err(io)?;
+    if file.metadata().map_err(io)?.permissions().mode() & 0o004 != 0 {
+        return Err(KeyError::Exposed(path.to_owned()));
+    }
+    let mut text = Zeroizing::new(Vec::new());
+    file.take(FILE_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(io)?;
+    KeyFile::parse(&text).map_err(|reason| invalid(path, reason))
+}
+
+fn invalid(path: &Path, reason: KeyError) -> KeyError {
+    KeyError::InvalidFile {
+        path: path.to_owned(),
+        reason: Box::new(reason),
+    }
+}
+
+/// The signing keys of a folder.
+///
+/// # Errors
+///
+/// [`KeyError`], naming the file.
+pub fn load_signing(dir: &Path) -> Result<KeyRing<SigningKey>, KeyError> {
+    ring(dir, KeyFile::to_signing)
+}
+
+/// The sealing keys of a folder.
+///
+/// # Errors
+///
+/// [`KeyError`], naming the file.
+pub fn load_sealing(dir: &Path) -> Result<KeyRing<SealingKey>, KeyError> {
+    ring(dir, KeyFile::to_sealing)
+}
+
+fn ring<K: super::Dated>(
+    dir: &Path,
+    ready: impl Fn(&KeyFile) -> Result<K, KeyError>,
+) -> Result<KeyRing<K>, KeyError> {
+    let keys = read_dir(dir)?
+        .into_iter()
+        .map(|(path, file)| ready(&file).map_err(|reason| invalid(&path, reason)))
+        .collect::<Result<_, _>>()?;
+    KeyRing::new(keys).map_err(|reason| invalid(dir, reason))
+}

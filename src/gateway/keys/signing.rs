@@ -1,0 +1,225 @@
+//! A key that signs access tokens.
+
+use std::fmt;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use base64::Engine as _;
+use jiff::Timestamp;
+use josekit::jwk::alg::{ec::EcKeyPair, ed::EdKeyPair, rsa::RsaKeyPair as RsaJwk};
+use josekit::jwk::{Jwk, KeyPair as _};
+use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::{Dated, KeyError};
+use crate::gateway::BASE64;
+
+/// RFC 7518 section 3.3 asks for at least this many bits of an RSA key.
+const RSA_BITS_MIN: u32 = 2048;
+
+/// How a token is signed (RFC 7518 section 3.1, RFC 8037). A key has one; no header chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// Ed25519.
+    EdDsa,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    Rs256,
+}
+
+impl Algorithm {
+    /// Every algorithm that a key may have.
+    pub const ALL: [Self; 3] = [Self::Es256, Self::EdDsa, Self::Rs256];
+
+    /// The name in a JOSE header.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Es256 => "ES256",
+            Self::EdDsa => "EdDSA",
+            Self::Rs256 => "RS256",
+        }
+    }
+}
+
+/// The signing itself is aws-lc's: it takes half the time of OpenSSL's.
+enum Signer {
+    Es256(EcdsaKeyPair),
+    EdDsa(Ed25519KeyPair),
+    Rs256(RsaKeyPair),
+}
+
+/// A signing key, with what is published of it.
+pub struct SigningKey {
+    kid: String,
+    first_use: Timestamp,
+    algorithm: Algorithm,
+    signer: Signer,
+    random: SystemRandom,
+    header: String,
+    public: Jwk,
+}
+
+impl SigningKey {
+    /// Takes a private JWK apart, and signs once to see that its halves belong together.
+    pub(super) fn from_jwk(jwk: &Jwk, kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
+        let algorithm = Algorithm::ALL
+            .into_iter()
+            .find(|algorithm| jwk.algorithm() == Some(algorithm.name()))
+            .ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
+        let (signer, public) = signer(algorithm, jwk)?;
+        let header = format!(
+            r#"{{"typ":"at+jwt","alg":"{}","kid":"{kid}"}}"#,
+            algorithm.name()
+        );
+        let key = Self {
+            kid: kid.to_owned(),
+            first_use,
+            algorithm,
+            signer,
+            random: SystemRandom::new(),
+            header: BASE64.encode(header),
+            public: published(&public, algorithm, kid)?,
+        };
+        key.self_test()?;
+        Ok(key)
+    }
+
+    /// A second library verifies with the published half what this one signed.
+    fn self_test(&self) -> Result<(), KeyError> {
+        const MESSAGE: &[u8] = b"auth-gateway self-test";
+        let signature = self.sign(MESSAGE).ok_or(KeyError::SelfTest)?;
+        let verifier: Box<dyn JwsVerifier> = match self.algorithm {
+            Algorithm::Es256 => ES256
+                .verifier_from_jwk(&self.public)
+                .map(|v| Box::new(v) as _),
+            Algorithm::EdDsa => EdDSA
+                .verifier_from_jwk(&self.public)
+                .map(|v| Box::new(v) as _),
+            Algorithm::Rs256 => RS256
+                .verifier_from_jwk(&self.public)
+                .map(|v| Box::new(v) as _),
+        }
+        .map_err(|_| KeyError::SelfTest)?;
+        verifier
+            .verify(MESSAGE, &signature)
+            .map_err(|_| KeyError::SelfTest)
+    }
+
+    /// The signature over a message (RFC 7515 section 5.1); none where the library refuses, as it
+    /// does when the machine has no random numbers.
+    pub(in crate::gateway) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        match &self.signer {
+            Signer::Es256(key) => {
+                let signature = key.sign(&self.random, message).ok()?;
+                Some(signature.as_ref().to_vec())
+            }
+            Signer::EdDsa(key) => Some(key.sign(message).as_ref().to_vec()),
+            Signer::Rs256(key) => {
+                let mut signature = vec![0; key.public_modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &self.random, message, &mut signature)
+                    .ok()?;
+                Some(signature)
+            }
+        }
+    }
+
+    /// The JOSE header of an access token by this key, in base64url (RFC 9068 section 2.1).
+    pub(in crate::gateway) fn encoded_header(&self) -> &str {
+        &self.header
+    }
+
+    /// How it signs.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// What is published of it: public members, `kid`, `alg` and `use` alone (RFC 7517 section 4).
+    #[must_use]
+    pub fn public_jwk(&self) -> &Jwk {
+        &self.public
+    }
+}
+
+impl Dated for SigningKey {
+    fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    fn first_use(&self) -> Timestamp {
+        self.first_use
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey")
+            .field("kid", &self.kid)
+            .field("algorithm", &self.algorithm)
+            .field("first_use", &self.first_use)
+            .finish_non_exhaustive()
+    }
+}
+
+fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
+    match algorithm {
+        Algorithm::Es256 => {
+            if jwk.curve() != Some("P-256") {
+                return Err(KeyError::Invalid("ES256 needs a key on the curve P-256"));
+            }
+            let invalid = "not a private key on the curve P-256";
+            let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
+            let der = Zeroizing::new(pair.to_der_private_key());
+            let signer = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
+                .map_err(|_| KeyError::Invalid(invalid))?;
+            Ok((Signer::Es256(signer), pair.to_jwk_public_key()))
+        }
+        Algorithm::EdDsa => {
+            if jwk.curve() != Some("Ed25519") {
+                return Err(KeyError::Invalid("EdDSA needs a key on the curve Ed25519"));
+            }
+            let invalid = "not a private key on the curve Ed25519";
+            let pair = EdKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
+            let der = Zeroizing::new(pair.to_der_private_key());
+            let signer =
+                Ed25519KeyPair::from_pkcs8(&der).map_err(|_| KeyError::Invalid(invalid))?;
+            Ok((Signer::EdDsa(signer), pair.to_jwk_public_key()))
+        }
+        Algorithm::Rs256 => {
+            let invalid = "not a private RSA key";
+            let pair = RsaJwk::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
+            // josekit counts bytes here.
+            if pair.key_len() * 8 < RSA_BITS_MIN {
+                return Err(KeyError::Invalid("an RSA key needs at least 2048 bits"));
+            }
+            let der = Zeroizing::new(pair.to_der_private_key());
+            let signer = RsaKeyPair::from_pkcs8(&der).map_err(|_| KeyError::Invalid(invalid))?;
+            Ok((Signer::Rs256(signer), pair.to_jwk_public_key()))
+        }
+    }
+}
+
+/// A new JWK with the members that a verifier needs; nothing is taken over unnamed.
+fn published(public: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyError> {
+    let (key_type, members): (_, &[&str]) = match algorithm {
+        Algorithm::Es256 => ("EC", &["crv", "x", "y"]),
+        Algorithm::EdDsa => ("OKP", &["crv", "x"]),
+        Algorithm::Rs256 => ("RSA", &["n", "e"]),
+    };
+    let invalid = |_| KeyError::Invalid("not a key of its type");
+    let mut jwk = Jwk::new(key_type);
+    for member in members {
+        let value = public.parameter(member).cloned();
+        jwk.set_parameter(member, value).map_err(invalid)?;
+    }
+    jwk.set_parameter("use", Some(Value::from("sig")))
+        .map_err(invalid)?;
+    jwk.set_algorithm(algorithm.name());
+    jwk.set_key_id(kid);
+    Ok(jwk)
+}

@@ -1,0 +1,361 @@
+//! What the gateway learned from the IAM, how old it may be, and asking again.
+//!
+//! Two caches: is the session alive, by the hash of its whole token; what may its user do, by the
+//! hash of adapter, issuer and subject. A value is written only from an answer of the IAM, with
+//! the moment at which the question was *asked*: whatever changed afterwards may not be in it.
+//! Faults are never in a cache, and no part of a request is ever part of a value.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
+use iam_adapters::{
+    Clock, IamAdapter, IamError, Introspection, Moment, Permissions, UpstreamSession,
+};
+use moka::sync::Cache;
+use tokio::sync::watch;
+
+use super::error::{GatewayError, Internal, InvalidSession};
+use super::revocations::{End, Revocations};
+use super::session::SessionId;
+
+type Digest = [u8; SHA256_OUTPUT_LEN];
+
+/// How old knowledge may be when a token is signed on it, and how much of it is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Freshness {
+    /// For "the session is alive".
+    pub liveness: Duration,
+    /// For "the user may do this".
+    pub permissions: Duration,
+    /// How much older both may be while the IAM does not answer. Zero: not at all.
+    pub stale_if_error: Duration,
+    /// The bound of the two caches together, in bytes.
+    pub max_bytes: u64,
+}
+
+/// Where the knowledge came from that an exchange was decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Fresh in the caches.
+    Hit,
+    /// The IAM was asked.
+    Miss,
+    /// The answer to somebody else's question, asked lately enough, was waited for.
+    Coalesced,
+    /// The IAM did not answer, and `stale_if_error` allows what was known before.
+    Stale,
+}
+
+impl Source {
+    /// Every source there is.
+    pub const ALL: [Self; 4] = [Self::Hit, Self::Miss, Self::Coalesced, Self::Stale];
+
+    /// The source's name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Miss => "miss",
+            Self::Coalesced => "coalesced",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// The names under which a session and its subject are known in the caches.
+#[derive(Clone, Copy)]
+pub struct Fingerprint {
+    session: Digest,
+    subject: Digest,
+}
+
+/// A question to the IAM about one session.
+pub struct Inquiry {
+    /// Its names in the caches.
+    pub fingerprint: Fingerprint,
+    /// Its id, for the case that it ended.
+    pub session_id: SessionId,
+    /// When it expires, in seconds since 1970.
+    pub expires_at: u64,
+    /// What the adapter asks about.
+    pub upstream: UpstreamSession,
+}
+
+#[derive(Clone)]
+struct Known {
+    asked_at: Moment,
+    permissions: Arc<Permissions>,
+}
+
+/// None: the session ended.
+type Answer = Result<Option<Arc<Permissions>>, IamError>;
+
+/// A question on its way.
+struct Flight {
+    asked_at: Moment,
+    answer: watch::Receiver<Option<Answer>>,
+}
+
+/// The two caches, and the questions on their way.
+pub struct Knowledge {
+    iam: Arc<dyn IamAdapter>,
+    clock: Arc<dyn Clock>,
+    revocations: Arc<Revocations>,
+    freshness: Freshness,
+    /// SHA-256 begun with adapter and issuer; the subject completes it.
+    subjects: Context,
+    liveness: Cache<Digest, Moment>,
+    permissions: Cache<Digest, Known>,
+    flights: Mutex<HashMap<Digest, Flight>>,
+}
+
+/// What an entry costs beside its key and value: moka's own bookkeeping, about (measured at
+/// 100,000 entries).
+const ENTRY_OVERHEAD: usize = 256;
+
+impl Knowledge {
+    /// Knows nothing yet.
+    pub fn new(
+        iam: Arc<dyn IamAdapter>,
+        clock: Arc<dyn Clock>,
+        revocations: Arc<Revocations>,
+        freshness: Freshness,
+    ) -> Self {
+        let mut subjects = Context::new(&SHA256);
+        for part in [iam.name(), iam.issuer()] {
+            subjects.update(&part.len().to_be_bytes());
+            subjects.update(part.as_bytes());
+        }
+        // The caches' own lifetimes only save memory; every reading looks at the age again.
+        let liveness = Cache::builder()
+            .max_capacity(freshness.max_bytes / 2)
+            .weigher(|_, _| weight(0))
+            .time_to_live(freshness.liveness + freshness.stale_if_error)
+            .build();
+        let permissions = Cache::builder()
+            .max_capacity(freshness.max_bytes / 2)
+            .weigher(|_, known: &Known| weight(known.permissions.heap_size()))
+            .time_to_live(freshness.permissions + freshness.stale_if_error)
+            .build();
+        Self {
+            iam,
+            clock,
+            revocations,
+            freshness,
+            subjects,
+            liveness,
+            permissions,
+            flights: Mutex::default(),
+        }
+    }
+
+    /// The names of a session, by its whole token, and of its subject.
+    #[must_use]
+    pub fn fingerprint(&self, session_token: &str, subject: &str) -> Fingerprint {
+        let mut context = self.subjects.clone();
+        context.update(subject.as_bytes());
+        Fingerprint {
+            session: bytes_of(&digest(&SHA256, session_token.as_bytes())),
+            subject: bytes_of(&context.finish()),
+        }
+    }
+
+    /// What is known and fresh enough to sign a token on. Asks nobody.
+    #[must_use]
+    pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<Permissions>> {
+        self.known(of, now, Duration::ZERO)
+    }
+
+    fn known(&self, of: &Fingerprint, now: Moment, extra: Duration) -> Option<Arc<Permissions>> {
+        let alive_at = self.liveness.get(&of.session)?;
+        if now.since(alive_at) >= self.freshness.liveness + extra {
+            return None;
+        }
+        let known = self.permissions.get(&of.subject)?;
+        (now.since(known.asked_at) < self.freshness.permissions + extra)
+            .then_some(known.permissions)
+    }
+
+    /// Takes note that the IAM, asked at `asked_at`, called the session alive, and of what its
+    /// user may do, where the IAM told.
+    pub fn learn(&self, of: &Fingerprint, asked_at: Moment, permissions: Option<Arc<Permissions>>) {
+        self.liveness.insert(of.session, asked_at);
+        let Some(permissions) = permissions else {
+            return;
+        };
+        // Two sessions of one user may be asked about at once, and the older answer come last.
+        self.permissions.entry(of.subject).and_upsert_with(|known| {
+            match known.map(moka::Entry::into_value) {
+                Some(newer) if newer.asked_at.monotonic > asked_at.monotonic => newer,
+                _ => Known {
+                    asked_at,
+                    permissions,
+                },
+            }
+        });
+    }
+
+    /// Asks the IAM, or waits for a question about the same session that is on its way already.
+    ///
+    /// The question goes on when the client that caused it hangs up, so hanging up and coming
+    /// back multiplies nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSession::Ended`] where the IAM says so, otherwise its fault.
+    pub async fn ask(
+        self: &Arc<Self>,
+        inquiry: Inquiry,
+        now: Moment,
+    ) -> Result<(Arc<Permissions>, Source), GatewayError> {
+        let fingerprint = inquiry.fingerprint;
+        let (mut pending, source) = match self.join_or_depart(inquiry, now) {
+            Departure::Landed(permissions) => return Ok((permissions, Source::Coalesced)),
+            Departure::Under(pending, source) => (pending, source),
+        };
+        let answer = pending.wait_for(Option::is_some).await;
+        let answer = answer.ok().and_then(|answer| answer.clone());
+        match answer.ok_or(Internal::LostTask)? {
+            Ok(Some(permissions)) => Ok((permissions, source)),
+            Ok(None) => Err(InvalidSession::Ended.into()),
+            Err(fault) => {
+                let stale = is_silence(&fault)
+                    .then(|| self.known(&fingerprint, now, self.freshness.stale_if_error));
+                stale
+                    .flatten()
+                    .map(|permissions| (permissions, Source::Stale))
+                    .ok_or_else(|| fault.into())
+            }
+        }
+    }
+
+    fn join_or_depart(self: &Arc<Self>, inquiry: Inquiry, now: Moment) -> Departure {
+        let patience = self.freshness.liveness.min(self.freshness.permissions);
+        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = flights.entry(inquiry.fingerprint.session);
+        if let Entry::Occupied(flight) = &entry
+            && now.since(flight.get().asked_at) < patience
+        {
+            return Departure::Under(flight.get().answer.clone(), Source::Coalesced);
+        }
+        // The flight may have landed between the caller's look at the caches and this lock.
+        if let Some(permissions) = self.fresh(&inquiry.fingerprint, now) {
+            return Departure::Landed(permissions);
+        }
+        let (sender, answer) = watch::channel(None);
+        entry.insert_entry(Flight {
+            asked_at: now,
+            answer: answer.clone(),
+        });
+        drop(flights);
+        let landing = Landing {
+            knowledge: Arc::clone(self),
+            session: inquiry.fingerprint.session,
+            sender,
+        };
+        tokio::spawn(landing.fly(inquiry, now));
+        Departure::Under(answer, Source::Miss)
+    }
+
+    fn note(&self, inquiry: &Inquiry, asked_at: Moment, word: Introspection) -> Answer {
+        match word {
+            Introspection::Active { permissions, .. } => {
+                let permissions = Arc::new(permissions);
+                self.learn(
+                    &inquiry.fingerprint,
+                    asked_at,
+                    Some(Arc::clone(&permissions)),
+                );
+                Ok(Some(permissions))
+            }
+            Introspection::Inactive => {
+                self.revocations.record(
+                    inquiry.session_id,
+                    End::Upstream,
+                    inquiry.expires_at,
+                    self.clock.now(),
+                );
+                self.liveness.invalidate(&inquiry.fingerprint.session);
+                Ok(None)
+            }
+        }
+    }
+}
+
+enum Departure {
+    /// The answer is in the caches by now.
+    Landed(Arc<Permissions>),
+    /// A question is on its way, one's own or another's.
+    Under(watch::Receiver<Option<Answer>>, Source),
+}
+
+/// Takes the flight off the board however it ends, also by a panic.
+struct Landing {
+    knowledge: Arc<Knowledge>,
+    session: Digest,
+    sender: watch::Sender<Option<Answer>>,
+}
+
+impl Landing {
+    async fn fly(self, inquiry: Inquiry, asked_at: Moment) {
+        let answer = match self.knowledge.iam.introspect(&inquiry.upstream).await {
+            Ok(word) => self.knowledge.note(&inquiry, asked_at, word),
+            Err(fault) => Err(fault),
+        };
+        self.sender.send_replace(Some(answer));
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let mut flights = self
+            .knowledge
+            .flights
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(flight) = flights.entry(self.session)
+            && flight.get().answer.same_channel(&self.sender.subscribe())
+        {
+            flight.remove();
+        }
+    }
+}
+
+impl fmt::Debug for Knowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Knowledge")
+            .field("freshness", &self.freshness)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether the IAM said nothing at all, so that what it said before may still be held to. An IAM
+/// that answers something strange has spoken.
+fn is_silence(fault: &IamError) -> bool {
+    match fault {
+        IamError::Unreachable(_)
+        | IamError::TimedOut(_)
+        | IamError::Failed(_)
+        | IamError::Throttled { .. }
+        | IamError::Saturated => true,
+        IamError::Refused(_) | IamError::Unreadable(_) | IamError::Misconfigured { .. } => false,
+    }
+}
+
+fn weight(heap: usize) -> u32 {
+    let bytes = size_of::<Digest>() + size_of::<Known>() + ENTRY_OVERHEAD + heap;
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+fn bytes_of(digest: &aws_lc_rs::digest::Digest) -> Digest {
+    let mut bytes = [0; SHA256_OUTPUT_LEN];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
+}
+
+#[cfg(test)]
+mod tests;

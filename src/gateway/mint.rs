@@ -1,0 +1,142 @@
+//! Access tokens: the claims of RFC 9068, signed with the key in use.
+
+use std::fmt;
+use std::time::Duration;
+
+use aws_lc_rs::rand::SecureRandom;
+use base64::Engine as _;
+use iam_adapters::Moment;
+use serde::Serialize;
+
+use super::BASE64;
+use super::error::Internal;
+use super::keys::{KeyRing, SigningKey};
+
+/// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
+pub struct AccessToken {
+    jwt: String,
+    /// How long it is valid, in seconds from now.
+    pub expires_in: u64,
+}
+
+impl AccessToken {
+    /// The token, for the one response that carries it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.jwt
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessToken")
+            .field("expires_in", &self.expires_in)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What every token of this gateway says alike.
+#[derive(Debug, Clone)]
+pub struct TokenPolicy {
+    /// `iss`: the base of the discovery documents, byte for byte.
+    pub issuer: String,
+    /// `aud`: who shall accept the tokens. Never empty.
+    pub audience: Vec<String>,
+    /// `client_id` (RFC 9068 section 2.2). The contract knows no clients; this names the gateway.
+    pub client_id: String,
+    /// How long a token is valid, at most.
+    pub lifetime: Duration,
+}
+
+/// What this one token says.
+#[derive(Debug, Clone, Copy)]
+pub struct Grant<'a> {
+    /// `sub`.
+    pub subject: &'a str,
+    /// `sid`.
+    pub session_id: &'a str,
+    /// `scope`; left out of the token where nothing was granted.
+    pub scope: &'a str,
+    /// No token outlives its session. In seconds since 1970.
+    pub session_expires_at: u64,
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    iss: &'a str,
+    sub: &'a str,
+    aud: Audience<'a>,
+    exp: u64,
+    iat: u64,
+    jti: &'a str,
+    client_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    scope: &'a str,
+    sid: &'a str,
+}
+
+/// RFC 7519 section 4.1.3: one audience may stand as a string, which more verifiers understand.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Audience<'a> {
+    One(&'a str),
+    Many(&'a [String]),
+}
+
+const JTI_LEN: usize = 16;
+const JTI_TEXT_LEN: usize = 22;
+
+/// Signs a token.
+///
+/// # Errors
+///
+/// [`Internal`]: no random numbers, or a key that does not sign.
+pub fn mint(
+    keys: &KeyRing<SigningKey>,
+    policy: &TokenPolicy,
+    grant: Grant<'_>,
+    now: Moment,
+    random: &dyn SecureRandom,
+) -> Result<AccessToken, Internal> {
+    let iat = now.unix_seconds();
+    let expires_in = policy
+        .lifetime
+        .as_secs()
+        .min(grant.session_expires_at.saturating_sub(iat));
+    let mut id = [0; JTI_LEN];
+    random.fill(&mut id).map_err(|_| Internal::Random)?;
+    let mut jti = [0; JTI_TEXT_LEN];
+    BASE64
+        .encode_slice(id, &mut jti)
+        .map_err(|_| Internal::Encoding)?;
+    let claims = serde_json::to_vec(&Claims {
+        iss: &policy.issuer,
+        sub: grant.subject,
+        aud: match policy.audience.as_slice() {
+            [one] => Audience::One(one),
+            many => Audience::Many(many),
+        },
+        exp: iat + expires_in,
+        iat,
+        jti: std::str::from_utf8(&jti).map_err(|_| Internal::Encoding)?,
+        client_id: &policy.client_id,
+        scope: grant.scope,
+        sid: grant.session_id,
+    })
+    .map_err(|_| Internal::Encoding)?;
+
+    let key = keys.current(now);
+    let header = key.encoded_header();
+    // Room for the largest signature, an RSA one of 4096 bits.
+    let mut jwt = String::with_capacity(header.len() + claims.len().div_ceil(3) * 4 + 700);
+    jwt.push_str(header);
+    jwt.push('.');
+    BASE64.encode_string(&claims, &mut jwt);
+    let signature = key.sign(jwt.as_bytes()).ok_or(Internal::Signing)?;
+    jwt.push('.');
+    BASE64.encode_string(&signature, &mut jwt);
+    Ok(AccessToken { jwt, expires_in })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The seal of a session token: compact JWE, `dir` with `A256GCM` (RFC 7516, RFC 7518), over
+//! aws-lc, and nothing of JOSE that this does not need.
+//!
+//! Each key has exactly one protected header, compared as bytes. So no header is ever interpreted,
+//! and `zip`, `crit`, `jku` and their kind have no way in.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::rand::SecureRandom;
+use base64::Engine as _;
+use iam_adapters::Moment;
+use jiff::Timestamp;
+use zeroize::Zeroizing;
+
+use super::BASE64;
+use super::error::{GatewayError, Internal, InvalidSession};
+use super::keys::{Dated, KeyError, KeyRing};
+use super::session::{FORMAT, SealedSession};
+
+/// The longest session token, in bytes. Keycloak's come to 1 to 2 KiB.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
+
+const KEY_LEN: usize = 32;
+
+/// A key that seals and opens session tokens.
+pub struct SealingKey {
+    kid: String,
+    first_use: Timestamp,
+    key: LessSafeKey,
+    /// The protected header in base64url. It is authenticated with the content, so a token made
+    /// for another purpose under the same key does not open.
+    header: String,
+}
+
+impl SealingKey {
+    /// The `alg` of the JWK in the key's file. The token's header says `dir`, as RFC 7516 wants.
+    pub const ALGORITHM: &'static str = "A256GCM";
+
+    /// Takes the 32 secret bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Invalid`] where there are more or fewer, or all are alike.
+    pub fn new(secret: &[u8], kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
+        let all_alike = secret.iter().all(|byte| Some(byte) == secret.first());
+        if secret.len() != KEY_LEN || all_alike {
+            return Err(KeyError::Invalid("k is not 32 random bytes"));
+        }
+        let key = UnboundKey::new(&AES_256_GCM, secret)
+            .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
+        let header = format!(
+            r#"{{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"{kid}"}}"#
+        );
+        Ok(Self {
+            kid: kid.to_owned(),
+            first_use,
+            key: LessSafeKey::new(key),
+            header: BASE64.encode(header),
+        })
+    }
+}
+
+impl Dated for SealingKey {
+    fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    fn first_use(&self) -> Timestamp {
+        self.first_use
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealingKey")
+            .field("kid", &self.kid)
+            .field("first_use", &self.first_use)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Seals a session with the key in use.
+///
+/// # Errors
+///
+/// [`GatewayError::Internal`]: no random numbers, or a session too large to be carried. A token
+/// that was cut would be worse.
+pub fn seal(
+    keys: &KeyRing<SealingKey>,
+    session: &SealedSession<'_>,
+    now: Moment,
+    random: &dyn SecureRandom,
+) -> Result<String, GatewayError> {
+    let key = keys.current(now);
+    let mut text = Zeroizing::new(
+        serde_json::to_vec(session).map_err(|_| GatewayError::Internal(Internal::Encoding))?,
+    );
+    let mut nonce = [0; NONCE_LEN];
+    random
+        .fill(&mut nonce)
+        .map_err(|_| GatewayError::Internal(Internal::Random))?;
+    let tag = key
+        .key
+        .seal_in_place_separate_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(key.header.as_bytes()),
+            &mut text,
+        )
+        .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
+    let token = format!(
+        "{}..{}.{}.{}",
+        key.header,
+        BASE64.encode(nonce),
+        BASE64.encode(&*text),
+        BASE64.encode(tag)
+    );
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(GatewayError::Internal(Internal::SessionTooLarge));
+    }
+    Ok(token)
+}
+
+/// Opens a session token into `buffer`, from which the session borrows.
+///
+/// What the seal proves is who made it, not that the content suits: the caller looks at every
+/// member again.
+///
+/// # Errors
+///
+/// [`InvalidSession`], for the log; to a client all of them are one.
+pub fn open<'b>(
+    keys: &KeyRing<SealingKey>,
+    token: &str,
+    buffer: &'b mut Zeroizing<Vec<u8>>,
+) -> Result<SealedSession<'b>, InvalidSession> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(InvalidSession::Malformed);
+    }
+    let mut parts = token.split('.');
+    let mut part = || parts.next().ok_or(InvalidSession::Malformed);
+    let (header, encrypted_key, nonce_text, text, tag) =
+        (part()?, part()?, part()?, part()?, part()?);
+    if !encrypted_key.is_empty() || parts.next().is_some() {
+        return Err(InvalidSession::Malformed);
+    }
+    let key = keys
+        .iter()
+        .find(|key| key.header == header)
+        .ok_or(InvalidSession::UnknownKey)?;
+    let mut nonce = [0; NONCE_LEN];
+    if BASE64
+        .decode_slice(nonce_text, &mut nonce)
+        .map_err(|_| InvalidSession::Malformed)?
+        != NONCE_LEN
+    {
+        return Err(InvalidSession::Malformed);
+    }
+    // One allocation that never grows: growing would leave a copy behind that nobody wipes.
+    buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
+    BASE64
+        .decode_vec(text, buffer)
+        .and_then(|()| BASE64.decode_vec(tag, buffer))
+        .map_err(|_| InvalidSession::Malformed)?;
+    let plain = key
+        .key
+        .open_in_place(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(header.as_bytes()),
+            buffer,
+        )
+        .map_err(|_| InvalidSession::Tampered)?;
+    let session: SealedSession<'b> =
+        serde_json::from_slice(plain).map_err(|_| InvalidSession::Malformed)?;
+    if session.v != FORMAT {
+        return Err(InvalidSession::Malformed);
+    }
+    Ok(session)
+}
+
+#[cfg(test)]
+mod tests;
