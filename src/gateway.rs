@@ -167,17 +167,17 @@ impl Gateway {
         }
         self.refuse_ended(id)?;
         let fingerprint = self.knowledge.fingerprint(session_token, &session.sub);
-        let (permissions, source) = match self.knowledge.fresh(&fingerprint, arrived) {
-            Some(permissions) => (permissions, Source::Hit),
-            None => {
-                let inquiry = Inquiry {
-                    fingerprint,
-                    session_id: id,
-                    expires_at: session.exp,
-                    upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
-                };
-                self.knowledge.ask(inquiry, arrived).await?
-            }
+        let fresh = self.knowledge.fresh(&fingerprint, arrived);
+        let (permissions, source) = if let Some(permissions) = fresh {
+            (permissions, Source::Hit)
+        } else {
+            let inquiry = Inquiry {
+                fingerprint,
+                session_id: id,
+                expires_at: session.exp,
+                upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
+            };
+            self.knowledge.ask(inquiry, arrived).await?
         };
         // A logout that came while the IAM was asked must win, so this look comes after the answer.
         self.refuse_ended(id)?;

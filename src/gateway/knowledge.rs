@@ -261,7 +261,12 @@ impl Knowledge {
         Departure::Under(answer, Source::Miss)
     }
 
-    fn note(&self, inquiry: &Inquiry, asked_at: Moment, word: Introspection) -> Answer {
+    fn note(
+        &self,
+        inquiry: &Inquiry,
+        asked_at: Moment,
+        word: Introspection,
+    ) -> Option<Arc<Permissions>> {
         match word {
             Introspection::Active { permissions, .. } => {
                 let permissions = Arc::new(permissions);
@@ -270,7 +275,7 @@ impl Knowledge {
                     asked_at,
                     Some(Arc::clone(&permissions)),
                 );
-                Ok(Some(permissions))
+                Some(permissions)
             }
             Introspection::Inactive => {
                 self.revocations.record(
@@ -280,7 +285,7 @@ impl Knowledge {
                     self.clock.now(),
                 );
                 self.liveness.invalidate(&inquiry.fingerprint.session);
-                Ok(None)
+                None
             }
         }
     }
@@ -302,10 +307,8 @@ struct Landing {
 
 impl Landing {
     async fn fly(self, inquiry: Inquiry, asked_at: Moment) {
-        let answer = match self.knowledge.iam.introspect(&inquiry.upstream).await {
-            Ok(word) => self.knowledge.note(&inquiry, asked_at, word),
-            Err(fault) => Err(fault),
-        };
+        let answer = self.knowledge.iam.introspect(&inquiry.upstream).await;
+        let answer = answer.map(|word| self.knowledge.note(&inquiry, asked_at, word));
         self.sender.send_replace(Some(answer));
     }
 }
