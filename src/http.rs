@@ -1,0 +1,87 @@
+//! The network's side of the gateway. Every route stands on this page.
+
+mod auth;
+mod body;
+mod client;
+mod dto;
+mod edge;
+mod health;
+pub mod problem;
+mod request_id;
+mod well_known;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::Resource;
+use actix_web::web::{self, ServiceConfig};
+
+use crate::config::HttpSettings;
+use crate::gateway::Gateway;
+use crate::health::Health;
+use crate::telemetry::metrics::Metrics;
+
+pub use edge::around;
+use problem::Problem;
+
+/// What the handlers of both listeners share.
+#[derive(Debug)]
+pub struct Front {
+    /// The three operations.
+    pub gateway: Arc<Gateway>,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+    /// The state of this replica and of the IAM.
+    pub health: Arc<Health>,
+    /// The adapter's name.
+    pub adapter: &'static str,
+    /// How long others may keep the published keys.
+    pub jwks_max_age: Duration,
+    /// Whether to tell apart what the contract calls 500.
+    pub precise_backend_status: bool,
+    /// Whose forwarding headers count, among others.
+    pub http: HttpSettings,
+}
+
+/// The public listener.
+pub fn public(routes: &mut ServiceConfig) {
+    routes
+        .service(post("/api/v1/auth/login").route(web::post().to(auth::log_in)))
+        .service(post("/api/v1/auth/token").route(web::post().to(auth::exchange)))
+        .service(post("/api/v1/auth/logout").route(web::post().to(auth::log_out)))
+        .service(get("/.well-known/jwks.json", well_known::keys))
+        .service(get("/.well-known/oauth-authorization-server", well_known::metadata))
+        // RFC 8414 section 3.1: an issuer with a path stands behind the well-known name.
+        .service(get("/.well-known/oauth-authorization-server/{path:.*}", well_known::metadata))
+        .service(get("/openapi.yaml", well_known::openapi))
+        .default_service(web::to(not_found));
+}
+
+/// The management listener.
+pub fn management(routes: &mut ServiceConfig) {
+    routes
+        .service(get("/health/live", health::live))
+        .service(get("/health/ready", health::ready))
+        .service(get("/metrics", health::metrics))
+        .default_service(web::to(not_found));
+}
+
+fn post(path: &str) -> Resource {
+    web::resource(path).default_service(web::to(async || Err::<&str, _>(Problem::MethodNotAllowed("POST"))))
+}
+
+fn get<F, Args>(path: &str, handler: F) -> Resource
+where
+    F: actix_web::Handler<Args> + Clone,
+    Args: actix_web::FromRequest + 'static,
+    F::Output: actix_web::Responder + 'static,
+{
+    web::resource(path)
+        .route(web::get().to(handler.clone()))
+        .route(web::head().to(handler))
+        .default_service(web::to(async || Err::<&str, _>(Problem::MethodNotAllowed("GET, HEAD"))))
+}
+
+async fn not_found() -> Result<&'static str, Problem> {
+    Err(Problem::NotFound)
+}

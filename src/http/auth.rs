@@ -1,0 +1,130 @@
+//! The three endpoints: a body into an operation of the gateway, and its result into a body.
+
+use actix_web::http::header;
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use iam_adapters::{ClientContext, Credentials, Scope};
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+
+use crate::gateway::error::GatewayError;
+use crate::gateway::seal::TOKEN_BYTES_MAX;
+
+use super::Front;
+use super::body;
+use super::dto::{
+    LoginRequest, LogoutRequest, LogoutResponse, SessionResponse, TokenRequest, TokenResponse,
+    timestamp,
+};
+use super::edge::{Details, client_address};
+use super::problem::{Operation, Problem, no_store};
+use super::request_id::RequestId;
+
+/// `POST /api/v1/auth/login`.
+pub async fn log_in(
+    front: Data<Front>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = body::read(&request, payload).await?;
+    let LoginRequest { email, password } = body::parse(&body)?;
+    let credentials = Credentials::new(email, password)
+        .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;
+    let client = ClientContext {
+        address: client_address(&front, &request),
+        request_id: request
+            .extensions()
+            .get::<RequestId>()
+            .map(|id| id.as_str().to_owned())
+            .unwrap_or_default(),
+    };
+    let session = front
+        .gateway
+        .log_in(&credentials, &client)
+        .await
+        .map_err(|error| front.failed(Operation::Login, error))?;
+    Ok(json(&SessionResponse {
+        session_id: &session.session_id.to_string(),
+        session_token: session.session_token.expose_secret(),
+        verified_at: timestamp(session.verified_at),
+        expires_at: timestamp(session.expires_at),
+    }))
+}
+
+/// `POST /api/v1/auth/token`.
+pub async fn exchange(
+    front: Data<Front>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = body::read(&request, payload).await?;
+    let asked: TokenRequest<'_> = body::parse(&body)?;
+    bounded(&asked.session_token)?;
+    if asked.grant_type != "session" {
+        return Err(Problem::UnsupportedGrantType);
+    }
+    let scope = Scope::parse(&asked.scope).map_err(|_| Problem::InvalidScope)?;
+    let exchanged = front
+        .gateway
+        .exchange(&asked.session_id, &asked.session_token, scope)
+        .await
+        .map_err(|error| front.failed(Operation::Token, error))?;
+    front.metrics.knowledge(exchanged.source);
+    request.extensions_mut().insert(Details {
+        source: exchanged.source,
+    });
+    Ok(json(&TokenResponse {
+        access_token: exchanged.token.expose(),
+        scope: &exchanged.scope,
+        expires_in: exchanged.token.expires_in,
+        token_type: "bearer",
+    }))
+}
+
+/// `POST /api/v1/auth/logout`.
+pub async fn log_out(
+    front: Data<Front>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = body::read(&request, payload).await?;
+    let asked: LogoutRequest<'_> = body::parse(&body)?;
+    bounded(&asked.session_token)?;
+    front
+        .gateway
+        .log_out(&asked.session_id, &asked.session_token)
+        .await
+        .map_err(|error| front.failed(Operation::Logout, error))?;
+    Ok(json(&LogoutResponse { status: "Ok" }))
+}
+
+fn bounded(session_token: &str) -> Result<(), Problem> {
+    if session_token.len() > TOKEN_BYTES_MAX {
+        return Err(Problem::InvalidRequest("the session token is too long"));
+    }
+    Ok(())
+}
+
+fn json(body: &impl Serialize) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    no_store(&mut response);
+    response.insert_header((
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("application/json"),
+    ));
+    match serde_json::to_vec(body) {
+        Ok(body) => response.body(body),
+        // Strings and numbers have no way to fail; were there one, the edge would say 500.
+        Err(_) => response.status(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR).finish(),
+    }
+}
+
+impl Front {
+    fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
+        Problem::Gateway {
+            operation,
+            error,
+            precise: self.precise_backend_status,
+        }
+    }
+}

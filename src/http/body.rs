@@ -1,0 +1,122 @@
+//! A request's body: a JSON object of bounded size, within a bounded time.
+
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use actix_web::web::{Bytes, BytesMut, Payload};
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+
+use super::problem::Problem;
+
+/// The largest body. A login needs 2 KiB at most, an exchange 11.
+pub const BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
+const BODY_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Reads the body, after everything that can be told without it.
+///
+/// # Errors
+///
+/// The [`Problem`] of a request that is not fit to be parsed.
+pub async fn read(request: &HttpRequest, payload: Payload) -> Result<Bytes, Problem> {
+    // Credentials in a query end up in logs all over the place (RFC 6750 section 2.3).
+    if !request.query_string().is_empty() {
+        return Err(Problem::InvalidRequest("a query is not allowed here"));
+    }
+    let headers = request.headers();
+    let json = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(is_json);
+    let plain = headers
+        .get(header::CONTENT_ENCODING)
+        .is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    if !json || !plain {
+        return Err(Problem::UnsupportedMediaType);
+    }
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        return Err(Problem::TooLarge);
+    }
+    tokio::time::timeout(BODY_DEADLINE, collect(payload))
+        .await
+        .map_err(|_| Problem::TooSlow)?
+}
+
+/// RFC 8259 section 11: JSON has no charset parameter, but UTF-8 is what many clients say.
+fn is_json(content_type: &str) -> bool {
+    let (essence, parameter) = content_type
+        .split_once(';')
+        .map_or((content_type, ""), |(essence, parameter)| (essence, parameter.trim()));
+    essence.trim().eq_ignore_ascii_case("application/json")
+        && ["", "charset=utf-8", "charset=\"utf-8\""]
+            .iter()
+            .any(|known| parameter.eq_ignore_ascii_case(known))
+}
+
+/// Without a copy where the body comes in one piece, as it nearly always does.
+async fn collect(mut payload: Payload) -> Result<Bytes, Problem> {
+    let mut whole = Bytes::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(|_| Problem::InvalidRequest("the body broke off"))?;
+        if whole.len() + chunk.len() > BODY_BYTES_MAX {
+            return Err(Problem::TooLarge);
+        }
+        if whole.is_empty() {
+            whole = chunk;
+        } else {
+            let mut joined = BytesMut::from(whole);
+            joined.extend_from_slice(&chunk);
+            whole = joined.freeze();
+        }
+    }
+    Ok(whole)
+}
+
+/// Parses a body into its members.
+///
+/// # Errors
+///
+/// [`Problem::InvalidRequest`], without a word of what stood there.
+pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    // serde would take an array for a struct as well.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::InvalidRequest("the body is not a JSON object"));
+    }
+    serde_json::from_slice(body)
+        .map_err(|_| Problem::InvalidRequest("the body is not JSON, or a member is missing or of another type"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_known_by_its_media_type() {
+        for fit in [
+            "application/json",
+            "Application/JSON",
+            "application/json; charset=utf-8",
+            "application/json;charset=UTF-8",
+            "application/json; charset=\"utf-8\"",
+        ] {
+            assert!(is_json(fit), "{fit}");
+        }
+        for unfit in [
+            "",
+            "text/plain",
+            "application/jsonp",
+            "application/json; charset=utf-16",
+            "application/x-www-form-urlencoded",
+            "application/json, text/plain",
+        ] {
+            assert!(!is_json(unfit), "{unfit}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The bodies of the three endpoints, member for member as the contract has them.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+/// What login is sent.
+#[derive(Deserialize)]
+pub struct LoginRequest {
+    /// The e-mail address.
+    pub email: String,
+    /// The password.
+    pub password: SecretString,
+}
+
+/// What login answers.
+#[derive(Serialize)]
+pub struct SessionResponse<'a> {
+    /// Identifies the session.
+    pub session_id: &'a str,
+    /// Proves its possession.
+    pub session_token: &'a str,
+    /// When the credentials were verified.
+    pub verified_at: String,
+    /// When the session expires.
+    pub expires_at: String,
+}
+
+/// What token is sent.
+#[derive(Deserialize)]
+pub struct TokenRequest<'a> {
+    /// From login.
+    #[serde(borrow)]
+    pub session_id: Cow<'a, str>,
+    /// From login.
+    #[serde(borrow)]
+    pub session_token: Cow<'a, str>,
+    /// `session`, and nothing else.
+    #[serde(borrow)]
+    pub grant_type: Cow<'a, str>,
+    /// What is asked for; absent and empty are alike. `null` is neither.
+    #[serde(borrow, default)]
+    pub scope: Cow<'a, str>,
+}
+
+/// What token answers.
+#[derive(Serialize)]
+pub struct TokenResponse<'a> {
+    /// The signed JWT.
+    pub access_token: &'a str,
+    /// What was granted.
+    pub scope: &'a str,
+    /// How long the token is valid, in seconds.
+    pub expires_in: u64,
+    /// Always `bearer`.
+    pub token_type: &'static str,
+}
+
+/// What logout is sent.
+#[derive(Deserialize)]
+pub struct LogoutRequest<'a> {
+    /// From login.
+    #[serde(borrow)]
+    pub session_id: Cow<'a, str>,
+    /// From login.
+    #[serde(borrow)]
+    pub session_token: Cow<'a, str>,
+}
+
+/// What logout answers.
+#[derive(Serialize)]
+pub struct LogoutResponse {
+    /// Always `Ok`.
+    pub status: &'static str,
+}
+
+/// RFC 3339 with a numeric offset: `Z` is not an offset to every parser of ISO 8601.
+pub fn timestamp(unix_seconds: u64) -> String {
+    i64::try_from(unix_seconds)
+        .ok()
+        .and_then(|seconds| Timestamp::from_second(seconds).ok())
+        .unwrap_or(Timestamp::MAX)
+        .display_with_offset(Offset::UTC)
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_has_whole_seconds_and_a_numeric_offset() {
+        assert_eq!(timestamp(1_795_229_441), "2026-11-21T02:50:41+00:00");
+        assert_eq!(timestamp(u64::MAX), "9999-12-30T22:00:00+00:00");
+    }
+}

@@ -1,0 +1,149 @@
+//! Around every request: its id, a net under panics, the form of errors, one log line, the metrics.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::StatusCode;
+use actix_web::middleware::Next;
+use actix_web::web::Data;
+use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
+use futures_util::FutureExt as _;
+
+use crate::gateway::knowledge::Source;
+use crate::telemetry::metrics::{Outcome, Route};
+
+use super::Front;
+use super::client::client_address;
+use super::problem::Problem;
+use super::request_id::{self, RequestId};
+
+/// What a handler adds to the log line of its request.
+#[derive(Debug, Clone, Copy)]
+pub struct Details {
+    /// What the exchange was decided on.
+    pub source: Source,
+}
+
+/// The middleware around both listeners.
+///
+/// # Errors
+///
+/// [`Broken`], where the code panicked: it carries its own response.
+pub async fn around(
+    front: Data<Front>,
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let seen = Seen {
+        began: Instant::now(),
+        id: RequestId::of(request.headers()),
+        route: Route::of(request.path()),
+        client: client_address(&front, request.request()),
+    };
+    request.extensions_mut().insert(seen.id.clone());
+    if front.health.is_draining() && seen.route.is_operation() {
+        let mut response = Problem::Draining.response(&seen.id);
+        response.head_mut().set_connection_type(actix_web::http::ConnectionType::Close);
+        seen.finish(&front, response.status(), Some(&Problem::Draining), None);
+        return Ok(seen.named(request.into_response(response)));
+    }
+    // From here on the request belongs to the inner services, and is lost with them in a panic.
+    let Ok(Ok(response)) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
+        seen.finish(&front, StatusCode::INTERNAL_SERVER_ERROR, Some(&Problem::Panic), None);
+        return Err(Broken { id: seen.id }.into());
+    };
+    let source = response
+        .request()
+        .extensions()
+        .get::<Details>()
+        .map(|details| details.source);
+    let problem = response.response().error().and_then(Error::as_error::<Problem>);
+    seen.finish(&front, response.status(), problem, source);
+    let response = match problem.map(|problem| problem.response(&seen.id)) {
+        Some(told) => response.into_response(told),
+        None => response.map_into_boxed_body(),
+    };
+    Ok(seen.named(response))
+}
+
+struct Seen {
+    began: Instant,
+    id: RequestId,
+    route: Route,
+    client: Option<IpAddr>,
+}
+
+impl Seen {
+    fn named(&self, mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+        response
+            .headers_mut()
+            .insert(request_id::HEADER, self.id.header_value());
+        response
+    }
+
+    /// The one log line of the request, and its metrics.
+    fn finish(
+        &self,
+        front: &Front,
+        status: StatusCode,
+        problem: Option<&Problem>,
+        source: Option<Source>,
+    ) {
+        let took = self.began.elapsed();
+        let outcome = problem.map_or(Outcome::Ok, |problem| problem.answer().code.into());
+        front.metrics.request(self.route, outcome, took);
+        let level = if status.is_server_error() { tracing::Level::ERROR } else { tracing::Level::INFO };
+        macro_rules! line {
+            ($level:expr) => {
+                tracing::event!(
+                    target: "auth_gateway::request",
+                    $level,
+                    request_id = self.id.as_str(),
+                    route = self.route.name(),
+                    status = status.as_u16(),
+                    outcome = outcome.name(),
+                    iam.adapter = front.adapter,
+                    cache = source.map(Source::name),
+                    client.address = self.client.map(tracing::field::display),
+                    error = problem.and_then(Problem::cause).map(tracing::field::display),
+                    duration_ms = took.as_secs_f64() * 1e3,
+                )
+            };
+        }
+        if level == tracing::Level::ERROR {
+            line!(tracing::Level::ERROR);
+        } else {
+            line!(tracing::Level::INFO);
+        }
+    }
+}
+
+/// The response to a request whose handling panicked. The connection lives on.
+#[derive(Debug)]
+pub struct Broken {
+    id: RequestId,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("panic")
+    }
+}
+
+impl ResponseError for Broken {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::INTERNAL_SERVER_ERROR
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = Problem::Panic.response(&self.id);
+        response
+            .headers_mut()
+            .insert(request_id::HEADER, self.id.header_value());
+        response
+    }
+}

@@ -1,0 +1,55 @@
+//! The management listener: is the process alive, should it get traffic, and its figures.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header;
+use actix_web::web::Data;
+use actix_web::HttpResponse;
+use serde_json::json;
+
+use crate::health::Readiness;
+
+use super::Front;
+
+/// `GET /health/live`: the process answers. Nothing else is looked at: a restart mends nothing
+/// outside of it.
+pub async fn live() -> HttpResponse {
+    uncached(StatusCode::OK, &json!({ "status": "live" }))
+}
+
+/// `GET /health/ready`: whether this replica should get traffic. An outage of the IAM alone is no
+/// reason not to: every replica would be taken away at once.
+pub async fn ready(front: Data<Front>) -> HttpResponse {
+    let now = front.gateway.now();
+    let report = front.health.report(now);
+    let keys = front.gateway.keys();
+    let status = match report.readiness {
+        Readiness::Ready | Readiness::Degraded => StatusCode::OK,
+        Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut iam = json!({ "adapter": front.adapter, "last_word": report.last_word });
+    if let (Some(age), Some(iam)) = (report.age, iam.as_object_mut()) {
+        iam.insert("age_seconds".to_owned(), age.as_secs().into());
+    }
+    let body = json!({
+        "status": report.readiness.name(),
+        "reasons": report.reasons,
+        "iam": iam,
+        "keys": { "signing": keys.signing.count(), "sealing": keys.sealing.count() },
+    });
+    uncached(status, &body)
+}
+
+/// `GET /metrics`, in the text format of Prometheus.
+pub async fn metrics(front: Data<Front>) -> HttpResponse {
+    front.metrics.keys(front.gateway.keys(), front.gateway.now());
+    HttpResponse::Ok()
+        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .body(front.metrics.encode())
+}
+
+fn uncached(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
+    HttpResponse::build(status)
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .json(body)
+}

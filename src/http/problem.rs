@@ -1,0 +1,327 @@
+//! The third vocabulary of failure: what a client sees. One body everywhere (RFC 6749 section
+//! 5.2), a function of the code alone: never an upstream's text, an input, or an error of Rust.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use std::fmt;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::{HttpResponse, HttpResponseBuilder, ResponseError};
+use serde::Serialize;
+
+use crate::gateway::error::{GatewayError, InvalidSession};
+
+use super::request_id::RequestId;
+
+/// The codes of the `error` member (RFC 6749 section 5.2; `temporarily_unavailable` and
+/// `server_error` are those of section 4.1.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The request itself is at fault.
+    InvalidRequest,
+    /// The credentials or the session are not good.
+    InvalidGrant,
+    /// The scope is outside the grammar, or none of it may be held.
+    InvalidScope,
+    /// Another grant type than `session`.
+    UnsupportedGrantType,
+    /// Trying again later helps.
+    TemporarilyUnavailable,
+    /// Something broke that the client cannot mend.
+    ServerError,
+}
+
+impl Code {
+    /// Every code there is.
+    pub const ALL: [Self; 6] = [
+        Self::InvalidRequest,
+        Self::InvalidGrant,
+        Self::InvalidScope,
+        Self::UnsupportedGrantType,
+        Self::TemporarilyUnavailable,
+        Self::ServerError,
+    ];
+
+    /// The code as the client reads it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidGrant => "invalid_grant",
+            Self::InvalidScope => "invalid_scope",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::TemporarilyUnavailable => "temporarily_unavailable",
+            Self::ServerError => "server_error",
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "The request is malformed or not allowed here.",
+            Self::InvalidGrant => "The credentials or the session are not valid.",
+            Self::InvalidScope => "The requested scope is not valid.",
+            Self::UnsupportedGrantType => "The grant type is not supported.",
+            Self::TemporarilyUnavailable => "The service cannot answer now. Try again later.",
+            Self::ServerError => "The service failed.",
+        }
+    }
+}
+
+/// Which of the three operations a failure belongs to: the contract gives them different statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// `POST login`.
+    Login,
+    /// `POST token`.
+    Token,
+    /// `POST logout`.
+    Logout,
+}
+
+/// Why a request gets no success.
+#[derive(Debug)]
+pub enum Problem {
+    /// The body is not a JSON object with the members needed, or a query came with it.
+    InvalidRequest(&'static str),
+    /// The scope is outside the grammar of RFC 6749 section 3.3.
+    InvalidScope,
+    /// `grant_type` is not `session`.
+    UnsupportedGrantType,
+    /// The body is larger than it may be.
+    TooLarge,
+    /// The body is not `application/json`.
+    UnsupportedMediaType,
+    /// The body did not come in time.
+    TooSlow,
+    /// No such path.
+    NotFound,
+    /// The path has other methods: these.
+    MethodNotAllowed(&'static str),
+    /// The gateway is about to stop.
+    Draining,
+    /// The code panicked.
+    Panic,
+    /// The operation failed.
+    Gateway {
+        /// Which operation.
+        operation: Operation,
+        /// How.
+        error: GatewayError,
+        /// Whether to tell apart what the contract calls 500 (`http.precise_backend_status`).
+        precise: bool,
+    },
+}
+
+/// A problem, decided: all that the response depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The `error` member.
+    pub code: Code,
+    /// The challenge that a 401 owes (RFC 9110 section 15.5.2).
+    pub challenge: Option<&'static str>,
+    /// The pause after which trying again helps, in seconds.
+    pub retry_after: Option<RetryAfter>,
+    /// The methods that a 405 names (RFC 9110 section 15.5.6).
+    pub allow: Option<&'static str>,
+}
+
+/// How long to wait before trying again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// A short while, spread a little so that clients do not come back all at once.
+    Soon,
+    /// What the IAM asked for, in seconds.
+    Asked(u64),
+}
+
+const LOGIN_CHALLENGE: &str = r#"Bearer realm="auth""#;
+const TOKEN_CHALLENGE: &str = r#"Bearer realm="auth", error="invalid_token""#;
+
+/// Where the IAM asks for fewer calls and does not say for how long.
+const THROTTLED_SECONDS: u64 = 5;
+
+impl Answer {
+    const fn new(status: StatusCode, code: Code) -> Self {
+        Self {
+            status,
+            code,
+            challenge: None,
+            retry_after: None,
+            allow: None,
+        }
+    }
+
+    const fn challenged(code: Code, challenge: &'static str) -> Self {
+        Self {
+            challenge: Some(challenge),
+            ..Self::new(StatusCode::UNAUTHORIZED, code)
+        }
+    }
+
+    const fn later(status: StatusCode, retry_after: RetryAfter) -> Self {
+        Self {
+            retry_after: Some(retry_after),
+            ..Self::new(status, Code::TemporarilyUnavailable)
+        }
+    }
+}
+
+impl Problem {
+    /// What the client is told: the one table from failures to responses.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let bad_request = |code| Answer::new(StatusCode::BAD_REQUEST, code);
+        let invalid = |status| Answer::new(status, Code::InvalidRequest);
+        match self {
+            Self::InvalidRequest(_) => bad_request(Code::InvalidRequest),
+            Self::InvalidScope => bad_request(Code::InvalidScope),
+            Self::UnsupportedGrantType => bad_request(Code::UnsupportedGrantType),
+            Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
+            Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
+            Self::NotFound => invalid(StatusCode::NOT_FOUND),
+            Self::MethodNotAllowed(methods) => Answer {
+                allow: Some(methods),
+                ..invalid(StatusCode::METHOD_NOT_ALLOWED)
+            },
+            Self::Draining => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
+            Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
+            Self::Gateway {
+                operation,
+                error,
+                precise,
+            } => backend(*operation, error, *precise),
+        }
+    }
+
+    /// The cause for the log, where there is more to say than the code.
+    pub fn cause(&self) -> Option<&dyn fmt::Display> {
+        match self {
+            Self::Gateway { error, .. } => Some(error),
+            Self::InvalidRequest(reason) => Some(reason),
+            Self::InvalidScope
+            | Self::UnsupportedGrantType
+            | Self::TooLarge
+            | Self::UnsupportedMediaType
+            | Self::TooSlow
+            | Self::NotFound
+            | Self::MethodNotAllowed(_)
+            | Self::Draining
+            | Self::Panic => None,
+        }
+    }
+
+    /// The response.
+    #[must_use]
+    pub fn response(&self, request_id: &RequestId) -> HttpResponse {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            error: Code,
+            error_description: &'static str,
+            request_id: &'a str,
+        }
+
+        let answer = self.answer();
+        let mut response = HttpResponse::build(answer.status);
+        no_store(&mut response);
+        if let Some(challenge) = answer.challenge {
+            response.insert_header(fixed(header::WWW_AUTHENTICATE, challenge));
+        }
+        if let Some(methods) = answer.allow {
+            response.insert_header(fixed(header::ALLOW, methods));
+        }
+        match answer.retry_after {
+            None => {}
+            Some(RetryAfter::Asked(seconds)) => {
+                response.insert_header((header::RETRY_AFTER, seconds));
+            }
+            Some(RetryAfter::Soon) => {
+                // The request id is random, or the client's: either spreads well enough.
+                let spread = request_id.as_str().bytes().fold(0, u8::wrapping_add) % 2;
+                response.insert_header((header::RETRY_AFTER, 2 + u64::from(spread)));
+            }
+        }
+        response.json(Body {
+            error: answer.code,
+            error_description: answer.code.description(),
+            request_id: request_id.as_str(),
+        })
+    }
+}
+
+fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer {
+    let fault = |status| if precise { status } else { StatusCode::INTERNAL_SERVER_ERROR };
+    match error {
+        GatewayError::Refused(_) => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
+        GatewayError::InvalidSession(
+            InvalidSession::Malformed
+            | InvalidSession::UnknownKey
+            | InvalidSession::Tampered
+            | InvalidSession::Mismatch
+            | InvalidSession::Foreign
+            | InvalidSession::Expired
+            | InvalidSession::Revoked
+            | InvalidSession::Ended,
+        ) => match operation {
+            Operation::Logout => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest),
+            Operation::Login | Operation::Token => {
+                Answer::challenged(Code::InvalidGrant, TOKEN_CHALLENGE)
+            }
+        },
+        GatewayError::NothingGranted => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidScope),
+        GatewayError::Unavailable(_) => {
+            Answer::later(fault(StatusCode::SERVICE_UNAVAILABLE), RetryAfter::Soon)
+        }
+        GatewayError::TooSlow(_) => {
+            Answer::later(fault(StatusCode::GATEWAY_TIMEOUT), RetryAfter::Soon)
+        }
+        GatewayError::Broken(_) => Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError),
+        GatewayError::Throttled { retry_after } => {
+            let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
+            Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(seconds))
+        }
+        GatewayError::Full => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
+        GatewayError::Internal(_) => {
+            Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError)
+        }
+    }
+}
+
+/// RFC 9110 section 10.2.3: a whole number of seconds; here never zero, which would invite a loop.
+fn whole_seconds(pause: Duration) -> u64 {
+    pause.as_secs().max(1)
+}
+
+fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
+    (name, HeaderValue::from_static(value))
+}
+
+/// RFC 6749 section 5.1: nobody keeps what these endpoints answer.
+pub(super) fn no_store(response: &mut HttpResponseBuilder) {
+    response
+        .insert_header(fixed(header::CACHE_CONTROL, "no-store"))
+        .insert_header(fixed(header::PRAGMA, "no-cache"));
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.answer().code.name())
+    }
+}
+
+/// A handler returns its problem as an error; the edge, which knows the request id, writes the
+/// response.
+impl ResponseError for Problem {
+    fn status_code(&self) -> StatusCode {
+        self.answer().status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::new(self.status_code())
+    }
+}

@@ -1,0 +1,85 @@
+//! The id of a request: the client's own where it is fit to be logged, otherwise a new one.
+
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// `x-request-id`, taken and returned.
+pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+const LENGTH_MAX: usize = 128;
+
+/// An id made of letters, digits and `. _ -` alone, so that it can stand in a log line, a header
+/// and a JSON string as it is.
+#[derive(Debug, Clone)]
+pub struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The client's id, or a new one of 96 random bits.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Self {
+        headers
+            .get(HEADER)
+            .filter(|value| is_fit(value.as_bytes()))
+            .map_or_else(Self::random, |value| Self(value.clone()))
+    }
+
+    fn random() -> Self {
+        let mut bytes = [0; 12];
+        // An id that is not random is a nuisance, not a danger: nothing rests on it.
+        let _ = aws_lc_rs::rand::fill(&mut bytes);
+        let mut text = [0; 16];
+        let _ = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
+        Self(HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("none")))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
+    /// The id as the value of [`HEADER`].
+    #[must_use]
+    pub fn header_value(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+fn is_fit(id: &[u8]) -> bool {
+    (1..=LENGTH_MAX).contains(&id.len())
+        && id
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &[u8]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(HEADER, HeaderValue::from_bytes(value).unwrap());
+        RequestId::of(&headers).as_str().to_owned()
+    }
+
+    #[test]
+    fn a_fit_id_is_taken_over() {
+        for id in ["a", "0af7651916cd43dd8448eb211c80319c", "Req_1.2-3"] {
+            assert_eq!(of(id.as_bytes()), id);
+        }
+        let longest = "x".repeat(LENGTH_MAX);
+        assert_eq!(of(longest.as_bytes()), longest);
+    }
+
+    #[test]
+    fn an_id_that_could_harm_a_log_or_is_missing_is_replaced() {
+        let too_long = "x".repeat(LENGTH_MAX + 1);
+        for id in ["", "a b", "a\"b", "{}", "a,b", "é", &too_long] {
+            let made = of(id.as_bytes());
+            assert!(made != id && made.len() == 16, "{id:?} became {made:?}");
+        }
+        let (one, other) = (RequestId::of(&HeaderMap::new()), RequestId::of(&HeaderMap::new()));
+        assert_ne!(one.as_str(), other.as_str());
+    }
+}

@@ -1,0 +1,73 @@
+//! What verifiers find by themselves: the keys, the metadata, and the description of the API.
+
+use actix_web::http::header::{self, EntityTag, Header as _, IfNoneMatch};
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
+
+use crate::gateway::keys::{CLOCK_SKEW, SigningKey};
+
+use super::Front;
+
+/// `GET /.well-known/jwks.json` (RFC 7517 section 5).
+pub async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+    let gateway = &front.gateway;
+    // A key that signs no more is published until the last token it signed has expired everywhere.
+    let overlap = gateway.policy().token.lifetime + front.jwks_max_age + CLOCK_SKEW;
+    let keys: Vec<_> = gateway
+        .keys()
+        .signing
+        .honoured(gateway.now(), overlap)
+        .map(SigningKey::public_jwk)
+        .collect();
+    document(&front, &request, "application/jwk-set+json", &json!({ "keys": keys }).to_string())
+}
+
+/// `GET /.well-known/oauth-authorization-server` (RFC 8414).
+pub async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+    let issuer = &front.gateway.policy().token.issuer;
+    let metadata = json!({
+        "issuer": issuer,
+        "token_endpoint": format!("{issuer}/api/v1/auth/token"),
+        "jwks_uri": format!("{issuer}/.well-known/jwks.json"),
+        "response_types_supported": [],
+        "grant_types_supported": ["session"],
+        "token_endpoint_auth_methods_supported": ["none"],
+    });
+    document(&front, &request, "application/json", &metadata.to_string())
+}
+
+/// `GET /openapi.yaml`.
+pub async fn openapi(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+    document(&front, &request, "application/yaml", include_str!("../../openapi.yaml"))
+}
+
+fn document(
+    front: &Front,
+    request: &HttpRequest,
+    content_type: &'static str,
+    body: &str,
+) -> HttpResponse {
+    let tag = EntityTag::new_strong(
+        URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()),
+    );
+    let unchanged = match IfNoneMatch::parse(request) {
+        Ok(IfNoneMatch::Any) => true,
+        Ok(IfNoneMatch::Items(known)) => known.iter().any(|known| known.weak_eq(&tag)),
+        Err(_) => false,
+    };
+    let mut response = if unchanged { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    response
+        .insert_header((
+            header::CACHE_CONTROL,
+            format!("public, max-age={}", front.jwks_max_age.as_secs()),
+        ))
+        .insert_header((header::ETAG, tag.to_string()));
+    if unchanged {
+        return response.finish();
+    }
+    response.content_type(content_type).body(body.to_owned())
+}
