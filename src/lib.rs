@@ -1,1 +1,4 @@
 //! The gateway.
+
+pub mod cli;
+pub mod config;
