@@ -178,8 +178,12 @@ struct Arguments {
 
 #[derive(Debug, Args)]
 struct ConfigFile {
-    /// The configuration file, TOML [environment: AUTH_GATEWAY_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    /// Where the settings are; without one, the defaults and the environment hold.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "The configuration file, TOML [environment: AUTH_GATEWAY_CONFIG]"
+    )]
     config: Option<PathBuf>,
 }
 
@@ -218,14 +222,15 @@ pub struct GenerateKey {
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
     /// What the key is for
-    #[arg(long = "use", value_enum, default_value_t = KeyUse::Signing)]
+    #[arg(long = "use", value_enum, value_name = "USE", default_value_t = KeyUse::Signing)]
     pub purpose: KeyUse,
     /// The algorithm of a signing key [default: ES256]
-    #[arg(long = "alg", value_enum)]
+    #[arg(long = "alg", value_enum, value_name = "ALG")]
     pub algorithm: Option<SigningAlgorithm>,
-    /// When the key begins to be used: `now`, or a time such as 2030-01-31T12:00:00Z (RFC 3339).
-    /// Others must have seen a signing key before it signs: leave at least `keys.jwks_max_age`
-    /// between, unless it is the first
+    /// When the key begins to be used: `now`, or a time such as 2030-01-31T12:00:00Z
+    ///
+    /// Any time of RFC 3339 will do. Others must have seen a signing key before it signs: unless it
+    /// is the first, leave at least `keys.jwks_max_age` between.
     #[arg(long, value_name = "TIME")]
     pub first_use: Option<FirstUse>,
 }

@@ -9,66 +9,69 @@ fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, Stop> {
     )
 }
 
-fn serve(config: Option<&str>) -> Result<Command, Stop> {
-    Ok(Command::Serve {
+fn serve(config: Option<&str>) -> Command {
+    Command::Serve {
         config: config.map(PathBuf::from),
-    })
+    }
 }
 
-fn try_out(config: Option<&str>, online: bool) -> Result<Command, Stop> {
-    Ok(Command::Check {
+fn try_out(config: Option<&str>, online: bool) -> Command {
+    Command::Check {
         config: config.map(PathBuf::from),
         online,
-    })
+    }
 }
 
 fn generate(
     purpose: KeyUse,
     algorithm: Option<SigningAlgorithm>,
     first_use: Option<FirstUse>,
-) -> Result<Command, Stop> {
-    Ok(Command::GenerateKey(GenerateKey {
+) -> Command {
+    Command::GenerateKey(GenerateKey {
         directory: "d".into(),
         purpose,
         algorithm,
         first_use,
-    }))
+    })
 }
 
 #[test]
 fn without_a_command_the_gateway_is_run() {
-    assert_eq!(parse_line("auth-gateway", None), serve(None));
-    assert_eq!(parse_line("auth-gateway serve", None), serve(None));
+    assert_eq!(parse_line("auth-gateway", None), Ok(serve(None)));
+    assert_eq!(parse_line("auth-gateway serve", None), Ok(serve(None)));
     assert_eq!(
         parse_line("auth-gateway --config a", None),
-        serve(Some("a"))
+        Ok(serve(Some("a")))
     );
     assert_eq!(
         parse_line("auth-gateway serve --config=a", None),
-        serve(Some("a"))
+        Ok(serve(Some("a")))
     );
 }
 
 #[test]
 fn the_environment_names_the_file_where_the_arguments_do_not() {
-    assert_eq!(parse_line("auth-gateway", Some("b")), serve(Some("b")));
+    assert_eq!(parse_line("auth-gateway", Some("b")), Ok(serve(Some("b"))));
     assert_eq!(
         parse_line("auth-gateway --config a", Some("b")),
-        serve(Some("a"))
+        Ok(serve(Some("a")))
     );
     assert_eq!(
         parse_line("auth-gateway check", Some("b")),
-        try_out(Some("b"), false)
+        Ok(try_out(Some("b"), false))
     );
-    assert_eq!(parse_line("auth-gateway", Some("")), serve(None));
+    assert_eq!(parse_line("auth-gateway", Some("")), Ok(serve(None)));
 }
 
 #[test]
 fn a_check_can_be_online() {
-    assert_eq!(parse_line("auth-gateway check", None), try_out(None, false));
+    assert_eq!(
+        parse_line("auth-gateway check", None),
+        Ok(try_out(None, false))
+    );
     assert_eq!(
         parse_line("auth-gateway check --online --config a", None),
-        try_out(Some("a"), true)
+        Ok(try_out(Some("a"), true))
     );
 }
 
@@ -108,7 +111,7 @@ fn keys_are_made_for_signing_unless_told_otherwise() {
         ),
     ] {
         let line = format!("auth-gateway keys generate {arguments}");
-        assert_eq!(parse_line(&line, None), command, "{line}");
+        assert_eq!(parse_line(&line, None), Ok(command), "{line}");
     }
     assert_eq!(
         parse_line("auth-gateway keys list --dir d", None),
@@ -181,13 +184,6 @@ fn help_tells_what_it_is_the_first_steps_the_settings_and_the_exit_codes() {
             stop.text
         );
     }
-}
-
-#[test]
-fn help_speaks_of_settings_that_exist() {
-    let known = config::known_keys();
-    assert!(known.iter().any(|key| key == "http.listen"));
-    assert!(known.iter().any(|key| key == "keys.jwks_max_age"));
 }
 
 #[test]
