@@ -1,6 +1,13 @@
 //! The map of the house.
 //!
 //! [`gateway`] decides: the three operations over one IAM adapter. [`http`] translates between the
-//! network and the gateway. [`startup`] is the only place that knows everyone and connects them.
+//! network and the gateway. [`startup`] is the only place that knows everyone and connects them;
+//! around them stand [`cli`], [`config`], [`telemetry`] and [`health`].
 
+pub mod cli;
+pub mod config;
 pub mod gateway;
+pub mod health;
+pub mod http;
+pub mod startup;
+pub mod telemetry;

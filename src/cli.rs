@@ -1,0 +1,288 @@
+//! The command line: what can be asked of the program, and the words that explain it.
+//!
+//! Reads arguments and says what they mean; the commands themselves are carried out elsewhere, but
+//! for the part of `check` that needs no network.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use jiff::Timestamp;
+
+mod check;
+#[cfg(test)]
+mod tests;
+
+pub use check::check;
+
+/// Names the configuration file where no `--config` does.
+const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";
+
+/// How the program ends, in the numbers of `sysexits.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well.
+    Ok,
+    /// The arguments or the settings are wrong.
+    Configuration,
+    /// The IAM does not serve this gateway.
+    Unavailable,
+    /// The gateway itself failed.
+    Internal,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Configuration => 64,
+            Self::Unavailable => 69,
+            Self::Internal => 70,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// What the program is asked to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Run the gateway.
+    Serve {
+        /// The configuration file.
+        config: Option<PathBuf>,
+    },
+    /// Try the configuration.
+    Check {
+        /// The configuration file.
+        config: Option<PathBuf>,
+        /// Whether the IAM is asked too.
+        online: bool,
+    },
+    /// Make a key.
+    GenerateKey(GenerateKey),
+    /// Tell which keys a directory holds.
+    ListKeys(ListKeys),
+}
+
+/// The end before anything began: help that was asked for, or arguments that are wrong.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// What to print: to standard output where `exit` is [`Exit::Ok`], else to standard error.
+    pub text: String,
+    /// How the program ends.
+    pub exit: Exit,
+}
+
+/// Reads the arguments, the program's own name first.
+///
+/// # Errors
+///
+/// [`Stop`] where there is nothing to do but to print its text.
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: &BTreeMap<String, String>,
+) -> Result<Command, Stop> {
+    let Arguments { command, config } = Arguments::try_parse_from(arguments).map_err(stop)?;
+    let file = |source: ConfigFile| {
+        let named = environment
+            .get(CONFIG_VARIABLE)
+            .filter(|name| !name.is_empty());
+        source.config.or_else(|| named.map(PathBuf::from))
+    };
+    Ok(match command {
+        None => Command::Serve {
+            config: file(config),
+        },
+        Some(Verb::Serve { config }) => Command::Serve {
+            config: file(config),
+        },
+        Some(Verb::Check { config, online }) => Command::Check {
+            config: file(config),
+            online,
+        },
+        Some(Verb::Keys(Keys::Generate(key))) => {
+            if key.purpose == KeyUse::Sealing && key.algorithm.is_some() {
+                let problem = "--alg is for signing keys; sealing keys have one algorithm";
+                let error = Arguments::command().error(ErrorKind::ArgumentConflict, problem);
+                return Err(stop(error));
+            }
+            Command::GenerateKey(key)
+        }
+        Some(Verb::Keys(Keys::List(list))) => Command::ListKeys(list),
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "stands in `map_err`")]
+fn stop(error: clap::Error) -> Stop {
+    Stop {
+        text: error.to_string(),
+        exit: if error.use_stderr() {
+            Exit::Configuration
+        } else {
+            Exit::Ok
+        },
+    }
+}
+
+const ABOUT: &str = "\
+A thin, fast front over an external identity system (IAM): applications log in with e-mail and
+password, exchange the session for signed access tokens, and log out. The IAM stays the authority.";
+
+const AFTER: &str = "\
+First steps:
+  auth-gateway                      run at once, in development mode: mock IAM, demo users,
+                                    http://127.0.0.1:8080, management on 127.0.0.1:9090
+  auth-gateway check --config FILE  tell every problem of a configuration; --online asks the IAM
+  auth-gateway keys generate --dir DIR
+                                    make a key that replicas share
+
+Settings:
+  Defaults, then the file, then the environment. In the environment `http.listen` is
+  AUTH_GATEWAY__HTTP__LISTEN: section and key in capitals, two underscores before each, commas
+  between the items of a list. deploy/auth-gateway.example.toml explains every setting.
+
+Exit codes:
+  0   done
+  64  the arguments or the configuration are wrong
+  69  the IAM cannot be reached or refuses this gateway (check --online)
+  70  the gateway itself failed
+
+More: README.md tells how to connect an IAM, openapi.yaml describes the API; a running gateway
+serves it at /openapi.yaml.";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "auth-gateway",
+    version,
+    about = ABOUT,
+    after_help = AFTER,
+    args_conflicts_with_subcommands = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Verb>,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+#[derive(Debug, Args)]
+struct ConfigFile {
+    /// Where the settings are; without one, the defaults and the environment hold.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "The configuration file, TOML [environment: AUTH_GATEWAY_CONFIG]"
+    )]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run the gateway (the default)
+    Serve {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Try the configuration without running the gateway, and tell every problem
+    Check {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Also ask the IAM whether it would serve this gateway
+        #[arg(long)]
+        online: bool,
+    },
+    /// Make and list the keys that sign tokens and seal sessions
+    #[command(subcommand)]
+    Keys(Keys),
+}
+
+#[derive(Debug, Subcommand)]
+enum Keys {
+    /// Make a key, as a file of its own in the directory
+    Generate(GenerateKey),
+    /// List the keys in a directory, and since when or from when on each is used
+    List(ListKeys),
+}
+
+/// The key to make.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct GenerateKey {
+    /// The directory for the key
+    #[arg(long = "dir", value_name = "DIR")]
+    pub directory: PathBuf,
+    /// What the key is for
+    #[arg(long = "use", value_enum, value_name = "USE", default_value_t = KeyUse::Signing)]
+    pub purpose: KeyUse,
+    /// The algorithm of a signing key [default: ES256]
+    #[arg(long = "alg", value_enum, value_name = "ALG")]
+    pub algorithm: Option<SigningAlgorithm>,
+    /// When the key begins to be used: `now`, or a time such as 2030-01-31T12:00:00Z
+    ///
+    /// Any time of RFC 3339 will do. Others must have seen a signing key before it signs: unless it
+    /// is the first, leave at least `keys.jwks_max_age` between.
+    #[arg(long, value_name = "TIME")]
+    pub first_use: Option<FirstUse>,
+}
+
+/// Where to look for keys.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct ListKeys {
+    /// The directory of the keys
+    #[arg(long = "dir", value_name = "DIR")]
+    pub directory: PathBuf,
+}
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyUse {
+    /// Signs access tokens
+    Signing,
+    /// Seals session tokens
+    Sealing,
+}
+
+/// The algorithm of a signing key (RFC 7518 section 3.1, RFC 8037).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SigningAlgorithm {
+    /// ECDSA on P-256
+    #[value(name = "ES256")]
+    Es256,
+    /// Ed25519
+    #[value(name = "EdDSA")]
+    EdDsa,
+    /// RSA, for verifiers that know nothing else
+    #[value(name = "RS256")]
+    Rs256,
+}
+
+/// When a key begins to be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstUse {
+    /// At once.
+    Now,
+    /// From this time on.
+    At(Timestamp),
+}
+
+impl FromStr for FirstUse {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "now" {
+            return Ok(Self::Now);
+        }
+        let time = text.parse().map(Self::At);
+        time.map_err(|_| "neither `now` nor a time such as 2030-01-31T12:00:00Z")
+    }
+}

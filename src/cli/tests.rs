@@ -1,0 +1,243 @@
+use super::*;
+use crate::config;
+
+fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, Stop> {
+    let environment = variable.map(|name| (CONFIG_VARIABLE.to_owned(), name.to_owned()));
+    parse(
+        line.split(' ').map(OsString::from),
+        &environment.into_iter().collect(),
+    )
+}
+
+fn serve(config: Option<&str>) -> Command {
+    Command::Serve {
+        config: config.map(PathBuf::from),
+    }
+}
+
+fn try_out(config: Option<&str>, online: bool) -> Command {
+    Command::Check {
+        config: config.map(PathBuf::from),
+        online,
+    }
+}
+
+fn generate(
+    purpose: KeyUse,
+    algorithm: Option<SigningAlgorithm>,
+    first_use: Option<FirstUse>,
+) -> Command {
+    Command::GenerateKey(GenerateKey {
+        directory: "d".into(),
+        purpose,
+        algorithm,
+        first_use,
+    })
+}
+
+#[test]
+fn without_a_command_the_gateway_is_run() {
+    assert_eq!(parse_line("auth-gateway", None), Ok(serve(None)));
+    assert_eq!(parse_line("auth-gateway serve", None), Ok(serve(None)));
+    assert_eq!(
+        parse_line("auth-gateway --config a", None),
+        Ok(serve(Some("a")))
+    );
+    assert_eq!(
+        parse_line("auth-gateway serve --config=a", None),
+        Ok(serve(Some("a")))
+    );
+}
+
+#[test]
+fn the_environment_names_the_file_where_the_arguments_do_not() {
+    assert_eq!(parse_line("auth-gateway", Some("b")), Ok(serve(Some("b"))));
+    assert_eq!(
+        parse_line("auth-gateway --config a", Some("b")),
+        Ok(serve(Some("a")))
+    );
+    assert_eq!(
+        parse_line("auth-gateway check", Some("b")),
+        Ok(try_out(Some("b"), false))
+    );
+    assert_eq!(parse_line("auth-gateway", Some("")), Ok(serve(None)));
+}
+
+#[test]
+fn a_check_can_be_online() {
+    assert_eq!(
+        parse_line("auth-gateway check", None),
+        Ok(try_out(None, false))
+    );
+    assert_eq!(
+        parse_line("auth-gateway check --online --config a", None),
+        Ok(try_out(Some("a"), true))
+    );
+}
+
+#[test]
+fn keys_are_made_for_signing_unless_told_otherwise() {
+    use KeyUse::{Sealing, Signing};
+    let at = "2030-01-31T12:00:00Z"
+        .parse()
+        .map(FirstUse::At)
+        .expect("a time");
+    for (arguments, command) in [
+        ("--dir d", generate(Signing, None, None)),
+        ("--dir d --use sealing", generate(Sealing, None, None)),
+        (
+            "--dir d --alg ES256",
+            generate(Signing, Some(SigningAlgorithm::Es256), None),
+        ),
+        (
+            "--dir d --alg EdDSA",
+            generate(Signing, Some(SigningAlgorithm::EdDsa), None),
+        ),
+        (
+            "--dir d --alg RS256",
+            generate(Signing, Some(SigningAlgorithm::Rs256), None),
+        ),
+        (
+            "--dir d --first-use now",
+            generate(Signing, None, Some(FirstUse::Now)),
+        ),
+        (
+            "--dir d --first-use 2030-01-31T12:00:00Z",
+            generate(Signing, None, Some(at)),
+        ),
+        (
+            "--dir d --first-use 2030-01-31T13:00:00+01:00",
+            generate(Signing, None, Some(at)),
+        ),
+    ] {
+        let line = format!("auth-gateway keys generate {arguments}");
+        assert_eq!(parse_line(&line, None), Ok(command), "{line}");
+    }
+    assert_eq!(
+        parse_line("auth-gateway keys list --dir d", None),
+        Ok(Command::ListKeys(ListKeys {
+            directory: "d".into()
+        }))
+    );
+}
+
+#[test]
+fn arguments_that_mean_nothing_are_a_matter_of_configuration() {
+    for line in [
+        "auth-gateway run",
+        "auth-gateway --confg a",
+        "auth-gateway --config",
+        "auth-gateway --config a check",
+        "auth-gateway --online",
+        "auth-gateway serve --online",
+        "auth-gateway keys",
+        "auth-gateway keys list",
+        "auth-gateway keys generate",
+        "auth-gateway keys generate --dir d --alg HS256",
+        "auth-gateway keys generate --dir d --alg none",
+        "auth-gateway keys generate --dir d --use signing,sealing",
+        "auth-gateway keys generate --dir d --use sealing --alg ES256",
+        "auth-gateway keys generate --dir d --first-use tomorrow",
+        "auth-gateway keys generate --dir d --first-use 2030-01-31",
+    ] {
+        let stop = parse_line(line, None).expect_err(line);
+        assert_eq!(stop.exit, Exit::Configuration, "{line}");
+        assert!(!stop.text.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn help_tells_what_it_is_the_first_steps_the_settings_and_the_exit_codes() {
+    for line in [
+        "auth-gateway --help",
+        "auth-gateway -h",
+        "auth-gateway help",
+    ] {
+        let stop = parse_line(line, None).expect_err(line);
+        assert_eq!(stop.exit, Exit::Ok, "{line}");
+        for essential in [
+            "front over an external identity system",
+            "Usage: auth-gateway",
+            "auth-gateway check --config FILE",
+            "auth-gateway keys generate --dir DIR",
+            "http://127.0.0.1:8080",
+            "AUTH_GATEWAY_CONFIG",
+            "AUTH_GATEWAY__HTTP__LISTEN",
+            "deploy/auth-gateway.example.toml",
+            "README.md",
+            "openapi.yaml",
+        ] {
+            assert!(stop.text.contains(essential), "{essential}\n{}", stop.text);
+        }
+        for exit in [
+            Exit::Ok,
+            Exit::Configuration,
+            Exit::Unavailable,
+            Exit::Internal,
+        ] {
+            let code = format!("\n  {:<2}  ", exit.code());
+            assert!(stop.text.contains(&code), "{code}\n{}", stop.text);
+        }
+        assert!(
+            stop.text.lines().all(|line| line.chars().count() <= 100),
+            "{}",
+            stop.text
+        );
+    }
+}
+
+#[test]
+fn the_version_is_printed() {
+    let stop = parse_line("auth-gateway --version", None).expect_err("the version");
+    assert_eq!(
+        stop.text.trim(),
+        concat!("auth-gateway ", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(stop.exit, Exit::Ok);
+}
+
+#[test]
+fn the_arguments_do_not_contradict_each_other() {
+    Arguments::command().debug_assert();
+}
+
+fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
+    let environment = variables
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let mut out = Vec::new();
+    let exit = check(&config::load(None, &environment), &mut out).expect("written");
+    (exit, String::from_utf8(out).expect("text"))
+}
+
+#[test]
+fn a_check_tells_what_the_settings_come_to() {
+    let (exit, text) = check_with(&[]);
+    assert_eq!(exit, Exit::Ok);
+    assert_eq!(
+        text,
+        "configuration ok\n  \
+         environment   development\n  \
+         IAM adapter   mock\n  \
+         public        http://127.0.0.1:8080 as http://localhost:8080\n  \
+         management    http://127.0.0.1:9090\n  \
+         signing keys  made at start\n  \
+         sealing keys  made at start\n"
+    );
+}
+
+#[test]
+fn a_check_tells_every_problem_at_once() {
+    let (exit, text) = check_with(&[
+        ("AUTH_GATEWAY__HTTP__LISTEN", "8080"),
+        ("AUTH_GATEWAY__TOKEN__LIFETIME", "2d"),
+    ]);
+    assert_eq!(exit, Exit::Configuration);
+    assert_eq!(
+        text,
+        "the configuration cannot be used:\n  \
+         - http.listen: invalid socket address syntax (set in AUTH_GATEWAY__HTTP__LISTEN)\n  \
+         - token.lifetime: 2days is not within 1s and 1day (set in AUTH_GATEWAY__TOKEN__LIFETIME)\n"
+    );
+}

@@ -1,0 +1,28 @@
+//! `[cache]`: what is remembered between calls to the IAM.
+
+use serde::Deserialize;
+
+use super::problems::Problems;
+
+/// What is remembered between calls to the IAM.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheSettings {
+    /// The bound of the caches of liveness and of permissions together, in bytes.
+    pub max_bytes: usize,
+}
+
+impl Default for CacheSettings {
+    fn default() -> Self {
+        Self {
+            max_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+impl CacheSettings {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        // With less, one busy user pushes out the next before either comes back.
+        problems.number_within("cache.max_bytes", self.max_bytes, 1024 * 1024..=usize::MAX);
+    }
+}

@@ -1,0 +1,70 @@
+use std::collections::BTreeSet;
+
+use super::load_tests::load_text;
+use super::*;
+
+const EXAMPLE: &str = include_str!("../../deploy/auth-gateway.example.toml");
+
+/// The example with every setting on that is off in it.
+fn all_on() -> String {
+    EXAMPLE
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting,
+            _ => line,
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn keys_in(text: &str) -> BTreeSet<String> {
+    fn gather(table: &toml::Table, section: &str, keys: &mut BTreeSet<String>) {
+        for (name, value) in table {
+            let key = known::join(section, name);
+            match value {
+                toml::Value::Table(table) => gather(table, &key, keys),
+                _ => drop(keys.insert(key)),
+            }
+        }
+    }
+    let mut keys = BTreeSet::new();
+    gather(&text.parse().expect("TOML"), "", &mut keys);
+    keys
+}
+
+#[test]
+fn the_example_names_every_setting_that_exists_and_no_other() {
+    assert_eq!(keys_in(&all_on()), BTreeSet::from_iter(known_keys()));
+}
+
+#[test]
+fn the_example_as_it_stands_is_the_defaults() {
+    let example = load_text(EXAMPLE, &[]).expect("valid");
+    let defaults = load(None, &BTreeMap::new()).expect("valid");
+    assert_eq!(format!("{example:#?}"), format!("{defaults:#?}"));
+}
+
+#[test]
+fn a_setting_is_off_in_the_example_only_where_it_has_no_default() {
+    let off = &keys_in(&all_on()) - &keys_in(EXAMPLE);
+    let off: Vec<_> = off.iter().filter(|key| !key.starts_with("iam.")).collect();
+    assert_eq!(
+        off,
+        [
+            "http.tls.certificate_file",
+            "http.tls.key_file",
+            "http.workers",
+            "keys.sealing_dir",
+            "keys.signing_dir",
+        ]
+    );
+}
+
+#[test]
+fn every_setting_of_the_example_has_its_words() {
+    for section in all_on().split("\n\n") {
+        let mut lines = section.lines();
+        let explained = lines.any(|line| line.starts_with("# ") && line.len() > 10);
+        assert!(explained || section.is_empty(), "{section}");
+    }
+}

@@ -1,0 +1,182 @@
+//! `[http]`: the public listener, where clients come.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::problems::Problems;
+use super::public_url::PublicUrl;
+
+/// The public listener.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpSettings {
+    /// Where to listen; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Threads that serve requests; none: one for each core.
+    pub workers: Option<usize>,
+    /// The most connections open at once, for each worker.
+    pub max_connections: usize,
+    /// How clients reach the gateway from outside; the issuer of the tokens.
+    pub public_url: PublicUrl,
+    /// `[http.tls]`.
+    pub tls: TlsSettings,
+    /// The proxies whose word on a client's address counts.
+    #[serde(deserialize_with = "super::listed::deserialize")]
+    pub trusted_proxies: Vec<TrustedProxy>,
+    /// Whether a fault of the IAM is told as 502, 503 or 504 in place of 500.
+    pub precise_backend_status: bool,
+    /// How long requests under way may take to finish once the gateway is told to stop.
+    #[serde(with = "humantime_serde")]
+    pub shutdown_deadline: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            workers: None,
+            max_connections: 10_000,
+            public_url: PublicUrl::default(),
+            tls: TlsSettings::default(),
+            trusted_proxies: Vec::new(),
+            precise_backend_status: false,
+            shutdown_deadline: Duration::from_secs(10),
+        }
+    }
+}
+
+impl HttpSettings {
+    /// Whether the forwarding headers of this peer count. An IPv4 address in IPv6 form is the IPv4
+    /// address.
+    #[must_use]
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.trusted_proxies
+            .iter()
+            .any(|TrustedProxy(network)| network.contains(&peer))
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        if let Some(workers) = self.workers {
+            problems.number_within("http.workers", workers, 1..=1024);
+        }
+        problems.number_within("http.max_connections", self.max_connections, 1..=1_000_000);
+        problems.duration_within(
+            "http.shutdown_deadline",
+            self.shutdown_deadline,
+            Duration::from_millis(1)..=Duration::from_secs(3600),
+        );
+        self.tls.check(problems);
+    }
+}
+
+/// TLS on the public listener: both files, or neither.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsSettings {
+    /// The certificate chain, PEM.
+    pub certificate_file: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub key_file: Option<PathBuf>,
+}
+
+impl TlsSettings {
+    /// The certificate chain and its key, where TLS is on.
+    #[must_use]
+    pub fn files(&self) -> Option<(&Path, &Path)> {
+        Some((self.certificate_file.as_deref()?, self.key_file.as_deref()?))
+    }
+
+    fn check(&self, problems: &mut Problems) {
+        for (key, file, other, its_file) in [
+            (
+                "certificate_file",
+                &self.certificate_file,
+                "key_file",
+                &self.key_file,
+            ),
+            (
+                "key_file",
+                &self.key_file,
+                "certificate_file",
+                &self.certificate_file,
+            ),
+        ] {
+            let key = format!("http.tls.{key}");
+            match file {
+                Some(path) if !path.is_file() => {
+                    problems.add(&key, format!("there is no file {}", path.display()));
+                }
+                Some(_) if its_file.is_none() => {
+                    problems.add(&key, format!("needs http.tls.{other} beside it"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A network whose members are believed when they say whom they forward for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrustedProxy(IpNet);
+
+impl TryFrom<&str> for TrustedProxy {
+    type Error = &'static str;
+
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        text.parse::<IpNet>()
+            .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+            .map(|network| Self(network.trunc()))
+            .map_err(|_| "not a network such as 10.0.0.0/8, nor an address")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_is_trusted_by_network_or_by_address_and_nobody_else_is() {
+        let settings = HttpSettings {
+            trusted_proxies: ["10.1.2.3/8", "192.0.2.7", "2001:db8::/32"]
+                .map(|text| TrustedProxy::try_from(text).expect(text))
+                .to_vec(),
+            ..HttpSettings::default()
+        };
+        for (peer, trusted) in [
+            ("10.255.0.1", true),
+            ("11.0.0.1", false),
+            ("192.0.2.7", true),
+            ("192.0.2.8", false),
+            ("2001:db8::1", true),
+            ("2001:db9::1", false),
+            ("::ffff:10.0.0.1", true),
+            ("::ffff:11.0.0.1", false),
+        ] {
+            assert_eq!(
+                settings.trusts(peer.parse().expect(peer)),
+                trusted,
+                "{peer}"
+            );
+        }
+        assert!(!HttpSettings::default().trusts(Ipv4Addr::LOCALHOST.into()));
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0",
+            "localhost",
+            "10.0.0.0/8/8",
+            "fe80::1%eth0",
+        ] {
+            assert!(TrustedProxy::try_from(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `[keys]`: what signs tokens and seals sessions.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::problems::Problems;
+
+/// A new key waits this long before it signs; longer than a day is a forgotten key.
+const JWKS_MAX_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What signs tokens and seals sessions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeySettings {
+    /// The directory of the signing keys; none: a key made at start.
+    pub signing_dir: Option<PathBuf>,
+    /// The directory of the sealing keys; none: a key made at start.
+    pub sealing_dir: Option<PathBuf>,
+    /// How long others may keep the published keys; whole seconds.
+    #[serde(with = "humantime_serde")]
+    pub jwks_max_age: Duration,
+}
+
+impl Default for KeySettings {
+    fn default() -> Self {
+        Self {
+            signing_dir: None,
+            sealing_dir: None,
+            jwks_max_age: Duration::from_secs(300),
+        }
+    }
+}
+
+impl KeySettings {
+    /// The directories that are not set, by key: such keys die with the process.
+    pub(super) fn made_at_start(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("keys.signing_dir", &self.signing_dir),
+            ("keys.sealing_dir", &self.sealing_dir),
+        ]
+        .into_iter()
+        .filter_map(|(key, directory)| directory.is_none().then_some(key))
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        for (key, directory) in [
+            ("keys.signing_dir", &self.signing_dir),
+            ("keys.sealing_dir", &self.sealing_dir),
+        ] {
+            if let Some(path) = directory.as_deref().filter(|path| !path.is_dir()) {
+                problems.add(key, format!("there is no directory {}", path.display()));
+            }
+        }
+        if self.signing_dir.is_some() && self.signing_dir == self.sealing_dir {
+            problems.add(
+                "keys.sealing_dir",
+                "must be another directory than keys.signing_dir: they are kept and changed apart",
+            );
+        }
+        let age = self.jwks_max_age;
+        problems.duration_within(
+            "keys.jwks_max_age",
+            age,
+            Duration::from_secs(1)..=JWKS_MAX_AGE_MAX,
+        );
+        if age.subsec_nanos() != 0 {
+            problems.add("keys.jwks_max_age", "must be whole seconds, as max-age is");
+        }
+    }
+}

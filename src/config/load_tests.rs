@@ -1,0 +1,276 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use tempfile::NamedTempFile;
+
+use super::*;
+
+pub(super) fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    variables
+        .iter()
+        .map(|(key, value)| (format!("AUTH_GATEWAY__{key}"), (*value).to_owned()))
+        .collect()
+}
+
+pub(super) fn load_text(
+    file: &str,
+    variables: &[(&str, &str)],
+) -> Result<Settings, InvalidSettings> {
+    let path = NamedTempFile::new().expect("a file");
+    fs::write(path.path(), file).expect("written");
+    load(Some(path.path()), &environment(variables)).map_err(|invalid| {
+        let path = path.path().display().to_string();
+        let problems = invalid.problems.into_iter();
+        InvalidSettings {
+            problems: problems.map(|line| line.replace(&path, "FILE")).collect(),
+        }
+    })
+}
+
+pub(super) fn problems(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    load_text(file, variables).map_or_else(|invalid| invalid.problems, |_| Vec::new())
+}
+
+const KEYCLOAK: &str = r#"
+    [iam.keycloak]
+    url = "https://iam.example.test"
+    realm = "shop"
+    client_id = "auth-gateway"
+"#;
+
+#[test]
+fn with_no_settings_at_all_it_is_development_mode_with_the_mock_on_this_machine() {
+    let settings = load(None, &BTreeMap::new()).expect("defaults");
+    assert_eq!(settings.environment, Environment::Development);
+    assert_eq!(settings.http.listen, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(
+        settings.management.listen,
+        "127.0.0.1:9090".parse().unwrap()
+    );
+    assert_eq!(settings.http.public_url.issuer(), "http://localhost:8080");
+    assert_eq!(settings.token.audience, ["http://localhost:8080"]);
+    assert!(matches!(
+        settings.iam,
+        IamSettings::Mock(MockSettings { users_file: None })
+    ));
+}
+
+#[test]
+fn the_file_stands_above_the_defaults_and_the_environment_above_the_file() {
+    let file = "[session]\nfreshness = '10s'\nmax_lifetime = '2h'\n[http]\nworkers = 3";
+    let settings = load_text(file, &[("SESSION__FRESHNESS", "20s")]).expect("valid");
+    assert_eq!(settings.session.freshness, Duration::from_secs(20));
+    assert_eq!(settings.session.max_lifetime, Duration::from_secs(7200));
+    assert_eq!(settings.http.workers, Some(3));
+    assert_eq!(settings.permissions.ttl, Duration::from_secs(60));
+}
+
+#[test]
+fn every_kind_of_value_can_come_from_the_environment() {
+    let settings = load_text(
+        "",
+        &[
+            ("ENVIRONMENT", "development"),
+            ("STALE_IF_ERROR", "1m"),
+            ("HTTP__WORKERS", "2"),
+            ("HTTP__PRECISE_BACKEND_STATUS", "true"),
+            ("HTTP__LISTEN", "[::1]:0"),
+            ("HTTP__TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.1"),
+            ("HTTP__PUBLIC_URL", "https://auth.example.test/"),
+            ("TOKEN__AUDIENCE", "shop,billing"),
+            ("TOKEN__DEFAULT_SCOPE", "a b"),
+            ("CACHE__MAX_BYTES", "2000000"),
+            ("LOG__FORMAT", "json"),
+        ],
+    )
+    .expect("valid");
+    assert_eq!(settings.stale_if_error, Duration::from_secs(60));
+    assert_eq!(settings.http.workers, Some(2));
+    assert!(settings.http.precise_backend_status);
+    assert_eq!(settings.http.listen, "[::1]:0".parse().unwrap());
+    assert_eq!(settings.http.trusted_proxies.len(), 2);
+    assert_eq!(settings.token.audience, ["shop", "billing"]);
+    assert_eq!(settings.token.default_scope, "a b");
+    assert_eq!(settings.cache.max_bytes, 2_000_000);
+    assert_eq!(settings.log.format, LogFormat::Json);
+}
+
+#[test]
+fn an_empty_list_in_the_environment_is_an_empty_list() {
+    let file = "[http]\ntrusted_proxies = ['10.0.0.0/8']\n[token]\naudience = ['shop']";
+    let over = [("HTTP__TRUSTED_PROXIES", ""), ("TOKEN__AUDIENCE", "")];
+    let settings = load_text(file, &over).expect("valid");
+    assert!(settings.http.trusted_proxies.is_empty());
+    assert_eq!(settings.token.audience, ["http://localhost:8080"]);
+}
+
+#[test]
+fn a_secret_of_digits_keeps_its_zeros_and_text_that_looks_like_a_truth_stays_text() {
+    for secret in ["0012345678901234", "true", "1e5", "0x10", " a,b "] {
+        let over = [("IAM__KEYCLOAK__CLIENT_SECRET", secret)];
+        let settings = load_text(KEYCLOAK, &over).expect("valid");
+        let IamSettings::Keycloak(keycloak) = settings.iam else {
+            panic!("not Keycloak");
+        };
+        let read = keycloak.client_secret.expect("a secret");
+        assert_eq!(read.expose_secret(), secret);
+    }
+}
+
+#[test]
+fn an_adapter_can_be_set_up_by_the_environment_alone() {
+    let settings = load(
+        None,
+        &environment(&[
+            ("IAM__KEYCLOAK__URL", "https://iam.example.test"),
+            ("IAM__KEYCLOAK__REALM", "shop"),
+            ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+            ("IAM__KEYCLOAK__CLIENT_SECRET", "0123456789abcdef"),
+        ]),
+    )
+    .expect("valid");
+    assert_eq!(settings.iam.name(), "keycloak");
+}
+
+#[test]
+fn two_adapters_at_once_are_refused_also_where_one_comes_from_the_environment() {
+    let both = "iam: only one adapter can be used, not iam.keycloak and iam.mock (set in FILE)";
+    assert_eq!(problems(&format!("[iam.mock]\n{KEYCLOAK}"), &[]), [both]);
+    assert_eq!(
+        problems(KEYCLOAK, &[("IAM__MOCK__USERS_FILE", "users.toml")]),
+        [both]
+    );
+}
+
+#[test]
+fn a_key_that_does_not_exist_is_refused_by_name_wherever_it_is_written() {
+    let file =
+        "htp = 1\n[http]\nlistn = '127.0.0.1:1'\n[iam.keyclock]\nurl = 1\n[log.format]\na = 1";
+    let found = problems(
+        &format!("{file}\n[session.more]\nx = 1"),
+        &[("HTTP__LISTN", "x"), ("HTTP", "x"), ("IAM__MOCK__URL", "x")],
+    );
+    for beginning in [
+        "htp: no such setting; there are: cache, environment, http, iam,",
+        "http.listn: no such setting; there are: listen, max_connections,",
+        "iam.keyclock: no such setting; there are: keycloak, mock (set in FILE)",
+        "session.more: no such setting; there are: freshness, max_lifetime (set in FILE)",
+        "AUTH_GATEWAY__HTTP__LISTN: no such setting",
+        "AUTH_GATEWAY__HTTP: no such setting",
+        "AUTH_GATEWAY__IAM__MOCK__URL: no such setting",
+        "log.format: ",
+    ] {
+        let named = |line: &&String| line.starts_with(beginning);
+        assert_eq!(
+            found.iter().filter(named).count(),
+            1,
+            "{beginning}: {found:#?}"
+        );
+    }
+    assert_eq!(found.len(), 8, "{found:#?}");
+}
+
+#[test]
+fn variables_that_an_orchestrator_makes_for_a_service_of_this_name_are_let_alone() {
+    let variables = [
+        ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),
+        ("AUTH_GATEWAY_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("AUTH_GATEWAY_CONFIG", "gateway.toml"),
+        ("PATH", "/bin"),
+    ];
+    let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert!(load(None, &BTreeMap::from(variables)).is_ok());
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
+    let file = r#"
+        environment = "staging"
+        stale_if_error = "16m"
+        management = 9090
+        [http]
+        listen = 8080
+        workers = 0
+        public_url = "https://auth.example.test/?a"
+        trusted_proxies = ["10.0.0.0/8", "proxy"]
+        [token]
+        lifetime = "25h"
+        default_scope = "a  b"
+        [iam.keycloak]
+        url = "iam"
+        [log]
+        filter = "gateway=loud"
+    "#;
+    let over = [
+        ("TOKEN__LIFETIME", "90"),
+        ("UPSTREAM__LOGIN_CONCURRENCY", "many"),
+    ];
+    let expected = [
+        "management: is a section; in it there are: listen (set in FILE)",
+        "environment: expected `development` or `production` (set in FILE)",
+        "http.listen: invalid socket address syntax (set in FILE)",
+        "http.public_url: must not have a query or a fragment (set in FILE)",
+        r#"http.trusted_proxies: "proxy": not a network such as 10.0.0.0/8, nor an address (set in FILE)"#,
+        r#"token.lifetime: invalid value: string "90", expected a duration such as "30s" or "1h" (set in AUTH_GATEWAY__TOKEN__LIFETIME)"#,
+        r#"upstream.login_concurrency: string "many" is not an integer (set in AUTH_GATEWAY__UPSTREAM__LOGIN_CONCURRENCY)"#,
+        "stale_if_error: 16m is not within 0s and 15m (set in FILE)",
+        "http.workers: 0 is not within 1 and 1024 (set in FILE)",
+        "token.default_scope: must be scope names with one space between them (RFC 6749 section 3.3) (set in FILE)",
+        "iam.keycloak.realm: is missing",
+        "iam.keycloak.client_id: is missing",
+        "iam.keycloak.client_secret: is missing (or client_secret_file)",
+        "iam.keycloak.url: relative URL without a base: the value (set in FILE)",
+        "log.filter: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5 (set in FILE)",
+    ];
+    let mut found = problems(file, &over);
+    let mut expected: Vec<_> = expected.map(str::to_owned).into();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected, "{found:#?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_problem_and_shows_none_of_its_lines() {
+    let missing = load(Some(Path::new("no/such/file.toml")), &BTreeMap::new());
+    let shown = missing.expect_err("no file").to_string();
+    assert!(
+        shown.contains("no/such/file.toml: cannot be read: "),
+        "{shown}"
+    );
+
+    let broken = "[iam.keycloak]\nclient_secret = \"canary\n";
+    let found = problems(broken, &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("FILE: line 2 is not TOML: "),
+        "{found:?}"
+    );
+    assert!(!found[0].contains("canary"), "{found:?}");
+}
+
+#[test]
+fn no_secret_is_shown_by_debug_or_by_a_problem() {
+    let over = [("IAM__KEYCLOAK__CLIENT_SECRET", "canary-canary-canary")];
+    let settings = load_text(KEYCLOAK, &over).expect("valid");
+    let shown = format!("{settings:?} {settings:#?}");
+    assert!(shown.contains("iam.example.test"), "{shown}");
+    assert!(!shown.contains("canary"), "{shown}");
+
+    for (key, value) in [
+        ("IAM__KEYCLOAK__URL", "https://gateway:canary@[iam"),
+        ("IAM__KEYCLOAK__URL", "canary"),
+        ("IAM__KEYCLOAK__CLIENT_SECRT", "canary"),
+        ("IAM", "canary"),
+    ] {
+        let found = problems(KEYCLOAK, &[(key, value)]);
+        assert!(!found.is_empty(), "{key}={value}");
+        assert!(!format!("{found:?}").contains("canary"), "{found:?}");
+    }
+    let found = problems(
+        "[iam.keycloak.client_secret]\ncanary = 'canary-canary'",
+        &[],
+    );
+    assert!(!format!("{found:?}").contains("canary"), "{found:?}");
+}

@@ -1,0 +1,59 @@
+//! `[log]`: what is written about what happens.
+
+use serde::Deserialize;
+use tracing_subscriber::EnvFilter;
+
+use super::problems::Problems;
+
+/// What is written about what happens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// How lines look.
+    pub format: LogFormat,
+    /// Which lines are written: a level, or `target=level` with commas between.
+    pub filter: String,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::default(),
+            filter: "info".to_owned(),
+        }
+    }
+}
+
+impl LogSettings {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        if let Err(error) = EnvFilter::try_new(&self.filter) {
+            problems.add("log.filter", error.to_string());
+        }
+    }
+}
+
+/// How lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub enum LogFormat {
+    /// For people on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+impl TryFrom<String> for LogFormat {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        match name.as_str() {
+            "auto" => Ok(Self::Auto),
+            "human" => Ok(Self::Human),
+            "json" => Ok(Self::Json),
+            _ => Err("expected `auto`, `human` or `json`"),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What is fine on a desk and nowhere else.
+
+use super::known::join;
+use super::problems::Problems;
+use super::{Environment, IamSettings, Settings};
+
+/// Refuses what is unsafe where the gateway runs.
+pub(super) fn check(settings: &Settings, problems: &mut Problems) {
+    let production = settings.environment == Environment::Production;
+    check_iam(&settings.iam, production, problems);
+    if production {
+        check_production(settings, problems);
+    } else {
+        check_reach(settings, problems);
+    }
+}
+
+/// An adapter's problems begin with the setting's name; without one they speak of the section.
+fn check_iam(iam: &IamSettings, production: bool, problems: &mut Problems) {
+    let section = join("iam", iam.name());
+    for problem in iam.problems(production) {
+        match problem.split_once(": ") {
+            Some((name, message)) if !name.contains(' ') => {
+                problems.add(&join(&section, name), message);
+            }
+            _ => problems.add(&section, problem),
+        }
+    }
+}
+
+fn check_production(settings: &Settings, problems: &mut Problems) {
+    if matches!(settings.iam, IamSettings::Mock(_)) {
+        problems.add(
+            "iam.mock",
+            "the mock has no place in production; set up an IAM, for example in [iam.keycloak]",
+        );
+    }
+    for key in settings.keys.made_at_start() {
+        problems.add(
+            key,
+            "is missing; in production keys are kept (`auth-gateway keys generate` makes them)",
+        );
+    }
+    if !settings.http.public_url.is_https() {
+        problems.add("http.public_url", "must begin with https:// in production");
+    }
+}
+
+/// What was made up at start, or is printed in every manual, protects nothing from the network.
+fn check_reach(settings: &Settings, problems: &mut Problems) {
+    let listen = settings.http.listen;
+    if listen.ip().to_canonical().is_loopback() {
+        return;
+    }
+    let mut missing: Vec<_> = settings.keys.made_at_start().collect();
+    if matches!(&settings.iam, IamSettings::Mock(mock) if mock.users_file.is_none()) {
+        missing.push("iam.mock.users_file (or another IAM)");
+    }
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        problems.add(
+            "http.listen",
+            format!("{listen} can be reached from other machines; for that also set {missing}"),
+        );
+    }
+}

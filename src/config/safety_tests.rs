@@ -1,0 +1,267 @@
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::load_tests::{environment, load_text, problems};
+use super::*;
+
+struct Keys(TempDir);
+
+impl Keys {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(directory.path().join("signing")).expect("made");
+        std::fs::create_dir(directory.path().join("sealing")).expect("made");
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn section(&self) -> String {
+        format!(
+            "[keys]\nsigning_dir = {:?}\nsealing_dir = {:?}\n",
+            self.path("signing"),
+            self.path("sealing"),
+        )
+    }
+}
+
+const PRODUCTION: &str = r#"
+    environment = "production"
+    [http]
+    listen = "0.0.0.0:8080"
+    public_url = "https://auth.example.test"
+    [iam.keycloak]
+    url = "https://iam.example.test"
+    realm = "shop"
+    client_id = "auth-gateway"
+    client_secret = "0123456789abcdef"
+"#;
+
+#[test]
+fn production_starts_with_kept_keys_a_real_iam_and_tls_all_the_way() {
+    let keys = Keys::new();
+    let settings = load_text(&format!("{PRODUCTION}{}", keys.section()), &[]).expect("valid");
+    assert_eq!(settings.environment, Environment::Production);
+}
+
+#[test]
+fn production_refuses_all_that_is_made_up_or_unsafe_in_one_message() {
+    let found = problems(
+        PRODUCTION,
+        &[
+            ("HTTP__PUBLIC_URL", "http://auth.example.test"),
+            ("IAM__KEYCLOAK__URL", "http://iam.example.test"),
+            ("IAM__KEYCLOAK__CLIENT_SECRET", "secret"),
+        ],
+    );
+    let keys: Vec<_> = found
+        .iter()
+        .filter_map(|line| line.split(':').next())
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "iam.keycloak.client_secret",
+            "iam.keycloak.url",
+            "keys.signing_dir",
+            "keys.sealing_dir",
+            "http.public_url",
+        ],
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn production_refuses_the_mock_whether_it_is_named_or_not() {
+    let keys = Keys::new();
+    let bare = "environment = 'production'\nhttp.public_url = 'https://auth.example.test'\n";
+    for iam in ["", "[iam.mock]\nusers_file = 'users.toml'\n"] {
+        let found = problems(&format!("{bare}{iam}{}", keys.section()), &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("iam.mock: "), "{found:?}");
+    }
+}
+
+#[test]
+fn what_is_made_up_is_not_offered_to_other_machines() {
+    let keys = Keys::new();
+    let users = "[iam.mock]\nusers_file = 'users.toml'\n";
+    for (file, missing) in [
+        (
+            String::new(),
+            "keys.signing_dir, keys.sealing_dir, iam.mock.users_file",
+        ),
+        (users.to_owned(), "keys.signing_dir, keys.sealing_dir"),
+        (keys.section(), "iam.mock.users_file"),
+        (format!("{users}{}", keys.section()), ""),
+    ] {
+        for listen in [
+            "0.0.0.0:8080",
+            "[::]:8080",
+            "192.0.2.1:0",
+            "[::ffff:192.0.2.1]:0",
+        ] {
+            let found = problems(&file, &[("HTTP__LISTEN", listen)]);
+            if missing.is_empty() {
+                assert!(found.is_empty(), "{listen}: {found:?}");
+            } else {
+                let told = format!("http.listen: {listen} can be reached from other machines;");
+                assert!(found[0].starts_with(&told), "{listen}: {found:?}");
+                assert!(found[0].contains(missing), "{missing}: {found:?}");
+                assert_eq!(found.len(), 1, "{found:?}");
+            }
+        }
+        for listen in [
+            "127.0.0.1:0",
+            "127.8.8.8:1",
+            "[::1]:0",
+            "[::ffff:127.0.0.1]:0",
+        ] {
+            assert!(
+                problems(&file, &[("HTTP__LISTEN", listen)]).is_empty(),
+                "{listen}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_two_listeners_need_two_addresses() {
+    for (public, management, clash) in [
+        ("127.0.0.1:80", "127.0.0.1:80", true),
+        ("127.0.0.1:80", "0.0.0.0:80", true),
+        ("127.0.0.1:80", "127.0.0.2:80", false),
+        ("127.0.0.1:80", "127.0.0.1:81", false),
+        ("127.0.0.1:0", "127.0.0.1:0", false),
+    ] {
+        let over = [("HTTP__LISTEN", public), ("MANAGEMENT__LISTEN", management)];
+        let found = problems("", &over);
+        assert_eq!(!found.is_empty(), clash, "{public} {management} {found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|line| line.starts_with("management.listen: "))
+        );
+    }
+}
+
+#[test]
+fn numbers_and_durations_are_accepted_up_to_their_bounds_and_no_further() {
+    for (key, good, bad) in [
+        ("HTTP__WORKERS", ["1", "1024"], ["0", "1025"]),
+        ("HTTP__MAX_CONNECTIONS", ["1", "1000000"], ["0", "-1"]),
+        ("HTTP__SHUTDOWN_DEADLINE", ["1ms", "1h"], ["0s", "61m"]),
+        ("STALE_IF_ERROR", ["0s", "15m"], ["15m 1ms", "-1s"]),
+        ("SESSION__MAX_LIFETIME", ["60s", "365d"], ["59s", "366d"]),
+        ("SESSION__FRESHNESS", ["2s", "24h"], ["1999ms", "25h"]),
+        ("PERMISSIONS__TTL", ["2s", "24h"], ["1999ms", "25h"]),
+        ("TOKEN__LIFETIME", ["1s", "24h"], ["1500ms", "86401s"]),
+        ("TOKEN__CLIENT_ID", ["a", "b"], ["", ""]),
+        ("TOKEN__AUDIENCE", ["a", "a,b"], ["a,", ",a"]),
+        ("KEYS__JWKS_MAX_AGE", ["1s", "24h"], ["0s", "1500ms"]),
+        ("UPSTREAM__CONNECT_DEADLINE", ["1ms", "60s"], ["0s", "61s"]),
+        ("UPSTREAM__LOGIN_DEADLINE", ["1ms", "60s"], ["0s", "61s"]),
+        (
+            "UPSTREAM__INTROSPECTION_DEADLINE",
+            ["1ms", "30s"],
+            ["0s", "31s"],
+        ),
+        ("UPSTREAM__LOGOUT_DEADLINE", ["1ms", "60s"], ["0s", "61s"]),
+        ("UPSTREAM__PROBE_DEADLINE", ["1ms", "60s"], ["0s", "61s"]),
+        ("UPSTREAM__PROBE_INTERVAL", ["1ms", "1h"], ["0s", "61m"]),
+        (
+            "UPSTREAM__LOGIN_CONCURRENCY",
+            ["1", "100000"],
+            ["0", "100001"],
+        ),
+        (
+            "UPSTREAM__INTROSPECTION_CONCURRENCY",
+            ["1", "100000"],
+            ["0", "x"],
+        ),
+        (
+            "UPSTREAM__LOGOUT_CONCURRENCY",
+            ["1", "100000"],
+            ["0", "1.5"],
+        ),
+        (
+            "CACHE__MAX_BYTES",
+            ["1048576", "9999999999"],
+            ["1048575", "0"],
+        ),
+        (
+            "LOG__FILTER",
+            ["debug", "auth_gateway=trace,warn"],
+            ["a=b", "=info="],
+        ),
+        ("LOG__FORMAT", ["human", "auto"], ["HUMAN", ""]),
+    ] {
+        for value in good {
+            assert_eq!(
+                problems("", &[(key, value)]),
+                Vec::<String>::new(),
+                "{key}={value}"
+            );
+        }
+        for value in bad {
+            assert!(!problems("", &[(key, value)]).is_empty(), "{key}={value:?}");
+        }
+    }
+}
+
+#[test]
+fn knowledge_must_outlive_the_question_that_fetches_it_and_the_message_says_why() {
+    let found = problems("upstream.introspection_deadline = '31s'", &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("session.freshness: must not be shorter than"));
+    assert!(
+        found[0].contains("ages from the moment of the question"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn tls_needs_both_files_and_they_must_be_there() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("a name");
+    let certificate = ("HTTP__TLS__CERTIFICATE_FILE", path);
+    let settings = load_text("", &[certificate, ("HTTP__TLS__KEY_FILE", path)]);
+    assert_eq!(
+        settings.expect("valid").http.tls.files(),
+        Some((file.path(), file.path()))
+    );
+    let alone = problems("", &[certificate]);
+    assert!(
+        alone[0].contains("needs http.tls.key_file beside it"),
+        "{alone:?}"
+    );
+    let absent = problems("", &[certificate, ("HTTP__TLS__KEY_FILE", "no/such.pem")]);
+    assert!(
+        absent[0].starts_with("http.tls.key_file: there is no file"),
+        "{absent:?}"
+    );
+}
+
+#[test]
+fn key_directories_must_be_there_and_be_two() {
+    let keys = Keys::new();
+    let path = keys.path("signing");
+    let path = path.to_str().expect("a name");
+    let same = load(
+        None,
+        &environment(&[("KEYS__SIGNING_DIR", path), ("KEYS__SEALING_DIR", path)]),
+    );
+    let same = same.expect_err("one directory").problems;
+    assert!(
+        same[0].starts_with("keys.sealing_dir: must be another"),
+        "{same:?}"
+    );
+    let absent = problems("", &[("KEYS__SIGNING_DIR", "no/such")]);
+    assert!(
+        absent[0].starts_with("keys.signing_dir: there is no directory"),
+        "{absent:?}"
+    );
+}

@@ -1,0 +1,127 @@
+//! `[upstream]`: how the IAM is called, whichever it is.
+
+use std::time::Duration;
+
+use iam_adapters::guarded::{Limit, Limits};
+use serde::Deserialize;
+
+use super::problems::Problems;
+use super::session::FRESHNESS_MAX;
+
+/// No client waits longer than this for a login.
+const DEADLINE_MAX: Duration = Duration::from_secs(60);
+
+/// How the IAM is called.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UpstreamSettings {
+    /// How long a connection may take to come about.
+    #[serde(with = "humantime_serde")]
+    pub connect_deadline: Duration,
+    /// How long a login may take.
+    #[serde(with = "humantime_serde")]
+    pub login_deadline: Duration,
+    /// How long an introspection may take.
+    #[serde(with = "humantime_serde")]
+    pub introspection_deadline: Duration,
+    /// How long a logout may take.
+    #[serde(with = "humantime_serde")]
+    pub logout_deadline: Duration,
+    /// How long a probe may take.
+    #[serde(with = "humantime_serde")]
+    pub probe_deadline: Duration,
+    /// The most logins under way at once.
+    pub login_concurrency: usize,
+    /// The most introspections under way at once.
+    pub introspection_concurrency: usize,
+    /// The most logouts under way at once.
+    pub logout_concurrency: usize,
+    /// The pause between two probes.
+    #[serde(with = "humantime_serde")]
+    pub probe_interval: Duration,
+}
+
+impl Default for UpstreamSettings {
+    fn default() -> Self {
+        Self {
+            connect_deadline: Duration::from_secs(1),
+            login_deadline: Duration::from_secs(5),
+            introspection_deadline: Duration::from_secs(2),
+            logout_deadline: Duration::from_secs(5),
+            probe_deadline: Duration::from_secs(2),
+            login_concurrency: 32,
+            introspection_concurrency: 128,
+            logout_concurrency: 32,
+            probe_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+impl UpstreamSettings {
+    /// The bounds for the decorator around the adapter.
+    #[must_use]
+    pub const fn limits(&self) -> Limits {
+        Limits {
+            login: Limit {
+                deadline: self.login_deadline,
+                concurrency: self.login_concurrency,
+            },
+            introspection: Limit {
+                deadline: self.introspection_deadline,
+                concurrency: self.introspection_concurrency,
+            },
+            logout: Limit {
+                deadline: self.logout_deadline,
+                concurrency: self.logout_concurrency,
+            },
+            // One task probes, and waits for the answer.
+            probe: Limit {
+                deadline: self.probe_deadline,
+                concurrency: 1,
+            },
+        }
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        for (key, value, most) in [
+            ("connect_deadline", self.connect_deadline, DEADLINE_MAX),
+            ("login_deadline", self.login_deadline, DEADLINE_MAX),
+            (
+                "introspection_deadline",
+                self.introspection_deadline,
+                DEADLINE_MAX,
+            ),
+            ("logout_deadline", self.logout_deadline, DEADLINE_MAX),
+            ("probe_deadline", self.probe_deadline, DEADLINE_MAX),
+            (
+                "probe_interval",
+                self.probe_interval,
+                Duration::from_secs(3600),
+            ),
+        ] {
+            let key = format!("upstream.{key}");
+            problems.duration_within(&key, value, Duration::from_millis(1)..=most);
+        }
+        for (key, value) in [
+            ("login_concurrency", self.login_concurrency),
+            ("introspection_concurrency", self.introspection_concurrency),
+            ("logout_concurrency", self.logout_concurrency),
+        ] {
+            problems.number_within(&format!("upstream.{key}"), value, 1..=100_000);
+        }
+    }
+
+    /// What the IAM says ages from the moment of the question. An answer that took the whole
+    /// deadline must still be fresh when it arrives, or a slow IAM could never be asked with
+    /// success.
+    pub(super) fn check_outlived_by(&self, key: &str, age: Duration, problems: &mut Problems) {
+        if age < self.introspection_deadline {
+            problems.add(
+                key,
+                "must not be shorter than upstream.introspection_deadline: an answer ages from the \
+                 moment of the question, so a slow one would arrive too old to be used",
+            );
+        }
+        problems.duration_within(key, age, Duration::ZERO..=FRESHNESS_MAX);
+    }
+}
