@@ -17,6 +17,8 @@ use crate::error::IamError;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod directory;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod sessions;
 mod user;
 mod users;

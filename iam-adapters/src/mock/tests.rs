@@ -51,7 +51,7 @@ impl House {
 
 fn refused(login: &Result<Authenticated, IamError>) -> Option<Refusal> {
     match login {
-        Err(IamError::Refused(refusal)) => Some(refusal),
+        Err(IamError::Refused(refusal)) => Some(*refusal),
         _ => None,
     }
 }
