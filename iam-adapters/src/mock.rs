@@ -50,18 +50,22 @@ impl Default for MockSettings {
 }
 
 impl MockSettings {
-    /// What is wrong with the settings, the users file not yet looked at.
+    /// Everything that is wrong with these settings, each named by its key. Reads the users file.
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
         let mut problems = Vec::new();
         if production {
             problems.push(
-                "iam.mock is for development: in production name a real IAM, such as [iam.keycloak]"
+                "iam.mock: is for development; in production configure a real IAM, such as \
+                 [iam.keycloak]"
                     .to_owned(),
             );
         }
         if self.session_lifetime < Duration::from_secs(1) {
-            problems.push("iam.mock.session_lifetime is under a second".to_owned());
+            problems.push("iam.mock.session_lifetime: must be at least 1s".to_owned());
+        }
+        if let Err(invalid) = load(self.users_file.as_deref()) {
+            problems.push(format!("iam.mock.users_file: {invalid}"));
         }
         problems
     }
@@ -80,7 +84,7 @@ impl Mock {
         Self { directory }
     }
 
-    /// Fills a new IAM with the users of the settings.
+    /// Fills a new IAM with the users of the settings; connects to nothing.
     ///
     /// # Errors
     ///

@@ -208,13 +208,18 @@ fn settings_are_read_with_their_defaults_and_nothing_unknown() {
 }
 
 #[test]
-fn production_and_a_session_without_time_are_problems() {
+fn production_is_a_problem_and_so_are_an_instant_session_and_a_missing_file() {
     let settings = MockSettings::default();
     assert!(settings.problems(false).is_empty());
     assert!(settings.problems(true).concat().contains("for development"));
     let settings = MockSettings {
+        users_file: Some("no/such/users.toml".into()),
         session_lifetime: Duration::ZERO,
-        ..settings
     };
-    assert_eq!(settings.problems(false).len(), 1);
+    let told = settings.problems(false);
+    let [lifetime, users] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert!(lifetime.starts_with("iam.mock.session_lifetime: "));
+    assert!(users.starts_with("iam.mock.users_file: no/such/users.toml: "));
 }
