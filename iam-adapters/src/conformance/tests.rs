@@ -1,8 +1,11 @@
 //! The suite judged: the mock passes, and whoever breaks a promise is caught at it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::*;
+use crate::error::IamError;
+use crate::guarded::{Guarded, Limit, Limits, Observer, Operation};
 use crate::mock::fixture::MockFixture;
 
 mod flawed;
@@ -12,6 +15,27 @@ use flawed::{Flaw, Flawed};
 #[tokio::test]
 async fn the_mock_keeps_every_promise() {
     all(&MockFixture::seen_through(|mock| mock)).await;
+}
+
+#[tokio::test]
+async fn the_guard_keeps_every_promise_of_what_it_guards() {
+    #[derive(Debug)]
+    struct Silent;
+    impl Observer for Silent {
+        fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+    }
+    let limit = Limit {
+        deadline: Duration::from_secs(60),
+        concurrency: 2,
+    };
+    let limits = Limits {
+        login: limit,
+        introspection: limit,
+        logout: limit,
+        probe: limit,
+    };
+    let guarded = |mock| Guarded::new(Arc::new(mock), limits, Arc::new(Silent));
+    all(&MockFixture::seen_through(guarded)).await;
 }
 
 #[tokio::test]
