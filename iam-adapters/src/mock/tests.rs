@@ -133,10 +133,16 @@ async fn a_user_created_again_under_an_old_address_has_none_of_the_old_sessions(
     let house = House::new();
     let old = house.alice().await;
     house.iam().delete_user(ALICE).expect("alice");
+    assert_eq!(house.iam().session_count(), 0);
+    let bobs = house.log_in(BOB, "bob-pass").await.expect("login").session;
     let user = User::new(ALICE, "alice-pass".into(), Permissions::default()).expect("user");
     house.iam().create_user(user).expect("free again");
     assert!(!house.is_active(&old).await);
     assert!(house.is_active(&house.alice().await).await);
+    let Ok(Introspection::Active { subject, .. }) = house.mock.introspect(&bobs).await else {
+        panic!("bob is there")
+    };
+    assert_eq!(subject, bobs.subject);
 }
 
 #[tokio::test]
