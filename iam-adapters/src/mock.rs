@@ -33,7 +33,9 @@ pub use users_file::{DEMO_USERS, InvalidUsers, load, parse};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
-    /// `users_file`: TOML with the users, in the form of [`DEMO_USERS`]; none: those.
+    /// `users_file`: TOML with the users, in the form of [`DEMO_USERS`]; none: those. An entry has
+    /// `email` and `password`, and may have `permissions`, `state` (`active`, `disabled`, `locked`
+    /// or `incomplete`) and `subject`, which otherwise follows from the address.
     pub users_file: Option<PathBuf>,
     /// `session_lifetime`: how long a session lives (`8h`).
     #[serde(with = "humantime_serde")]
