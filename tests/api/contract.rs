@@ -164,11 +164,7 @@ impl Contract {
         if method == "HEAD" {
             return Ok(());
         }
-        let body = if essence.ends_with("json") {
-            serde_json::from_slice(body).map_err(|error| format!("the body: {error}"))?
-        } else {
-            Value::from(std::str::from_utf8(body).map_err(|error| format!("the body: {error}"))?)
-        };
+        let body = read(essence, body).map_err(|why| format!("the body: {why}"))?;
         self.validate(&described.child(essence).child("schema"), &body)
             .map_err(|why| format!("the body: {why}"))?;
         judge_error(headers, &body)
@@ -205,6 +201,17 @@ impl Contract {
         } else {
             Err(problems.join("; "))
         }
+    }
+}
+
+fn read(essence: &str, body: &[u8]) -> Result<Value, String> {
+    if essence.ends_with("json") {
+        serde_json::from_slice(body).map_err(|error| error.to_string())
+    } else if essence.ends_with("yaml") {
+        serde_norway::from_slice(body).map_err(|error| error.to_string())
+    } else {
+        let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+        Ok(json!(text))
     }
 }
 

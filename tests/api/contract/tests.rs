@@ -240,3 +240,11 @@ fn every_example_in_the_document_is_a_true_one() {
         assert_eq!(contract.validate(&schema, &example), Ok(()), "{schema:?}");
     }
 }
+
+#[test]
+fn the_document_describes_itself() {
+    let mut yaml = headers(&[]);
+    yaml.insert("content-type", HeaderValue::from_static("application/yaml"));
+    let document = include_bytes!("../../../openapi.yaml");
+    Contract::get().check("GET", "/openapi.yaml", 200, &yaml, document);
+}
