@@ -15,8 +15,6 @@ use pointer::Pointer;
 /// The name under which the schemas of the document refer to each other.
 const DOCUMENT: &str = "urn:auth-gateway:openapi";
 
-const NOT_FOUND: &str = "/components/responses/NotFound";
-
 /// The document, read as a promise.
 #[derive(Debug)]
 pub(crate) struct Contract {
@@ -86,11 +84,7 @@ impl Contract {
         let path = path.split('?').next().unwrap_or_default();
         let item = Pointer::root().child("paths").child(path);
         let Some(Value::Object(operations)) = self.at(&item) else {
-            return if status == 404 {
-                Ok(Pointer::from(NOT_FOUND))
-            } else {
-                Err("the path is unknown, and its only answer is 404".to_owned())
-            };
+            return elsewhere(status);
         };
         let verb = method.to_ascii_lowercase();
         let operation = if operations.contains_key(&verb) {
@@ -213,6 +207,20 @@ fn read(essence: &str, body: &[u8]) -> Result<Value, String> {
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         Ok(json!(text))
     }
+}
+
+/// What a path answers that the document does not list.
+fn elsewhere(status: u16) -> Result<Pointer, String> {
+    let name = match status {
+        404 => "NotFound",
+        500 => "Fault",
+        503 => "Unavailable",
+        _ => return Err("the path is unknown, and answers 404".to_owned()),
+    };
+    Ok(Pointer::root()
+        .child("components")
+        .child("responses")
+        .child(name))
 }
 
 /// What the document says in prose, since no schema joins a body to its headers.
