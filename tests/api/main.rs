@@ -1,0 +1,3 @@
+//! The gateway as its clients see it.
+
+mod contract;
