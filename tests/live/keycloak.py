@@ -6,7 +6,7 @@
     keycloak.py start           run one instance until it is killed (see `start`)
     keycloak.py stop FOLDER     end every instance whose home lies in FOLDER, remove the homes
 
-Everything is kept in $LIVE_DIR (default: target/live). Only the standard library is used.
+Everything is kept in target/live.
 """
 
 import argparse
@@ -18,13 +18,14 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
+
+from machine import LIVE, CannotRun, free_ports, install, says_what_is_missing
 
 VERSION = "26.7.4"
 ARCHIVE = f"keycloak-quarkus-dist-{VERSION}.tar.gz"
@@ -34,7 +35,6 @@ COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
 HERE = Path(__file__).resolve().parent
 REALM_FILE = HERE / "realm.json"
-LIVE = Path(os.environ.get("LIVE_DIR") or HERE.parents[1] / "target" / "live").resolve()
 DISTRIBUTION = LIVE / f"keycloak-{VERSION}"
 ADMIN = {"user": "admin", "password": "for-tests-only-admin"}
 
@@ -52,10 +52,6 @@ JAVA_OPTIONS = [
 ]
 
 
-class CannotRun(Exception):
-    """This machine cannot run Keycloak, and why."""
-
-
 def find_java():
     candidates = [os.environ["JAVA_HOME"] + "/bin/java"] if os.environ.get("JAVA_HOME") else []
     candidates += [path for path in [shutil.which("java")] if path]
@@ -67,21 +63,6 @@ def find_java():
             if version and int(version.group(1)) >= 21:
                 return java
     raise CannotRun(f"no JDK 21 or newer (looked at {', '.join(candidates) or 'JAVA_HOME, PATH and /usr/lib/jvm'})")
-
-
-def run(command, timeout, **options):
-    """Runs to the end, in bounded time; what the command said is shown only when it fails."""
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=timeout, **options,
-        )
-    except FileNotFoundError:
-        raise CannotRun(f"{command[0]} is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
-    if done.returncode != 0:
-        raise CannotRun(f"{command[0]} failed:\n{done.stdout[-2000:]}")
 
 
 def note(text):
@@ -149,17 +130,17 @@ def fetch(java):
                 download(archive)
             note("unpacking and building (half a minute)")
             with made_whole(DISTRIBUTION) as scratch:
-                run(["tar", "-xzf", archive, "-C", scratch, "--strip-components=1"], timeout=300)
+                install(["tar", "-xzf", archive, "-C", scratch, "--strip-components=1"], timeout=300)
                 # Built once, so that an instance starts in half the time and writes nothing to the program.
                 build = java_command(java, scratch, "build", "--db=dev-file", "--health-enabled=true")
-                run(build, timeout=300, env=environment(), cwd=scratch)
+                install(build, timeout=300, env=environment(), cwd=scratch)
         seed = seed_folder()
         if not seed.exists():
             note("importing the realm (a quarter of a minute)")
             with made_whole(seed) as scratch:
                 furnish(scratch)
                 load = java_command(java, scratch, "import", "--optimized", "--cache=local", f"--file={REALM_FILE}")
-                run(load, timeout=300, env=environment(), cwd=scratch)
+                install(load, timeout=300, env=environment(), cwd=scratch)
     return seed
 
 
@@ -168,16 +149,10 @@ def download(archive):
     artifact = f"org.keycloak:keycloak-quarkus-dist:{VERSION}:tar.gz"
     with tempfile.TemporaryDirectory(prefix="unfinished-", dir=LIVE) as folder:
         maven = ["mvn", "-B", "-q", "-ntp", COPY_GOAL, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-        run(maven, timeout=900, cwd=folder)
+        install(maven, timeout=900, cwd=folder)
         if not is_whole(Path(folder) / ARCHIVE):
             raise CannotRun("the download is not the Keycloak whose digest is pinned here")
         (Path(folder) / ARCHIVE).rename(archive)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def start(java, home, http_port, timeout):
@@ -195,7 +170,8 @@ def start(java, home, http_port, timeout):
     furnish(home)
     if not (home / "data").exists():
         shutil.copytree(seed / "data", home / "data")
-    port = http_port or free_port()
+    port, management = free_ports(2)
+    port = http_port or port
     url = f"http://localhost:{port}"
     (home / "pid").write_text(str(os.getpid()))
     keycloak = os.getpid()
@@ -207,7 +183,7 @@ def start(java, home, http_port, timeout):
         os.dup2(log.fileno(), 2)
     command = java_command(
         java, home, "start", "--optimized", "--cache=local", "--http-enabled=true", "--http-host=127.0.0.1",
-        f"--http-port={port}", f"--http-management-port={free_port()}", f"--hostname={url}",
+        f"--http-port={port}", f"--http-management-port={management}", f"--hostname={url}",
     )
     os.chdir(home)
     os.execve(java, command, environment())
@@ -280,8 +256,5 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
+    with says_what_is_missing():
         main()
-    except CannotRun as reason:
-        note(str(reason))
-        sys.exit(1)
