@@ -16,12 +16,12 @@ BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway"
 
 @contextlib.contextmanager
 def running(settings=None):
-    """Yields the public URL, which is the issuer too, of a gateway that is ready; ends it afterwards.
+    """Yields the URLs of both listeners (the public one is the issuer too) once it is ready; ends it afterwards.
 
     `settings` are named as in the configuration file: {"token.lifetime": "5m"}.
     """
     public, management = free_ports(2)
-    url = f"http://127.0.0.1:{public}"
+    url, management_url = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{management}"
     chosen = {
         "http.listen": f"127.0.0.1:{public}",
         "http.public_url": url,
@@ -34,8 +34,8 @@ def running(settings=None):
     with tempfile.TemporaryFile() as log:
         gateway = subprocess.Popen([BINARY], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            wait_until_ready(gateway, f"http://127.0.0.1:{management}/health/ready")
-            yield url
+            wait_until_ready(gateway, f"{management_url}/health/ready")
+            yield url, management_url
             if gateway.poll() is not None:
                 raise RuntimeError(f"the gateway ended by itself with {gateway.returncode}")
         except BaseException:

@@ -26,6 +26,9 @@ try:
     # PyJWT leaves the kind of token to its caller (RFC 9068, section 4).
     if verified["header"].get("typ") != "at+jwt":
         raise jwt.InvalidTokenError("not an access token")
+except jwt.PyJWKClientConnectionError:
+    # Keys that cannot be fetched are a fault of the test, not a refusal of the token.
+    raise
 except jwt.PyJWTError as refusal:
     print(f"refused: {refusal!r}", file=sys.stderr)
     sys.exit(3)
