@@ -1,0 +1,76 @@
+"""Runs an `auth-gateway` in development mode for as long as a test needs it."""
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from machine import TARGET, free_ports
+
+BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway").resolve()
+
+
+@contextlib.contextmanager
+def running(settings=None):
+    """Yields the URLs of both listeners (the public one is the issuer too) once it is ready; ends it afterwards.
+
+    `settings` are named as in the configuration file: {"token.lifetime": "5m"}.
+    """
+    public, management = free_ports(2)
+    url, management_url = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{management}"
+    chosen = {
+        "http.listen": f"127.0.0.1:{public}",
+        "http.public_url": url,
+        "management.listen": f"127.0.0.1:{management}",
+        **(settings or {}),
+    }
+    prefix = "AUTH_GATEWAY__"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(prefix)}
+    environment.update({prefix + name.upper().replace(".", "__"): str(value) for name, value in chosen.items()})
+    with tempfile.TemporaryFile() as log:
+        gateway = subprocess.Popen([BINARY], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            wait_until_ready(gateway, f"{management_url}/health/ready")
+            yield url, management_url
+            if gateway.poll() is not None:
+                raise RuntimeError(f"the gateway ended by itself with {gateway.returncode}")
+        except BaseException:
+            log.seek(0)
+            print(log.read().decode(errors="replace")[-4000:])
+            raise
+        finally:
+            gateway.terminate()
+            try:
+                gateway.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                gateway.kill()
+                gateway.wait()
+
+
+def wait_until_ready(gateway, health):
+    give_up = time.monotonic() + 30
+    while time.monotonic() < give_up and gateway.poll() is None:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(health, timeout=5).close()
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"the gateway is not ready (exit code so far: {gateway.poll()})")
+
+
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def log_in(url, email="alice@example.test", password="alice-pass"):
+    return post(f"{url}/api/v1/auth/login", {"email": email, "password": password})
+
+
+def exchange(url, session, scope):
+    pair = {name: session[name] for name in ("session_id", "session_token")}
+    return post(f"{url}/api/v1/auth/token", {**pair, "grant_type": "session", "scope": scope})

@@ -1,0 +1,63 @@
+"""What the scripts that start real programs ask of the machine they run on. Only the standard library is used."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target").resolve()
+# Downloads and what is built of them, kept between runs.
+LIVE = TARGET / "live"
+
+# The exit code for "this machine cannot run that", which is neither a success nor a failure of what is tested.
+CANNOT_RUN = 77
+
+
+class CannotRun(Exception):
+    """What this machine lacks."""
+
+
+@contextlib.contextmanager
+def says_what_is_missing():
+    try:
+        yield
+    except CannotRun as reason:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        sys.exit(CANNOT_RUN)
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def install(command, timeout=600, **options):
+    """A step that brings something to this machine: where it fails, the machine is at fault and not the gateway."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=timeout, **options,
+        )
+    except FileNotFoundError:
+        raise CannotRun(f"{command[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
+    if done.returncode != 0:
+        raise CannotRun(f"{command[0]} failed:\n{done.stdout[-2000:]}")
+
+
+def virtual_environment(name, requirements):
+    """A Python with the pinned packages, made anew when the pins change."""
+    place = LIVE / name
+    pins = requirements.read_text()
+    installed = place / "installed.txt"
+    if not installed.exists() or installed.read_text() != pins:
+        install(["python3", "-m", "venv", "--clear", place])
+        install([place / "bin" / "pip", "install", "--quiet", "--no-input", "-r", requirements])
+        installed.write_text(pins)
+    return str(place / "bin" / "python")

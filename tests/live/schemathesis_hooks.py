@@ -1,0 +1,80 @@
+"""What schemathesis cannot know of its own: valid users and sessions, and the promises that the document only words.
+
+Loaded by schemathesis through SCHEMATHESIS_HOOKS.
+"""
+
+import os
+import zlib
+
+import gateway
+import schemathesis
+
+PUBLIC_URL = os.environ["PUBLIC_URL"]
+LOGIN, TOKEN, LOGOUT = (f"/api/v1/auth/{name}" for name in ("login", "token", "logout"))
+ERROR_MEMBERS = {"error", "error_description", "request_id"}
+
+
+def one_in(count, text):
+    """Chosen by the generated data itself, so that a case found once is the same case when it is tried again."""
+    return zlib.crc32(repr(text).encode()) % count == 0
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """Makes well-formed requests true ones: random text is no user's password and no session."""
+    if case.meta is None or not case.meta.generation.mode.is_positive or not isinstance(case.body, dict):
+        return
+    if case.path == LOGIN and one_in(2, case.body):
+        case.body = {**case.body, "email": "alice@example.test", "password": "alice-pass"}
+    # A logout of something that is no session is a 400 by contract; a well-formed one must find its session.
+    elif case.path == LOGOUT or (case.path == TOKEN and not one_in(4, case.body)):
+        session = gateway.log_in(PUBLIC_URL)
+        case.body = {**case.body, **{name: session[name] for name in ("session_id", "session_token")}}
+
+
+@schemathesis.check
+def the_three_endpoints_are_never_stored(ctx, response, case):
+    """RFC 6749 section 5.1, on errors too."""
+    if case.path in (LOGIN, TOKEN, LOGOUT):
+        assert response.headers.get("cache-control") == ["no-store"], "Cache-Control is not no-store"
+
+
+@schemathesis.check
+def a_401_says_how_to_authenticate(ctx, response, case):
+    """RFC 9110 section 15.5.2; never Basic, for which a browser opens a dialogue of its own."""
+    if response.status_code == 401:
+        challenges = response.headers.get("www-authenticate") or []
+        assert challenges, "a 401 without WWW-Authenticate"
+        assert not any("basic" in challenge.lower() for challenge in challenges), "a Basic challenge"
+
+
+@schemathesis.check
+def every_error_has_one_shape(ctx, response, case):
+    """RFC 6749 section 5.2 on every path; readiness alone explains itself in a shape of its own."""
+    if response.status_code < 400 or case.path == "/health/ready" and response.status_code == 503:
+        return
+    # An answer to HEAD has no body by definition.
+    if response.request.method == "HEAD":
+        return
+    assert response.headers["content-type"][0].startswith("application/json"), "an error that is not JSON"
+    error = response.json()
+    assert isinstance(error, dict) and set(error) == ERROR_MEMBERS, "an error of another shape"
+    assert all(isinstance(value, str) and value for value in error.values()), "an error without words"
+    assert [error["request_id"]] == response.headers.get("x-request-id"), "another request id in the header"
+
+
+@schemathesis.check
+class EveryEndpointWasReallyUsed:
+    """A run in which nobody ever logged in would find nothing and prove nothing."""
+
+    def __init__(self):
+        self.missing = {LOGIN, TOKEN, LOGOUT}
+        self.is_public = False
+
+    def after_response(self, ctx, response, case):
+        self.is_public = self.is_public or case.path in (LOGIN, TOKEN, LOGOUT)
+        if response.status_code == 200:
+            self.missing.discard(case.path)
+
+    def after_run(self, ctx):
+        assert not (self.is_public and self.missing), f"never answered with 200: {sorted(self.missing)}"
