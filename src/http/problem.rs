@@ -35,16 +35,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// Every code there is.
-    pub const ALL: [Self; 6] = [
-        Self::InvalidRequest,
-        Self::InvalidGrant,
-        Self::InvalidScope,
-        Self::UnsupportedGrantType,
-        Self::TemporarilyUnavailable,
-        Self::ServerError,
-    ];
-
     /// The code as the client reads it.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -94,8 +94,21 @@ impl From<Code> for Outcome {
 }
 
 impl Outcome {
-    fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::Ok).chain(Code::ALL.map(Self::Error))
+    const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::Error(Code::InvalidRequest),
+        Self::Error(Code::InvalidGrant),
+        Self::Error(Code::InvalidScope),
+        Self::Error(Code::UnsupportedGrantType),
+        Self::Error(Code::TemporarilyUnavailable),
+        Self::Error(Code::ServerError),
+    ];
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Ok => 0,
+            Self::Error(code) => 1 + code as usize,
+        }
     }
 
     /// The outcome's name.
@@ -129,129 +142,98 @@ const BUCKETS: [f64; 16] = [
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// Series that are looked up once, when the gateway starts, and not at each request.
-struct Series<T>(Vec<(&'static str, &'static str, T)>);
-
-impl<T> Series<T> {
-    fn at(&self, first: &'static str, second: &'static str) -> Option<&T> {
-        self.0
-            .iter()
-            .find(|(a, b, _)| *a == first && *b == second)
-            .map(|(_, _, series)| series)
-    }
-}
+type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
 /// All figures of one gateway.
+///
+/// The series of the hot path are looked up once, at the start, and stand in arrays.
 pub struct Metrics {
     registry: Registry,
-    requests: Series<Counter>,
-    durations: Series<Histogram>,
-    knowledge: Series<Counter>,
-    iam_calls: Series<Counter>,
-    iam_durations: Series<Histogram>,
+    requests: [[Counter; Outcome::ALL.len()]; Route::ALL.len()],
+    durations: [Histogram; Route::ALL.len()],
+    knowledge: [Counter; Source::ALL.len()],
+    iam_calls: Family<Labels<2>, Counter>,
+    iam_durations: Histograms,
     key_ages: Family<Labels<1>, Gauge>,
     key_counts: Family<Labels<1>, Gauge>,
+    lines_dropped: Counter,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("auth_gateway");
-        let counters = Family::<Labels<2>, Counter>::default();
-        registry.register("requests", "Requests, by route and outcome", counters.clone());
-        let requests = Route::ALL
-            .into_iter()
-            .flat_map(|route| Outcome::all().map(move |outcome| (route.name(), outcome.name())))
-            .map(|(route, outcome)| {
-                let labels = [("route", route), ("outcome", outcome)];
-                (route, outcome, counters.get_or_create(&labels).clone())
-            })
-            .collect();
+        let requests = Family::<Labels<2>, Counter>::default();
+        let durations = histograms();
+        let knowledge = Family::<Labels<1>, Counter>::default();
+        let iam_calls = Family::<Labels<2>, Counter>::default();
+        let iam_durations = histograms();
+        let key_ages = Family::default();
+        let key_counts = Family::default();
+        let lines_dropped = Counter::default();
 
-        let histograms = histograms();
-        registry.register_with_unit(
-            "request_duration",
-            "Time from a request's headers to its response",
-            Unit::Seconds,
-            histograms.clone(),
-        );
-        let durations = Route::ALL
-            .map(|route| (route.name(), "", histograms.get_or_create(&[("route", route.name())]).clone()))
-            .into();
+        let help = "Requests, by route and outcome";
+        registry.register("requests", help, requests.clone());
+        let help = "Time from a request's headers to its response";
+        registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
+        let help = "Exchanges, by where the knowledge came from that they rest on";
+        registry.register("knowledge", help, knowledge.clone());
+        let help = "Calls to the IAM, by operation and outcome";
+        registry.register("iam_calls", help, iam_calls.clone());
+        let help = "Time that calls to the IAM took, retries included";
+        registry.register_with_unit("iam_call_duration", help, Unit::Seconds, iam_durations.clone());
+        let help = "Time since the first use of the key in use";
+        registry.register_with_unit("key_age", help, Unit::Seconds, Family::clone(&key_ages));
+        let help = "Keys loaded, by purpose";
+        registry.register("keys", help, Family::clone(&key_counts));
+        let help = "Log lines lost because nobody took them off";
+        registry.register("log_lines_dropped", help, lines_dropped.clone());
 
-        let counters = Family::<Labels<1>, Counter>::default();
-        registry.register(
-            "knowledge",
-            "Exchanges, by where the knowledge came from that they rest on",
-            counters.clone(),
-        );
-        let knowledge = Source::ALL
-            .map(|source| (source.name(), "", counters.get_or_create(&[("source", source.name())]).clone()))
-            .into();
-
-        let counters = Family::<Labels<2>, Counter>::default();
-        registry.register("iam_calls", "Calls to the IAM, by operation and outcome", counters.clone());
-        let iam_calls = Operation::ALL
-            .into_iter()
-            .flat_map(|operation| IAM_OUTCOMES.map(|outcome| (operation.name(), outcome)))
-            .map(|(operation, outcome)| {
-                let labels = [("operation", operation), ("outcome", outcome)];
-                (operation, outcome, counters.get_or_create(&labels).clone())
-            })
-            .collect();
-
-        let histograms = self::histograms();
-        registry.register_with_unit(
-            "iam_call_duration",
-            "Time that calls to the IAM took, retries included",
-            Unit::Seconds,
-            histograms.clone(),
-        );
-        let iam_durations = Operation::ALL
-            .map(|operation| {
-                let labels = [("operation", operation.name())];
-                (operation.name(), "", histograms.get_or_create(&labels).clone())
-            })
-            .into();
-
-        let (key_ages, key_counts) = (Family::default(), Family::default());
-        registry.register_with_unit(
-            "key_age",
-            "Time since the first use of the key in use",
-            Unit::Seconds,
-            Family::clone(&key_ages),
-        );
-        registry.register("keys", "Keys loaded, by purpose", Family::clone(&key_counts));
+        for operation in Operation::ALL.map(Operation::name) {
+            iam_durations.get_or_create(&[("operation", operation)]);
+            for outcome in IAM_OUTCOMES {
+                iam_calls.get_or_create(&[("operation", operation), ("outcome", outcome)]);
+            }
+        }
         Self {
+            requests: Route::ALL.map(|route| {
+                Outcome::ALL.map(|outcome| {
+                    let labels = [("route", route.name()), ("outcome", outcome.name())];
+                    requests.get_or_create_owned(&labels)
+                })
+            }),
+            durations: Route::ALL
+                .map(|route| durations.get_or_create_owned(&[("route", route.name())])),
+            knowledge: Source::ALL
+                .map(|source| knowledge.get_or_create_owned(&[("source", source.name())])),
             registry,
-            requests: Series(requests),
-            durations: Series(durations),
-            knowledge: Series(knowledge),
-            iam_calls: Series(iam_calls),
-            iam_durations: Series(iam_durations),
+            iam_calls,
+            iam_durations,
             key_ages,
             key_counts,
+            lines_dropped,
         }
     }
 }
 
-fn histograms() -> Family<Labels<1>, Histogram, fn() -> Histogram> {
+fn histograms() -> Histograms {
     Family::new_with_constructor(|| Histogram::new(BUCKETS))
 }
 
 impl Metrics {
     /// Counts a request that was answered.
     pub fn request(&self, route: Route, outcome: Outcome, took: Duration) {
-        if let Some(counter) = self.requests.at(route.name(), outcome.name()) {
+        let outcomes = self.requests.get(route as usize);
+        if let Some(counter) = outcomes.and_then(|counters| counters.get(outcome.index())) {
             counter.inc();
         }
-        if let Some(histogram) = self.durations.at(route.name(), "") {
+        if let Some(histogram) = self.durations.get(route as usize) {
             histogram.observe(took.as_secs_f64());
         }
     }
 
     /// Counts an exchange by what it rests on.
     pub fn knowledge(&self, source: Source) {
-        if let Some(counter) = self.knowledge.at(source.name(), "") {
+        if let Some(counter) = self.knowledge.get(source as usize) {
             counter.inc();
         }
     }
@@ -259,12 +241,18 @@ impl Metrics {
     /// Counts a call to the IAM.
     pub fn iam_call(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         let outcome = result.err().map_or("ok", IamError::kind);
-        if let Some(counter) = self.iam_calls.at(operation.name(), outcome) {
-            counter.inc();
-        }
-        if let Some(histogram) = self.iam_durations.at(operation.name(), "") {
-            histogram.observe(took.as_secs_f64());
-        }
+        let operation = ("operation", operation.name());
+        let labels = [operation, ("outcome", outcome)];
+        self.iam_calls.get_or_create(&labels).inc();
+        self.iam_durations
+            .get_or_create(&[operation])
+            .observe(took.as_secs_f64());
+    }
+
+    /// The counter of lost log lines, for the writer that loses them.
+    #[must_use]
+    pub fn lines_dropped(&self) -> Counter {
+        self.lines_dropped.clone()
     }
 
     /// Takes the keys as they are now.

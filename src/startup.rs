@@ -1,0 +1,311 @@
+//! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
+
+mod tls;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::middleware::from_fn;
+use actix_web::web::Data;
+use actix_web::{App, HttpServer};
+use anyhow::Context as _;
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::{Clock, Guarded, IamAdapter};
+
+use crate::config::{InvalidSettings, Settings};
+use crate::gateway::keys::{self, KeyError, KeyRing, Keys};
+use crate::gateway::knowledge::Freshness;
+use crate::gateway::mint::TokenPolicy;
+use crate::gateway::{Gateway, Policy};
+use crate::health::Health;
+use crate::http::{self, Front};
+use crate::telemetry::metrics::Metrics;
+
+/// A client has this long for the headers of its request.
+const HEADERS_DEADLINE: Duration = Duration::from_secs(5);
+
+/// An idle connection is kept this long.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What the settings lead to, before anything is listened to or asked.
+#[derive(Debug)]
+pub struct Parts {
+    /// The adapter, not yet guarded.
+    pub iam: Arc<dyn IamAdapter>,
+    /// The keys.
+    pub keys: Keys,
+    /// The certificate, where the public listener speaks TLS.
+    pub tls: Option<rustls::ServerConfig>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Parts {
+    /// Reads every file that the settings name and makes the adapter. Speaks to nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSettings`], with all that is wrong with the files and the adapter.
+    pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
+        let mut problems = Vec::new();
+        let keys = load_keys(settings, clock.as_ref(), &mut problems);
+        let deadline = settings.upstream.connect_deadline;
+        let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
+            Ok(iam) => Some(iam),
+            Err(error) => {
+                problems.push(error.to_string());
+                None
+            }
+        };
+        let tls = settings.http.tls.files().map(|(chain, key)| tls::server(chain, key));
+        let tls = match tls.transpose() {
+            Ok(tls) => tls,
+            Err(error) => {
+                problems.push(format!("http.tls: {error:#}"));
+                None
+            }
+        };
+        match (iam, keys) {
+            (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
+                iam,
+                keys,
+                tls,
+                clock,
+                metrics: Arc::default(),
+            }),
+            _ => Err(InvalidSettings { problems }),
+        }
+    }
+}
+
+fn load_keys(settings: &Settings, clock: &dyn Clock, problems: &mut Vec<String>) -> Option<Keys> {
+    fn read<K>(
+        setting: &str,
+        dir: Option<&std::path::Path>,
+        load: impl Fn(&std::path::Path) -> Result<KeyRing<K>, KeyError>,
+        problems: &mut Vec<String>,
+    ) -> Option<Option<KeyRing<K>>> {
+        match dir.map(load).transpose() {
+            Ok(ring) => Some(ring),
+            Err(error) => {
+                problems.push(format!("{setting}: {error}"));
+                None
+            }
+        }
+    }
+    let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
+    let signing = read("keys.signing_dir", signing.as_deref(), keys::load_signing, problems);
+    let sealing = read("keys.sealing_dir", sealing.as_deref(), keys::load_sealing, problems);
+    let (signing, sealing) = (signing?, sealing?);
+    match Keys::ephemeral(clock.now()) {
+        Ok(made) => Some(Keys {
+            signing: signing.unwrap_or(made.signing),
+            sealing: sealing.unwrap_or(made.sealing),
+        }),
+        Err(error) => {
+            problems.push(format!("keys: {error}"));
+            None
+        }
+    }
+}
+
+fn policy(settings: &Settings) -> Policy {
+    Policy {
+        freshness: Freshness {
+            liveness: settings.session.freshness,
+            permissions: settings.permissions.ttl,
+            stale_if_error: settings.stale_if_error,
+            max_bytes: settings.cache.max_bytes as u64,
+        },
+        session_max_lifetime: settings.session.max_lifetime,
+        token: TokenPolicy {
+            issuer: settings.http.public_url.issuer().to_owned(),
+            audience: settings.token.audience.clone(),
+            client_id: settings.token.client_id.clone(),
+            lifetime: settings.token.lifetime,
+        },
+        default_scope: settings.token.default_scope.clone(),
+        refuse_empty_scope: settings.token.refuse_empty_scope,
+    }
+}
+
+/// The gateway over guarded parts, without a network: what `check` walks through.
+pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>, Arc<Health>) {
+    let health = Arc::new(Health::new(Arc::clone(&parts.clock), parts.metrics));
+    let observer = Arc::clone(&health);
+    let guarded = Arc::new(Guarded::new(parts.iam, settings.upstream.limits(), observer));
+    let gateway = Gateway::new(
+        Arc::<Guarded>::clone(&guarded),
+        parts.keys,
+        policy(settings),
+        parts.clock,
+        Arc::new(SystemRandom::new()),
+    );
+    (Arc::new(gateway), guarded, health)
+}
+
+/// Where the two listeners are.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// The API.
+    pub public: SocketAddr,
+    /// Health and metrics.
+    pub management: SocketAddr,
+}
+
+/// The whole service, bound to its ports and not yet running.
+pub struct Application {
+    public: Server,
+    management: Server,
+    addresses: Addresses,
+    iam: Arc<Guarded>,
+    health: Arc<Health>,
+    probe_interval: Duration,
+    shutdown_delay: Duration,
+}
+
+impl Application {
+    /// Binds both listeners. Needs a running actix system around it.
+    ///
+    /// # Errors
+    ///
+    /// Where a port cannot be bound.
+    pub fn build(settings: &Settings, mut parts: Parts) -> anyhow::Result<Self> {
+        let tls = parts.tls.take();
+        let adapter = parts.iam.name();
+        let metrics = Arc::clone(&parts.metrics);
+        let (gateway, iam, health) = connect(settings, parts);
+        let front = Data::new(Front {
+            gateway,
+            metrics,
+            health: Arc::clone(&health),
+            adapter,
+            jwks_max_age: settings.keys.jwks_max_age,
+            precise_backend_status: settings.http.precise_backend_status,
+            http: settings.http.clone(),
+        });
+
+        let shared = front.clone();
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(shared.clone())
+                .wrap(from_fn(http::around))
+                .configure(http::public)
+        })
+        .client_request_timeout(HEADERS_DEADLINE)
+        .keep_alive(KEEP_ALIVE)
+        .max_connections(settings.http.max_connections)
+        .shutdown_timeout(settings.http.shutdown_deadline.as_secs().max(1))
+        .disable_signals();
+        let server = match settings.http.workers {
+            Some(workers) => server.workers(workers),
+            None => server,
+        };
+        let listen = settings.http.listen;
+        let server = match tls {
+            Some(tls) => server.bind_rustls_0_23(listen, tls),
+            None => server.bind(listen),
+        }
+        .with_context(|| format!("cannot listen on {listen} (http.listen)"))?;
+        let public_address = first(&server.addrs())?;
+        let public = server.run();
+
+        let listen = settings.management.listen;
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(front.clone())
+                .wrap(from_fn(http::around))
+                .configure(http::management)
+        })
+        .client_request_timeout(HEADERS_DEADLINE)
+        .keep_alive(KEEP_ALIVE)
+        .shutdown_timeout(1)
+        .workers(1)
+        .disable_signals()
+        .bind(listen)
+        .with_context(|| format!("cannot listen on {listen} (management.listen)"))?;
+        let management_address = first(&server.addrs())?;
+        Ok(Self {
+            public,
+            management: server.run(),
+            addresses: Addresses {
+                public: public_address,
+                management: management_address,
+            },
+            iam,
+            health,
+            probe_interval: settings.upstream.probe_interval,
+            shutdown_delay: settings.http.shutdown_delay,
+        })
+    }
+
+    /// Where the listeners are, also where a port was left to the system.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Serves until `stop` comes, then lets readiness fall, goes on for the configured delay, and
+    /// lets the requests under way finish within their deadline.
+    ///
+    /// # Errors
+    ///
+    /// Where a listener breaks.
+    pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let (public, management) = (self.public.handle(), self.management.handle());
+        let serving = actix_web::rt::spawn(self.public);
+        let beside = actix_web::rt::spawn(self.management);
+        let probing = actix_web::rt::spawn(probe(self.iam, self.probe_interval));
+        tracing::info!(
+            http.address = %self.addresses.public,
+            management.address = %self.addresses.management,
+            "listening"
+        );
+        let stopped = leave(stop, &self.health, self.shutdown_delay, &public);
+        let served = tokio::select! {
+            served = serving => served,
+            served = beside => served,
+            () = stopped => Ok(Ok(())),
+        };
+        probing.abort();
+        management.stop(false).await;
+        tracing::info!("stopped");
+        served?.context("a listener broke")
+    }
+}
+
+async fn leave(
+    stop: impl Future<Output = ()>,
+    health: &Health,
+    delay: Duration,
+    public: &ServerHandle,
+) {
+    stop.await;
+    tracing::info!("stopping");
+    health.leave();
+    tokio::time::sleep(delay).await;
+    health.drain();
+    public.stop(true).await;
+}
+
+/// Asks the IAM from time to time, so that readiness does not wait for a user to find out. What
+/// comes of it the guard's observer hears.
+async fn probe(iam: Arc<Guarded>, interval: Duration) {
+    loop {
+        let _ = iam.probe().await;
+        tokio::time::sleep(interval).await;
+    }
+}
+
+fn first(addresses: &[SocketAddr]) -> io::Result<SocketAddr> {
+    addresses
+        .first()
+        .copied()
+        .ok_or_else(|| io::Error::other("no address was bound"))
+}

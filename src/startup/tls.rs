@@ -1,0 +1,30 @@
+//! TLS on the public listener, by rustls: versions 1.2 and 1.3, HTTP/1.1 alone.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Reads a certificate chain and its key, both PEM.
+///
+/// # Errors
+///
+/// Where a file cannot be read, or the two do not belong together.
+pub(super) fn server(chain: &Path, key: &Path) -> anyhow::Result<ServerConfig> {
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("{}: not a PEM certificate chain", chain.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("{}: not a PEM private key", key.display()))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .context("the certificate and the key do not belong together")?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,63 @@
+//! Logs and figures. Whoever logs names fields; this decides where they go and what they look like.
+
+mod json;
+pub mod metrics;
+mod writer;
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::config::{LogFormat, LogSettings};
+
+pub use writer::{Flusher, LogWriter};
+
+/// The layer that writes events to `writer`, one line each, in the format and with the filter of
+/// the settings.
+pub fn layer<S, W>(settings: &LogSettings, terminal: bool, writer: W) -> impl Layer<S>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
+{
+    // The settings were checked when they were read.
+    let filter: Targets = settings.filter.parse().unwrap_or_default();
+    let human = match settings.format {
+        LogFormat::Auto => terminal,
+        LogFormat::Human => true,
+        LogFormat::Json => false,
+    };
+    let layer = fmt::layer().with_writer(writer);
+    let layer = if human {
+        layer.with_ansi(terminal).boxed()
+    } else {
+        layer.event_format(json::Json).fmt_fields(json::Json).boxed()
+    };
+    layer.with_filter(filter)
+}
+
+/// Sends the logs of the whole process to standard output, until the returned [`Flusher`] ends.
+///
+/// # Errors
+///
+/// Where the process has a subscriber already, or can have no further thread.
+pub fn install(
+    settings: &LogSettings,
+    metrics: &metrics::Metrics,
+) -> Result<Flusher, Box<dyn std::error::Error + Send + Sync>> {
+    let stdout = std::io::stdout();
+    let terminal = stdout.is_terminal();
+    let (writer, flusher) = LogWriter::to(Box::new(stdout), metrics.lines_dropped())?;
+    tracing_subscriber::registry()
+        .with(layer(settings, terminal, writer))
+        .try_init()?;
+    // The message of a panic may hold what a request brought; the place tells enough.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(place, "panic");
+    }));
+    Ok(flusher)
+}
+

@@ -1,0 +1,186 @@
+//! A log line as one JSON object: time, level, target, the fields of the spans around it, and its
+//! own fields, side by side.
+
+use std::fmt::{self, Write as _};
+use std::io;
+
+use serde::Serialize;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::registry::LookupSpan;
+
+/// The format. As [`FormatFields`] it writes `,"name":value` for each field, which goes into the
+/// object wherever it comes.
+#[derive(Debug, Clone, Copy)]
+pub struct Json;
+
+impl<S, N> FormatEvent<S, N> for Json
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let metadata = event.metadata();
+        writer.write_str(r#"{"timestamp":""#)?;
+        SystemTime.format_time(&mut writer)?;
+        write!(writer, r#"","level":"{}","target":"{}""#, metadata.level(), metadata.target())?;
+        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
+                writer.write_str(&fields.fields)?;
+            }
+        }
+        context.format_fields(writer.by_ref(), event)?;
+        writer.write_str("}\n")
+    }
+}
+
+impl<'writer> FormatFields<'writer> for Json {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut members = Members {
+            writer,
+            result: Ok(()),
+        };
+        fields.record(&mut members);
+        members.result
+    }
+}
+
+struct Members<'a> {
+    writer: Writer<'a>,
+    result: fmt::Result,
+}
+
+impl Members<'_> {
+    fn member(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
+        // Names of fields are Rust's, and need no escapes.
+        self.result = self
+            .result
+            .and_then(|()| write!(self.writer, r#","{}":"#, field.name()))
+            .and_then(|()| {
+                serde_json::to_writer(Utf8(&mut self.writer), value).map_err(|_| fmt::Error)
+            });
+    }
+}
+
+impl Visit for Members<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        // Microseconds are as fine as any clock here.
+        self.result = self
+            .result
+            .and_then(|()| write!(self.writer, r#","{}":{value:.3}"#, field.name()));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.member(field, &value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.member(field, &value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.member(field, &value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.member(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.member(field, &format!("{value:?}"));
+    }
+}
+
+/// serde writes bytes, and only whole characters of them.
+struct Utf8<'a, 'b>(&'a mut Writer<'b>);
+
+impl io::Write for Utf8<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        std::str::from_utf8(bytes)
+            .map_err(io::Error::other)
+            .and_then(|text| self.0.write_str(text).map_err(io::Error::other))
+            .map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::{Value, json};
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_object_with_the_fields_of_its_spans_and_nothing_breaks_out_of_it() {
+        let sink = Sink::default();
+        let made = sink.clone();
+        let layer = tracing_subscriber::fmt::layer()
+            .event_format(Json)
+            .fmt_fields(Json)
+            .with_writer(move || made.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let _span = tracing::info_span!("iam", iam.operation = "login").entered();
+            tracing::warn!(
+                hostile = "a\"b\n\u{1b}[31m\\",
+                count = 3,
+                negative = -1,
+                yes = true,
+                duration_ms = 0.123_456,
+                missing = None::<&str>,
+                error = %"x\"y",
+                "said",
+            );
+        });
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(!text.contains('\u{1b}'));
+        let mut line: Value = serde_json::from_str(&text).unwrap();
+        let time = line["timestamp"].take();
+        assert!(time.as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+        assert_eq!(
+            line,
+            json!({
+                "timestamp": null,
+                "level": "WARN",
+                "target": "auth_gateway::telemetry::json::tests",
+                "iam.operation": "login",
+                "message": "said",
+                "hostile": "a\"b\n\u{1b}[31m\\",
+                "count": 3,
+                "negative": -1,
+                "yes": true,
+                "duration_ms": 0.123,
+                "error": "x\"y",
+            })
+        );
+    }
+}
