@@ -1,0 +1,1 @@
+//! The adapters from outside, one binary.
