@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Certificate, Client, RequestBuilder, StatusCode, redirect, retry, tls};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use thiserror::Error;
 use url::Url;
 
@@ -86,10 +89,22 @@ impl ClientSettings {
             return Ok(Vec::new());
         };
         let pem = std::fs::read(file).map_err(ClientError::Unreadable)?;
-        match Certificate::from_pem_bundle(&pem) {
-            Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-            Ok(_) | Err(_) => Err(ClientError::NotCertificates),
+        // Read into a store of roots first, so that a broken one is found here and by its file.
+        let mut roots = RootCertStore::empty();
+        let mut certificates = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|_| ClientError::NotCertificates)?;
+            certificates.push(
+                Certificate::from_der(&certificate).map_err(|_| ClientError::NotCertificates)?,
+            );
+            roots
+                .add(certificate)
+                .map_err(|_| ClientError::NotCertificates)?;
         }
+        if certificates.is_empty() {
+            return Err(ClientError::NotCertificates);
+        }
+        Ok(certificates)
     }
 }
 
@@ -100,11 +115,9 @@ impl UpstreamClient {
     ///
     /// [`ClientError`] where certificates cannot be loaded.
     pub fn new(settings: &ClientSettings) -> Result<Self, ClientError> {
-        let certificates = settings.certificates()?;
-        let own = !certificates.is_empty();
         Client::builder()
             .user_agent("auth-gateway")
-            .tls_certs_merge(certificates)
+            .tls_certs_merge(settings.certificates()?)
             .tls_version_min(tls::Version::TLS_1_2)
             .redirect(redirect::Policy::none())
             // The decorator knows which operations may be repeated; the client does not.
@@ -117,13 +130,7 @@ impl UpstreamClient {
             .tcp_nodelay(true)
             .build()
             .map(Self)
-            .map_err(|_| {
-                if own {
-                    ClientError::NotCertificates
-                } else {
-                    ClientError::Tls
-                }
-            })
+            .map_err(|_| ClientError::Tls)
     }
 
     /// Begins a GET.

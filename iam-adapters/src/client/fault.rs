@@ -12,7 +12,7 @@ use crate::error::{IamError, Misconfiguration};
 pub(super) fn of(error: reqwest::Error) -> IamError {
     let error = error.without_url();
     let chain = || causes(&error);
-    if let Some(tls) = chain().find_map(tls_error) {
+    if let Some(tls) = chain().find_map(|cause| cause.downcast_ref::<TlsError>()) {
         return IamError::misconfigured(Misconfiguration::Tls, tls_words(tls));
     }
     let not_http = chain()
@@ -46,15 +46,18 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
     IamError::Unreachable(format!("{phase}: {cause}"))
 }
 
+/// Everything beneath the error. An `io::Error` that carries another error does not name it as
+/// its source, and TLS errors come wrapped in two of them.
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause| (*cause).source())
-}
-
-/// An `io::Error` that carries an error of rustls does not name it as its source.
-fn tls_error<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
-    cause
-        .downcast_ref()
-        .or_else(|| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref())
+    std::iter::successors(error.source(), |cause| {
+        match cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
+            Some(carried) => Some(carried),
+            None => (*cause).source(),
+        }
+    })
 }
 
 const fn tls_words(error: &TlsError) -> &'static str {

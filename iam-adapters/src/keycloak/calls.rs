@@ -122,7 +122,9 @@ impl Keycloak {
             .form(&[("refresh_token", session.secret.expose_secret())]);
         let answer = self.client.send(request).await?;
         match answer.status {
-            StatusCode::OK | StatusCode::NO_CONTENT => Ok(()),
+            StatusCode::NO_CONTENT => Ok(()),
+            // A page that says 200 is somebody else's answer.
+            StatusCode::OK if answer.body.is_empty() => Ok(()),
             _ => Err(refusal::of(&answer)),
         }
     }
