@@ -1,1 +1,192 @@
-//! To come.
+//! The one HTTP client: what every adapter that speaks HTTP may rely on, and what a failure on
+//! the wire means. Deadlines are the decorator's: it drops the future.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Certificate, Client, RequestBuilder, StatusCode, redirect, retry, tls};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use thiserror::Error;
+use url::Url;
+
+use crate::error::{IamError, Misconfiguration};
+
+mod fault;
+
+/// The longest body that is read, in bytes. Discovery documents have some 8 KiB, tokens with
+/// hundreds of roles some 50 KiB; whatever is longer was not written by an IAM for us.
+pub const BODY_MAX: usize = 256 * 1024;
+
+/// Servers and what stands before them close idle connections after 60 s and more. A connection
+/// taken up shorter than that is not one that is just being closed.
+const POOL_IDLE: Duration = Duration::from_secs(20);
+
+/// How soon a peer that is gone without a word is noticed on a connection that waits.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How the client connects.
+#[derive(Debug, Clone)]
+pub struct ClientSettings {
+    /// How long a connection may take to come about, name resolution and TLS included.
+    pub connect_deadline: Duration,
+    /// PEM certificates that are trusted beside the machine's own.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Why there is no client.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The file of certificates cannot be read.
+    #[error("ca_file: cannot be read")]
+    Unreadable(#[source] io::Error),
+    /// The file holds no PEM certificate, or a broken one.
+    #[error("ca_file: not a file of PEM certificates")]
+    NotCertificates,
+    /// TLS cannot be set up: as a rule the machine has no trusted certificates at all.
+    #[error("no TLS: the machine has no usable certificate authorities")]
+    Tls,
+}
+
+/// A client that verifies every certificate, follows no redirect, asks no proxy and speaks
+/// TLS 1.2 or later.
+#[derive(Debug, Clone)]
+pub struct UpstreamClient(Client);
+
+/// The answer to one request, read whole.
+pub struct Answer {
+    /// Its status; never a redirection.
+    pub status: StatusCode,
+    /// Its `Retry-After`, where that is a number of seconds.
+    pub retry_after: Option<Duration>,
+    /// Its body, at most [`BODY_MAX`] bytes.
+    pub body: Vec<u8>,
+}
+
+/// Shows no body: tokens are in there.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("retry_after", &self.retry_after)
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
+}
+
+impl ClientSettings {
+    /// Reads the additional certificates; none where no file is named.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] where the file cannot be read or holds no certificate.
+    pub fn certificates(&self) -> Result<Vec<Certificate>, ClientError> {
+        let Some(file) = &self.ca_file else {
+            return Ok(Vec::new());
+        };
+        let pem = std::fs::read(file).map_err(ClientError::Unreadable)?;
+        // Read into a store of roots first, so that a broken one is found here and by its file.
+        let mut roots = RootCertStore::empty();
+        let mut certificates = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.map_err(|_| ClientError::NotCertificates)?;
+            certificates.push(
+                Certificate::from_der(&certificate).map_err(|_| ClientError::NotCertificates)?,
+            );
+            roots
+                .add(certificate)
+                .map_err(|_| ClientError::NotCertificates)?;
+        }
+        if certificates.is_empty() {
+            return Err(ClientError::NotCertificates);
+        }
+        Ok(certificates)
+    }
+}
+
+impl UpstreamClient {
+    /// Makes the client; connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] where certificates cannot be loaded.
+    pub fn new(settings: &ClientSettings) -> Result<Self, ClientError> {
+        Client::builder()
+            .user_agent("auth-gateway")
+            .tls_certs_merge(settings.certificates()?)
+            .tls_version_min(tls::Version::TLS_1_2)
+            .redirect(redirect::Policy::none())
+            // The decorator knows which operations may be repeated; the client does not.
+            .retry(retry::never())
+            .referer(false)
+            .no_proxy()
+            .connect_timeout(settings.connect_deadline)
+            .pool_idle_timeout(POOL_IDLE)
+            .tcp_keepalive(KEEP_ALIVE)
+            .tcp_nodelay(true)
+            .build()
+            .map(Self)
+            .map_err(|_| ClientError::Tls)
+    }
+
+    /// Begins a GET.
+    pub fn get(&self, url: &Url) -> RequestBuilder {
+        self.0.get(url.clone())
+    }
+
+    /// Begins a POST.
+    pub fn post(&self, url: &Url) -> RequestBuilder {
+        self.0.post(url.clone())
+    }
+
+    /// Sends a request and reads the answer whole, whatever its status, except a redirection.
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::Unreachable`] where the connection fails or breaks,
+    /// [`IamError::Misconfigured`] where it cannot be made secure or the answer is a redirection,
+    /// [`IamError::Unreadable`] where the answer is not HTTP or longer than [`BODY_MAX`].
+    pub async fn send(&self, request: RequestBuilder) -> Result<Answer, IamError> {
+        let mut response = request.send().await.map_err(fault::of)?;
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(IamError::misconfigured(
+                Misconfiguration::Other,
+                format!(
+                    "redirect (status {}), which is never followed",
+                    status.as_u16()
+                ),
+            ));
+        }
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse::<u32>().ok())
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        let announced = response.content_length().unwrap_or_default();
+        let mut body =
+            Vec::with_capacity(usize::try_from(announced).map_or(0, |n| n.min(BODY_MAX)));
+        if announced > BODY_MAX as u64 {
+            return Err(too_long());
+        }
+        while let Some(chunk) = response.chunk().await.map_err(fault::of)? {
+            if body.len() + chunk.len() > BODY_MAX {
+                return Err(too_long());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status,
+            retry_after,
+            body,
+        })
+    }
+}
+
+fn too_long() -> IamError {
+    IamError::Unreadable(format!("the body is longer than {BODY_MAX} bytes"))
+}

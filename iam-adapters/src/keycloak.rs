@@ -1,1 +1,255 @@
-//! To come.
+//! Keycloak, 26.4 and later: login by direct grant, liveness and permissions by introspection of
+//! the refresh token, logout by refresh token.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::{ExposeSecret, SecretString};
+use thiserror::Error;
+use url::Url;
+use url::form_urlencoded;
+
+use crate::adapter::IamAdapter;
+use crate::client::{ClientError, UpstreamClient};
+use crate::error::{IamError, Misconfiguration};
+use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+
+mod calls;
+mod refusal;
+mod roles;
+mod settings;
+mod wire;
+
+pub use settings::KeycloakSettings;
+
+use calls::Seen;
+use refusal::No;
+use roles::RoleReader;
+use wire::UnverifiedRefreshToken;
+
+const NAME: &str = "keycloak";
+
+/// One realm of a Keycloak, spoken to as one confidential client.
+#[derive(Debug)]
+pub struct Keycloak {
+    client: UpstreamClient,
+    discovery: Url,
+    token: Url,
+    introspection: Url,
+    logout: Url,
+    issuer: String,
+    client_id: String,
+    /// Form-encoded, as RFC 6749 section 2.3.1 asks for before HTTP Basic; so is the secret.
+    basic_id: String,
+    basic_secret: SecretString,
+    roles: RoleReader,
+    /// The discovery document has named the configured issuer.
+    issuer_confirmed: AtomicBool,
+    /// Introspection has called a session active since the last sign of trouble, so that its
+    /// "inactive" can be believed.
+    introspection_proven: AtomicBool,
+}
+
+/// Why there is no [`Keycloak`].
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// The settings cannot be used.
+    #[error("{}", reasons.join("\n"))]
+    Settings {
+        /// Each thing that is wrong, without the value.
+        reasons: Vec<String>,
+    },
+    /// There is no client to speak with.
+    #[error("iam.keycloak: {0}")]
+    Client(#[from] ClientError),
+}
+
+impl Keycloak {
+    /// Prepares to speak to a realm; reads the files that the settings name, and connects to
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] where the settings cannot be used.
+    pub fn new(
+        settings: &KeycloakSettings,
+        connect_deadline: Duration,
+    ) -> Result<Self, SetupError> {
+        let reasons = settings.problems(false);
+        if !reasons.is_empty() {
+            return Err(SetupError::Settings { reasons });
+        }
+        let secret = settings.secret().map_err(|problem| SetupError::Settings {
+            reasons: vec![problem],
+        })?;
+        let protocol =
+            |below: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], below].concat());
+        Ok(Self {
+            client: UpstreamClient::new(&settings.client(connect_deadline))?,
+            discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
+            token: protocol(&["token"]),
+            introspection: protocol(&["token", "introspect"]),
+            logout: protocol(&["logout"]),
+            issuer: settings.expected_issuer(),
+            client_id: settings.client_id.clone(),
+            basic_id: form_encoded(&settings.client_id),
+            basic_secret: form_encoded(secret.expose_secret()).into(),
+            roles: RoleReader::new(&settings.realm, settings.permissions_client.clone()),
+            issuer_confirmed: AtomicBool::new(false),
+            introspection_proven: AtomicBool::new(false),
+        })
+    }
+
+    /// How many role names were left out since the start because they cannot stand in a scope;
+    /// repeats count.
+    #[must_use]
+    pub fn dropped_permissions(&self) -> u64 {
+        self.roles.dropped()
+    }
+
+    /// Asks what the introspection of a session just made says: its permissions, and whether
+    /// introspection can be relied on at all.
+    async fn first_look(&self, session: &UpstreamSession) -> Result<Seen, IamError> {
+        let seen = self.look(session).await?;
+        if let Seen::Active { .. } = seen {
+            self.introspection_proven.store(true, Ordering::Relaxed);
+        }
+        Ok(seen)
+    }
+
+    /// What "inactive" means. It is also what Keycloak says of a living session to another
+    /// client, under another host name, or where it does not take our hint; believed blindly, it
+    /// would log everybody out.
+    async fn judge_inactive(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.check_client(session)?;
+        if self.introspection_proven.load(Ordering::Relaxed) {
+            return Ok(Introspection::Inactive);
+        }
+        // Only until introspection is proven, because a refresh writes at Keycloak, extends the
+        // idle time and, in a realm that rotates refresh tokens, uses this one up.
+        match self.refresh(session).await {
+            Ok(()) => Err(introspection_lies()),
+            Err(No::Grant(_)) => Ok(Introspection::Inactive),
+            Err(No::Fault(fault)) => Err(fault),
+        }
+    }
+
+    /// Refuses a session that names another client as its own: that one alone may ask about it or
+    /// end it. What names no client at all is nobody's session, and no reason to complain.
+    fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        match UnverifiedRefreshToken::read(&session.secret) {
+            Ok(token) if token.azp != self.client_id => Err(IamError::misconfigured(
+                Misconfiguration::ForeignClient,
+                "look at client_id: was it changed while sessions live?",
+            )),
+            Ok(_) | Err(wire::Unreadable) => Ok(()),
+        }
+    }
+
+    /// Forgets what was proven where the IAM turns out not to fit the settings.
+    fn noting<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
+        if let Err(IamError::Misconfigured { what, .. }) = &result {
+            // That one is about the session in hand.
+            if *what != Misconfiguration::ForeignClient {
+                self.introspection_proven.store(false, Ordering::Relaxed);
+                self.issuer_confirmed.store(false, Ordering::Relaxed);
+            }
+        }
+        result
+    }
+
+    async fn log_in(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        if !self.issuer_confirmed.load(Ordering::Relaxed) {
+            self.confirm_issuer().await?;
+        }
+        let mut login = self.password_grant(credentials, client).await?;
+        match self.noting(self.first_look(&login.session).await) {
+            Ok(Seen::Active { permissions }) => login.permissions = Some(permissions),
+            Ok(Seen::Inactive) => {
+                if let Err(error) = self.log_out(&login.session).await {
+                    tracing::warn!(
+                        iam.adapter = NAME,
+                        %error,
+                        "a session that cannot be used is left behind at the IAM"
+                    );
+                }
+                return Err(introspection_lies());
+            }
+            // The login itself stands; the first exchange asks again, and answers for it.
+            Err(error) => tracing::warn!(
+                iam.adapter = NAME,
+                %error,
+                "no permissions could be had with a login"
+            ),
+        }
+        Ok(login)
+    }
+
+    async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        match self.end(session).await {
+            Ok(()) => Ok(()),
+            // Gone already, unless Keycloak says the same because it is not ours to end.
+            Err(No::Grant(_)) => self.check_client(session),
+            Err(No::Fault(fault)) => Err(fault),
+        }
+    }
+}
+
+#[async_trait]
+impl IamAdapter for Keycloak {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.noting(self.log_in(credentials, client).await)
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let seen = match self.first_look(session).await {
+            Ok(Seen::Active { permissions }) => Ok(Introspection::Active {
+                subject: session.subject.clone(),
+                permissions,
+            }),
+            Ok(Seen::Inactive) => self.judge_inactive(session).await,
+            Err(fault) => Err(fault),
+        };
+        self.noting(seen)
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.noting(self.log_out(session).await)
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        let probed = match self.confirm_issuer().await {
+            Ok(()) => self.prove_credentials().await,
+            Err(fault) => Err(fault),
+        };
+        self.noting(probed)
+    }
+}
+
+fn introspection_lies() -> IamError {
+    IamError::misconfigured(
+        Misconfiguration::Introspection,
+        "a living session is called inactive: look at client_id and at the host name of the IAM",
+    )
+}
+
+fn form_encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}

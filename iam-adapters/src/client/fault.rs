@@ -1,0 +1,85 @@
+//! What a failure on the wire means. Written in our own words or those of our libraries; never
+//! with the URL, and never with a text that the other side chose, such as a certificate's names.
+
+use std::error::Error;
+use std::io;
+
+use rustls::{CertificateError, Error as TlsError};
+
+use crate::error::{IamError, Misconfiguration};
+
+/// The meaning of a failure on the wire.
+pub(super) fn of(error: reqwest::Error) -> IamError {
+    let error = error.without_url();
+    let chain = || causes(&error);
+    if let Some(tls) = chain().find_map(|cause| cause.downcast_ref::<TlsError>()) {
+        return IamError::misconfigured(Misconfiguration::Tls, tls_words(tls));
+    }
+    let not_http = chain()
+        .filter_map(|cause| cause.downcast_ref::<hyper::Error>())
+        .any(hyper::Error::is_parse);
+    let broken_framing = (error.is_body() || error.is_decode())
+        && chain()
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|cause| {
+                matches!(
+                    cause.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
+                )
+            });
+    if not_http || broken_framing {
+        return IamError::Unreadable("not HTTP/1.1".to_owned());
+    }
+    if error.is_builder() {
+        return IamError::misconfigured(Misconfiguration::Other, "the request cannot be written");
+    }
+    if error.is_connect() && error.is_timeout() {
+        return IamError::Unreachable("no connection within the connect deadline".to_owned());
+    }
+    let phase = match (error.is_connect(), error.is_body() || error.is_decode()) {
+        (true, _) => "no connection",
+        (_, true) => "the connection broke within the answer",
+        _ => "the connection broke",
+    };
+    // The innermost cause is the operating system's word, or hyper's.
+    let cause = chain().last().map(ToString::to_string).unwrap_or_default();
+    IamError::Unreachable(format!("{phase}: {cause}"))
+}
+
+/// Everything beneath the error. An `io::Error` that carries another error does not name it as
+/// its source, and TLS errors come wrapped in two of them.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| {
+        match cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
+            Some(carried) => Some(carried),
+            None => (*cause).source(),
+        }
+    })
+}
+
+const fn tls_words(error: &TlsError) -> &'static str {
+    match error {
+        TlsError::InvalidCertificate(certificate) => match certificate {
+            CertificateError::UnknownIssuer => {
+                "the certificate is signed by nobody trusted here: look at ca_file"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "the certificate has expired"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "the certificate is not valid yet"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "the certificate is for another host name"
+            }
+            _ => "the certificate is not acceptable",
+        },
+        TlsError::InvalidMessage(_) => "the server does not speak TLS on this port",
+        TlsError::AlertReceived(_) => "the server refused the handshake",
+        TlsError::PeerIncompatible(_) => "no common TLS version or cipher",
+        _ => "the handshake failed",
+    }
+}

@@ -1,0 +1,103 @@
+//! Keycloak as told by a script: what is sent, and what each answer means.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
+use iam_adapters::{
+    ClientContext, Credentials, IamError, Misconfiguration, Permission, Permissions, Subject,
+    UpstreamSession,
+};
+use serde_json::{Value, json};
+
+use crate::scripted_upstream::keycloak::{
+    CLIENT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, SESSION, SUBJECT, refresh_token,
+};
+
+mod faults;
+mod grant;
+mod introspection;
+mod issuer;
+mod login;
+mod logout;
+mod probe;
+mod proof;
+mod roles;
+mod secrecy;
+mod tls;
+
+const PASSWORD: &str = "alice-pass";
+const SECRET: &str = "gate-secret-0123456789";
+
+/// Far longer than loopback needs.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
+    let mut settings = json!({
+        "url": url,
+        "realm": REALM,
+        "client_id": CLIENT,
+        "client_secret": SECRET,
+        "permissions_client": PERMISSIONS_CLIENT,
+    });
+    for (key, value) in changes.as_object().expect("an object") {
+        settings[key] = value.clone();
+    }
+    serde_json::from_value(settings).expect("settings")
+}
+
+fn adapter_with(url: &str, changes: &Value) -> Keycloak {
+    Keycloak::new(&settings_with(url, changes), CONNECT_DEADLINE).expect("an adapter")
+}
+
+fn adapter(url: &str) -> Keycloak {
+    adapter_with(url, &json!({}))
+}
+
+fn credentials(password: &str) -> Credentials {
+    Credentials::new("alice@example.test".to_owned(), password.into()).expect("credentials")
+}
+
+fn client() -> ClientContext {
+    ClientContext {
+        address: Some(IpAddr::from([192, 0, 2, 7])),
+        request_id: "request-1".to_owned(),
+    }
+}
+
+fn session() -> UpstreamSession {
+    session_of(CLIENT)
+}
+
+/// The session, as if that client had made it.
+fn session_of(client: &str) -> UpstreamSession {
+    UpstreamSession {
+        subject: Subject::new(SUBJECT).expect("a subject"),
+        id: SESSION.to_owned(),
+        secret: refresh_token(client).into(),
+    }
+}
+
+fn permissions(names: &[&str]) -> Permissions {
+    names
+        .iter()
+        .map(|name| Permission::parse(name).expect(name))
+        .collect()
+}
+
+fn all_permissions() -> Permissions {
+    permissions(&PERMISSIONS)
+}
+
+/// What is misconfigured, where that is what went wrong.
+fn misconfigured<T>(result: &Result<T, IamError>) -> Option<Misconfiguration> {
+    match result {
+        Err(IamError::Misconfigured { what, .. }) => Some(*what),
+        _ => None,
+    }
+}
+
+/// The kind of the error, or `ok`.
+fn kind<T>(result: &Result<T, IamError>) -> &'static str {
+    result.as_ref().map_or_else(IamError::kind, |_| "ok")
+}

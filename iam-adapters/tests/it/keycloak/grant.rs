@@ -1,0 +1,174 @@
+//! What the answers to a direct grant mean.
+
+use iam_adapters::{IamAdapter, IamError, Misconfiguration, Refusal};
+use serde_json::{Value, json};
+
+use super::{PASSWORD, adapter, client, credentials, kind, misconfigured};
+use crate::scripted_upstream::keycloak::{
+    SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
+};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+
+#[tokio::test]
+async fn a_refusal_of_the_user_is_told_by_its_description() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for (description, expected) in [
+        ("Invalid user credentials", Refusal::InvalidCredentials),
+        ("Account disabled", Refusal::Disabled),
+        ("Account is not fully set up", Refusal::Incomplete),
+        ("Something new", Refusal::InvalidCredentials),
+    ] {
+        // 400 since 26.6, 401 before.
+        for status in [400, 401] {
+            upstream.on(TOKEN, refusal(status, "invalid_grant", description));
+            let answer = keycloak
+                .authenticate(&credentials(PASSWORD), &client())
+                .await;
+            assert_eq!(
+                answer.err(),
+                Some(IamError::Refused(expected)),
+                "{description}"
+            );
+        }
+    }
+    upstream.on(TOKEN, Answer::json(400, json!({"error": "invalid_grant"})));
+    let answer = keycloak
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(
+        answer.err(),
+        Some(IamError::Refused(Refusal::InvalidCredentials))
+    );
+}
+
+#[tokio::test]
+async fn what_is_held_against_the_gateway_is_never_the_users_fault() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    let bad = "Invalid client or Invalid client credentials";
+    let direct = "Client not allowed for direct access grants";
+    let header = "Unexpected error when authenticating client";
+    for (status, error, description, expected) in [
+        (
+            401,
+            "unauthorized_client",
+            bad,
+            Misconfiguration::ClientSecret,
+        ),
+        (401, "invalid_client", bad, Misconfiguration::UnknownClient),
+        (
+            400,
+            "unauthorized_client",
+            direct,
+            Misconfiguration::DirectGrants,
+        ),
+        (400, "unauthorized_client", header, Misconfiguration::Other),
+        (
+            400,
+            "unsupported_grant_type",
+            "",
+            Misconfiguration::DirectGrants,
+        ),
+        (
+            403,
+            "access_denied",
+            "Realm not enabled",
+            Misconfiguration::Realm,
+        ),
+        (404, "Realm does not exist", "", Misconfiguration::Realm),
+        (
+            403,
+            "invalid_request",
+            "HTTPS required",
+            Misconfiguration::Tls,
+        ),
+        (
+            401,
+            "invalid_request",
+            "Missing parameter: username",
+            Misconfiguration::Other,
+        ),
+        (400, "invalid_scope", "", Misconfiguration::Other),
+    ] {
+        upstream.on(TOKEN, refusal(status, error, description));
+        let answer = keycloak
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(
+            misconfigured(&answer),
+            Some(expected),
+            "{status} {error} {description}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_error_is_unreadable_and_only_a_code_of_it_is_told() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for (status, error, told) in [
+        (400, "slow_down", "status 400, error slow_down"),
+        (403, "invalid_grant", "status 403, error invalid_grant"),
+        (201, "invalid_grant", "status 201, error invalid_grant"),
+        (400, "alice-pass was\nwrong", "status 400"),
+        (400, "", "status 400"),
+    ] {
+        upstream.on(TOKEN, refusal(status, error, "free text"));
+        let answer = keycloak
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(answer.err(), Some(IamError::Unreadable(told.to_owned())));
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_does_not_fit_together_is_no_login() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    let token = |sub: &str, sid: &str| jwt(&json!({"sub": sub, "sid": sid, "azp": "auth-gateway"}));
+    let cases: [(&str, Value); 11] = [
+        ("session_state", json!("another")),
+        ("session_state", Value::Null),
+        ("access_token", Value::Null),
+        ("refresh_expires_in", json!("1800")),
+        ("refresh_expires_in", json!(-1)),
+        ("refresh_token", json!(refresh_token("another"))),
+        ("refresh_token", json!("opaque")),
+        ("refresh_token", json!("a.%%%.c")),
+        ("refresh_token", json!(token("", SESSION))),
+        ("refresh_token", json!(token(SUBJECT, "another"))),
+        ("refresh_token", json!(["x"])),
+    ];
+    for (member, value) in cases {
+        let mut changed = grant();
+        changed[member] = value;
+        upstream.on(TOKEN, Answer::json(200, changed.clone()));
+        let answer = keycloak
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&answer), "unreadable", "{changed}");
+    }
+    let whole = grant();
+    let twice = format!("{{\"session_state\":\"x\",{}", &whole.to_string()[1..]);
+    let array = json!([whole]).to_string();
+    for body in [twice, array, String::new()] {
+        upstream.on(TOKEN, Answer::text(200, "application/json", &body));
+        let answer = keycloak
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&answer), "unreadable", "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_set_not_to_use_refresh_tokens_is_misconfigured() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let mut without = grant();
+    without.as_object_mut().unwrap().remove("refresh_token");
+    upstream.on(TOKEN, Answer::json(200, without));
+    let answer = adapter(&upstream.url())
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Other));
+}

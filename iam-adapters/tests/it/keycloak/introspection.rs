@@ -1,0 +1,186 @@
+//! Is the session alive, and what may its user do.
+
+use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Subject};
+use serde_json::{Value, json};
+
+use super::{adapter, all_permissions, kind, misconfigured, session};
+use crate::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active, refresh_token, refusal};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+
+#[tokio::test]
+async fn introspection_sends_the_refresh_token_and_the_hint_byte_for_byte() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let answer = adapter(&upstream.url()).introspect(&session()).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    let requests = upstream.requests();
+    let [request] = requests.as_slice() else {
+        panic!("one call, not {requests:?}");
+    };
+    assert_eq!(
+        (request.method.as_str(), request.path.as_str()),
+        ("POST", INTROSPECTION)
+    );
+    assert_eq!(
+        request.text(),
+        format!(
+            "token={}&token_type_hint=refresh_token",
+            refresh_token("auth-gateway")
+        )
+    );
+    let authorization = request.header("authorization").expect("our credentials");
+    assert!(authorization.starts_with("Basic "), "{authorization}");
+}
+
+#[tokio::test]
+async fn a_living_session_has_its_subject_and_the_permissions_of_now() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let answer = adapter(&upstream.url()).introspect(&session()).await;
+    assert_eq!(
+        answer,
+        Ok(Introspection::Active {
+            subject: Subject::new(SUBJECT).expect("a subject"),
+            permissions: all_permissions(),
+        })
+    );
+}
+
+#[tokio::test]
+async fn an_answer_about_anything_but_this_session_is_unreadable() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for change in [
+        json!({"sub": "somebody else"}),
+        json!({"sub": null}),
+        json!({"sid": "another"}),
+        json!({"sid": null}),
+        json!({"azp": "another"}),
+        json!({"client_id": "another"}),
+        json!({"azp": null, "client_id": null}),
+    ] {
+        upstream.on(INTROSPECTION, Answer::json(200, changed(&change)));
+        let answer = keycloak.introspect(&session()).await;
+        assert_eq!(kind(&answer), "unreadable", "{change}");
+    }
+}
+
+#[tokio::test]
+async fn one_member_that_names_the_client_is_enough() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for change in [json!({"azp": null}), json!({"client_id": null})] {
+        upstream.on(INTROSPECTION, Answer::json(200, changed(&change)));
+        assert_eq!(
+            kind(&keycloak.introspect(&session()).await),
+            "ok",
+            "{change}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn active_is_a_boolean_or_nothing_is_believed() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for value in [
+        json!("true"),
+        json!("false"),
+        json!(1),
+        json!(0),
+        json!(null),
+        json!([false]),
+    ] {
+        upstream.on(
+            INTROSPECTION,
+            Answer::json(200, changed(&json!({"active": value}))),
+        );
+        let answer = keycloak.introspect(&session()).await;
+        assert_eq!(kind(&answer), "unreadable", "{value}");
+    }
+    for body in [
+        "{}",
+        "[]",
+        "[true]",
+        "true",
+        "null",
+        "{\"active\":false,\"active\":false}",
+        "{\"active\":false} {}",
+        "{\"active\":false",
+        "",
+    ] {
+        upstream.on(INTROSPECTION, Answer::text(200, "application/json", body));
+        let answer = keycloak.introspect(&session()).await;
+        assert_eq!(kind(&answer), "unreadable", "{body}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_against_the_gateway_is_never_inactive() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    let bad = "Invalid client or Invalid client credentials";
+    for (status, error, description, expected) in [
+        (
+            401,
+            "invalid_client",
+            "Client authentication failed.",
+            Misconfiguration::ClientSecret,
+        ),
+        (401, "invalid_client", bad, Misconfiguration::UnknownClient),
+        (
+            401,
+            "invalid_request",
+            "Authentication failed.",
+            Misconfiguration::ClientSecret,
+        ),
+        (
+            403,
+            "invalid_request",
+            "Client not allowed.",
+            Misconfiguration::Other,
+        ),
+        (
+            403,
+            "access_denied",
+            "Realm not enabled",
+            Misconfiguration::Realm,
+        ),
+        (404, "Realm does not exist", "", Misconfiguration::Realm),
+        (
+            403,
+            "invalid_request",
+            "HTTPS required",
+            Misconfiguration::Tls,
+        ),
+    ] {
+        upstream.on(INTROSPECTION, refusal(status, error, description));
+        let answer = keycloak.introspect(&session()).await;
+        assert_eq!(
+            misconfigured(&answer),
+            Some(expected),
+            "{status} {error} {description}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn invalid_grant_makes_no_sense_here_and_is_no_refusal() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(
+        INTROSPECTION,
+        refusal(400, "invalid_grant", "Session not active"),
+    );
+    let answer = adapter(&upstream.url()).introspect(&session()).await;
+    assert_eq!(
+        answer,
+        Err(IamError::Unreadable("unexpected invalid_grant".to_owned()))
+    );
+}
+
+/// The healthy answer with other members, or without those that are null.
+fn changed(change: &Value) -> Value {
+    let mut answer = active();
+    for (member, value) in change.as_object().expect("an object") {
+        answer[member] = value.clone();
+    }
+    answer
+}

@@ -1,0 +1,131 @@
+//! The IAM is the configured one, or it gets no password.
+
+use iam_adapters::{IamAdapter, Misconfiguration};
+use serde_json::{Value, json};
+
+use super::{PASSWORD, adapter, adapter_with, client, credentials, kind, misconfigured};
+use crate::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, TOKEN, discovery, inactive};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+
+#[tokio::test]
+async fn the_issuer_is_looked_at_before_the_first_password_and_then_remembered() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for _ in 0..2 {
+        assert_eq!(
+            kind(
+                &keycloak
+                    .authenticate(&credentials(PASSWORD), &client())
+                    .await
+            ),
+            "ok"
+        );
+    }
+    let paths: Vec<_> = upstream
+        .requests()
+        .into_iter()
+        .map(|request| request.path)
+        .collect();
+    assert_eq!(paths.iter().position(|path| path == DISCOVERY), Some(0));
+    assert_eq!(paths.iter().filter(|path| *path == DISCOVERY).count(), 1);
+    assert_eq!(paths.iter().filter(|path| *path == TOKEN).count(), 2);
+    let request = &upstream.requests()[0];
+    assert_eq!((request.method.as_str(), request.body.len()), ("GET", 0));
+    assert_eq!(request.header("authorization"), None);
+}
+
+#[tokio::test]
+async fn another_issuer_gets_no_password() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let own = format!("{}/realms/shop", upstream.url());
+    for other in [
+        format!("{own}/"),
+        own.to_uppercase(),
+        own.replace("127.0.0.1", "localhost"),
+        String::new(),
+    ] {
+        upstream.on(DISCOVERY, discovery(&other));
+        let answer = adapter(&upstream.url())
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(
+            misconfigured(&answer),
+            Some(Misconfiguration::Issuer),
+            "{other}"
+        );
+    }
+    assert!(upstream.requests_to(TOKEN).is_empty());
+}
+
+#[tokio::test]
+async fn no_password_goes_where_discovery_fails() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    for (answer, expected) in [
+        (
+            Answer::json(404, json!({"error": "Realm does not exist"})),
+            "misconfigured",
+        ),
+        (Answer::html(200), "unreadable"),
+        (Answer::json(200, json!({})), "unreadable"),
+        (Answer::json(200, json!({"issuer": 1})), "unreadable"),
+        (
+            Answer::json(200, json!([format!("{}/realms/shop", upstream.url())])),
+            "unreadable",
+        ),
+        (Answer::html(503), "failed"),
+        (Answer::empty(429), "throttled"),
+        (Answer::reset(), "unreachable"),
+    ] {
+        upstream.on(DISCOVERY, answer);
+        let answer = adapter(&upstream.url())
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&answer), expected);
+    }
+    assert!(upstream.requests_to(TOKEN).is_empty());
+}
+
+#[tokio::test]
+async fn the_issuer_may_be_configured_apart_from_the_address() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let public = "https://login.example.test/auth/realms/shop";
+    upstream
+        .on(DISCOVERY, discovery(public))
+        .on(INTROSPECTION, inactive());
+    let keycloak = adapter_with(&upstream.url(), &json!({"issuer": public}));
+    assert_eq!(keycloak.issuer(), public);
+    assert_eq!(kind(&keycloak.probe().await), "ok");
+}
+
+#[tokio::test]
+async fn a_probe_that_meets_another_issuer_takes_the_memory_of_the_right_one_back() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(INTROSPECTION, inactive());
+    let keycloak = adapter(&upstream.url());
+    assert_eq!(kind(&keycloak.probe().await), "ok");
+    upstream.on(DISCOVERY, discovery("http://elsewhere.test/realms/shop"));
+    assert_eq!(
+        misconfigured(&keycloak.probe().await),
+        Some(Misconfiguration::Issuer)
+    );
+    let answer = keycloak
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Issuer));
+    assert!(upstream.requests_to(TOKEN).is_empty());
+}
+
+#[tokio::test]
+async fn the_realm_goes_into_the_path_percent_encoded_and_below_the_configured_path() {
+    let upstream = ScriptedUpstream::start().await;
+    let path = "/auth/realms/a%20b%2Fc%3F%C3%BC";
+    let url = format!("{}/auth/", upstream.url());
+    let changes: Value = json!({"url": url, "realm": "a b/c?ü"});
+    let keycloak = adapter_with(&url, &changes);
+    assert_eq!(keycloak.issuer(), format!("{}{path}", upstream.url()));
+    let _ = keycloak.probe().await;
+    assert_eq!(
+        upstream.requests()[0].path,
+        format!("{path}/.well-known/openid-configuration")
+    );
+}

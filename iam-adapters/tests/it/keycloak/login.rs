@@ -1,0 +1,165 @@
+//! The direct grant.
+
+use std::net::IpAddr;
+
+use iam_adapters::{ClientContext, IamAdapter};
+use proptest::prelude::*;
+use secrecy::ExposeSecret;
+use serde_json::json;
+use url::form_urlencoded;
+
+use super::{PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials};
+use crate::scripted_upstream::keycloak::{
+    INTROSPECTION, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
+};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+
+fn basic(id: &str, secret: &str) -> String {
+    use base64::Engine as _;
+    let pair = format!("{id}:{secret}");
+    format!(
+        "Basic {}",
+        base64::engine::general_purpose::STANDARD.encode(pair)
+    )
+}
+
+#[tokio::test]
+async fn a_login_sends_the_direct_grant_byte_for_byte() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let answer = adapter(&upstream.url())
+        .authenticate(&credentials("p w&=+%é"), &client())
+        .await;
+    assert!(answer.is_ok(), "{answer:?}");
+    let requests = upstream.requests_to(TOKEN);
+    let [request] = requests.as_slice() else {
+        panic!("one grant, not {requests:?}");
+    };
+    assert_eq!(request.method, "POST");
+    assert_eq!(
+        request.text(),
+        "grant_type=password&username=alice%40example.test&password=p+w%26%3D%2B%25%C3%A9"
+    );
+    let mut headers = request.headers.clone();
+    headers.sort();
+    let host = upstream.url().replace("http://", "");
+    let length = request.body.len().to_string();
+    let expected = [
+        ("accept", "*/*"),
+        ("authorization", &basic("auth-gateway", SECRET)),
+        ("content-length", &length),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("host", &host),
+        ("user-agent", "auth-gateway"),
+        ("x-forwarded-for", "192.0.2.7"),
+        ("x-request-id", "request-1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(headers, expected);
+}
+
+#[tokio::test]
+async fn a_login_tells_the_session_its_lifetime_and_the_permissions() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let login = adapter(&upstream.url())
+        .authenticate(&credentials(PASSWORD), &client())
+        .await
+        .expect("a login");
+    assert_eq!(login.session.subject.as_str(), SUBJECT);
+    assert_eq!(login.session.id, SESSION);
+    assert_eq!(
+        login.session.secret.expose_secret(),
+        refresh_token("auth-gateway")
+    );
+    assert_eq!(login.expires_in.map(|time| time.as_secs()), Some(1800));
+    assert_eq!(login.permissions, Some(all_permissions()));
+}
+
+#[tokio::test]
+async fn a_session_without_end_promises_no_lifetime() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    let mut without = grant();
+    without
+        .as_object_mut()
+        .unwrap()
+        .remove("refresh_expires_in");
+    let mut zero = grant();
+    zero["refresh_expires_in"] = json!(0);
+    for answer in [without, zero] {
+        upstream.on(TOKEN, Answer::json(200, answer));
+        let login = keycloak
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(login.expect("a login").expires_in, None);
+    }
+}
+
+#[tokio::test]
+async fn client_id_and_secret_are_form_encoded_before_http_basic() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let changes = json!({"client_id": "gate:way ü", "client_secret": "a+b %/&:c"});
+    let keycloak = adapter_with(&upstream.url(), &changes);
+    let _ = keycloak
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(
+        upstream.requests_to(TOKEN)[0].header("authorization"),
+        Some(basic("gate%3Away+%C3%BC", "a%2Bb+%25%2F%26%3Ac"))
+    );
+}
+
+#[tokio::test]
+async fn one_clean_client_address_is_passed_on_and_only_where_there_is_one() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for (address, sent) in [
+        (None, None),
+        (Some("2001:db8::7"), Some("2001:db8::7")),
+        (Some("::ffff:192.0.2.9"), Some("192.0.2.9")),
+    ] {
+        let context = ClientContext {
+            address: address.map(|text| text.parse::<IpAddr>().expect("an address")),
+            request_id: "line\nbreak".to_owned(),
+        };
+        let answer = keycloak
+            .authenticate(&credentials(PASSWORD), &context)
+            .await;
+        assert!(answer.is_ok(), "{answer:?}");
+        let request = upstream.requests_to(TOKEN).pop().expect("a request");
+        assert_eq!(request.header("x-forwarded-for").as_deref(), sent);
+        assert_eq!(request.header("x-request-id"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_login_is_not_followed_by_any_other_call() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(
+        TOKEN,
+        refusal(400, "invalid_grant", "Invalid user credentials"),
+    );
+    let _ = adapter(&upstream.url())
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(upstream.requests_to(TOKEN).len(), 1);
+    assert!(upstream.requests_to(INTROSPECTION).is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_password_arrives_as_it_was_sent(password in "\\PC{0,60}|.{0,60}") {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let arrived = runtime.block_on(async {
+            let upstream = ScriptedUpstream::keycloak().await;
+            let keycloak = adapter(&upstream.url());
+            let answer = keycloak.authenticate(&credentials(&password), &client()).await;
+            answer.map(|_| upstream.requests_to(TOKEN)[0].body.clone())
+        });
+        let arrived = arrived.expect("a login");
+        let fields: Vec<_> = form_urlencoded::parse(&arrived).into_owned().collect();
+        prop_assert_eq!(&fields[2], &("password".to_owned(), password));
+        prop_assert_eq!(fields.len(), 3);
+    }
+}

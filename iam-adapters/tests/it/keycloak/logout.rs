@@ -1,0 +1,90 @@
+//! The end of a session.
+
+use iam_adapters::{IamAdapter, Misconfiguration};
+use serde_json::json;
+
+use super::{adapter, kind, misconfigured, session, session_of};
+use crate::scripted_upstream::keycloak::{LOGOUT, refresh_token, refusal};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+
+#[tokio::test]
+async fn a_logout_sends_the_refresh_token_byte_for_byte() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let answer = adapter(&upstream.url()).end_session(&session()).await;
+    assert_eq!(answer, Ok(()));
+    let requests = upstream.requests();
+    let [request] = requests.as_slice() else {
+        panic!("one call, not {requests:?}");
+    };
+    assert_eq!(
+        (request.method.as_str(), request.path.as_str()),
+        ("POST", LOGOUT)
+    );
+    assert_eq!(
+        request.text(),
+        format!("refresh_token={}", refresh_token("auth-gateway"))
+    );
+    let authorization = request.header("authorization").expect("our credentials");
+    assert!(authorization.starts_with("Basic "), "{authorization}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_already_gone_is_a_success() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for answer in [
+        Answer::empty(204),
+        Answer::empty(200),
+        refusal(400, "invalid_grant", "Invalid refresh token"),
+        refusal(401, "invalid_grant", "Session not active"),
+    ] {
+        upstream.on(LOGOUT, answer);
+        assert_eq!(keycloak.end_session(&session()).await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_another_client_is_not_called_ended() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let text = "Invalid refresh token. Token client and authorized client don't match";
+    upstream.on(LOGOUT, refusal(400, "invalid_grant", text));
+    let answer = adapter(&upstream.url())
+        .end_session(&session_of("another"))
+        .await;
+    assert_eq!(
+        misconfigured(&answer),
+        Some(Misconfiguration::ForeignClient)
+    );
+}
+
+#[tokio::test]
+async fn what_is_held_against_the_gateway_ends_nothing() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for (status, error, expected) in [
+        (401, "unauthorized_client", Misconfiguration::ClientSecret),
+        (401, "invalid_client", Misconfiguration::UnknownClient),
+        (403, "access_denied", Misconfiguration::Realm),
+        (404, "Realm does not exist", Misconfiguration::Realm),
+        (400, "invalid_request", Misconfiguration::Other),
+    ] {
+        upstream.on(LOGOUT, refusal(status, error, ""));
+        let answer = keycloak.end_session(&session()).await;
+        assert_eq!(misconfigured(&answer), Some(expected), "{status} {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_says_200_ends_nothing() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    for answer in [
+        Answer::html(200),
+        Answer::json(200, json!({"status": "Ok"})),
+        Answer::json(200, json!({"error": "invalid_grant"})),
+        Answer::empty(202),
+    ] {
+        upstream.on(LOGOUT, answer);
+        assert_eq!(kind(&keycloak.end_session(&session()).await), "unreadable");
+    }
+}

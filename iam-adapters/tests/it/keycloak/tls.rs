@@ -1,0 +1,131 @@
+//! Certificates are verified, always.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use iam_adapters::{IamAdapter, Misconfiguration};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::{Value, json};
+
+use super::{PASSWORD, adapter_with, client, credentials, kind, misconfigured};
+
+/// A server that answers one request with an empty discovery document, and what it was asked.
+struct TlsServer {
+    port: u16,
+    certificate: String,
+    asked: mpsc::Receiver<String>,
+}
+
+impl TlsServer {
+    fn start(name: &str, versions: &[&'static rustls::SupportedProtocolVersion]) -> Self {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .expect("a server");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let (sender, asked) = mpsc::channel();
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("a client");
+            let connection = ServerConnection::new(Arc::new(config)).expect("a connection");
+            let mut stream = StreamOwned::new(connection, stream);
+            let mut buffer = [0; 4096];
+            // A client that does not like the certificate leaves here.
+            let Ok(length) = stream.read(&mut buffer) else {
+                return;
+            };
+            let _ = sender.send(String::from_utf8_lossy(&buffer[..length]).into_owned());
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+        });
+        Self {
+            port,
+            certificate: cert.pem(),
+            asked,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}", self.port)
+    }
+
+    /// A setting that trusts the server's certificate.
+    fn trusted(&self) -> (tempfile::NamedTempFile, Value) {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(self.certificate.as_bytes())
+            .expect("written");
+        let setting = json!({"ca_file": file.path()});
+        (file, setting)
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_gets_no_request() {
+    let server = TlsServer::start("localhost", rustls::ALL_VERSIONS);
+    let keycloak = adapter_with(&server.url(), &json!({}));
+    let answer = keycloak
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
+    assert!(server.asked.recv().is_err(), "something was sent");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_gets_no_request() {
+    let server = TlsServer::start("elsewhere.test", rustls::ALL_VERSIONS);
+    let (_file, trusted) = server.trusted();
+    let keycloak = adapter_with(&server.url(), &trusted);
+    let answer = keycloak
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    let text = answer
+        .as_ref()
+        .map_or_else(ToString::to_string, |_| String::new());
+    assert!(
+        text.contains("another host name") && !text.contains("elsewhere"),
+        "{text}"
+    );
+    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
+    assert!(server.asked.recv().is_err(), "something was sent");
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_ca_file_is_trusted_over_tls_1_2_and_1_3() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let server = TlsServer::start("localhost", &[version]);
+        let (_file, trusted) = server.trusted();
+        // The document is empty, so the request came through and the answer back.
+        let answer = adapter_with(&server.url(), &trusted).probe().await;
+        assert_eq!(kind(&answer), "unreadable");
+        let asked = server.asked.recv().expect("a request");
+        assert!(
+            asked.starts_with("GET /realms/shop/.well-known/"),
+            "{asked}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_port_without_tls_is_a_matter_of_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        // Until the client has gone: an early end would reset what was just written.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let url = format!("https://localhost:{port}");
+    let answer = adapter_with(&url, &json!({})).probe().await;
+    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
+}
