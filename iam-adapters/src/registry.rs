@@ -8,12 +8,19 @@ use thiserror::Error;
 
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
+use crate::keycloak::{self, Keycloak, KeycloakSettings};
 use crate::mock::{InvalidUsers, Mock, MockSettings};
 
 /// `[iam.…]`: the section's name is the adapter's, and there is exactly one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a process holds one, and reads it once"
+)]
 pub enum IamSettings {
+    /// `[iam.keycloak]`.
+    Keycloak(KeycloakSettings),
     /// `[iam.mock]`.
     Mock(MockSettings),
 }
@@ -28,6 +35,9 @@ impl Default for IamSettings {
 /// Why there is no adapter.
 #[derive(Debug, Error)]
 pub enum SetupError {
+    /// No Keycloak.
+    #[error(transparent)]
+    Keycloak(#[from] keycloak::SetupError),
     /// No mock.
     #[error("iam.mock.users_file: {0}")]
     Mock(#[from] InvalidUsers),
@@ -38,6 +48,7 @@ impl IamSettings {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Keycloak(_) => "keycloak",
             Self::Mock(_) => "mock",
         }
     }
@@ -47,6 +58,7 @@ impl IamSettings {
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
         match self {
+            Self::Keycloak(settings) => settings.problems(production),
             Self::Mock(settings) => settings.problems(production),
         }
     }
@@ -60,9 +72,10 @@ impl IamSettings {
     pub fn connect(
         &self,
         clock: Arc<dyn Clock>,
-        _connect_deadline: Duration,
+        connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         Ok(match self {
+            Self::Keycloak(settings) => Arc::new(Keycloak::new(settings, connect_deadline)?),
             Self::Mock(settings) => Arc::new(Mock::connect(settings, clock)?),
         })
     }
@@ -72,6 +85,14 @@ impl IamSettings {
 mod tests {
     use super::*;
     use crate::clock::SystemClock;
+
+    const KEYCLOAK: &str = r#"
+        [iam.keycloak]
+        url = "http://localhost:8081"
+        realm = "shop"
+        client_id = "auth-gateway"
+        client_secret = "secret"
+    "#;
 
     #[derive(Debug, Deserialize)]
     struct File {
@@ -89,10 +110,12 @@ mod tests {
 
     #[test]
     fn the_name_of_the_section_chooses_the_adapter() {
-        let settings = read("[iam.mock]").expect("settings");
-        assert_eq!(settings.name(), "mock");
-        assert_eq!(settings.problems(false), [""; 0]);
-        assert_eq!(connect(&settings).expect("adapter").name(), "mock");
+        for (text, name) in [(KEYCLOAK, "keycloak"), ("[iam.mock]", "mock")] {
+            let settings = read(text).expect(name);
+            assert_eq!(settings.name(), name);
+            assert_eq!(settings.problems(false), [""; 0]);
+            assert_eq!(connect(&settings).expect(name).name(), name);
+        }
         assert_eq!(IamSettings::default().name(), "mock");
     }
 
@@ -102,7 +125,8 @@ mod tests {
             "[iam]",
             "[iam.ldap]",
             "[iam.Mock]",
-            "[iam.mock]\n[iam.keycloak]",
+            &format!("[iam.mock]\n{KEYCLOAK}"),
+            &format!("{KEYCLOAK}\nrelm = 'shop'"),
             "[iam.mock]\nuser_file = 'users.toml'",
         ] {
             assert!(read(text).is_err(), "{text:?}");
