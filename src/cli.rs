@@ -14,10 +14,12 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 mod check;
+mod run;
 #[cfg(test)]
 mod tests;
+mod welcome;
 
-pub use check::check;
+pub use run::run;
 
 /// Names the configuration file where no `--config` does.
 const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";

@@ -10,7 +10,6 @@ use thiserror::Error;
 
 mod cache;
 mod http;
-mod iam;
 mod keys;
 mod known;
 mod layers;
@@ -35,7 +34,7 @@ mod safety_tests;
 
 pub use cache::CacheSettings;
 pub use http::{HttpSettings, TlsSettings};
-pub use iam::{IamSettings, KeycloakSettings, MockSettings};
+pub use iam_adapters::registry::IamSettings;
 pub use keys::KeySettings;
 pub use log::{LogFormat, LogSettings};
 pub use management::ManagementSettings;

@@ -50,9 +50,15 @@ pub fn public(routes: &mut ServiceConfig) {
         .service(post("/api/v1/auth/token").route(web::post().to(auth::exchange)))
         .service(post("/api/v1/auth/logout").route(web::post().to(auth::log_out)))
         .service(get("/.well-known/jwks.json", well_known::keys))
-        .service(get("/.well-known/oauth-authorization-server", well_known::metadata))
+        .service(get(
+            "/.well-known/oauth-authorization-server",
+            well_known::metadata,
+        ))
         // RFC 8414 section 3.1: an issuer with a path stands behind the well-known name.
-        .service(get("/.well-known/oauth-authorization-server/{path:.*}", well_known::metadata))
+        .service(get(
+            "/.well-known/oauth-authorization-server/{path:.*}",
+            well_known::metadata,
+        ))
         .service(get("/openapi.yaml", well_known::openapi))
         .default_service(web::to(not_found));
 }
@@ -67,7 +73,9 @@ pub fn management(routes: &mut ServiceConfig) {
 }
 
 fn post(path: &str) -> Resource {
-    web::resource(path).default_service(web::to(async || Err::<&str, _>(Problem::MethodNotAllowed("POST"))))
+    web::resource(path).default_service(web::to(async || {
+        Err::<&str, _>(Problem::MethodNotAllowed("POST"))
+    }))
 }
 
 fn get<F, Args>(path: &str, handler: F) -> Resource
@@ -79,7 +87,9 @@ where
     web::resource(path)
         .route(web::get().to(handler.clone()))
         .route(web::head().to(handler))
-        .default_service(web::to(async || Err::<&str, _>(Problem::MethodNotAllowed("GET, HEAD"))))
+        .default_service(web::to(async || {
+            Err::<&str, _>(Problem::MethodNotAllowed("GET, HEAD"))
+        }))
 }
 
 async fn not_found() -> Result<&'static str, Problem> {

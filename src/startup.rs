@@ -63,7 +63,11 @@ impl Parts {
                 None
             }
         };
-        let tls = settings.http.tls.files().map(|(chain, key)| tls::server(chain, key));
+        let tls = settings
+            .http
+            .tls
+            .files()
+            .map(|(chain, key)| tls::server(chain, key));
         let tls = match tls.transpose() {
             Ok(tls) => tls,
             Err(error) => {
@@ -100,8 +104,18 @@ fn load_keys(settings: &Settings, clock: &dyn Clock, problems: &mut Vec<String>)
         }
     }
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
-    let signing = read("keys.signing_dir", signing.as_deref(), keys::load_signing, problems);
-    let sealing = read("keys.sealing_dir", sealing.as_deref(), keys::load_sealing, problems);
+    let signing = read(
+        "keys.signing_dir",
+        signing.as_deref(),
+        keys::load_signing,
+        problems,
+    );
+    let sealing = read(
+        "keys.sealing_dir",
+        sealing.as_deref(),
+        keys::load_sealing,
+        problems,
+    );
     let (signing, sealing) = (signing?, sealing?);
     match Keys::ephemeral(clock.now()) {
         Ok(made) => Some(Keys {
@@ -139,7 +153,11 @@ fn policy(settings: &Settings) -> Policy {
 pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>, Arc<Health>) {
     let health = Arc::new(Health::new(Arc::clone(&parts.clock), parts.metrics));
     let observer = Arc::clone(&health);
-    let guarded = Arc::new(Guarded::new(parts.iam, settings.upstream.limits(), observer));
+    let guarded = Arc::new(Guarded::new(
+        parts.iam,
+        settings.upstream.limits(),
+        observer,
+    ));
     let gateway = Gateway::new(
         Arc::<Guarded>::clone(&guarded),
         parts.keys,

@@ -33,7 +33,10 @@ where
     let layer = if human {
         layer.with_ansi(terminal).boxed()
     } else {
-        layer.event_format(json::Json).fmt_fields(json::Json).boxed()
+        layer
+            .event_format(json::Json)
+            .fmt_fields(json::Json)
+            .boxed()
     };
     layer.with_filter(filter)
 }
@@ -60,4 +63,3 @@ pub fn install(
     }));
     Ok(flusher)
 }
-

@@ -1,31 +1,118 @@
-//! What `check` can tell without a network.
+//! `check`: tries the settings, and, where asked to, the IAM with them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+
+use iam_adapters::clock::SystemClock;
+use iam_adapters::{ClientContext, Credentials, IamAdapter as _, Scope};
+use secrecy::ExposeSecret as _;
 
 use super::Exit;
 use crate::config::{InvalidSettings, Settings};
+use crate::startup::{self, Parts};
 
-/// Tells whether the settings can be used, and in short what they come to, or all that is wrong
-/// with them.
+/// Names the test account with which `--online` walks through login, exchange and logout.
+const EMAIL_VARIABLE: &str = "AUTH_GATEWAY_CHECK_EMAIL";
+const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
+
+/// Tells whether the settings and the files that they name can be used, and in short what they
+/// come to, or all that is wrong with them. `online` asks the IAM too.
 ///
 /// # Errors
 ///
-/// Where the text cannot be written.
+/// Where the text cannot be written, or no runtime can be had.
 pub fn check(
-    settings: &Result<Settings, InvalidSettings>,
+    settings: Result<Settings, InvalidSettings>,
+    online: bool,
+    environment: &BTreeMap<String, String>,
     out: &mut dyn Write,
-) -> io::Result<Exit> {
-    match settings {
-        Ok(settings) => {
-            write_summary(settings, out)?;
-            Ok(Exit::Ok)
-        }
+) -> anyhow::Result<Exit> {
+    let prepared = settings.and_then(|settings| {
+        let parts = Parts::prepare(&settings, Arc::new(SystemClock::default()))?;
+        Ok((settings, parts))
+    });
+    let (settings, parts) = match prepared {
+        Ok(prepared) => prepared,
         Err(invalid) => {
             writeln!(out, "{invalid}")?;
-            Ok(Exit::Configuration)
+            return Ok(Exit::Configuration);
         }
+    };
+    write_summary(&settings, out)?;
+    if !online {
+        return Ok(Exit::Ok);
     }
+    let account = environment
+        .get(EMAIL_VARIABLE)
+        .zip(environment.get(PASSWORD_VARIABLE));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let walked = runtime.block_on(walk(&settings, parts, account, out))?;
+    Ok(match walked {
+        Ok(()) => Exit::Ok,
+        Err(failed) => {
+            writeln!(out, "  {failed}")?;
+            Exit::Unavailable
+        }
+    })
+}
+
+/// Every step that a user's session takes, each told when it is done. The inner error is the IAM's.
+async fn walk(
+    settings: &Settings,
+    parts: Parts,
+    account: Option<(&String, &String)>,
+    out: &mut dyn Write,
+) -> io::Result<Result<(), String>> {
+    let (gateway, iam, _) = startup::connect(settings, parts);
+    if let Err(fault) = iam.probe().await {
+        return Ok(Err(format!("IAM           {fault}")));
+    }
+    writeln!(out, "  IAM           answers, as {}", iam.issuer())?;
+    let Some((email, password)) = account else {
+        writeln!(
+            out,
+            "  login         not tried: set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} to a test account"
+        )?;
+        return Ok(Ok(()));
+    };
+    let credentials = match Credentials::new(email.clone(), password.as_str().into()) {
+        Ok(credentials) => credentials,
+        Err(error) => return Ok(Err(format!("login         {EMAIL_VARIABLE}: {error}"))),
+    };
+    let session = match gateway
+        .log_in(&credentials, &ClientContext::default())
+        .await
+    {
+        Ok(session) => session,
+        Err(error) => return Ok(Err(format!("login         {error}"))),
+    };
+    writeln!(
+        out,
+        "  login         ok, the session expires in {} s",
+        session.expires_at.saturating_sub(session.verified_at)
+    )?;
+    let (id, token) = (
+        session.session_id.to_string(),
+        session.session_token.expose_secret(),
+    );
+    let everything = gateway.exchange(&id, token, Scope::EMPTY).await;
+    match everything {
+        Ok(exchanged) => writeln!(
+            out,
+            "  exchange      ok, a token for {} s",
+            exchanged.token.expires_in
+        )?,
+        Err(error) => return Ok(Err(format!("exchange      {error}"))),
+    }
+    match gateway.log_out(&id, token).await {
+        Ok(()) => writeln!(out, "  logout        ok")?,
+        Err(error) => return Ok(Err(format!("logout        {error}"))),
+    }
+    Ok(Ok(()))
 }
 
 fn write_summary(settings: &Settings, out: &mut dyn Write) -> io::Result<()> {

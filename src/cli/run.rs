@@ -9,7 +9,9 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 use jiff::Timestamp;
 
-use super::{Command, Exit, FirstUse, GenerateKey, KeyUse, ListKeys, SigningAlgorithm, check, welcome};
+use super::{
+    Command, Exit, FirstUse, GenerateKey, KeyUse, ListKeys, SigningAlgorithm, check, welcome,
+};
 use crate::config::{self, Environment, InvalidSettings, Settings};
 use crate::gateway::keys::{self, Algorithm, KeyError, KeyPurpose};
 use crate::startup::{Application, Parts};
@@ -67,7 +69,11 @@ fn serve(
     actix_web::rt::System::new().block_on(async {
         let application = Application::build(&settings, parts)?;
         if settings.environment == Environment::Development {
-            writeln!(err, "{}", welcome::screen(&settings, application.addresses()))?;
+            writeln!(
+                err,
+                "{}",
+                welcome::screen(&settings, application.addresses())
+            )?;
         }
         application.run_until_stopped(told_to_stop()?).await
     })?;
@@ -116,7 +122,10 @@ fn list(list: &ListKeys, out: &mut dyn Write) -> anyhow::Result<Exit> {
             Some(KeyPurpose::Sealing) => ("sealing", "A256GCM"),
             None => ("unknown", "?"),
         };
-        let mine: Vec<_> = files.iter().filter(|(_, key)| of(key).0 == purpose).collect();
+        let mine: Vec<_> = files
+            .iter()
+            .filter(|(_, key)| of(key).0 == purpose)
+            .collect();
         let current = mine.iter().rposition(|(_, key)| key.first_use() <= now);
         for (at, (_, key)) in mine.iter().enumerate() {
             let state = match current {
@@ -125,7 +134,11 @@ fn list(list: &ListKeys, out: &mut dyn Write) -> anyhow::Result<Exit> {
                 _ => "waiting",
             };
             let (kid, first_use) = (key.kid(), key.first_use());
-            writeln!(out, "{purpose:<8} {:<8} {state:<9} {first_use:.0}  {kid}", of(key).1)?;
+            writeln!(
+                out,
+                "{purpose:<8} {:<8} {state:<9} {first_use:.0}  {kid}",
+                of(key).1
+            )?;
         }
     }
     if files.is_empty() {

@@ -8,7 +8,11 @@ use crate::startup::Addresses;
 /// The screen.
 #[must_use]
 pub fn screen(settings: &Settings, addresses: Addresses) -> String {
-    let scheme = if settings.http.tls.files().is_some() { "https" } else { "http" };
+    let scheme = if settings.http.tls.files().is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let base = format!("{scheme}://{}", addresses.public);
     let management = format!("http://{}", addresses.management);
     let mut screen = format!(
@@ -26,7 +30,10 @@ pub fn screen(settings: &Settings, addresses: Addresses) -> String {
         ("sealing", settings.keys.sealing_dir.is_none()),
     ];
     for (purpose, _) in made.iter().filter(|(_, made)| *made) {
-        let _ = writeln!(screen, "            the {purpose} key was made now and ends with this process");
+        let _ = writeln!(
+            screen,
+            "            the {purpose} key was made now and ends with this process"
+        );
     }
     if let IamSettings::Mock(mock) = &settings.iam
         && mock.users_file.is_none()

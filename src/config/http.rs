@@ -32,6 +32,9 @@ pub struct HttpSettings {
     /// How long requests under way may take to finish once the gateway is told to stop.
     #[serde(with = "humantime_serde")]
     pub shutdown_deadline: Duration,
+    /// How long requests are still taken after readiness fell, until load balancers have noticed.
+    #[serde(with = "humantime_serde")]
+    pub shutdown_delay: Duration,
 }
 
 impl Default for HttpSettings {
@@ -45,6 +48,7 @@ impl Default for HttpSettings {
             trusted_proxies: Vec::new(),
             precise_backend_status: false,
             shutdown_deadline: Duration::from_secs(10),
+            shutdown_delay: Duration::ZERO,
         }
     }
 }
@@ -69,6 +73,11 @@ impl HttpSettings {
             "http.shutdown_deadline",
             self.shutdown_deadline,
             Duration::from_millis(1)..=Duration::from_secs(3600),
+        );
+        problems.duration_within(
+            "http.shutdown_delay",
+            self.shutdown_delay,
+            Duration::ZERO..=Duration::from_secs(600),
         );
         self.tls.check(problems);
     }

@@ -12,11 +12,12 @@ use crate::gateway::seal::TOKEN_BYTES_MAX;
 
 use super::Front;
 use super::body;
+use super::client::client_address;
 use super::dto::{
     LoginRequest, LogoutRequest, LogoutResponse, SessionResponse, TokenRequest, TokenResponse,
     timestamp,
 };
-use super::edge::{Details, client_address};
+use super::edge::Details;
 use super::problem::{Operation, Problem, no_store};
 use super::request_id::RequestId;
 
@@ -115,7 +116,9 @@ fn json(body: &impl Serialize) -> HttpResponse {
     match serde_json::to_vec(body) {
         Ok(body) => response.body(body),
         // Strings and numbers have no way to fail; were there one, the edge would say 500.
-        Err(_) => response.status(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR).finish(),
+        Err(_) => response
+            .status(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR)
+            .finish(),
     }
 }
 

@@ -53,7 +53,9 @@ pub async fn read(request: &HttpRequest, payload: Payload) -> Result<Bytes, Prob
 fn is_json(content_type: &str) -> bool {
     let (essence, parameter) = content_type
         .split_once(';')
-        .map_or((content_type, ""), |(essence, parameter)| (essence, parameter.trim()));
+        .map_or((content_type, ""), |(essence, parameter)| {
+            (essence, parameter.trim())
+        });
     essence.trim().eq_ignore_ascii_case("application/json")
         && ["", "charset=utf-8", "charset=\"utf-8\""]
             .iter()
@@ -89,8 +91,9 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::InvalidRequest("the body is not a JSON object"));
     }
-    serde_json::from_slice(body)
-        .map_err(|_| Problem::InvalidRequest("the body is not JSON, or a member is missing or of another type"))
+    serde_json::from_slice(body).map_err(|_| {
+        Problem::InvalidRequest("the body is not JSON, or a member is missing or of another type")
+    })
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[must_use]
 pub fn client_address(front: &Front, request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip().to_canonical();
-    Some(behind_proxies(peer, request.headers(), |ip| front.http.trusts(ip)))
+    Some(behind_proxies(peer, request.headers(), |ip| {
+        front.http.trusts(ip)
+    }))
 }
 
 fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> bool) -> IpAddr {

@@ -47,13 +47,20 @@ pub async fn around(
     request.extensions_mut().insert(seen.id.clone());
     if front.health.is_draining() && seen.route.is_operation() {
         let mut response = Problem::Draining.response(&seen.id);
-        response.head_mut().set_connection_type(actix_web::http::ConnectionType::Close);
+        response
+            .head_mut()
+            .set_connection_type(actix_web::http::ConnectionType::Close);
         seen.finish(&front, response.status(), Some(&Problem::Draining), None);
         return Ok(seen.named(request.into_response(response)));
     }
     // From here on the request belongs to the inner services, and is lost with them in a panic.
     let Ok(Ok(response)) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
-        seen.finish(&front, StatusCode::INTERNAL_SERVER_ERROR, Some(&Problem::Panic), None);
+        seen.finish(
+            &front,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Some(&Problem::Panic),
+            None,
+        );
         return Err(Broken { id: seen.id }.into());
     };
     let source = response
@@ -61,7 +68,10 @@ pub async fn around(
         .extensions()
         .get::<Details>()
         .map(|details| details.source);
-    let problem = response.response().error().and_then(Error::as_error::<Problem>);
+    let problem = response
+        .response()
+        .error()
+        .and_then(Error::as_error::<Problem>);
     seen.finish(&front, response.status(), problem, source);
     let response = match problem.map(|problem| problem.response(&seen.id)) {
         Some(told) => response.into_response(told),
@@ -96,7 +106,11 @@ impl Seen {
         let took = self.began.elapsed();
         let outcome = problem.map_or(Outcome::Ok, |problem| problem.answer().code.into());
         front.metrics.request(self.route, outcome, took);
-        let level = if status.is_server_error() { tracing::Level::ERROR } else { tracing::Level::INFO };
+        let level = if status.is_server_error() {
+            tracing::Level::ERROR
+        } else {
+            tracing::Level::INFO
+        };
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(

@@ -1,9 +1,9 @@
 //! The management listener: is the process alive, should it get traffic, and its figures.
 
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::web::Data;
-use actix_web::HttpResponse;
 use serde_json::json;
 
 use crate::health::Readiness;
@@ -41,7 +41,9 @@ pub async fn ready(front: Data<Front>) -> HttpResponse {
 
 /// `GET /metrics`, in the text format of Prometheus.
 pub async fn metrics(front: Data<Front>) -> HttpResponse {
-    front.metrics.keys(front.gateway.keys(), front.gateway.now());
+    front
+        .metrics
+        .keys(front.gateway.keys(), front.gateway.now());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

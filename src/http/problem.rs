@@ -245,7 +245,13 @@ impl Problem {
 }
 
 fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer {
-    let fault = |status| if precise { status } else { StatusCode::INTERNAL_SERVER_ERROR };
+    let fault = |status| {
+        if precise {
+            status
+        } else {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
     match error {
         GatewayError::Refused(_) => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
         GatewayError::InvalidSession(

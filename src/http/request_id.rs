@@ -79,7 +79,10 @@ mod tests {
             let made = of(id.as_bytes());
             assert!(made != id && made.len() == 16, "{id:?} became {made:?}");
         }
-        let (one, other) = (RequestId::of(&HeaderMap::new()), RequestId::of(&HeaderMap::new()));
+        let (one, other) = (
+            RequestId::of(&HeaderMap::new()),
+            RequestId::of(&HeaderMap::new()),
+        );
         assert_ne!(one.as_str(), other.as_str());
     }
 }

@@ -23,7 +23,12 @@ pub async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
         .honoured(gateway.now(), overlap)
         .map(SigningKey::public_jwk)
         .collect();
-    document(&front, &request, "application/jwk-set+json", &json!({ "keys": keys }).to_string())
+    document(
+        &front,
+        &request,
+        "application/jwk-set+json",
+        &json!({ "keys": keys }).to_string(),
+    )
 }
 
 /// `GET /.well-known/oauth-authorization-server` (RFC 8414).
@@ -42,7 +47,12 @@ pub async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpResponse 
 
 /// `GET /openapi.yaml`.
 pub async fn openapi(front: Data<Front>, request: HttpRequest) -> HttpResponse {
-    document(&front, &request, "application/yaml", include_str!("../../openapi.yaml"))
+    document(
+        &front,
+        &request,
+        "application/yaml",
+        include_str!("../../openapi.yaml"),
+    )
 }
 
 fn document(
@@ -51,15 +61,18 @@ fn document(
     content_type: &'static str,
     body: &str,
 ) -> HttpResponse {
-    let tag = EntityTag::new_strong(
-        URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()),
-    );
+    let tag =
+        EntityTag::new_strong(URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()));
     let unchanged = match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(known)) => known.iter().any(|known| known.weak_eq(&tag)),
         Err(_) => false,
     };
-    let mut response = if unchanged { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    let mut response = if unchanged {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
     response
         .insert_header((
             header::CACHE_CONTROL,

@@ -7,10 +7,10 @@ use std::io;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The format. As [`FormatFields`] it writes `,"name":value` for each field, which goes into the
@@ -32,8 +32,17 @@ where
         let metadata = event.metadata();
         writer.write_str(r#"{"timestamp":""#)?;
         SystemTime.format_time(&mut writer)?;
-        write!(writer, r#"","level":"{}","target":"{}""#, metadata.level(), metadata.target())?;
-        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+        write!(
+            writer,
+            r#"","level":"{}","target":"{}""#,
+            metadata.level(),
+            metadata.target()
+        )?;
+        for span in context
+            .event_scope()
+            .into_iter()
+            .flat_map(|scope| scope.from_root())
+        {
             if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
                 writer.write_str(&fields.fields)?;
             }

@@ -180,7 +180,12 @@ impl Default for Metrics {
         let help = "Calls to the IAM, by operation and outcome";
         registry.register("iam_calls", help, iam_calls.clone());
         let help = "Time that calls to the IAM took, retries included";
-        registry.register_with_unit("iam_call_duration", help, Unit::Seconds, iam_durations.clone());
+        registry.register_with_unit(
+            "iam_call_duration",
+            help,
+            Unit::Seconds,
+            iam_durations.clone(),
+        );
         let help = "Time since the first use of the key in use";
         registry.register_with_unit("key_age", help, Unit::Seconds, Family::clone(&key_ages));
         let help = "Keys loaded, by purpose";
@@ -257,8 +262,14 @@ impl Metrics {
 
     /// Takes the keys as they are now.
     pub fn keys(&self, keys: &Keys, now: Moment) {
-        let signing = (age_seconds(keys.signing.current(now), now), keys.signing.count());
-        let sealing = (age_seconds(keys.sealing.current(now), now), keys.sealing.count());
+        let signing = (
+            age_seconds(keys.signing.current(now), now),
+            keys.signing.count(),
+        );
+        let sealing = (
+            age_seconds(keys.sealing.current(now), now),
+            keys.sealing.count(),
+        );
         for (purpose, (age, count)) in [("signing", signing), ("sealing", sealing)] {
             let labels = [("purpose", purpose)];
             self.key_ages.get_or_create(&labels).set(age);

@@ -48,10 +48,7 @@ impl LogWriter {
     /// # Errors
     ///
     /// Where the process can have no further thread.
-    pub fn to(
-        sink: Box<dyn Write + Send>,
-        dropped: Counter,
-    ) -> io::Result<(Self, Flusher)> {
+    pub fn to(sink: Box<dyn Write + Send>, dropped: Counter) -> io::Result<(Self, Flusher)> {
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             woken: Condvar::new(),
@@ -75,7 +72,10 @@ impl Shared {
         loop {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
             while pending.lines.is_empty() && !pending.stopped {
-                pending = self.woken.wait(pending).unwrap_or_else(PoisonError::into_inner);
+                pending = self
+                    .woken
+                    .wait(pending)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
             if !pending.urgent && !pending.stopped {
                 (pending, _) = self
@@ -104,7 +104,11 @@ impl Shared {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        let mut pending = self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self
+            .shared
+            .pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         pending.stopped = true;
         drop(pending);
         self.shared.woken.notify_one();
@@ -122,7 +126,11 @@ pub struct Line<'a> {
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut pending = self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self
+            .shared
+            .pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if pending.lines.len() + line.len() > BACKLOG_BYTES {
             self.shared.dropped.inc();
             return Ok(line.len());
@@ -211,7 +219,10 @@ mod tests {
         let (told, batches) = mpsc::channel();
         let (open, gate) = mpsc::channel();
         let dropped = Counter::default();
-        let sink = Sink { told, gate: Some(gate) };
+        let sink = Sink {
+            told,
+            gate: Some(gate),
+        };
         let (writer, flusher) = LogWriter::to(Box::new(sink), dropped.clone()).unwrap();
         line(&writer, "first\n", true);
         assert_eq!(batches.recv().unwrap(), b"first\n");
