@@ -1,6 +1,7 @@
 //! `[iam.…]`: stands in for the adapters' registry, in the same shape.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use url::Url;
 #[serde(rename_all = "snake_case")]
 pub enum IamSettings {
     /// `[iam.keycloak]`.
-    Keycloak(KeycloakSettings),
+    Keycloak(Box<KeycloakSettings>),
     /// `[iam.mock]`.
     Mock(MockSettings),
 }
@@ -32,22 +33,37 @@ impl IamSettings {
         }
     }
 
-    /// What is wrong, one line each, beginning with the setting's name and a colon.
+    /// What is wrong, one line each, beginning with the setting's key and a colon.
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
         match self {
             Self::Keycloak(settings) => settings.problems(production),
+            Self::Mock(_) if production => {
+                vec!["iam.mock: is for development; in production configure a real IAM".to_owned()]
+            }
             Self::Mock(_) => Vec::new(),
         }
     }
 }
 
 /// `[iam.mock]`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
     /// Who can log in; none: the demo users.
     pub users_file: Option<PathBuf>,
+    /// How long a session lives.
+    #[serde(with = "humantime_serde")]
+    pub session_lifetime: Duration,
+}
+
+impl Default for MockSettings {
+    fn default() -> Self {
+        Self {
+            users_file: None,
+            session_lifetime: Duration::from_secs(8 * 3600),
+        }
+    }
 }
 
 /// `[iam.keycloak]`.
@@ -68,6 +84,8 @@ pub struct KeycloakSettings {
     pub permissions_client: Option<String>,
     /// The authorities that the server's certificate is checked against.
     pub ca_file: Option<PathBuf>,
+    /// What the server calls itself; none: `{url}/realms/{realm}`.
+    pub issuer: Option<String>,
 }
 
 impl KeycloakSettings {
@@ -75,18 +93,22 @@ impl KeycloakSettings {
         let mut problems = Vec::new();
         match (&self.client_secret, &self.client_secret_file) {
             (None, None) => {
-                problems.push("client_secret: is missing (or client_secret_file)".to_owned());
+                problems
+                    .push("iam.keycloak: client_secret or client_secret_file is needed".to_owned());
             }
             (Some(_), Some(_)) => {
-                problems.push("client_secret: give it or client_secret_file, not both".to_owned());
+                problems.push(
+                    "iam.keycloak: client_secret and client_secret_file exclude each other"
+                        .to_owned(),
+                );
             }
             (Some(secret), None) if production && secret.expose_secret().len() < 16 => {
-                problems.push("client_secret: is shorter than 16 characters".to_owned());
+                problems.push("iam.keycloak.client_secret: shorter than 16 bytes".to_owned());
             }
             _ => {}
         }
         if production && self.url.scheme() != "https" {
-            problems.push("url: must be https in production".to_owned());
+            problems.push("iam.keycloak.url: must be https in production".to_owned());
         }
         problems
     }

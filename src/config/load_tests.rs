@@ -53,7 +53,10 @@ fn with_no_settings_at_all_it_is_development_mode_with_the_mock_on_this_machine(
     assert_eq!(settings.token.audience, ["http://localhost:8080"]);
     assert!(matches!(
         settings.iam,
-        IamSettings::Mock(MockSettings { users_file: None })
+        IamSettings::Mock(MockSettings {
+            users_file: None,
+            ..
+        })
     ));
 }
 
@@ -220,7 +223,7 @@ fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
         "token.default_scope: must be scope names with one space between them (RFC 6749 section 3.3) (set in FILE)",
         "iam.keycloak.realm: is missing",
         "iam.keycloak.client_id: is missing",
-        "iam.keycloak.client_secret: is missing (or client_secret_file)",
+        "iam.keycloak: client_secret or client_secret_file is needed (set in FILE)",
         "iam.keycloak.url: relative URL without a base: the value (set in FILE)",
         "log.filter: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5 (set in FILE)",
     ];
