@@ -139,11 +139,19 @@ fn an_adapter_can_be_set_up_by_the_environment_alone() {
 
 #[test]
 fn two_adapters_at_once_are_refused_also_where_one_comes_from_the_environment() {
-    let both = "iam: only one adapter can be used, not iam.keycloak and iam.mock (set in FILE)";
-    assert_eq!(problems(&format!("[iam.mock]\n{KEYCLOAK}"), &[]), [both]);
+    let refused = "only one adapter can be used, of iam.keycloak, iam.mock";
+    let keycloak = format!("iam.keycloak: {refused} (set in FILE)");
+    assert_eq!(
+        problems(&format!("[iam.mock]\n{KEYCLOAK}"), &[]),
+        [
+            keycloak.clone(),
+            format!("iam.mock: {refused} (set in FILE)")
+        ]
+    );
+    let variable = "AUTH_GATEWAY__IAM__MOCK__USERS_FILE";
     assert_eq!(
         problems(KEYCLOAK, &[("IAM__MOCK__USERS_FILE", "users.toml")]),
-        [both]
+        [keycloak, format!("iam.mock: {refused} (set in {variable})")]
     );
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
@@ -63,19 +64,20 @@ fn production_refuses_all_that_is_made_up_or_unsafe_in_one_message() {
             ("IAM__KEYCLOAK__CLIENT_SECRET", "secret"),
         ],
     );
-    let keys: Vec<_> = found
+    let keys: BTreeSet<_> = found
         .iter()
         .filter_map(|line| line.split(':').next())
         .collect();
     assert_eq!(
         keys,
         [
+            "http.public_url",
             "iam.keycloak.client_secret",
             "iam.keycloak.url",
-            "keys.signing_dir",
             "keys.sealing_dir",
-            "http.public_url",
-        ],
+            "keys.signing_dir",
+        ]
+        .into(),
         "{found:#?}"
     );
 }
