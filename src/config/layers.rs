@@ -49,14 +49,21 @@ impl Layers {
         self.tree.clone()
     }
 
-    /// Where a setting was set: an environment variable or the file; none where it was not.
+    /// Where a setting, or something in a section, was set: an environment variable or the file;
+    /// none where it was not.
     pub(super) fn origin(&self, key: &str) -> Option<String> {
         let variable = variable_of(key);
         if self.variables.contains(&variable) {
             return Some(variable);
         }
-        let (path, tree) = self.file.as_ref()?;
-        find(tree, key).map(|_| path.display().to_string())
+        if let Some((path, tree)) = &self.file
+            && find(tree, key).is_some()
+        {
+            return Some(path.display().to_string());
+        }
+        let section = format!("{variable}__");
+        let mut variables = self.variables.iter();
+        variables.find(|name| name.starts_with(&section)).cloned()
     }
 }
 

@@ -53,7 +53,10 @@ fn with_no_settings_at_all_it_is_development_mode_with_the_mock_on_this_machine(
     assert_eq!(settings.token.audience, ["http://localhost:8080"]);
     assert!(matches!(
         settings.iam,
-        IamSettings::Mock(MockSettings { users_file: None })
+        IamSettings::Mock(MockSettings {
+            users_file: None,
+            ..
+        })
     ));
 }
 
@@ -136,11 +139,19 @@ fn an_adapter_can_be_set_up_by_the_environment_alone() {
 
 #[test]
 fn two_adapters_at_once_are_refused_also_where_one_comes_from_the_environment() {
-    let both = "iam: only one adapter can be used, not iam.keycloak and iam.mock (set in FILE)";
-    assert_eq!(problems(&format!("[iam.mock]\n{KEYCLOAK}"), &[]), [both]);
+    let refused = "only one adapter can be used, of iam.keycloak, iam.mock";
+    let keycloak = format!("iam.keycloak: {refused} (set in FILE)");
+    assert_eq!(
+        problems(&format!("[iam.mock]\n{KEYCLOAK}"), &[]),
+        [
+            keycloak.clone(),
+            format!("iam.mock: {refused} (set in FILE)")
+        ]
+    );
+    let variable = "AUTH_GATEWAY__IAM__MOCK__USERS_FILE";
     assert_eq!(
         problems(KEYCLOAK, &[("IAM__MOCK__USERS_FILE", "users.toml")]),
-        [both]
+        [keycloak, format!("iam.mock: {refused} (set in {variable})")]
     );
 }
 
@@ -220,7 +231,7 @@ fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
         "token.default_scope: must be scope names with one space between them (RFC 6749 section 3.3) (set in FILE)",
         "iam.keycloak.realm: is missing",
         "iam.keycloak.client_id: is missing",
-        "iam.keycloak.client_secret: is missing (or client_secret_file)",
+        "iam.keycloak: client_secret or client_secret_file is needed (set in FILE)",
         "iam.keycloak.url: relative URL without a base: the value (set in FILE)",
         "log.filter: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5 (set in FILE)",
     ];

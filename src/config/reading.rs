@@ -21,17 +21,18 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     let iam = root.clone();
     remove(&mut root, "iam");
     let mut settings: Settings = read(root, "", "", problems)?;
-    let named: Vec<_> = adapters()
+    let mut named: Vec<_> = adapters()
         .iter()
         .map(|adapter| join("iam", adapter))
         .filter(|section| find(&iam, section).is_some())
         .collect();
-    match &named[..] {
-        [] => {}
-        [section] => settings.iam = read(iam, "iam", section, problems)?,
-        _ => {
-            let named = named.join(" and ");
-            problems.add("iam", format!("only one adapter can be used, not {named}"));
+    named.sort_unstable();
+    if let [section] = &named[..] {
+        settings.iam = read(iam, "iam", section, problems)?;
+    } else {
+        for section in &named {
+            let named = named.join(", ");
+            problems.add(section, format!("only one adapter can be used, of {named}"));
         }
     }
     Some(settings)

@@ -1,6 +1,5 @@
 //! What is fine on a desk and nowhere else.
 
-use super::known::join;
 use super::problems::Problems;
 use super::{Environment, IamSettings, Settings};
 
@@ -15,26 +14,15 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     }
 }
 
-/// An adapter's problems begin with the setting's name; without one they speak of the section.
+/// An adapter's problems begin with the key and a colon.
 fn check_iam(iam: &IamSettings, production: bool, problems: &mut Problems) {
-    let section = join("iam", iam.name());
     for problem in iam.problems(production) {
-        match problem.split_once(": ") {
-            Some((name, message)) if !name.contains(' ') => {
-                problems.add(&join(&section, name), message);
-            }
-            _ => problems.add(&section, problem),
-        }
+        let (key, message) = problem.split_once(": ").unwrap_or(("iam", &problem));
+        problems.add(key, message);
     }
 }
 
 fn check_production(settings: &Settings, problems: &mut Problems) {
-    if matches!(settings.iam, IamSettings::Mock(_)) {
-        problems.add(
-            "iam.mock",
-            "the mock has no place in production; set up an IAM, for example in [iam.keycloak]",
-        );
-    }
     for key in settings.keys.made_at_start() {
         problems.add(
             key,

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
@@ -5,21 +6,27 @@ use tempfile::TempDir;
 use super::load_tests::{environment, load_text, problems};
 use super::*;
 
-struct Keys(TempDir);
+struct Files(TempDir);
 
-impl Keys {
+impl Files {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(directory.path().join("signing")).expect("made");
         std::fs::create_dir(directory.path().join("sealing")).expect("made");
+        let users = "[[users]]\nemail = 'carol@example.test'\npassword = 'carol-pass'\n";
+        std::fs::write(directory.path().join("users.toml"), users).expect("written");
         Self(directory)
+    }
+
+    fn users(&self) -> String {
+        format!("[iam.mock]\nusers_file = {:?}\n", self.path("users.toml"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn section(&self) -> String {
+    fn keys(&self) -> String {
         format!(
             "[keys]\nsigning_dir = {:?}\nsealing_dir = {:?}\n",
             self.path("signing"),
@@ -42,8 +49,8 @@ const PRODUCTION: &str = r#"
 
 #[test]
 fn production_starts_with_kept_keys_a_real_iam_and_tls_all_the_way() {
-    let keys = Keys::new();
-    let settings = load_text(&format!("{PRODUCTION}{}", keys.section()), &[]).expect("valid");
+    let files = Files::new();
+    let settings = load_text(&format!("{PRODUCTION}{}", files.keys()), &[]).expect("valid");
     assert_eq!(settings.environment, Environment::Production);
 }
 
@@ -57,29 +64,30 @@ fn production_refuses_all_that_is_made_up_or_unsafe_in_one_message() {
             ("IAM__KEYCLOAK__CLIENT_SECRET", "secret"),
         ],
     );
-    let keys: Vec<_> = found
+    let keys: BTreeSet<_> = found
         .iter()
         .filter_map(|line| line.split(':').next())
         .collect();
     assert_eq!(
         keys,
         [
+            "http.public_url",
             "iam.keycloak.client_secret",
             "iam.keycloak.url",
-            "keys.signing_dir",
             "keys.sealing_dir",
-            "http.public_url",
-        ],
+            "keys.signing_dir",
+        ]
+        .into(),
         "{found:#?}"
     );
 }
 
 #[test]
 fn production_refuses_the_mock_whether_it_is_named_or_not() {
-    let keys = Keys::new();
+    let files = Files::new();
     let bare = "environment = 'production'\nhttp.public_url = 'https://auth.example.test'\n";
-    for iam in ["", "[iam.mock]\nusers_file = 'users.toml'\n"] {
-        let found = problems(&format!("{bare}{iam}{}", keys.section()), &[]);
+    for iam in ["", &files.users()] {
+        let found = problems(&format!("{bare}{iam}{}", files.keys()), &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("iam.mock: "), "{found:?}");
     }
@@ -87,16 +95,16 @@ fn production_refuses_the_mock_whether_it_is_named_or_not() {
 
 #[test]
 fn what_is_made_up_is_not_offered_to_other_machines() {
-    let keys = Keys::new();
-    let users = "[iam.mock]\nusers_file = 'users.toml'\n";
+    let files = Files::new();
+    let users = files.users();
     for (file, missing) in [
         (
             String::new(),
             "keys.signing_dir, keys.sealing_dir, iam.mock.users_file",
         ),
-        (users.to_owned(), "keys.signing_dir, keys.sealing_dir"),
-        (keys.section(), "iam.mock.users_file"),
-        (format!("{users}{}", keys.section()), ""),
+        (users.clone(), "keys.signing_dir, keys.sealing_dir"),
+        (files.keys(), "iam.mock.users_file"),
+        (format!("{users}{}", files.keys()), ""),
     ] {
         for listen in [
             "0.0.0.0:8080",
@@ -247,8 +255,8 @@ fn tls_needs_both_files_and_they_must_be_there() {
 
 #[test]
 fn key_directories_must_be_there_and_be_two() {
-    let keys = Keys::new();
-    let path = keys.path("signing");
+    let files = Files::new();
+    let path = files.path("signing");
     let path = path.to_str().expect("a name");
     let same = load(
         None,
