@@ -15,6 +15,8 @@ use pointer::Pointer;
 /// The name under which the schemas of the document refer to each other.
 const DOCUMENT: &str = "urn:auth-gateway:openapi";
 
+const METADATA: &str = "/.well-known/oauth-authorization-server";
+
 /// The document, read as a promise.
 #[derive(Debug)]
 pub(crate) struct Contract {
@@ -81,12 +83,20 @@ impl Contract {
 
     /// Where the document describes this answer.
     fn response(&self, method: &str, path: &str, status: u16) -> Result<Pointer, String> {
-        let path = path.split('?').next().unwrap_or_default();
+        let mut path = path.split('?').next().unwrap_or_default();
+        // RFC 8414 section 3.1: the issuer's path may follow. OpenAPI has no words for such a path.
+        if path.starts_with(&format!("{METADATA}/")) {
+            path = METADATA;
+        }
         let item = Pointer::root().child("paths").child(path);
         let Some(Value::Object(operations)) = self.at(&item) else {
             return elsewhere(status);
         };
-        let verb = method.to_ascii_lowercase();
+        let verb = match method {
+            // RFC 9110 section 9.3.2: the same answer, but for the body.
+            "HEAD" if operations.contains_key("get") => "get".to_owned(),
+            _ => method.to_ascii_lowercase(),
+        };
         let operation = if operations.contains_key(&verb) {
             verb
         } else if status == 405 {

@@ -182,8 +182,7 @@ fn an_unknown_path_is_a_404_and_another_method_a_405() {
 
 #[test]
 fn a_private_key_in_the_key_set_is_caught() {
-    let keys = headers(&[("etag", "\"1\"")]);
-    let mut keys = keys;
+    let mut keys = headers(&[("etag", "\"1\"")]);
     keys.insert(
         "content-type",
         HeaderValue::from_static("application/jwk-set+json"),
@@ -243,8 +242,19 @@ fn every_example_in_the_document_is_a_true_one() {
 
 #[test]
 fn the_document_describes_itself() {
-    let mut yaml = headers(&[]);
+    let mut yaml = headers(&[("etag", "\"1\"")]);
+    yaml.insert(
+        "cache-control",
+        HeaderValue::from_static("public, max-age=300"),
+    );
     yaml.insert("content-type", HeaderValue::from_static("application/yaml"));
     let document = include_bytes!("../../../openapi.yaml");
-    Contract::get().check("GET", "/openapi.yaml", 200, &yaml, document);
+    let contract = Contract::get();
+    contract.check("GET", "/openapi.yaml", 200, &yaml, document);
+    contract.check("HEAD", "/openapi.yaml", 200, &yaml, b"");
+    contract.check("GET", "/openapi.yaml", 304, &yaml, b"");
+    refused(
+        contract.judge("HEAD", "/openapi.yaml", 201, &yaml, b""),
+        "201",
+    );
 }
