@@ -17,7 +17,7 @@ use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::{Clock, Guarded, IamAdapter};
 
 use crate::config::{InvalidSettings, Settings};
-use crate::gateway::keys::{self, KeyError, KeyRing, Keys};
+use crate::gateway::keys::{self, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
@@ -88,35 +88,20 @@ impl Parts {
     }
 }
 
+/// What no folder holds is made now; the settings were asked whether that is allowed.
 fn load_keys(settings: &Settings, clock: &dyn Clock, problems: &mut Vec<String>) -> Option<Keys> {
-    fn read<K>(
-        setting: &str,
-        dir: Option<&std::path::Path>,
-        load: impl Fn(&std::path::Path) -> Result<KeyRing<K>, KeyError>,
-        problems: &mut Vec<String>,
-    ) -> Option<Option<KeyRing<K>>> {
-        match dir.map(load).transpose() {
-            Ok(ring) => Some(ring),
-            Err(error) => {
-                problems.push(format!("{setting}: {error}"));
-                None
-            }
+    let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
+    let signing = signing.as_deref().map(keys::load_signing).transpose();
+    let sealing = sealing.as_deref().map(keys::load_sealing).transpose();
+    for (setting, error) in [
+        ("keys.signing_dir", signing.as_ref().err()),
+        ("keys.sealing_dir", sealing.as_ref().err()),
+    ] {
+        if let Some(error) = error {
+            problems.push(format!("{setting}: {error}"));
         }
     }
-    let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
-    let signing = read(
-        "keys.signing_dir",
-        signing.as_deref(),
-        keys::load_signing,
-        problems,
-    );
-    let sealing = read(
-        "keys.sealing_dir",
-        sealing.as_deref(),
-        keys::load_sealing,
-        problems,
-    );
-    let (signing, sealing) = (signing?, sealing?);
+    let (signing, sealing) = (signing.ok()?, sealing.ok()?);
     match Keys::ephemeral(clock.now()) {
         Ok(made) => Some(Keys {
             signing: signing.unwrap_or(made.signing),
@@ -150,6 +135,7 @@ fn policy(settings: &Settings) -> Policy {
 }
 
 /// The gateway over guarded parts, without a network: what `check` walks through.
+#[must_use]
 pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>, Arc<Health>) {
     let health = Arc::new(Health::new(Arc::clone(&parts.clock), parts.metrics));
     let observer = Arc::clone(&health);

@@ -23,7 +23,7 @@ const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
 /// # Errors
 ///
 /// Where the text cannot be written, or no runtime can be had.
-pub fn check(
+pub(super) fn check(
     settings: Result<Settings, InvalidSettings>,
     online: bool,
     environment: &BTreeMap<String, String>,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::{
     Command, Exit, FirstUse, GenerateKey, KeyUse, ListKeys, SigningAlgorithm, check, welcome,
 };
-use crate::config::{self, Environment, InvalidSettings, Settings};
+use crate::config::{self, Environment, InvalidSettings};
 use crate::gateway::keys::{self, Algorithm, KeyError, KeyPurpose};
 use crate::startup::{Application, Parts};
 use crate::telemetry;

@@ -207,7 +207,13 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
     let mut out = Vec::new();
-    let exit = check(&config::load(None, &environment), &mut out).expect("written");
+    let exit = check::check(
+        config::load(None, &environment),
+        false,
+        &environment,
+        &mut out,
+    )
+    .expect("written");
     (exit, String::from_utf8(out).expect("text"))
 }
 

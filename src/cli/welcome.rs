@@ -7,7 +7,7 @@ use crate::startup::Addresses;
 
 /// The screen.
 #[must_use]
-pub fn screen(settings: &Settings, addresses: Addresses) -> String {
+pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
     let scheme = if settings.http.tls.files().is_some() {
         "https"
     } else {

@@ -1,3 +1,4 @@
+use iam_adapters::mock::MockSettings;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;

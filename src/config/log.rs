@@ -1,7 +1,7 @@
 //! `[log]`: what is written about what happens.
 
 use serde::Deserialize;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 use super::problems::Problems;
 
@@ -26,7 +26,7 @@ impl Default for LogSettings {
 
 impl LogSettings {
     pub(super) fn check(&self, problems: &mut Problems) {
-        if let Err(error) = EnvFilter::try_new(&self.filter) {
+        if let Err(error) = self.filter.parse::<Targets>() {
             problems.add("log.filter", error.to_string());
         }
     }

@@ -22,7 +22,7 @@ use super::problem::{Operation, Problem, no_store};
 use super::request_id::RequestId;
 
 /// `POST /api/v1/auth/login`.
-pub async fn log_in(
+pub(super) async fn log_in(
     front: Data<Front>,
     request: HttpRequest,
     payload: Payload,
@@ -53,7 +53,7 @@ pub async fn log_in(
 }
 
 /// `POST /api/v1/auth/token`.
-pub async fn exchange(
+pub(super) async fn exchange(
     front: Data<Front>,
     request: HttpRequest,
     payload: Payload,
@@ -83,7 +83,7 @@ pub async fn exchange(
 }
 
 /// `POST /api/v1/auth/logout`.
-pub async fn log_out(
+pub(super) async fn log_out(
     front: Data<Front>,
     request: HttpRequest,
     payload: Payload,

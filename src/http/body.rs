@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::problem::Problem;
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
-pub const BODY_BYTES_MAX: usize = 16 * 1024;
+pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
 const BODY_DEADLINE: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// The [`Problem`] of a request that is not fit to be parsed.
-pub async fn read(request: &HttpRequest, payload: Payload) -> Result<Bytes, Problem> {
+pub(super) async fn read(request: &HttpRequest, payload: Payload) -> Result<Bytes, Problem> {
     // Credentials in a query end up in logs all over the place (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
         return Err(Problem::InvalidRequest("a query is not allowed here"));
@@ -86,7 +86,7 @@ async fn collect(mut payload: Payload) -> Result<Bytes, Problem> {
 /// # Errors
 ///
 /// [`Problem::InvalidRequest`], without a word of what stood there.
-pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     // serde would take an array for a struct as well.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::InvalidRequest("the body is not a JSON object"));

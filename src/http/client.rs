@@ -12,7 +12,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The client's address: the peer's, or, where the peer is a trusted proxy, the right-most address
 /// in `X-Forwarded-For` that is not one itself. What stands left of it anybody may have written.
 #[must_use]
-pub fn client_address(front: &Front, request: &HttpRequest) -> Option<IpAddr> {
+pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip().to_canonical();
     Some(behind_proxies(peer, request.headers(), |ip| {
         front.http.trusts(ip)

@@ -9,82 +9,80 @@ use serde::{Deserialize, Serialize};
 
 /// What login is sent.
 #[derive(Deserialize)]
-pub struct LoginRequest {
+pub(super) struct LoginRequest {
     /// The e-mail address.
-    pub email: String,
+    pub(super) email: String,
     /// The password.
-    pub password: SecretString,
+    pub(super) password: SecretString,
 }
 
 /// What login answers.
 #[derive(Serialize)]
-pub struct SessionResponse<'a> {
+pub(super) struct SessionResponse<'a> {
     /// Identifies the session.
-    pub session_id: &'a str,
+    pub(super) session_id: &'a str,
     /// Proves its possession.
-    pub session_token: &'a str,
+    pub(super) session_token: &'a str,
     /// When the credentials were verified.
-    pub verified_at: String,
+    pub(super) verified_at: String,
     /// When the session expires.
-    pub expires_at: String,
+    pub(super) expires_at: String,
 }
 
 /// What token is sent.
 #[derive(Deserialize)]
-pub struct TokenRequest<'a> {
+pub(super) struct TokenRequest<'a> {
     /// From login.
     #[serde(borrow)]
-    pub session_id: Cow<'a, str>,
+    pub(super) session_id: Cow<'a, str>,
     /// From login.
     #[serde(borrow)]
-    pub session_token: Cow<'a, str>,
+    pub(super) session_token: Cow<'a, str>,
     /// `session`, and nothing else.
     #[serde(borrow)]
-    pub grant_type: Cow<'a, str>,
+    pub(super) grant_type: Cow<'a, str>,
     /// What is asked for; absent and empty are alike. `null` is neither.
     #[serde(borrow, default)]
-    pub scope: Cow<'a, str>,
+    pub(super) scope: Cow<'a, str>,
 }
 
 /// What token answers.
 #[derive(Serialize)]
-pub struct TokenResponse<'a> {
+pub(super) struct TokenResponse<'a> {
     /// The signed JWT.
-    pub access_token: &'a str,
+    pub(super) access_token: &'a str,
     /// What was granted.
-    pub scope: &'a str,
+    pub(super) scope: &'a str,
     /// How long the token is valid, in seconds.
-    pub expires_in: u64,
+    pub(super) expires_in: u64,
     /// Always `bearer`.
-    pub token_type: &'static str,
+    pub(super) token_type: &'static str,
 }
 
 /// What logout is sent.
 #[derive(Deserialize)]
-pub struct LogoutRequest<'a> {
+pub(super) struct LogoutRequest<'a> {
     /// From login.
     #[serde(borrow)]
-    pub session_id: Cow<'a, str>,
+    pub(super) session_id: Cow<'a, str>,
     /// From login.
     #[serde(borrow)]
-    pub session_token: Cow<'a, str>,
+    pub(super) session_token: Cow<'a, str>,
 }
 
 /// What logout answers.
 #[derive(Serialize)]
-pub struct LogoutResponse {
+pub(super) struct LogoutResponse {
     /// Always `Ok`.
-    pub status: &'static str,
+    pub(super) status: &'static str,
 }
 
 /// RFC 3339 with a numeric offset: `Z` is not an offset to every parser of ISO 8601.
-pub fn timestamp(unix_seconds: u64) -> String {
-    i64::try_from(unix_seconds)
-        .ok()
-        .and_then(|seconds| Timestamp::from_second(seconds).ok())
-        .unwrap_or(Timestamp::MAX)
-        .display_with_offset(Offset::UTC)
-        .to_string()
+pub(super) fn timestamp(unix_seconds: u64) -> String {
+    let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
+    let last = Timestamp::MAX.as_second();
+    let time = Timestamp::from_second(seconds.min(last)).unwrap_or(Timestamp::MAX);
+    time.display_with_offset(Offset::UTC).to_string()
 }
 
 #[cfg(test)]

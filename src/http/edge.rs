@@ -23,16 +23,16 @@ use super::request_id::{self, RequestId};
 
 /// What a handler adds to the log line of its request.
 #[derive(Debug, Clone, Copy)]
-pub struct Details {
+pub(super) struct Details {
     /// What the exchange was decided on.
-    pub source: Source,
+    pub(super) source: Source,
 }
 
 /// The middleware around both listeners.
 ///
 /// # Errors
 ///
-/// [`Broken`], where the code panicked: it carries its own response.
+/// Where the code panicked: it carries its own response.
 pub async fn around(
     front: Data<Front>,
     request: ServiceRequest,
@@ -138,7 +138,7 @@ impl Seen {
 
 /// The response to a request whose handling panicked. The connection lives on.
 #[derive(Debug)]
-pub struct Broken {
+pub(super) struct Broken {
     id: RequestId,
 }
 

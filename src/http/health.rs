@@ -12,13 +12,13 @@ use super::Front;
 
 /// `GET /health/live`: the process answers. Nothing else is looked at: a restart mends nothing
 /// outside of it.
-pub async fn live() -> HttpResponse {
+pub(super) async fn live() -> HttpResponse {
     uncached(StatusCode::OK, &json!({ "status": "live" }))
 }
 
 /// `GET /health/ready`: whether this replica should get traffic. An outage of the IAM alone is no
 /// reason not to: every replica would be taken away at once.
-pub async fn ready(front: Data<Front>) -> HttpResponse {
+pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     let now = front.gateway.now();
     let report = front.health.report(now);
     let keys = front.gateway.keys();
@@ -40,7 +40,7 @@ pub async fn ready(front: Data<Front>) -> HttpResponse {
 }
 
 /// `GET /metrics`, in the text format of Prometheus.
-pub async fn metrics(front: Data<Front>) -> HttpResponse {
+pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
     front
         .metrics
         .keys(front.gateway.keys(), front.gateway.now());

@@ -190,6 +190,7 @@ impl Problem {
     }
 
     /// The cause for the log, where there is more to say than the code.
+    #[must_use]
     pub fn cause(&self) -> Option<&dyn fmt::Display> {
         match self {
             Self::Gateway { error, .. } => Some(error),
@@ -253,7 +254,13 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
         }
     };
     match error {
-        GatewayError::Refused(_) => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
+        GatewayError::Refused(_) => match operation {
+            Operation::Login => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
+            // Only a login can be refused; an adapter that says so elsewhere is at fault.
+            Operation::Token | Operation::Logout => {
+                Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError)
+            }
+        },
         GatewayError::InvalidSession(
             InvalidSession::Malformed
             | InvalidSession::UnknownKey

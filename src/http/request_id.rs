@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// `x-request-id`, taken and returned.
-pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 const LENGTH_MAX: usize = 128;
 
@@ -17,7 +17,7 @@ pub struct RequestId(HeaderValue);
 impl RequestId {
     /// The client's id, or a new one of 96 random bits.
     #[must_use]
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
         headers
             .get(HEADER)
             .filter(|value| is_fit(value.as_bytes()))
@@ -35,13 +35,13 @@ impl RequestId {
 
     /// The id as text.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
 
     /// The id as the value of [`HEADER`].
     #[must_use]
-    pub fn header_value(&self) -> HeaderValue {
+    pub(super) fn header_value(&self) -> HeaderValue {
         self.0.clone()
     }
 }

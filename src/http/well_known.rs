@@ -13,7 +13,7 @@ use crate::gateway::keys::{CLOCK_SKEW, SigningKey};
 use super::Front;
 
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
-pub async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+pub(super) async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
     let gateway = &front.gateway;
     // A key that signs no more is published until the last token it signed has expired everywhere.
     let overlap = gateway.policy().token.lifetime + front.jwks_max_age + CLOCK_SKEW;
@@ -32,7 +32,7 @@ pub async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
 }
 
 /// `GET /.well-known/oauth-authorization-server` (RFC 8414).
-pub async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+pub(super) async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpResponse {
     let issuer = &front.gateway.policy().token.issuer;
     let metadata = json!({
         "issuer": issuer,
@@ -46,7 +46,7 @@ pub async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpResponse 
 }
 
 /// `GET /openapi.yaml`.
-pub async fn openapi(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+pub(super) async fn openapi(front: Data<Front>, request: HttpRequest) -> HttpResponse {
     document(
         &front,
         &request,

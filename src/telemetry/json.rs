@@ -1,7 +1,7 @@
 //! A log line as one JSON object: time, level, target, the fields of the spans around it, and its
 //! own fields, side by side.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 
 use serde::Serialize;
@@ -11,12 +11,12 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 /// The format. As [`FormatFields`] it writes `,"name":value` for each field, which goes into the
 /// object wherever it comes.
 #[derive(Debug, Clone, Copy)]
-pub struct Json;
+pub(super) struct Json;
 
 impl<S, N> FormatEvent<S, N> for Json
 where
@@ -38,11 +38,7 @@ where
             metadata.level(),
             metadata.target()
         )?;
-        for span in context
-            .event_scope()
-            .into_iter()
-            .flat_map(|scope| scope.from_root())
-        {
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
                 writer.write_str(&fields.fields)?;
             }

@@ -194,9 +194,9 @@ impl Default for Metrics {
         registry.register("log_lines_dropped", help, lines_dropped.clone());
 
         for operation in Operation::ALL.map(Operation::name) {
-            iam_durations.get_or_create(&[("operation", operation)]);
+            let _ = iam_durations.get_or_create(&[("operation", operation)]);
             for outcome in IAM_OUTCOMES {
-                iam_calls.get_or_create(&[("operation", operation), ("outcome", outcome)]);
+                let _ = iam_calls.get_or_create(&[("operation", operation), ("outcome", outcome)]);
             }
         }
         Self {
@@ -278,7 +278,7 @@ impl Metrics {
         }
     }
 
-    /// All figures, in the text format of OpenMetrics.
+    /// All figures, in the text format that Prometheus reads.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();

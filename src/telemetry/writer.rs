@@ -210,8 +210,9 @@ mod tests {
         }
         drop(flusher);
         let all: Vec<u8> = batches.try_iter().flatten().collect();
-        let expected: String = (0..1000).map(|number| format!("{number}\n")).collect();
-        assert_eq!(String::from_utf8(all).unwrap(), expected);
+        let text = String::from_utf8(all).unwrap();
+        let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
     }
 
     #[test]
