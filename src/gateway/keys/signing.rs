@@ -175,7 +175,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             let invalid = "not a private key on the curve P-256";
             let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
-            let signer = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
+            let signer = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
                 .map_err(|_| KeyError::Invalid(invalid))?;
             Ok((Signer::Es256(signer), pair.to_jwk_public_key()))
         }
@@ -198,7 +198,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
                 return Err(KeyError::Invalid("an RSA key needs at least 2048 bits"));
             }
             let der = Zeroizing::new(pair.to_der_private_key());
-            let signer = RsaKeyPair::from_pkcs8(&der).map_err(|_| KeyError::Invalid(invalid))?;
+            let signer = RsaKeyPair::from_der(&der).map_err(|_| KeyError::Invalid(invalid))?;
             Ok((Signer::Rs256(signer), pair.to_jwk_public_key()))
         }
     }
