@@ -83,7 +83,7 @@ impl SigningKey {
             signer,
             random: SystemRandom::new(),
             header: BASE64.encode(header),
-            public: published(&public, algorithm, kid)?,
+            public: published(&public, jwk, algorithm, kid)?,
         };
         key.self_test()?;
         Ok(key)
@@ -175,7 +175,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             let invalid = "not a private key on the curve P-256";
             let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
-            let signer = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
+            let signer = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
                 .map_err(|_| KeyError::Invalid(invalid))?;
             Ok((Signer::Es256(signer), pair.to_jwk_public_key()))
         }
@@ -198,14 +198,15 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
                 return Err(KeyError::Invalid("an RSA key needs at least 2048 bits"));
             }
             let der = Zeroizing::new(pair.to_der_private_key());
-            let signer = RsaKeyPair::from_pkcs8(&der).map_err(|_| KeyError::Invalid(invalid))?;
+            let signer = RsaKeyPair::from_der(&der).map_err(|_| KeyError::Invalid(invalid))?;
             Ok((Signer::Rs256(signer), pair.to_jwk_public_key()))
         }
     }
 }
 
-/// A new JWK with the members that a verifier needs; nothing is taken over unnamed.
-fn published(public: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyError> {
+/// A new JWK with the members that a verifier needs; nothing is taken over unnamed. They are what
+/// belongs to the private half, and the file has to say the same.
+fn published(public: &Jwk, file: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyError> {
     let (key_type, members): (_, &[&str]) = match algorithm {
         Algorithm::Es256 => ("EC", &["crv", "x", "y"]),
         Algorithm::EdDsa => ("OKP", &["crv", "x"]),
@@ -214,6 +215,11 @@ fn published(public: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyEr
     let invalid = |_| KeyError::Invalid("not a key of its type");
     let mut jwk = Jwk::new(key_type);
     for member in members {
+        if public.parameter(member) != file.parameter(member) {
+            return Err(KeyError::Invalid(
+                "its public members are missing or another key's",
+            ));
+        }
         let value = public.parameter(member).cloned();
         jwk.set_parameter(member, value).map_err(invalid)?;
     }
