@@ -19,7 +19,8 @@ impl Default for LogSettings {
     fn default() -> Self {
         Self {
             format: LogFormat::default(),
-            filter: "info".to_owned(),
+            // actix tells of every worker that it starts.
+            filter: "info,actix_server=warn".to_owned(),
         }
     }
 }

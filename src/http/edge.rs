@@ -106,11 +106,6 @@ impl Seen {
         let took = self.began.elapsed();
         let outcome = problem.map_or(Outcome::Ok, |problem| problem.answer().code.into());
         front.metrics.request(self.route, outcome, took);
-        let level = if status.is_server_error() {
-            tracing::Level::ERROR
-        } else {
-            tracing::Level::INFO
-        };
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
@@ -128,8 +123,11 @@ impl Seen {
                 )
             };
         }
-        if level == tracing::Level::ERROR {
+        if status.is_server_error() {
             line!(tracing::Level::ERROR);
+        } else if self.route == Route::Management {
+            // Probes and scrapes come every few seconds and say nothing.
+            line!(tracing::Level::DEBUG);
         } else {
             line!(tracing::Level::INFO);
         }
