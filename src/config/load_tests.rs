@@ -52,13 +52,7 @@ fn with_no_settings_at_all_it_is_development_mode_with_the_mock_on_this_machine(
     );
     assert_eq!(settings.http.public_url.issuer(), "http://localhost:8080");
     assert_eq!(settings.token.audience, ["http://localhost:8080"]);
-    assert!(matches!(
-        settings.iam,
-        IamSettings::Mock(MockSettings {
-            users_file: None,
-            ..
-        })
-    ));
+    assert!(matches!(settings.iam, IamSettings::Mock(mock) if mock.users_file.is_none()));
 }
 
 #[test]
