@@ -1,4 +1,3 @@
-use iam_adapters::mock::MockSettings;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
