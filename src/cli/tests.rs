@@ -220,7 +220,7 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
 #[test]
 fn a_check_tells_what_the_settings_come_to() {
     let (exit, text) = check_with(&[]);
-    assert_eq!(exit, Exit::Ok);
+    assert_eq!(exit, Exit::Ok, "{text}");
     assert_eq!(
         text,
         "configuration ok\n  \
@@ -239,7 +239,7 @@ fn a_check_tells_every_problem_at_once() {
         ("AUTH_GATEWAY__HTTP__LISTEN", "8080"),
         ("AUTH_GATEWAY__TOKEN__LIFETIME", "2d"),
     ]);
-    assert_eq!(exit, Exit::Configuration);
+    assert_eq!(exit, Exit::Configuration, "{text}");
     assert_eq!(
         text,
         "the configuration cannot be used:\n  \

@@ -161,6 +161,7 @@ fn numbers_and_durations_are_accepted_up_to_their_bounds_and_no_further() {
     for (key, good, bad) in [
         ("HTTP__WORKERS", ["1", "1024"], ["0", "1025"]),
         ("HTTP__MAX_CONNECTIONS", ["1", "1000000"], ["0", "-1"]),
+        ("HTTP__SHUTDOWN_DELAY", ["0s", "10m"], ["601s", "x"]),
         ("HTTP__SHUTDOWN_DEADLINE", ["1ms", "1h"], ["0s", "61m"]),
         ("STALE_IF_ERROR", ["0s", "15m"], ["15m 1ms", "-1s"]),
         ("SESSION__MAX_LIFETIME", ["60s", "365d"], ["59s", "366d"]),
