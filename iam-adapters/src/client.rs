@@ -168,11 +168,11 @@ impl UpstreamClient {
             .and_then(|value| value.to_str().ok()?.trim().parse::<u32>().ok())
             .map(|seconds| Duration::from_secs(seconds.into()));
         let announced = response.content_length().unwrap_or_default();
-        let mut body =
-            Vec::with_capacity(usize::try_from(announced).map_or(0, |n| n.min(BODY_MAX)));
-        if announced > BODY_MAX as u64 {
+        let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+        if announced > BODY_MAX {
             return Err(too_long());
         }
+        let mut body = Vec::with_capacity(announced);
         while let Some(chunk) = response.chunk().await.map_err(fault::of)? {
             if body.len() + chunk.len() > BODY_MAX {
                 return Err(too_long());

@@ -108,16 +108,6 @@ impl Keycloak {
         self.roles.dropped()
     }
 
-    /// Asks what the introspection of a session just made says: its permissions, and whether
-    /// introspection can be relied on at all.
-    async fn first_look(&self, session: &UpstreamSession) -> Result<Seen, IamError> {
-        let seen = self.look(session).await?;
-        if let Seen::Active { .. } = seen {
-            self.introspection_proven.store(true, Ordering::Relaxed);
-        }
-        Ok(seen)
-    }
-
     /// What "inactive" means. It is also what Keycloak says of a living session to another
     /// client, under another host name, or where it does not take our hint; believed blindly, it
     /// would log everybody out.
@@ -168,7 +158,7 @@ impl Keycloak {
             self.confirm_issuer().await?;
         }
         let mut login = self.password_grant(credentials, client).await?;
-        match self.noting(self.first_look(&login.session).await) {
+        match self.noting(self.look(&login.session).await) {
             Ok(Seen::Active { permissions }) => login.permissions = Some(permissions),
             Ok(Seen::Inactive) => {
                 if let Err(error) = self.log_out(&login.session).await {
@@ -219,7 +209,7 @@ impl IamAdapter for Keycloak {
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let seen = match self.first_look(session).await {
+        let seen = match self.look(session).await {
             Ok(Seen::Active { permissions }) => Ok(Introspection::Active {
                 subject: session.subject.clone(),
                 permissions,

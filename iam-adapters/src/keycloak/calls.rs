@@ -86,6 +86,7 @@ impl Keycloak {
                 "introspection speaks of another session, subject or client".to_owned(),
             ));
         }
+        self.introspection_proven.store(true, Ordering::Relaxed);
         Ok(Seen::Active {
             permissions: self.roles.permissions(&answer),
         })

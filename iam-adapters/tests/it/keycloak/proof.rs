@@ -162,6 +162,21 @@ async fn a_misconfiguration_takes_the_proof_back_until_the_next_living_session()
 }
 
 #[tokio::test]
+async fn a_login_that_stands_without_its_introspection_takes_the_proof_back_too() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = proven(&upstream).await;
+    upstream
+        .once(INTROSPECTION, refusal(401, "invalid_client", ""))
+        .once(INTROSPECTION, inactive());
+    let login = keycloak
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(kind(&login), "ok");
+    let lie = keycloak.introspect(&session()).await;
+    assert_eq!(misconfigured(&lie), Some(Misconfiguration::Introspection));
+}
+
+#[tokio::test]
 async fn a_login_whose_own_session_is_called_inactive_fails_and_leaves_nothing_behind() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
