@@ -49,6 +49,9 @@ pub struct Keycloak {
     /// Introspection has called a session active since the last sign of trouble, so that its
     /// "inactive" can be believed.
     introspection_proven: AtomicBool,
+    /// Introspection has called a living session inactive, and not been right since. No probe can
+    /// find that out by itself.
+    introspection_lied: AtomicBool,
 }
 
 /// Why there is no [`Keycloak`].
@@ -98,6 +101,7 @@ impl Keycloak {
             roles: RoleReader::new(&settings.realm, settings.permissions_client.clone()),
             issuer_confirmed: AtomicBool::new(false),
             introspection_proven: AtomicBool::new(false),
+            introspection_lied: AtomicBool::new(false),
         })
     }
 
@@ -140,6 +144,9 @@ impl Keycloak {
     /// Forgets what was proven where the IAM turns out not to fit the settings.
     fn noting<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
         if let Err(IamError::Misconfigured { what, .. }) = &result {
+            if *what == Misconfiguration::Introspection {
+                self.introspection_lied.store(true, Ordering::Relaxed);
+            }
             // That one is about the session in hand.
             if *what != Misconfiguration::ForeignClient {
                 self.introspection_proven.store(false, Ordering::Relaxed);
@@ -229,6 +236,14 @@ impl IamAdapter for Keycloak {
             Ok(()) => self.prove_credentials().await,
             Err(fault) => Err(fault),
         };
+        let probed = probed.and_then(|()| {
+            let lied = self.introspection_lied.load(Ordering::Relaxed);
+            if lied {
+                Err(introspection_lies())
+            } else {
+                Ok(())
+            }
+        });
         self.noting(probed)
     }
 }

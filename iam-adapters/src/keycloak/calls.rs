@@ -87,6 +87,7 @@ impl Keycloak {
             ));
         }
         self.introspection_proven.store(true, Ordering::Relaxed);
+        self.introspection_lied.store(false, Ordering::Relaxed);
         Ok(Seen::Active {
             permissions: self.roles.permissions(&answer),
         })

@@ -228,3 +228,23 @@ async fn a_fault_of_the_first_introspection_does_not_fail_the_login() {
         Some(Misconfiguration::Introspection)
     );
 }
+
+#[tokio::test]
+async fn a_probe_remembers_that_introspection_lied_until_it_is_right_again() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(INTROSPECTION, inactive());
+    let keycloak = adapter(&upstream.url());
+    assert_eq!(kind(&keycloak.probe().await), "ok");
+    let lie = keycloak.introspect(&session()).await;
+    assert_eq!(misconfigured(&lie), Some(Misconfiguration::Introspection));
+    let probed = keycloak.probe().await;
+    assert_eq!(
+        misconfigured(&probed),
+        Some(Misconfiguration::Introspection)
+    );
+
+    upstream.on(INTROSPECTION, Answer::json(200, active()));
+    assert_eq!(kind(&keycloak.introspect(&session()).await), "ok");
+    upstream.on(INTROSPECTION, inactive());
+    assert_eq!(kind(&keycloak.probe().await), "ok");
+}
