@@ -25,7 +25,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from machine import LIVE, CannotRun, free_ports, install, says_what_is_missing
+from machine import LIVE, CannotRun, build, free_ports, install, says_what_is_missing
 
 VERSION = "26.7.4"
 ARCHIVE = f"keycloak-quarkus-dist-{VERSION}.tar.gz"
@@ -130,17 +130,17 @@ def fetch(java):
                 download(archive)
             note("unpacking and building (half a minute)")
             with made_whole(DISTRIBUTION) as scratch:
-                install(["tar", "-xzf", archive, "-C", scratch, "--strip-components=1"], timeout=300)
+                build(["tar", "-xzf", archive, "-C", scratch, "--strip-components=1"])
                 # Built once, so that an instance starts in half the time and writes nothing to the program.
-                build = java_command(java, scratch, "build", "--db=dev-file", "--health-enabled=true")
-                install(build, timeout=300, env=environment(), cwd=scratch)
+                command = java_command(java, scratch, "build", "--db=dev-file", "--health-enabled=true")
+                build(command, env=environment(), cwd=scratch)
         seed = seed_folder()
         if not seed.exists():
             note("importing the realm (a quarter of a minute)")
             with made_whole(seed) as scratch:
                 furnish(scratch)
-                load = java_command(java, scratch, "import", "--optimized", "--cache=local", f"--file={REALM_FILE}")
-                install(load, timeout=300, env=environment(), cwd=scratch)
+                arguments = ("import", "--optimized", "--cache=local", f"--file={REALM_FILE}")
+                build(java_command(java, scratch, *arguments), env=environment(), cwd=scratch)
     return seed
 
 
@@ -149,7 +149,7 @@ def download(archive):
     artifact = f"org.keycloak:keycloak-quarkus-dist:{VERSION}:tar.gz"
     with tempfile.TemporaryDirectory(prefix="unfinished-", dir=LIVE) as folder:
         maven = ["mvn", "-B", "-q", "-ntp", COPY_GOAL, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-        install(maven, timeout=900, cwd=folder)
+        install(maven, cwd=folder)
         if not is_whole(Path(folder) / ARCHIVE):
             raise CannotRun("the download is not the Keycloak whose digest is pinned here")
         (Path(folder) / ARCHIVE).rename(archive)

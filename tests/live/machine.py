@@ -21,10 +21,13 @@ class CannotRun(Exception):
 
 @contextlib.contextmanager
 def says_what_is_missing():
+    """Tells the person, and whoever asked for the reason in a file by $CANNOT_RUN_FILE."""
     try:
         yield
     except CannotRun as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
+        if os.environ.get("CANNOT_RUN_FILE"):
+            Path(os.environ["CANNOT_RUN_FILE"]).write_text(f"{reason}\n")
         sys.exit(CANNOT_RUN)
 
 
@@ -36,19 +39,32 @@ def free_ports(count):
         return [probe.getsockname()[1] for probe in probes]
 
 
-def install(command, timeout=600, **options):
+def run(command, timeout=300, **options):
+    """Runs to the end, in bounded time and without a word; returns the exit code and what was said."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=timeout, **options,
+    )
+    return done.returncode, done.stdout.strip()
+
+
+def build(command, **options):
+    """A step on what is already here: where it fails, something in the project is broken."""
+    code, said = run(command, **options)
+    if code != 0:
+        sys.exit(f"{command[0]} failed:\n{said[-4000:]}")
+
+
+def install(command, timeout=900, **options):
     """A step that brings something to this machine: where it fails, the machine is at fault and not the gateway."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            timeout=timeout, **options,
-        )
+        code, said = run(command, timeout=timeout, **options)
     except FileNotFoundError:
         raise CannotRun(f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
         raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
-    if done.returncode != 0:
-        raise CannotRun(f"{command[0]} failed:\n{done.stdout[-2000:]}")
+    if code != 0:
+        raise CannotRun(f"{command[0]} failed: {(said.splitlines() or ['no word'])[-1]}\n{said[-2000:]}")
 
 
 def virtual_environment(name, requirements):
