@@ -20,7 +20,7 @@ def encoded(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-(key_file,) = Path(sys.argv[1]).glob("*.json")
+(key_file,) = Path(sys.argv[1]).iterdir()
 key = jwt.PyJWK(json.loads(key_file.read_text()))
 token = sys.stdin.read().strip()
 head, body, signature = token.split(".")
