@@ -6,6 +6,7 @@ mod writer;
 
 use std::io::IsTerminal as _;
 
+use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -15,11 +16,10 @@ use crate::config::{LogFormat, LogSettings};
 
 pub use writer::{Flusher, LogWriter};
 
-/// The layer that writes events to `writer`, one line each, in the format and with the filter of
-/// the settings.
-pub fn layer<S, W>(settings: &LogSettings, terminal: bool, writer: W) -> impl Layer<S>
+/// What writes events to `writer`, one line each, in the format and with the filter of the
+/// settings.
+pub fn subscriber<W>(settings: &LogSettings, terminal: bool, writer: W) -> impl Subscriber
 where
-    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
     W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
 {
     // The settings were checked when they were read.
@@ -38,7 +38,8 @@ where
             .fmt_fields(json::Json)
             .boxed()
     };
-    layer.with_filter(filter)
+    // Above everything, not around the layer: a filter of one layer costs each event more.
+    tracing_subscriber::registry().with(layer).with(filter)
 }
 
 /// Sends the logs of the whole process to standard output, until the returned [`Flusher`] ends.
@@ -53,9 +54,7 @@ pub fn install(
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
     let (writer, flusher) = LogWriter::to(Box::new(stdout), metrics.lines_dropped())?;
-    tracing_subscriber::registry()
-        .with(layer(settings, terminal, writer))
-        .try_init()?;
+    subscriber(settings, terminal, writer).try_init()?;
     // The message of a panic may hold what a request brought; the place tells enough.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
