@@ -175,7 +175,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             let invalid = "not a private key on the curve P-256";
             let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
-            let signer = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
+            let signer = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
                 .map_err(|_| KeyError::Invalid(invalid))?;
             Ok((Signer::Es256(signer), pair.to_jwk_public_key()))
         }
