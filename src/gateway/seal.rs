@@ -23,6 +23,9 @@ pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 const KEY_LEN: usize = 32;
 
+/// The tag's 16 bytes in base64url.
+const TAG_TEXT_LEN: usize = 22;
+
 /// A key that seals and opens session tokens.
 pub struct SealingKey {
     kid: String,
@@ -93,9 +96,10 @@ pub fn seal(
     random: &dyn SecureRandom,
 ) -> Result<String, GatewayError> {
     let key = keys.current(now);
-    let mut text = Zeroizing::new(
-        serde_json::to_vec(session).map_err(|_| GatewayError::Internal(Internal::Encoding))?,
-    );
+    // As in `open`, no growing. A text that needs more makes a token that is refused below.
+    let mut text = Zeroizing::new(Vec::with_capacity(TOKEN_BYTES_MAX));
+    serde_json::to_writer(&mut *text, session)
+        .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
     let mut nonce = [0; NONCE_LEN];
     random
         .fill(&mut nonce)
@@ -141,7 +145,9 @@ pub fn open<'b>(
     let mut part = || parts.next().ok_or(InvalidSession::Malformed);
     let (header, encrypted_key, nonce_text, text, tag) =
         (part()?, part()?, part()?, part()?, part()?);
-    if !encrypted_key.is_empty() || parts.next().is_some() {
+    // Text and tag are opened as one run of bytes: were the tag's length free, one session would
+    // have as many tokens as there are places to cut that run.
+    if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
         return Err(InvalidSession::Malformed);
     }
     let key = keys
