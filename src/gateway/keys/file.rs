@@ -205,7 +205,7 @@ pub fn write_new(dir: &Path, key: &KeyFile) -> Result<PathBuf, KeyError> {
     Ok(path)
 }
 
-/// Every `.jwk` file of a folder, in the order of their names.
+/// Every `.jwk` file of a folder that is not hidden, in the order of their names.
 ///
 /// # Errors
 ///
@@ -218,7 +218,10 @@ pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if path.extension().is_some_and(|extension| extension == "jwk") {
+        let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
+        if path.extension().is_some_and(|extension| extension == "jwk")
+            && !path.file_name().is_some_and(hidden)
+        {
             paths.push(path);
         }
     }

@@ -83,7 +83,7 @@ impl SigningKey {
             signer,
             random: SystemRandom::new(),
             header: BASE64.encode(header),
-            public: published(&public, algorithm, kid)?,
+            public: published(&public, jwk, algorithm, kid)?,
         };
         key.self_test()?;
         Ok(key)
@@ -204,8 +204,9 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
     }
 }
 
-/// A new JWK with the members that a verifier needs; nothing is taken over unnamed.
-fn published(public: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyError> {
+/// A new JWK with the members that a verifier needs; nothing is taken over unnamed. They are what
+/// belongs to the private half, and the file has to say the same.
+fn published(public: &Jwk, file: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyError> {
     let (key_type, members): (_, &[&str]) = match algorithm {
         Algorithm::Es256 => ("EC", &["crv", "x", "y"]),
         Algorithm::EdDsa => ("OKP", &["crv", "x"]),
@@ -214,6 +215,11 @@ fn published(public: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyEr
     let invalid = |_| KeyError::Invalid("not a key of its type");
     let mut jwk = Jwk::new(key_type);
     for member in members {
+        if public.parameter(member) != file.parameter(member) {
+            return Err(KeyError::Invalid(
+                "its public members are missing or another key's",
+            ));
+        }
         let value = public.parameter(member).cloned();
         jwk.set_parameter(member, value).map_err(invalid)?;
     }
