@@ -113,9 +113,12 @@ pub struct Knowledge {
     flights: Mutex<HashMap<Digest, Flight>>,
 }
 
-/// What an entry costs beside its key and value: moka's own bookkeeping, about (measured at
-/// 100,000 entries).
-const ENTRY_OVERHEAD: usize = 256;
+/// What an entry costs beside its key and value: moka's own bookkeeping. Measured as resident
+/// memory from 100,000 to 800,000 entries: 318 bytes while the cache fills, 343 once it is full.
+const ENTRY_OVERHEAD: usize = 344;
+
+/// What one allocation costs beside its content, on average.
+const ALLOCATION_OVERHEAD: usize = 16;
 
 impl Knowledge {
     /// Knows nothing yet.
@@ -138,7 +141,13 @@ impl Knowledge {
             .build();
         let permissions = Cache::builder()
             .max_capacity(freshness.max_bytes / 2)
-            .weigher(|_, known: &Known| weight(known.permissions.heap_size()))
+            .weigher(|_, known: &Known| {
+                let held = &known.permissions;
+                // One allocation for each name, one for the list of them, one for the `Arc` with
+                // its two counts and the list's address and length.
+                let arc = size_of::<[usize; 2]>() + size_of::<Permissions>();
+                weight(held.heap_size() + arc + ALLOCATION_OVERHEAD * (held.len() + 2))
+            })
             .time_to_live(freshness.permissions + freshness.stale_if_error)
             .build();
         Self {
@@ -223,10 +232,10 @@ impl Knowledge {
             Ok(Some(permissions)) => Ok((permissions, source)),
             Ok(None) => Err(InvalidSession::Ended.into()),
             Err(fault) => {
-                let stale = is_silence(&fault)
-                    .then(|| self.known(&fingerprint, now, self.freshness.stale_if_error));
-                stale
-                    .flatten()
+                // By the time now: what was good enough on arrival may have grown too old since.
+                is_silence(&fault)
+                    .then(|| self.clock.now())
+                    .and_then(|now| self.known(&fingerprint, now, self.freshness.stale_if_error))
                     .map(|permissions| (permissions, Source::Stale))
                     .ok_or_else(|| fault.into())
             }
@@ -266,8 +275,12 @@ impl Knowledge {
         inquiry: &Inquiry,
         asked_at: Moment,
         word: Introspection,
-    ) -> Option<Arc<Permissions>> {
+    ) -> Answer {
         match word {
+            // An adapter that mixes answers up must not write into somebody else's knowledge.
+            Introspection::Active { subject, .. } if subject != inquiry.upstream.subject => Err(
+                IamError::Unreadable("an answer about another subject".to_owned()),
+            ),
             Introspection::Active { permissions, .. } => {
                 let permissions = Arc::new(permissions);
                 self.learn(
@@ -275,7 +288,7 @@ impl Knowledge {
                     asked_at,
                     Some(Arc::clone(&permissions)),
                 );
-                Some(permissions)
+                Ok(Some(permissions))
             }
             Introspection::Inactive => {
                 self.revocations.record(
@@ -285,7 +298,7 @@ impl Knowledge {
                     self.clock.now(),
                 );
                 self.liveness.invalidate(&inquiry.fingerprint.session);
-                None
+                Ok(None)
             }
         }
     }
@@ -308,7 +321,7 @@ struct Landing {
 impl Landing {
     async fn fly(self, inquiry: Inquiry, asked_at: Moment) {
         let answer = self.knowledge.iam.introspect(&inquiry.upstream).await;
-        let answer = answer.map(|word| self.knowledge.note(&inquiry, asked_at, word));
+        let answer = answer.and_then(|word| self.knowledge.note(&inquiry, asked_at, word));
         self.sender.send_replace(Some(answer));
     }
 }
