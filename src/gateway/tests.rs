@@ -1,1 +1,11 @@
-
+mod coalescing;
+mod exchange;
+mod freshness;
+mod history;
+mod house;
+mod login;
+mod logout;
+mod revoked_midway;
+mod scope;
+pub(super) mod scripted;
+mod stale;

@@ -1,0 +1,194 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use iam_adapters::guarded::Operation;
+use iam_adapters::{ClientContext, Credentials, IamError, Misconfiguration, Refusal};
+use proptest::prelude::*;
+use secrecy::ExposeSecret as _;
+
+use super::house::{House, LIVENESS, START, policy};
+use super::scripted::{Reply, Scripted};
+use crate::gateway::error::{GatewayError, Internal};
+use crate::gateway::knowledge::Source;
+
+#[tokio::test]
+async fn an_empty_password_is_refused_without_asking_the_iam() {
+    let house = House::new();
+    let refused = house.try_log_in("alice@example.test", "").await.err();
+    assert_eq!(
+        refused,
+        Some(GatewayError::Refused(Refusal::InvalidCredentials))
+    );
+    assert_eq!(house.iam.calls_in_all(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn credentials_reach_the_iam_byte_for_byte(
+        password in "[ \t\r\n\0é\u{301}ﬀ😀a-zA-Z\"\\\\&=+%]{1,40}|\\PC{1,40}",
+        local in "[A-Za-zé.+]{1,20}",
+    ) {
+        let email = format!("{local}@Example.Test");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let house = House::new();
+        runtime.block_on(house.try_log_in(&email, &password)).unwrap();
+        let seen = house.iam.seen();
+        prop_assert_eq!(seen.len(), 1);
+        prop_assert_eq!(seen[0].0.email(), email);
+        prop_assert_eq!(seen[0].0.password().expose_secret(), password);
+    }
+}
+
+#[tokio::test]
+async fn the_iam_learns_on_whose_behalf_it_is_called() {
+    let house = House::new();
+    let credentials = Credentials::new("alice@example.test".to_owned(), "right".into()).unwrap();
+    let client = ClientContext {
+        address: Some([192, 0, 2, 7].into()),
+        request_id: "request-1".to_owned(),
+    };
+    house.gateway.log_in(&credentials, &client).await.unwrap();
+    let (_, seen) = house.iam.seen().remove(0);
+    assert_eq!(seen.address, client.address);
+    assert_eq!(seen.request_id, "request-1");
+}
+
+#[tokio::test]
+async fn session_ids_and_tokens_are_fresh_for_every_login() {
+    let house = House::new();
+    let (mut ids, mut tokens) = (HashSet::new(), HashSet::new());
+    for _ in 0..1_000 {
+        let session = house.log_in("alice").await;
+        assert_eq!(session.id.len(), 22);
+        ids.insert(session.id);
+        tokens.insert(session.token);
+    }
+    assert_eq!((ids.len(), tokens.len()), (1_000, 1_000));
+}
+
+#[tokio::test]
+async fn an_exchange_right_after_the_login_asks_nobody() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    let exchanged = house.exchange(&session, "write").await.unwrap();
+    assert_eq!(exchanged.source, Source::Hit);
+    assert_eq!(exchanged.scope, "write");
+    assert_eq!(house.introspections(), 0);
+}
+
+#[tokio::test]
+async fn where_the_login_does_not_tell_the_permissions_the_first_exchange_asks_once() {
+    let iam = Scripted {
+        tells_permissions: false,
+        ..Scripted::default()
+    };
+    let house = House::with(iam, policy());
+    let session = house.log_in("alice").await;
+    for source in [Source::Miss, Source::Hit] {
+        let exchanged = house.exchange(&session, "write").await.unwrap();
+        assert_eq!(exchanged.source, source);
+        assert_eq!(exchanged.scope, "write");
+        assert_eq!(house.introspections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_session_lives_as_long_as_the_iam_promises_and_never_longer_than_the_policy_allows() {
+    for (promised, lives) in [
+        (Some(600), 600),
+        (Some(86_399), 86_399),
+        (Some(86_401), 86_400),
+        (None, 86_400),
+        (Some(0), 0),
+    ] {
+        let iam = Scripted {
+            expires_in: promised.map(Duration::from_secs),
+            ..Scripted::default()
+        };
+        let session = House::with(iam, policy()).log_in("alice").await;
+        assert_eq!(session.expires_at, START + lives, "{promised:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_slow_login_learned_is_as_old_as_its_question() {
+    let iam = Scripted {
+        expires_in: Some(Duration::from_secs(600)),
+        ..Scripted::default()
+    };
+    let house = House::with(iam, policy());
+    let mut calls = house.iam.hold(Operation::Login);
+    let login = tokio::spawn({
+        let house = house.clone();
+        async move { house.log_in("alice").await }
+    });
+    let call = calls.recv().await.unwrap();
+    house.clock.advance(Duration::from_secs(10));
+    call.reply(Reply::Model);
+    let session = login.await.unwrap();
+    assert_eq!(session.expires_at, START + 600);
+    house.clock.advance(LIVENESS - Duration::from_secs(10));
+    let exchanged = house.exchange(&session, "read").await.unwrap();
+    assert_eq!(exchanged.source, Source::Miss);
+}
+
+#[tokio::test]
+async fn a_login_is_asked_once_whatever_comes_of_it_and_the_next_one_asks_again() {
+    let house = House::new();
+    for (count, fault) in faults().into_iter().enumerate() {
+        let means = GatewayError::from(fault.clone());
+        house.iam.script(Operation::Login, Reply::Fault(fault));
+        let failed = house.try_log_in("alice@example.test", "right").await.err();
+        assert_eq!(failed, Some(means));
+        assert_eq!(house.iam.calls(Operation::Login), count + 1);
+    }
+    let wrong = house.try_log_in("alice@example.test", "wrong").await.err();
+    assert_eq!(
+        wrong,
+        Some(GatewayError::Refused(Refusal::InvalidCredentials))
+    );
+    house.log_in("alice").await;
+    assert_eq!(house.iam.calls(Operation::Login), faults().len() + 2);
+}
+
+#[tokio::test]
+async fn an_upstream_session_too_large_for_a_token_fails_the_login_and_is_not_cut() {
+    let iam = Scripted {
+        ballast: 8 * 1024,
+        ..Scripted::default()
+    };
+    let house = House::with(iam, policy());
+    let failed = house.try_log_in("alice@example.test", "right").await.err();
+    assert_eq!(failed, Some(Internal::SessionTooLarge.into()));
+}
+
+/// One of each fault.
+pub(super) fn faults() -> Vec<IamError> {
+    vec![
+        IamError::Unreachable("refused".to_owned()),
+        IamError::TimedOut(Duration::from_secs(2)),
+        IamError::Failed("502".to_owned()),
+        IamError::Throttled { retry_after: None },
+        IamError::Saturated,
+        IamError::Unreadable("html".to_owned()),
+        IamError::misconfigured(Misconfiguration::ClientSecret, "401"),
+    ]
+}
+
+#[test]
+fn each_fault_means_to_the_gateway_what_the_failure_table_says() {
+    let means: Vec<_> = faults().into_iter().map(GatewayError::from).collect();
+    assert!(matches!(
+        means[..],
+        [
+            GatewayError::Unavailable(IamError::Unreachable(_)),
+            GatewayError::TooSlow(IamError::TimedOut(_)),
+            GatewayError::Unavailable(IamError::Failed(_)),
+            GatewayError::Throttled { retry_after: None },
+            GatewayError::Full,
+            GatewayError::Broken(IamError::Unreadable(_)),
+            GatewayError::Broken(IamError::Misconfigured { .. }),
+        ]
+    ));
+}

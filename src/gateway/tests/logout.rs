@@ -1,0 +1,140 @@
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use iam_adapters::guarded::Operation;
+
+use super::house::{House, LIVENESS, MOMENT};
+use super::login::faults;
+use super::scripted::Reply;
+use crate::gateway::error::{GatewayError, InvalidSession};
+
+#[tokio::test]
+async fn the_session_is_over_here_before_the_iam_is_told() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    let mut calls = house.iam.hold(Operation::Logout);
+    let mut logout = Box::pin(house.log_out(&session));
+    assert!(logout.as_mut().now_or_never().is_none());
+    let call = calls.recv().await.unwrap();
+    let refused = house.granted(&session).await;
+    assert_eq!(refused, Err(InvalidSession::Revoked.into()));
+    assert!(!house.iam.has_ended("secret-1"));
+    call.reply(Reply::Model);
+    logout.await.unwrap();
+    assert!(house.iam.has_ended("secret-1"));
+    let refused = house.granted(&session).await;
+    assert_eq!(refused, Err(InvalidSession::Ended.into()));
+    assert_eq!(house.introspections(), 0);
+}
+
+#[tokio::test]
+async fn where_the_iam_fails_the_session_stays_over_here_and_a_retry_tells_the_iam_again() {
+    for fault in faults() {
+        let house = House::new();
+        let session = house.log_in("alice").await;
+        let means = GatewayError::from(fault.clone());
+        house.iam.script(Operation::Logout, Reply::Fault(fault));
+        assert_eq!(house.log_out(&session).await, Err(means));
+        let refused = house.granted(&session).await;
+        assert_eq!(refused, Err(InvalidSession::Revoked.into()));
+        house.log_out(&session).await.unwrap();
+        assert!(house.iam.has_ended("secret-1"));
+        assert_eq!(house.iam.calls(Operation::Logout), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_logout_that_succeeded_can_be_repeated_and_tells_the_iam_nothing_more() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    for _ in 0..3 {
+        house.log_out(&session).await.unwrap();
+        assert_eq!(house.iam.calls(Operation::Logout), 1);
+    }
+}
+
+#[tokio::test]
+async fn logging_out_an_expired_session_is_a_success_and_tells_nobody() {
+    for (early, calls) in [(1, 1), (0, 0)] {
+        let house = House::new();
+        let session = house.log_in("alice").await;
+        let at = Duration::from_secs(session.expires_at - early);
+        house.clock.set_wall(at);
+        house.log_out(&session).await.unwrap();
+        assert_eq!(house.iam.calls(Operation::Logout), calls);
+        let revoked = usize::from(calls > 0);
+        assert_eq!(house.gateway.revocations.count(), revoked);
+    }
+}
+
+#[tokio::test]
+async fn a_logout_reaches_the_iam_although_its_client_hangs_up() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    let mut calls = house.iam.hold(Operation::Logout);
+    let mut logout = Box::pin(house.log_out(&session));
+    assert!(logout.as_mut().now_or_never().is_none());
+    drop(logout);
+    calls.recv().await.unwrap().reply(Reply::Model);
+    house.iam.let_go(Operation::Logout);
+    // On this one thread, whoever was woken before has run by then.
+    tokio::task::yield_now().await;
+    assert!(house.iam.has_ended("secret-1"));
+    house.log_out(&session).await.unwrap();
+    assert_eq!(house.iam.calls(Operation::Logout), 1);
+}
+
+#[tokio::test]
+async fn logging_out_one_session_leaves_the_users_other_sessions_alone() {
+    let house = House::new();
+    let (one, other) = (house.log_in("alice").await, house.log_in("alice").await);
+    house.log_out(&one).await.unwrap();
+    house.clock.advance(LIVENESS);
+    assert_eq!(house.granted(&other).await.unwrap(), "read write");
+}
+
+#[tokio::test]
+async fn replicas_accept_each_others_sessions_and_feel_each_others_logouts_within_freshness() {
+    let one = House::new();
+    let other = one.replica();
+    let session = one.log_in("alice").await;
+    assert_eq!(other.granted(&session).await.unwrap(), "read write");
+    one.log_out(&session).await.unwrap();
+    assert_eq!(
+        one.granted(&session).await,
+        Err(InvalidSession::Ended.into())
+    );
+    other.clock.advance(LIVENESS - MOMENT);
+    assert_eq!(other.granted(&session).await.unwrap(), "read write");
+    other.clock.advance(MOMENT);
+    assert_eq!(
+        other.granted(&session).await,
+        Err(InvalidSession::Ended.into())
+    );
+    other.log_out(&session).await.unwrap();
+    assert_eq!(other.iam.calls(Operation::Logout), 1);
+}
+
+#[tokio::test]
+async fn thousands_of_logouts_are_remembered_and_forgotten_once_the_sessions_would_be_over() {
+    let house = House::new();
+    let mut sessions = Vec::new();
+    for _ in 0..2_000 {
+        let session = house.log_in("alice").await;
+        house.log_out(&session).await.unwrap();
+        sessions.push(session);
+    }
+    for session in &sessions {
+        assert_eq!(
+            house.granted(session).await,
+            Err(InvalidSession::Ended.into())
+        );
+    }
+    assert_eq!(house.gateway.revocations.count(), 2_000);
+    house.clock.advance(Duration::from_secs(86_400 + 61));
+    for _ in 0..2_100 {
+        let session = house.log_in("alice").await;
+        house.log_out(&session).await.unwrap();
+    }
+    assert!(house.gateway.revocations.count() <= 2_100);
+}

@@ -1,0 +1,76 @@
+use iam_adapters::guarded::Operation;
+use iam_adapters::{IamError, Introspection};
+
+use super::house::{House, LIVENESS, active};
+use super::scripted::Reply;
+use crate::gateway::error::InvalidSession;
+
+#[tokio::test]
+async fn an_exchange_whose_question_is_under_way_while_the_session_is_logged_out_gets_no_token() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    let mut calls = house.iam.hold(Operation::Introspection);
+    let exchange = house.begin_exchange(&session);
+    let call = calls.recv().await.unwrap();
+    house.log_out(&session).await.unwrap();
+    call.reply(active("alice", "read write"));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
+    // What came after the logout revives nothing.
+    house.iam.let_go(Operation::Introspection);
+    let refused = house.granted(&session).await;
+    assert_eq!(refused, Err(InvalidSession::Ended.into()));
+    assert_eq!(house.introspections(), 1);
+}
+
+#[tokio::test]
+async fn nor_where_the_logout_failed_at_the_iam() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    let mut calls = house.iam.hold(Operation::Introspection);
+    let exchange = house.begin_exchange(&session);
+    let call = calls.recv().await.unwrap();
+    let fault = IamError::Failed("502".to_owned());
+    house.iam.script(Operation::Logout, Reply::Fault(fault));
+    house.log_out(&session).await.unwrap_err();
+    call.reply(active("alice", "read write"));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Revoked.into()));
+}
+
+#[tokio::test]
+async fn nor_where_the_iam_told_another_exchange_that_the_session_is_over() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    let mut calls = house.iam.hold(Operation::Introspection);
+    let early = house.begin_exchange(&session);
+    let early_call = calls.recv().await.unwrap();
+    house.clock.advance(LIVENESS);
+    let late = house.begin_exchange(&session);
+    let late_call = calls.recv().await.unwrap();
+    late_call.reply(Reply::Say(Introspection::Inactive));
+    let refused = late.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
+    early_call.reply(active("alice", "read write"));
+    let refused = early.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
+}
+
+#[tokio::test]
+async fn the_word_that_a_session_is_over_is_final_and_is_not_asked_for_again() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.iam.end("secret-1");
+    house.clock.advance(LIVENESS);
+    for _ in 0..3 {
+        let refused = house.granted(&session).await;
+        assert_eq!(refused, Err(InvalidSession::Ended.into()));
+        assert_eq!(house.introspections(), 1);
+        house.clock.advance(LIVENESS);
+    }
+    house.log_out(&session).await.unwrap();
+    assert_eq!(house.iam.calls(Operation::Logout), 0);
+}
