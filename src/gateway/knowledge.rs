@@ -270,12 +270,7 @@ impl Knowledge {
         Departure::Under(answer, Source::Miss)
     }
 
-    fn note(
-        &self,
-        inquiry: &Inquiry,
-        asked_at: Moment,
-        word: Introspection,
-    ) -> Answer {
+    fn note(&self, inquiry: &Inquiry, asked_at: Moment, word: Introspection) -> Answer {
         match word {
             // An adapter that mixes answers up must not write into somebody else's knowledge.
             Introspection::Active { subject, .. } if subject != inquiry.upstream.subject => Err(

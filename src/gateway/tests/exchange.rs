@@ -213,7 +213,10 @@ async fn an_answer_about_somebody_else_grants_nothing_and_is_not_kept() {
         }),
     );
     let refused = house.granted(&session).await;
-    assert!(matches!(refused, Err(GatewayError::Broken(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(GatewayError::Broken(_))),
+        "{refused:?}"
+    );
     let exchanged = house.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
     assert_eq!(exchanged.scope, "read");

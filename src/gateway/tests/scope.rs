@@ -67,7 +67,10 @@ async fn nothing_granted_is_refused_only_where_the_configuration_says_so() {
         let refused = strict.exchange(&session, asked).await.err();
         assert_eq!(refused, Some(GatewayError::NothingGranted), "{asked:?}");
     }
-    assert_eq!(strict.exchange(&session, "read").await.unwrap().scope, "read");
+    assert_eq!(
+        strict.exchange(&session, "read").await.unwrap().scope,
+        "read"
+    );
 }
 
 #[tokio::test]

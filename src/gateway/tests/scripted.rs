@@ -117,7 +117,11 @@ impl Scripted {
     /// How often the operation was called.
     pub(in crate::gateway) fn calls(&self, operation: Operation) -> usize {
         let model = self.model();
-        model.calls.iter().filter(|call| **call == operation).count()
+        model
+            .calls
+            .iter()
+            .filter(|call| **call == operation)
+            .count()
     }
 
     /// How often anything was called.
@@ -134,7 +138,10 @@ impl Scripted {
         let (held, scripted) = {
             let mut model = self.model();
             model.calls.push(operation);
-            let scripted = model.script.get_mut(&operation).and_then(VecDeque::pop_front);
+            let scripted = model
+                .script
+                .get_mut(&operation)
+                .and_then(VecDeque::pop_front);
             (model.held.get(&operation).cloned(), scripted)
         };
         let reply = if let Some(held) = held {
