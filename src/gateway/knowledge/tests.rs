@@ -1,1 +1,176 @@
+use iam_adapters::Permission;
+use iam_adapters::clock::ManualClock;
+use proptest::prelude::*;
 
+use super::*;
+use crate::gateway::tests::scripted::Scripted;
+
+const FRESHNESS: Freshness = Freshness {
+    liveness: Duration::from_secs(30),
+    permissions: Duration::from_secs(60),
+    stale_if_error: Duration::ZERO,
+    max_bytes: 1024 * 1024,
+};
+
+fn knowledge_of(iam: Scripted, freshness: Freshness) -> Knowledge {
+    let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
+    Knowledge::new(Arc::new(iam), Arc::new(clock), Arc::default(), freshness)
+}
+
+fn knowledge() -> Knowledge {
+    knowledge_of(Scripted::default(), FRESHNESS)
+}
+
+fn permissions(names: &[&str]) -> Arc<Permissions> {
+    let names = names.iter().map(|name| Permission::parse(name).unwrap());
+    Arc::new(names.collect())
+}
+
+fn at(millis: u64) -> Moment {
+    Moment {
+        unix: Duration::from_secs(1_800_000_000) + Duration::from_millis(millis),
+        monotonic: Duration::from_millis(millis),
+    }
+}
+
+fn subject_of(name: &'static str, issuer: &'static str, subject: &str) -> Digest {
+    let iam = Scripted {
+        name,
+        issuer,
+        ..Scripted::default()
+    };
+    let knowledge = knowledge_of(iam, FRESHNESS);
+    knowledge.fingerprint("token", subject).subject
+}
+
+#[test]
+fn one_subject_at_two_issuers_or_two_adapters_is_two() {
+    let all = [
+        subject_of("keycloak", "https://a.test", "s"),
+        subject_of("keycloak", "https://b.test", "s"),
+        subject_of("oidc", "https://a.test", "s"),
+    ];
+    assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
+    assert_eq!(all[0], subject_of("keycloak", "https://a.test", "s"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    /// Letters move from one part into the next, and lengths stand in the parts as text.
+    #[test]
+    fn no_two_names_of_subjects_are_one_however_their_parts_are_cut(
+        one in ("[a\0\u{1}]{0,3}", "[a\0\u{1}]{0,9}", "[a\0\u{1}]{0,9}"),
+        other in ("[a\0\u{1}]{0,3}", "[a\0\u{1}]{0,9}", "[a\0\u{1}]{0,9}"),
+        from in 0_usize..20,
+        to in 0_usize..20,
+    ) {
+        let leak = |text: &str| -> &'static str { text.to_owned().leak() };
+        let name = |(name, issuer, subject): &(String, String, String)| {
+            subject_of(leak(name), leak(issuer), subject)
+        };
+        prop_assert_eq!(name(&one) == name(&other), one == other);
+        let run = [&*one.0, &*one.1, &*one.2].concat();
+        let (from, to) = (from.min(run.len()), to.min(run.len()));
+        let (from, to) = (from.min(to), from.max(to));
+        let recut = (run[..from].to_owned(), run[from..to].to_owned(), run[to..].to_owned());
+        prop_assert_eq!(name(&one) == name(&recut), one == recut);
+    }
+
+    #[test]
+    fn tokens_that_differ_are_known_separately(one in "[A-Za-z.]{1,40}", at in any::<prop::sample::Index>()) {
+        let knowledge = knowledge();
+        let mut other = one.clone().into_bytes();
+        other[at.index(one.len())] = b'_';
+        let other = String::from_utf8(other).unwrap();
+        let held = permissions(&["read"]);
+        let fingerprint = knowledge.fingerprint(&one, "s");
+        knowledge.learn(&fingerprint, super::tests::at(0), Some(held));
+        prop_assert!(knowledge.fresh(&fingerprint, super::tests::at(0)).is_some());
+        let stranger = knowledge.fingerprint(&other, "s");
+        prop_assert!(knowledge.fresh(&stranger, super::tests::at(0)).is_none());
+    }
+}
+
+#[test]
+fn a_token_is_known_by_all_of_its_characters_however_long_it_is() {
+    let knowledge = knowledge();
+    let long = "x".repeat(8_000);
+    let all = [format!("{long}A"), format!("{long}B"), format!("B{long}")];
+    let names: Vec<_> = all
+        .iter()
+        .map(|token| knowledge.fingerprint(token, "s").session)
+        .collect();
+    assert!(names[0] != names[1] && names[0] != names[2] && names[1] != names[2]);
+}
+
+#[test]
+fn both_the_session_and_its_user_have_to_be_known() {
+    let knowledge = knowledge();
+    let fingerprint = knowledge.fingerprint("token", "s");
+    assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
+    knowledge.learn(&fingerprint, at(0), None);
+    assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
+    let colleague = knowledge.fingerprint("other token", "s");
+    knowledge.learn(&colleague, at(0), Some(permissions(&["read"])));
+    assert!(knowledge.fresh(&fingerprint, at(0)).is_some());
+    let stranger = knowledge.fingerprint("third token", "s");
+    assert!(knowledge.fresh(&stranger, at(0)).is_none());
+}
+
+#[test]
+fn the_question_asked_last_decides_whatever_order_the_answers_come_in() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let knowledge = knowledge();
+        let fingerprint = knowledge.fingerprint("token", "s");
+        for asked_at in order {
+            let held = ["zero", "one", "two"][usize::try_from(asked_at).unwrap()];
+            knowledge.learn(&fingerprint, at(asked_at), Some(permissions(&[held])));
+        }
+        let held = knowledge.fresh(&fingerprint, at(2)).unwrap();
+        assert!(held.contains("two"), "{order:?}");
+    }
+}
+
+#[test]
+fn of_two_questions_at_one_moment_the_answer_that_comes_last_is_kept() {
+    let knowledge = knowledge();
+    let fingerprint = knowledge.fingerprint("token", "s");
+    knowledge.learn(&fingerprint, at(0), Some(permissions(&["read", "write"])));
+    knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
+    let held = knowledge.fresh(&fingerprint, at(0)).unwrap();
+    assert!(!held.contains("write"));
+}
+
+#[test]
+fn the_caches_stay_within_their_bound_in_bytes() {
+    let freshness = Freshness {
+        max_bytes: 256 * 1024,
+        ..FRESHNESS
+    };
+    let knowledge = knowledge_of(Scripted::default(), freshness);
+    let names: Vec<_> = (0..20).map(|n| format!("permission:{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    for number in 0..2_000 {
+        let fingerprint = knowledge.fingerprint(&format!("{number}"), &format!("s{number}"));
+        knowledge.learn(&fingerprint, at(0), Some(permissions(&names)));
+    }
+    knowledge.liveness.run_pending_tasks();
+    knowledge.permissions.run_pending_tasks();
+    let (sessions, users) = (&knowledge.liveness, &knowledge.permissions);
+    for weight in [sessions.weighted_size(), users.weighted_size()] {
+        assert!((1..=128 * 1024).contains(&weight), "{weight}");
+    }
+    assert!(sessions.entry_count() < 128 * 1024 / 400);
+    let content: usize = permissions(&names).heap_size();
+    let content = u64::try_from(content).unwrap();
+    assert!(users.entry_count() * content < 128 * 1024);
+}
+
+#[test]
+fn debug_shows_nobody() {
+    let knowledge = knowledge();
+    let fingerprint = knowledge.fingerprint("token", "somebody");
+    knowledge.learn(&fingerprint, at(0), Some(permissions(&["anything"])));
+    let shown = format!("{knowledge:?}");
+    assert!(!shown.contains("somebody") && !shown.contains("anything"));
+}

@@ -1,1 +1,159 @@
+use std::collections::HashSet;
+use std::time::Duration;
 
+use aws_lc_rs::rand::SystemRandom;
+use josekit::jwe::{self, Dir};
+use josekit::jwk::Jwk;
+use serde_json::{Value, json};
+
+use super::*;
+
+mod foreign;
+mod shape;
+
+const AT: Moment = Moment {
+    unix: Duration::from_secs(1_800_000_000),
+    monotonic: Duration::ZERO,
+};
+
+fn secret(seed: u8) -> Vec<u8> {
+    (0..32).map(|byte| byte ^ seed).collect()
+}
+
+fn key(kid: &str, seed: u8, first_use: i64) -> SealingKey {
+    let first_use = Timestamp::from_second(first_use).unwrap();
+    SealingKey::new(&secret(seed), kid, first_use).unwrap()
+}
+
+fn ring() -> KeyRing<SealingKey> {
+    KeyRing::new(vec![key("k1", 1, 0)]).unwrap()
+}
+
+fn session(secret: &str) -> SealedSession<'_> {
+    SealedSession {
+        v: FORMAT,
+        sid: "AAAAAAAAAAAAAAAAAAAAAA".into(),
+        iam: "keycloak".into(),
+        iss: "https://iam.test/realms/\"shop\"".into(),
+        sub: "subject".into(),
+        usid: "upstream".into(),
+        secret: secret.into(),
+        iat: 1_800_000_000,
+        exp: 1_800_086_400,
+    }
+}
+
+fn sealed_with(keys: &KeyRing<SealingKey>, session: &SealedSession<'_>) -> String {
+    seal(keys, session, AT, &SystemRandom::new()).unwrap()
+}
+
+fn sealed(secret: &str) -> String {
+    sealed_with(&ring(), &session(secret))
+}
+
+/// The session's members, or why it does not open.
+fn opened(keys: &KeyRing<SealingKey>, token: &str) -> Result<Value, InvalidSession> {
+    let mut buffer = Zeroizing::default();
+    let session = open(keys, token, &mut buffer)?;
+    Ok(serde_json::to_value(&session).unwrap())
+}
+
+fn parts(token: &str) -> [&str; 5] {
+    let parts: Vec<_> = token.split('.').collect();
+    parts.try_into().unwrap()
+}
+
+#[test]
+fn what_was_sealed_opens_and_nothing_more_is_in_it_than_a_session_needs() {
+    let expected = json!({
+        "v": 1, "sid": "AAAAAAAAAAAAAAAAAAAAAA", "iam": "keycloak",
+        "iss": "https://iam.test/realms/\"shop\"", "sub": "subject", "usid": "upstream",
+        "secret": "the refresh token é\n", "iat": 1_800_000_000, "exp": 1_800_086_400,
+    });
+    let token = sealed("the refresh token é\n");
+    assert_eq!(opened(&ring(), &token), Ok(expected));
+}
+
+#[test]
+fn another_implementation_of_jose_opens_the_token_and_reads_the_same() {
+    let token = sealed("the refresh token");
+    let jwk = json!({"kty": "oct", "k": BASE64.encode(secret(1))});
+    let jwk = Jwk::from_bytes(jwk.to_string()).unwrap();
+    let decrypter = Dir.decrypter_from_jwk(&jwk).unwrap();
+    let (text, header) = jwe::deserialize_compact(&token, &decrypter).unwrap();
+    let read: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(Ok(read), opened(&ring(), &token));
+    let header: Value = serde_json::to_value(header.as_ref()).unwrap();
+    assert_eq!(
+        header,
+        json!({"typ": "auth-gateway-session", "alg": "dir", "enc": "A256GCM", "kid": "k1"})
+    );
+}
+
+#[test]
+fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_content() {
+    for length in [1, 100, 4_000] {
+        let alike = "a".repeat(length);
+        let mixed: String = ('a'..='z').cycle().take(length).collect();
+        assert_eq!(sealed(&alike).len(), sealed(&mixed).len());
+        let longer = "a".repeat(length + 3);
+        assert_eq!(sealed(&longer).len(), sealed(&alike).len() + 4);
+    }
+}
+
+#[test]
+fn no_nonce_comes_twice() {
+    let keys = ring();
+    let nonces: HashSet<_> = (0..10_000)
+        .map(|_| parts(&sealed_with(&keys, &session("s")))[2].to_owned())
+        .collect();
+    assert_eq!(nonces.len(), 10_000);
+}
+
+#[test]
+fn the_largest_token_opens_and_a_larger_one_is_never_made() {
+    let keys = ring();
+    let room = (TOKEN_BYTES_MAX - sealed("").len()) / 4 * 3;
+    let largest = "a".repeat(room + 2);
+    let largest = (0..=room + 2)
+        .rev()
+        .map(|length| &largest[..length])
+        .find_map(|secret| seal(&keys, &session(secret), AT, &SystemRandom::new()).ok())
+        .unwrap();
+    assert!(largest.len() > TOKEN_BYTES_MAX - 4, "{}", largest.len());
+    assert!(largest.len() <= TOKEN_BYTES_MAX);
+    assert!(opened(&keys, &largest).is_ok());
+    for longer in [room + 3, 2 * TOKEN_BYTES_MAX] {
+        let session_secret = "a".repeat(longer);
+        let made = seal(&keys, &session(&session_secret), AT, &SystemRandom::new());
+        let refused = GatewayError::Internal(Internal::SessionTooLarge);
+        assert_eq!(made.err(), Some(refused));
+    }
+}
+
+#[test]
+fn the_key_in_use_seals_and_every_key_in_the_ring_opens() {
+    let now = i64::try_from(AT.unix_seconds()).unwrap();
+    let old = || key("old", 1, now - 100);
+    let before = KeyRing::new(vec![old()]).unwrap();
+    let after = KeyRing::new(vec![key("next", 3, now + 1), key("new", 2, now), old()]).unwrap();
+    let without = KeyRing::new(vec![key("new", 2, now)]).unwrap();
+    let sealed_before = sealed_with(&before, &session("s"));
+    let sealed_after = sealed_with(&after, &session("s"));
+    assert!(opened(&after, &sealed_before).is_ok());
+    assert!(opened(&without, &sealed_after).is_ok());
+    let unknown = Err(InvalidSession::UnknownKey);
+    assert_eq!(opened(&before, &sealed_after), unknown);
+    assert_eq!(opened(&without, &sealed_before), unknown);
+}
+
+#[test]
+fn opening_takes_one_allocation_that_does_not_grow() {
+    for length in 0..100 {
+        let token = sealed(&"a".repeat(length));
+        let [.., text, tag] = parts(&token);
+        let mut buffer = Zeroizing::default();
+        open(&ring(), &token, &mut buffer).unwrap();
+        assert_eq!(buffer.capacity(), (text.len() + tag.len()) / 4 * 3 + 8);
+    }
+}

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 
-use super::house::{House, LIVENESS, MOMENT};
+use super::house::{House, LIVENESS, just_before};
 use super::scripted::Reply;
 use crate::gateway::error::{GatewayError, Internal};
 use crate::gateway::knowledge::Source;
@@ -18,11 +18,11 @@ async fn a_thousand_exchanges_of_one_session_on_a_cold_cache_ask_once_and_all_su
     let session = house.log_in("alice").await;
     let cold = house.replica();
     let mut calls = cold.iam.hold(Operation::Introspection);
-    let exchanges: Vec<_> = (0..MANY).map(|_| cold.begin_exchange(&session)).collect();
+    let under_way: Vec<_> = (0..MANY).map(|_| cold.begin_exchange(&session)).collect();
     calls.recv().await.unwrap().reply(Reply::Model);
     cold.iam.let_go(Operation::Introspection);
     let mut sources = HashMap::new();
-    for exchange in exchanges {
+    for exchange in under_way {
         let exchanged = exchange.await.unwrap().unwrap();
         assert_eq!(exchanged.scope, "read write");
         *sources.entry(exchanged.source).or_insert(0) += 1;
@@ -37,11 +37,11 @@ async fn all_that_wait_for_one_question_share_its_fault_and_the_next_exchange_as
     let session = house.log_in("alice").await;
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
-    let exchanges: Vec<_> = (0..MANY).map(|_| house.begin_exchange(&session)).collect();
+    let under_way: Vec<_> = (0..MANY).map(|_| house.begin_exchange(&session)).collect();
     let call = calls.recv().await.unwrap();
     let fault = IamError::Failed("502".to_owned());
     call.reply(Reply::Fault(fault.clone()));
-    for exchange in exchanges {
+    for exchange in under_way {
         let failed = exchange.await.unwrap().err();
         assert_eq!(failed, Some(GatewayError::Unavailable(fault.clone())));
     }
@@ -104,7 +104,7 @@ async fn two_sessions_are_asked_about_separately() {
 
 #[tokio::test]
 async fn nobody_waits_for_a_question_that_is_as_old_as_knowledge_may_be() {
-    for (later, questions) in [(LIVENESS - MOMENT, 1), (LIVENESS, 2)] {
+    for (later, questions) in [(just_before(LIVENESS), 1), (LIVENESS, 2)] {
         let house = House::new();
         let session = house.log_in("alice").await;
         house.clock.advance(LIVENESS);

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use iam_adapters::guarded::Operation;
 
-use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, START, active};
+use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, START, active, just_before};
 use super::scripted::Reply;
 use crate::gateway::error::InvalidSession;
 use crate::gateway::knowledge::Source;
@@ -12,7 +12,7 @@ async fn liveness_is_asked_for_again_at_the_very_moment_it_is_too_old() {
     let house = House::new();
     let session = house.log_in("alice").await;
     for questions in 0..4 {
-        house.clock.advance(LIVENESS - MOMENT);
+        house.clock.advance(just_before(LIVENESS));
         let exchanged = house.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, Source::Hit);
         assert_eq!(house.introspections(), questions);
@@ -27,7 +27,7 @@ async fn liveness_is_asked_for_again_at_the_very_moment_it_is_too_old() {
 async fn permissions_are_asked_for_again_at_the_very_moment_they_are_too_old() {
     let house = House::new();
     house.log_in("alice").await;
-    house.clock.advance(PERMISSIONS - MOMENT);
+    house.clock.advance(just_before(PERMISSIONS));
     // A login that tells no permissions makes liveness fresh, and leaves the permissions old.
     let quiet = house.gateway.knowledge.fingerprint("a token", "alice");
     let now = house.gateway.now();
@@ -49,7 +49,7 @@ async fn two_sessions_of_one_user_share_the_permissions_and_not_the_liveness() {
     let exchanged = house.exchange(&other, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
     house.iam.permit("alice", "");
-    house.clock.advance(LIVENESS - MOMENT);
+    house.clock.advance(just_before(LIVENESS));
     // What was learned for the one is known for the other.
     for session in [&one, &other] {
         let exchanged = house.exchange(session, "read write").await.unwrap();
@@ -94,7 +94,7 @@ async fn a_wall_clock_set_back_by_more_than_a_minute_makes_all_knowledge_stale()
     ] {
         let house = House::new();
         let session = house.log_in("alice").await;
-        house.clock.set_wall(Duration::from_secs(START) - back);
+        house.set_back(back);
         let exchanged = house.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, source, "{back:?}");
     }
@@ -115,7 +115,7 @@ async fn an_outage_is_felt_once_the_knowledge_is_too_old_and_forgotten_with_it()
     let session = house.log_in("alice").await;
     let fault = iam_adapters::IamError::Failed("502".to_owned());
     house.iam.break_down(Some(fault));
-    house.clock.advance(LIVENESS - MOMENT);
+    house.clock.advance(just_before(LIVENESS));
     assert_eq!(house.granted(&session).await.unwrap(), "read write");
     house.clock.advance(MOMENT);
     for _ in 0..3 {

@@ -68,7 +68,7 @@ async fn live_through(events: Vec<Event>) {
         match event {
             Event::Time(millis) => one.clock.advance(Duration::from_millis(millis)),
             Event::ClockBack(millis) => {
-                one.clock.set_wall(now.unix - Duration::from_millis(millis));
+                one.set_back(Duration::from_millis(millis));
             }
             Event::LogIn(on) => {
                 let house = on.get(&replicas);

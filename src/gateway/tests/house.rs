@@ -29,6 +29,11 @@ pub(super) const LIVENESS: Duration = Duration::from_secs(30);
 pub(super) const PERMISSIONS: Duration = Duration::from_secs(60);
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
+/// The last moment before this much time has gone by.
+pub(super) fn just_before(duration: Duration) -> Duration {
+    duration.saturating_sub(MOMENT)
+}
+
 /// A session as its client holds it.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
@@ -156,6 +161,12 @@ impl House {
 
     pub(super) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {
         self.gateway.log_out(&session.id, &session.token).await
+    }
+
+    /// Sets the wall clock back, as an operator does.
+    pub(super) fn set_back(&self, by: Duration) {
+        let unix = self.gateway.now().unix;
+        self.clock.set_wall(unix.saturating_sub(by));
     }
 
     pub(super) fn introspections(&self) -> usize {

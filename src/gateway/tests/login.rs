@@ -128,7 +128,9 @@ async fn what_a_slow_login_learned_is_as_old_as_its_question() {
     call.reply(Reply::Model);
     let session = login.await.unwrap();
     assert_eq!(session.expires_at, START + 600);
-    house.clock.advance(LIVENESS - Duration::from_secs(10));
+    house
+        .clock
+        .advance(LIVENESS.saturating_sub(Duration::from_secs(10)));
     let exchanged = house.exchange(&session, "read").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
 }

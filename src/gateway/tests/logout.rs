@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use iam_adapters::guarded::Operation;
 
-use super::house::{House, LIVENESS, MOMENT};
+use super::house::{House, LIVENESS, MOMENT, just_before};
 use super::login::faults;
 use super::scripted::Reply;
 use crate::gateway::error::{GatewayError, InvalidSession};
@@ -104,7 +104,7 @@ async fn replicas_accept_each_others_sessions_and_feel_each_others_logouts_withi
         one.granted(&session).await,
         Err(InvalidSession::Ended.into())
     );
-    other.clock.advance(LIVENESS - MOMENT);
+    other.clock.advance(just_before(LIVENESS));
     assert_eq!(other.granted(&session).await.unwrap(), "read write");
     other.clock.advance(MOMENT);
     assert_eq!(

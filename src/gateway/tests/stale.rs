@@ -3,7 +3,7 @@ use std::time::Duration;
 use iam_adapters::guarded::Operation;
 use iam_adapters::{IamError, Introspection};
 
-use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, policy};
+use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, just_before, policy};
 use super::login::faults;
 use super::scripted::{Reply, Scripted};
 use crate::gateway::error::{GatewayError, InvalidSession};
@@ -56,7 +56,7 @@ async fn old_knowledge_stands_in_for_as_long_as_allowed_and_is_asked_for_each_ti
     let house = tolerant();
     let session = house.log_in("alice").await;
     house.iam.break_down(Some(silence()));
-    house.clock.advance(LIVENESS + EXTRA - MOMENT);
+    house.clock.advance(just_before(LIVENESS + EXTRA));
     for questions in 1..4 {
         let exchanged = house.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, Source::Stale);
@@ -75,7 +75,7 @@ async fn old_knowledge_stands_in_for_as_long_as_allowed_and_is_asked_for_each_ti
 async fn permissions_stand_in_no_longer_than_they_may_although_liveness_could() {
     let house = tolerant();
     let session = house.log_in("alice").await;
-    house.clock.advance(PERMISSIONS + EXTRA - MOMENT);
+    house.clock.advance(just_before(PERMISSIONS + EXTRA));
     let now = house.gateway.now();
     let knowledge = &house.gateway.knowledge;
     let fingerprint = knowledge.fingerprint(&session.token, "alice");
@@ -92,7 +92,7 @@ async fn permissions_stand_in_no_longer_than_they_may_although_liveness_could() 
 async fn knowledge_that_grows_too_old_while_the_iam_is_silent_stands_in_no_more() {
     let house = tolerant();
     let session = house.log_in("alice").await;
-    house.clock.advance(LIVENESS + EXTRA - MOMENT);
+    house.clock.advance(just_before(LIVENESS + EXTRA));
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchange = house.begin_exchange(&session);
     let call = calls.recv().await.unwrap();
@@ -129,8 +129,7 @@ async fn a_wall_clock_set_back_leaves_nothing_that_could_stand_in() {
     let house = tolerant();
     let session = house.log_in("alice").await;
     house.iam.break_down(Some(silence()));
-    let back = house.gateway.now().unix - Duration::from_secs(61);
-    house.clock.set_wall(back);
+    house.set_back(Duration::from_secs(61));
     let failed = house.granted(&session).await;
     assert_eq!(failed, Err(silence().into()));
 }

@@ -1,0 +1,166 @@
+//! Keys as files in a folder.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use tempfile::tempdir;
+
+use super::*;
+
+const EDDSA: KeyPurpose = KeyPurpose::Signing(Algorithm::EdDsa);
+
+#[test]
+fn a_key_that_was_written_is_read_back_the_same() {
+    for purpose in PURPOSES {
+        let dir = tempdir().unwrap();
+        let first_use = "2026-11-21T02:50:41.5Z".parse().unwrap();
+        let made = generate(purpose, first_use).unwrap();
+        let path = write_new(dir.path(), &made).unwrap();
+        assert_eq!(path, dir.path().join(format!("{}.jwk", made.kid())));
+        let (read_from, read) = read_dir(dir.path()).unwrap().remove(0);
+        assert_eq!(read_from, path);
+        assert_eq!(read.kid(), made.kid());
+        assert_eq!(read.first_use(), first_use);
+        assert_eq!(read.purpose(), Some(purpose));
+        if purpose == KeyPurpose::Sealing {
+            let ring = load_sealing(dir.path()).unwrap();
+            assert_eq!(ring.current(at(0)).kid(), made.kid());
+            assert!(load_signing(dir.path()).is_err());
+        } else {
+            let key = load_signing(dir.path()).unwrap();
+            let published = key.current(at(0)).public_jwk();
+            assert_eq!(published, made.to_signing().unwrap().public_jwk());
+            assert!(load_sealing(dir.path()).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_new_key_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
+    let parent = tempdir().unwrap();
+    let dir = parent.path().join("made/with/it");
+    let path = write_new(&dir, &generate(EDDSA, time(0)).unwrap()).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+}
+
+#[test]
+fn no_key_file_is_ever_replaced() {
+    let dir = tempdir().unwrap();
+    let key = generate(EDDSA, time(0)).unwrap();
+    let path = dir.path().join(format!("{}.jwk", key.kid()));
+    fs::write(&path, "precious").unwrap();
+    assert!(matches!(
+        write_new(dir.path(), &key),
+        Err(KeyError::Io { .. })
+    ));
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_everybody_may_read_is_refused_by_name() {
+    let dir = tempdir().unwrap();
+    let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
+    for (mode, fine) in [(0o600, true), (0o440, true), (0o644, false), (0o604, false)] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let read = load_signing(dir.path());
+        assert_eq!(read.is_ok(), fine, "{mode:o}");
+        if let Err(refused) = read {
+            assert!(refused.to_string().contains(path.to_str().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn one_broken_file_breaks_the_folder_and_is_named() {
+    let dir = tempdir().unwrap();
+    write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
+    let whole = generated(EDDSA).to_string();
+    for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
+        put(dir.path(), "broken.jwk", &Value::Null);
+        fs::write(dir.path().join("broken.jwk"), &whole[..cut]).unwrap();
+        let refused = load_signing(dir.path()).err().unwrap().to_string();
+        assert!(refused.contains("broken.jwk"), "{refused}");
+    }
+    fs::write(dir.path().join("broken.jwk"), format!("{whole} x")).unwrap();
+    assert!(load_signing(dir.path()).is_err());
+    fs::write(dir.path().join("broken.jwk"), whole + &" ".repeat(40_000)).unwrap();
+    let padded = load_signing(dir.path()).map(|ring| ring.count());
+    assert_eq!(
+        padded.ok(),
+        Some(2),
+        "only white space lies beyond the bound"
+    );
+}
+
+#[test]
+fn an_empty_or_missing_folder_is_refused_by_name() {
+    let dir = tempdir().unwrap();
+    for path in [dir.path().to_owned(), dir.path().join("missing")] {
+        let refused = load_sealing(&path).err().unwrap().to_string();
+        assert!(refused.contains(path.to_str().unwrap()), "{refused}");
+    }
+}
+
+#[test]
+fn two_files_with_one_key_id_are_refused() {
+    let dir = tempdir().unwrap();
+    for name in ["one.jwk", "two.jwk"] {
+        let mut jwk = generated(EDDSA);
+        jwk["kid"] = json!("same");
+        put(dir.path(), name, &jwk);
+    }
+    let refused = load_signing(dir.path()).err().unwrap().to_string();
+    assert!(refused.contains("same"), "{refused}");
+}
+
+#[test]
+fn hidden_files_and_files_of_other_kinds_are_left_alone() {
+    let dir = tempdir().unwrap();
+    write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
+    for name in [
+        ".half.draft",
+        ".hidden.jwk",
+        "._copy.jwk",
+        ".jwk",
+        "README",
+        "key.jwk.bak",
+        "key.JWK",
+        "jwk",
+    ] {
+        fs::write(dir.path().join(name), "no key").unwrap();
+    }
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    assert_eq!(load_signing(dir.path()).unwrap().count(), 1);
+}
+
+/// Kubernetes mounts `name -> ..data/name` and `..data -> ..2026_11_21_…`, and swaps the latter.
+#[test]
+fn keys_mounted_by_links_are_read_and_follow_the_swap() {
+    let dir = tempdir().unwrap();
+    let mount = |generation: &str| {
+        let folder = dir.path().join(generation);
+        fs::create_dir(&folder).unwrap();
+        let jwk = generated(EDDSA);
+        put(&folder, "key.jwk", &jwk);
+        symlink(generation, dir.path().join("..next")).unwrap();
+        fs::rename(dir.path().join("..next"), dir.path().join("..data")).unwrap();
+        jwk["kid"].as_str().unwrap().to_owned()
+    };
+    let first = mount("..2026_11_21");
+    symlink("..data/key.jwk", dir.path().join("key.jwk")).unwrap();
+    let kid = || {
+        load_signing(dir.path())
+            .unwrap()
+            .current(at(0))
+            .kid()
+            .to_owned()
+    };
+    assert_eq!(kid(), first);
+    let second = mount("..2026_11_22");
+    assert_eq!(kid(), second);
+    fs::remove_file(dir.path().join("..data")).unwrap();
+    assert!(load_signing(dir.path()).is_err());
+}

@@ -1,0 +1,151 @@
+//! Tokens of the right form that this gateway did not make, or not for this purpose.
+
+use josekit::jwe::JweHeader;
+
+use super::*;
+
+/// Seals any text with the key, under any header.
+fn sealed_raw(key: &SealingKey, header: &str, text: &[u8]) -> String {
+    let mut content = text.to_vec();
+    let nonce = [7; NONCE_LEN];
+    let tag = key
+        .key
+        .seal_in_place_separate_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(header.as_bytes()),
+            &mut content,
+        )
+        .unwrap();
+    let [nonce, content, tag] =
+        [&nonce[..], &content, tag.as_ref()].map(|part| BASE64.encode(part));
+    format!("{header}..{nonce}.{content}.{tag}")
+}
+
+#[test]
+fn another_key_under_the_same_name_opens_nothing() {
+    let other = KeyRing::new(vec![key("k1", 2, 0)]).unwrap();
+    let tampered = Err(InvalidSession::Tampered);
+    assert_eq!(opened(&other, &sealed("s")), tampered);
+    let token = sealed_with(&other, &session("s"));
+    assert_eq!(opened(&ring(), &token), tampered);
+}
+
+#[test]
+fn the_name_of_a_key_chooses_it_and_no_other_is_tried() {
+    let both = KeyRing::new(vec![key("k1", 1, 0), key("k2", 2, 0)]).unwrap();
+    let token = sealed("s");
+    assert!(opened(&both, &token).is_ok());
+    let other_header = &both.iter().find(|key| key.kid == "k2").unwrap().header;
+    let header = parts(&token)[0];
+    let renamed = token.replace(header, other_header);
+    assert_eq!(opened(&both, &renamed), Err(InvalidSession::Tampered));
+}
+
+#[test]
+fn any_other_header_is_an_unknown_key_however_well_the_token_is_sealed() {
+    let (keys, key) = (ring(), key("k1", 1, 0));
+    let text = serde_json::to_vec(&session("s")).unwrap();
+    let own = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1"}"#;
+    let right = sealed_raw(&key, &BASE64.encode(own), &text);
+    assert!(opened(&keys, &right).is_ok());
+    for header in [
+        "",
+        "{}",
+        "null",
+        r#"{"alg":"dir","typ":"auth-gateway-session","enc":"A256GCM","kid":"k1"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1" }"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k2"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"K1"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A128GCM","kid":"k1"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"none","enc":"A256GCM","kid":"k1"}"#,
+        r#"{"typ":"other","alg":"dir","enc":"A256GCM","kid":"k1"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1","zip":"DEF"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1","crit":["x"]}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1","p2c":1}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1","jku":"https://a"}"#,
+        r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1","kid":"k1"}"#,
+    ] {
+        let token = sealed_raw(&key, &BASE64.encode(header), &text);
+        let refused = opened(&keys, &token);
+        assert_eq!(refused, Err(InvalidSession::UnknownKey), "{header}");
+    }
+}
+
+#[test]
+fn a_token_that_the_key_sealed_for_another_purpose_does_not_open_under_the_sessions_header() {
+    let keys = ring();
+    let encrypter = Dir.encrypter_from_bytes(secret(1)).unwrap();
+    let mut header = JweHeader::new();
+    header.set_content_encryption("A256GCM");
+    let text = serde_json::to_vec(&session("s")).unwrap();
+    let elsewhere = jwe::serialize_compact(&text, &header, &encrypter).unwrap();
+    assert_eq!(opened(&keys, &elsewhere), Err(InvalidSession::UnknownKey));
+    let own = sealed("s");
+    let relabelled = elsewhere.replace(parts(&elsewhere)[0], parts(&own)[0]);
+    assert_eq!(opened(&keys, &relabelled), Err(InvalidSession::Tampered));
+}
+
+#[test]
+fn what_the_key_sealed_but_is_no_session_of_this_format_is_refused() {
+    let (keys, key) = (ring(), key("k1", 1, 0));
+    let right = serde_json::to_value(session("s")).unwrap();
+    assert!(opened(&keys, &sealed_raw(&key, &key.header, &text_of(&right))).is_ok());
+    let mut wrong: Vec<Value> = vec![json!(null), json!({}), json!([right]), json!("s")];
+    for version in [
+        json!(0),
+        json!(2),
+        json!(-1),
+        json!(257),
+        json!("1"),
+        json!(1.0),
+    ] {
+        wrong.push(with(&right, "v", version));
+    }
+    for member in [
+        "sid", "iam", "iss", "sub", "usid", "secret", "iat", "exp", "v",
+    ] {
+        wrong.push(with(&right, member, Value::Null));
+        wrong.push(with(&right, member, json!([1])));
+        let mut without = right.clone();
+        without.as_object_mut().unwrap().remove(member);
+        wrong.push(without);
+    }
+    wrong.push(with(&right, "exp", json!(-1)));
+    wrong.push(with(&right, "exp", json!(1e30)));
+    wrong.push(with(&right, "exp", json!("1800086400")));
+    wrong.push(with(&right, "admin", json!(true)));
+    for value in wrong {
+        let token = sealed_raw(&key, &key.header, &text_of(&value));
+        let refused = opened(&keys, &token);
+        assert_eq!(refused, Err(InvalidSession::Malformed), "{value}");
+    }
+}
+
+#[test]
+fn a_member_said_twice_or_text_after_the_session_is_refused() {
+    let (keys, key) = (ring(), key("k1", 1, 0));
+    let right = String::from_utf8(text_of(&session("s"))).unwrap();
+    for text in [
+        right.replace(r#""exp":"#, r#""exp":9,"exp":"#),
+        format!("{right}{right}"),
+        format!("{right} x"),
+        right[..right.len() - 1].to_owned(),
+    ] {
+        let token = sealed_raw(&key, &key.header, text.as_bytes());
+        assert_eq!(
+            opened(&keys, &token),
+            Err(InvalidSession::Malformed),
+            "{text}"
+        );
+    }
+}
+
+fn text_of(session: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(session).unwrap()
+}
+
+fn with(session: &Value, member: &str, value: Value) -> Value {
+    let mut session = session.clone();
+    session[member] = value;
+    session
+}

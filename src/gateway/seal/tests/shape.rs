@@ -1,0 +1,159 @@
+//! Tokens that are not of the one form that the seal has.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn every_flip_of_a_single_bit_is_noticed() {
+    let (keys, token) = (ring(), sealed("the refresh token"));
+    let mut tried = 0;
+    for at in 0..token.len() {
+        for bit in 0..8 {
+            let mut bytes = token.clone().into_bytes();
+            bytes[at] ^= 1 << bit;
+            // The eighth bit makes it no text at all.
+            let Ok(flipped) = String::from_utf8(bytes) else {
+                continue;
+            };
+            assert!(opened(&keys, &flipped).is_err(), "byte {at}, bit {bit}");
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, token.len() * 7);
+}
+
+#[test]
+fn no_part_reaches_over_the_dot_into_its_neighbour() {
+    let keys = ring();
+    // Content of every length modulo 3 makes text of every alignment.
+    for token in ["a", "ab", "abc"].map(sealed) {
+        let dots: Vec<_> = token.match_indices('.').map(|(at, _)| at).collect();
+        let bare = token.replace('.', "");
+        for (number, dot) in dots.iter().enumerate() {
+            for to in dot.saturating_sub(40)..(dot + 40).min(token.len()) {
+                let mut places: Vec<_> = dots.iter().enumerate().map(|(n, d)| d - n).collect();
+                places[number] = to.saturating_sub(number).min(bare.len());
+                places.sort_unstable();
+                let mut moved = bare.clone();
+                for place in places.iter().rev() {
+                    moved.insert(*place, '.');
+                }
+                if moved != token {
+                    assert!(opened(&keys, &moved).is_err(), "dot {number} to {to}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_bytes_cut_at_another_place_are_another_token_and_refused() {
+    let keys = ring();
+    for token in ["a", "ab", "abc"].map(sealed) {
+        let [header, _, nonce, text, tag] = parts(&token);
+        let mut run = BASE64.decode(text).unwrap();
+        run.extend(BASE64.decode(tag).unwrap());
+        for cut in 0..=run.len() {
+            let (text, tag) = run.split_at(cut);
+            let (text, tag) = (BASE64.encode(text), BASE64.encode(tag));
+            let recut = format!("{header}..{nonce}.{text}.{tag}");
+            assert_eq!(opened(&keys, &recut).is_ok(), recut == token, "{cut}");
+        }
+    }
+}
+
+#[test]
+fn a_token_has_five_parts_and_the_second_is_empty() {
+    let keys = ring();
+    let token = sealed("s");
+    let [header, _, nonce, text, tag] = parts(&token);
+    for wrong in [
+        String::new(),
+        ".".to_owned(),
+        "....".to_owned(),
+        ".".repeat(TOKEN_BYTES_MAX),
+        format!("{header}..{nonce}.{text}{tag}"),
+        format!("{header}.{nonce}.{text}.{tag}"),
+        format!("{token}."),
+        format!("{token}.{tag}"),
+        format!(".{token}"),
+        format!("{header}.A.{nonce}.{text}.{tag}"),
+        format!("{header}.{nonce}.{nonce}.{text}.{tag}"),
+        format!("{header}....."),
+        format!("{header}...."),
+        format!("{header}..{nonce}.."),
+        format!("{header}..{nonce}.{text}."),
+        format!("{header}..{nonce}..{tag}"),
+    ] {
+        assert!(opened(&keys, &wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn base64_that_is_not_canonical_is_refused_in_every_part() {
+    let keys = ring();
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    for token in ["a", "ab", "abc"].map(sealed) {
+        let right = parts(&token);
+        for part in [0, 2, 3, 4] {
+            let text = right[part];
+            let mut forms: Vec<String> =
+                ["=", "==", "A", "AA", "AAA", "AAAA", " ", "\n", "\0", "é"]
+                    .iter()
+                    .flat_map(|more| [format!("{text}{more}"), format!("{more}{text}")])
+                    .collect();
+            forms.push(format!("{} {}", &text[..4], &text[4..]));
+            forms.push(text[..text.len() - 1].to_owned());
+            for (url, plain) in [("-", "+"), ("_", "/")] {
+                if text.contains(url) {
+                    forms.push(text.replace(url, plain));
+                }
+            }
+            // All letters but the right one, which also sets the bits that say nothing.
+            for letter in letters {
+                let last = char::from(*letter);
+                if !text.ends_with(last) {
+                    forms.push(format!("{}{last}", &text[..text.len() - 1]));
+                }
+            }
+            for form in forms {
+                let mut wrong = right;
+                wrong[part] = &form;
+                let wrong = wrong.join(".");
+                assert!(opened(&keys, &wrong).is_err(), "part {part}: {form:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_too_long_is_refused_before_anything_of_it_is_decoded() {
+    let [header, _, nonce, _, tag] = parts(&sealed("s")).map(str::to_owned);
+    let frame = header.len() + nonce.len() + tag.len() + 4;
+    for (length, decoded) in [(TOKEN_BYTES_MAX, true), (TOKEN_BYTES_MAX + 1, false)] {
+        let text = "A".repeat(length - frame);
+        let token = format!("{header}..{nonce}.{text}.{tag}");
+        assert_eq!(token.len(), length);
+        let mut buffer = Zeroizing::default();
+        assert!(open(&ring(), &token, &mut buffer).is_err());
+        assert_eq!(buffer.capacity() > 0, decoded);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_refused_and_does_no_harm(
+        text in "\\PC{0,80}|[A-Za-z0-9_.=-]{0,200}",
+        nonce in "[A-Za-z0-9_-]{0,20}|[A-Za-z0-9_-]{16}",
+        content in "[A-Za-z0-9_-]{0,60}",
+        tag in "[A-Za-z0-9_-]{0,40}|[A-Za-z0-9_-]{21}[AQgw]",
+    ) {
+        let keys = ring();
+        prop_assert!(opened(&keys, &text).is_err());
+        let token = sealed("s");
+        let header = parts(&token)[0];
+        let framed = format!("{header}..{nonce}.{content}.{tag}");
+        prop_assert!(opened(&keys, &framed).is_err());
+    }
+}
