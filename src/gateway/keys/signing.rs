@@ -198,7 +198,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
                 return Err(KeyError::Invalid("an RSA key needs at least 2048 bits"));
             }
             let der = Zeroizing::new(pair.to_der_private_key());
-            let signer = RsaKeyPair::from_der(&der).map_err(|_| KeyError::Invalid(invalid))?;
+            let signer = RsaKeyPair::from_pkcs8(&der).map_err(|_| KeyError::Invalid(invalid))?;
             Ok((Signer::Rs256(signer), pair.to_jwk_public_key()))
         }
     }
