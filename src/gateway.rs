@@ -4,13 +4,13 @@ pub mod error;
 pub mod keys;
 pub mod knowledge;
 pub mod mint;
+pub mod policy;
 pub mod revocations;
 pub mod seal;
 pub mod session;
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
@@ -18,58 +18,21 @@ use base64::engine::simd::Simd;
 use iam_adapters::{
     ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope, UpstreamSession,
 };
-use secrecy::SecretString;
-use std::sync::LazyLock;
 use zeroize::Zeroizing;
+
+pub use mint::Exchanged;
+pub use policy::Policy;
+pub use session::NewSession;
 
 use error::{GatewayError, Internal, InvalidSession};
 use keys::Keys;
-use knowledge::{Freshness, Inquiry, Knowledge, Source};
-use mint::{AccessToken, Grant, TokenPolicy};
+use knowledge::{Inquiry, Knowledge, Source};
+use mint::Grant;
 use revocations::{End, Revocations};
 use session::{FORMAT, SealedSession, SessionId};
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
-
-/// What an operator decides about sessions and tokens.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    /// How old knowledge may be.
-    pub freshness: Freshness,
-    /// The longest life of a session, whatever the IAM promises.
-    pub session_max_lifetime: Duration,
-    /// What every token says.
-    pub token: TokenPolicy,
-    /// What a request without a scope asks for.
-    pub default_scope: String,
-    /// Whether a request of which nothing is granted is refused.
-    pub refuse_empty_scope: bool,
-}
-
-/// A session as login hands it out.
-#[derive(Debug)]
-pub struct NewSession {
-    /// Its id.
-    pub session_id: SessionId,
-    /// What proves its possession.
-    pub session_token: SecretString,
-    /// When the credentials were verified, in seconds since 1970.
-    pub verified_at: u64,
-    /// When it expires, in seconds since 1970.
-    pub expires_at: u64,
-}
-
-/// An access token with what was granted.
-#[derive(Debug)]
-pub struct Exchanged {
-    /// The token.
-    pub token: AccessToken,
-    /// Its scope; empty where nothing was granted.
-    pub scope: String,
-    /// What the decision rests on.
-    pub source: Source,
-}
 
 /// The gateway: one IAM, one set of keys, what it knows and what it revoked.
 pub struct Gateway {

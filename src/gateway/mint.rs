@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::BASE64;
 use super::error::Internal;
 use super::keys::{KeyRing, SigningKey};
+use super::knowledge::Source;
 
 /// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
 pub struct AccessToken {
@@ -33,6 +34,17 @@ impl fmt::Debug for AccessToken {
             .field("expires_in", &self.expires_in)
             .finish_non_exhaustive()
     }
+}
+
+/// An access token with what was granted.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// The token.
+    pub token: AccessToken,
+    /// Its scope; empty where nothing was granted.
+    pub scope: String,
+    /// What the decision rests on.
+    pub source: Source,
 }
 
 /// What every token of this gateway says alike.

@@ -6,6 +6,7 @@ use std::fmt;
 use aws_lc_rs::rand::SecureRandom;
 use base64::Engine as _;
 use iam_adapters::{Moment, Subject, UpstreamSession};
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
@@ -61,6 +62,19 @@ impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionId([REDACTED])")
     }
+}
+
+/// A session as login hands it out.
+#[derive(Debug)]
+pub struct NewSession {
+    /// Its id.
+    pub session_id: SessionId,
+    /// What proves its possession.
+    pub session_token: SecretString,
+    /// When the credentials were verified, in seconds since 1970.
+    pub verified_at: u64,
+    /// When it expires, in seconds since 1970.
+    pub expires_at: u64,
 }
 
 /// What the session token carries. Any replica with the sealing key needs no more than this;
