@@ -68,3 +68,53 @@ fn every_setting_of_the_example_has_its_words() {
         assert!(explained || section.is_empty(), "{section}");
     }
 }
+
+/// The documents of the Kubernetes example.
+fn manifests() -> Vec<serde_json::Value> {
+    serde_norway::Deserializer::from_str(include_str!("../../deploy/kubernetes.yaml"))
+        .map(|document| serde::Deserialize::deserialize(document).expect("YAML"))
+        .collect()
+}
+
+#[test]
+fn the_settings_for_kubernetes_lack_nothing_but_the_files_that_are_mounted_there() {
+    let manifests = manifests();
+    let text = manifests[0]["data"]["auth-gateway.toml"].as_str();
+    let text = text.expect("a file");
+    assert!(keys_in(text).is_subset(&BTreeSet::from_iter(known_keys())));
+    let problems = load_text(text, &[])
+        .expect_err("no such files here")
+        .problems;
+    let about: Vec<_> = problems
+        .iter()
+        .filter_map(|problem| problem.split(':').next())
+        .collect();
+    assert_eq!(
+        about,
+        [
+            "keys.signing_dir",
+            "keys.sealing_dir",
+            "iam.keycloak.client_secret_file",
+        ]
+    );
+}
+
+#[test]
+fn every_folder_that_the_settings_for_kubernetes_name_is_mounted() {
+    let manifests = manifests();
+    let container = &manifests[1]["spec"]["template"]["spec"]["containers"][0];
+    let mounts: Vec<_> = container["volumeMounts"]
+        .as_array()
+        .expect("mounts")
+        .iter()
+        .filter_map(|mount| mount["mountPath"].as_str())
+        .collect();
+    let text = manifests[0]["data"]["auth-gateway.toml"].as_str();
+    for path in text
+        .expect("a file")
+        .split('"')
+        .filter(|part| part.starts_with('/'))
+    {
+        assert!(mounts.iter().any(|mount| path.starts_with(mount)), "{path}");
+    }
+}
