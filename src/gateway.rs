@@ -140,7 +140,8 @@ impl Gateway {
                 expires_at: session.exp,
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
-            self.knowledge.ask(inquiry, arrived).await?
+            // Boxed, because the future of every exchange would carry its size around.
+            Box::pin(self.knowledge.ask(inquiry, arrived)).await?
         };
         // A logout that came while the IAM was asked must win, so this look comes after the answer.
         self.refuse_ended(id)?;

@@ -121,33 +121,59 @@ pub fn mint(
     BASE64
         .encode_slice(id, &mut jti)
         .map_err(|_| Internal::Encoding)?;
-    let claims = serde_json::to_vec(&Claims {
-        iss: &policy.issuer,
-        sub: grant.subject,
-        aud: match policy.audience.as_slice() {
-            [one] => Audience::One(one),
-            many => Audience::Many(many),
+    let mut claims = Vec::with_capacity(CLAIMS_CAPACITY);
+    let written = serde_json::to_writer(
+        &mut claims,
+        &Claims {
+            iss: &policy.issuer,
+            sub: grant.subject,
+            aud: match policy.audience.as_slice() {
+                [one] => Audience::One(one),
+                many => Audience::Many(many),
+            },
+            exp: iat + expires_in,
+            iat,
+            jti: std::str::from_utf8(&jti).map_err(|_| Internal::Encoding)?,
+            client_id: &policy.client_id,
+            scope: grant.scope,
+            sid: grant.session_id,
         },
-        exp: iat + expires_in,
-        iat,
-        jti: std::str::from_utf8(&jti).map_err(|_| Internal::Encoding)?,
-        client_id: &policy.client_id,
-        scope: grant.scope,
-        sid: grant.session_id,
-    })
-    .map_err(|_| Internal::Encoding)?;
+    );
+    written.map_err(|_| Internal::Encoding)?;
 
     let key = keys.current(now);
     let header = key.encoded_header();
-    // Room for the largest signature, an RSA one of 4096 bits.
-    let mut jwt = String::with_capacity(header.len() + claims.len().div_ceil(3) * 4 + 700);
-    jwt.push_str(header);
-    jwt.push('.');
-    BASE64.encode_string(&claims, &mut jwt);
-    let signature = key.sign(jwt.as_bytes()).ok_or(Internal::Signing)?;
-    jwt.push('.');
-    BASE64.encode_string(&signature, &mut jwt);
+    let mut jwt = Vec::with_capacity(header.len() + encoded(claims.len()) + SIGNATURE_CAPACITY);
+    jwt.extend_from_slice(header.as_bytes());
+    append(&mut jwt, &claims)?;
+    let signature = key.sign(&jwt).ok_or(Internal::Signing)?;
+    append(&mut jwt, &signature)?;
+    let jwt = String::from_utf8(jwt).map_err(|_| Internal::Encoding)?;
     Ok(AccessToken { jwt, expires_in })
+}
+
+/// Claims of an ordinary length, so that the buffer seldom grows.
+const CLAIMS_CAPACITY: usize = 768;
+
+/// An ECDSA signature with its dot and base64url.
+const SIGNATURE_CAPACITY: usize = 96;
+
+/// The length of base64url without padding.
+const fn encoded(bytes: usize) -> usize {
+    (bytes * 4).div_ceil(3)
+}
+
+/// A dot, and the bytes in base64url.
+fn append(jwt: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Internal> {
+    jwt.push(b'.');
+    let begin = jwt.len();
+    jwt.resize(begin + encoded(bytes.len()), 0);
+    let end = jwt.get_mut(begin..).ok_or(Internal::Encoding)?;
+    let written = BASE64
+        .encode_slice(bytes, end)
+        .map_err(|_| Internal::Encoding)?;
+    jwt.truncate(begin + written);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -17,9 +17,8 @@ use super::dto::{
     LoginRequest, LogoutRequest, LogoutResponse, SessionResponse, TokenRequest, TokenResponse,
     timestamp,
 };
-use super::edge::Details;
+use super::edge::Note;
 use super::problem::{Operation, Problem, no_store};
-use super::request_id::RequestId;
 
 /// `POST /api/v1/auth/login`.
 pub(super) async fn log_in(
@@ -35,8 +34,8 @@ pub(super) async fn log_in(
         address: client_address(&front, &request),
         request_id: request
             .extensions()
-            .get::<RequestId>()
-            .map(|id| id.as_str().to_owned())
+            .get::<Note>()
+            .map(|note| note.id.as_str().to_owned())
             .unwrap_or_default(),
     };
     let session = front
@@ -71,9 +70,9 @@ pub(super) async fn exchange(
         .await
         .map_err(|error| front.failed(Operation::Token, error))?;
     front.metrics.knowledge(exchanged.source);
-    request.extensions_mut().insert(Details {
-        source: exchanged.source,
-    });
+    if let Some(note) = request.extensions_mut().get_mut::<Note>() {
+        note.source = Some(exchanged.source);
+    }
     Ok(json(&TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
@@ -106,6 +105,9 @@ fn bounded(session_token: &str) -> Result<(), Problem> {
     Ok(())
 }
 
+/// A session or a token of an ordinary length, so that the buffer seldom grows.
+const JSON_CAPACITY: usize = 2048;
+
 fn json(body: &impl Serialize) -> HttpResponse {
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
@@ -113,8 +115,9 @@ fn json(body: &impl Serialize) -> HttpResponse {
         header::CONTENT_TYPE,
         header::HeaderValue::from_static("application/json"),
     ));
-    match serde_json::to_vec(body) {
-        Ok(body) => response.body(body),
+    let mut bytes = Vec::with_capacity(JSON_CAPACITY);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => response.body(bytes),
         // Strings and numbers have no way to fail; were there one, the edge would say 500.
         Err(_) => response
             .status(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR)

@@ -21,11 +21,13 @@ use super::client::client_address;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
 
-/// What a handler adds to the log line of its request.
+/// What goes with a request from here to its handler and back.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Details {
-    /// What the exchange was decided on.
-    pub(super) source: Source,
+pub(super) struct Note {
+    /// The request's id.
+    pub(super) id: RequestId,
+    /// What an exchange was decided on.
+    pub(super) source: Option<Source>,
 }
 
 /// The middleware around both listeners.
@@ -44,7 +46,10 @@ pub async fn around(
         route: Route::of(request.path()),
         client: client_address(&front, request.request()),
     };
-    request.extensions_mut().insert(seen.id.clone());
+    request.extensions_mut().insert(Note {
+        id: seen.id,
+        source: None,
+    });
     if front.health.is_draining() && seen.route.is_operation() {
         let mut response = Problem::Draining.response(&seen.id);
         response
@@ -66,8 +71,8 @@ pub async fn around(
     let source = response
         .request()
         .extensions()
-        .get::<Details>()
-        .map(|details| details.source);
+        .get::<Note>()
+        .and_then(|note| note.source);
     let problem = response
         .response()
         .error()

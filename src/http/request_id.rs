@@ -10,12 +10,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// `x-request-id`, taken and returned.
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-const LENGTH_MAX: usize = 128;
+const LENGTH_MAX: usize = 64;
 
 /// An id made of letters, digits and `. _ -` alone, so that it can stand in a log line, a header
 /// and a JSON string as it is.
-#[derive(Debug, Clone)]
-pub struct RequestId(HeaderValue);
+#[derive(Debug, Clone, Copy)]
+pub struct RequestId {
+    text: [u8; LENGTH_MAX],
+    length: usize,
+}
 
 impl RequestId {
     /// The client's id, or a new one.
@@ -23,8 +26,9 @@ impl RequestId {
     pub(super) fn of(headers: &HeaderMap) -> Self {
         headers
             .get(HEADER)
-            .filter(|value| is_fit(value.as_bytes()))
-            .map_or_else(Self::new, |value| Self(value.clone()))
+            .map(HeaderValue::as_bytes)
+            .filter(|id| is_fit(id))
+            .map_or_else(Self::new, Self::copied)
     }
 
     /// A thread's random name and its count: unique, which is all that an id has to be. A random
@@ -42,19 +46,32 @@ impl RequestId {
         let mut text = [0; 16];
         // Twelve bytes are sixteen characters, and all of them may stand in a header.
         let _ = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
-        Self(HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("none")))
+        Self::copied(&text)
+    }
+
+    fn copied(id: &[u8]) -> Self {
+        let mut text = [0; LENGTH_MAX];
+        for (to, from) in text.iter_mut().zip(id) {
+            *to = *from;
+        }
+        let length = id.len().min(LENGTH_MAX);
+        Self { text, length }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.text.get(..self.length).unwrap_or_default()
     }
 
     /// The id as text.
     #[must_use]
     pub(super) fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
     /// The id as the value of [`HEADER`].
     #[must_use]
     pub(super) fn header_value(&self) -> HeaderValue {
-        self.0.clone()
+        HeaderValue::from_bytes(self.as_bytes()).unwrap_or(HeaderValue::from_static("none"))
     }
 }
 

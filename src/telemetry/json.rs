@@ -1,7 +1,7 @@
 //! A log line as one JSON object: time, level, target, the fields of the spans around it, and its
 //! own fields, side by side.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 
 use serde::Serialize;
@@ -101,7 +101,28 @@ impl Visit for Members<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.member(field, &format!("{value:?}"));
+        self.result = self
+            .result
+            .and_then(|()| write!(self.writer, r#","{}":""#, field.name()))
+            .and_then(|()| write!(Escaped(&mut self.writer), "{value:?}"))
+            .and_then(|()| self.writer.write_char('"'));
+    }
+}
+
+/// The inside of a JSON string (RFC 8259 section 7).
+struct Escaped<'a, 'b>(&'a mut Writer<'b>);
+
+impl fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+        if text.bytes().all(plain) {
+            return self.0.write_str(text);
+        }
+        let quoted = serde_json::to_string(text).map_err(|_| fmt::Error)?;
+        let inside = quoted
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        self.0.write_str(inside.unwrap_or_default())
     }
 }
 
