@@ -23,7 +23,7 @@ pub(crate) const PUBLIC_URL: &str = "http://gateway.test";
 pub(crate) struct TestApp {
     client: Client,
     addresses: Addresses,
-    running: Running,
+    _running: Running,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl TestApp {
         Self {
             client: Client::new(addresses.public, addresses.management),
             addresses,
-            running: Running {
+            _running: Running {
                 stop: Some(stop),
                 thread: Some(thread),
             },

@@ -7,6 +7,12 @@ mod app;
 mod client;
 mod contract;
 #[cfg(test)]
+mod failures;
+#[cfg(test)]
 mod mock_world;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of the adapter need more of it")]
+#[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
+mod scripted_upstream;
 #[cfg(test)]
 mod suite;

@@ -14,6 +14,7 @@ pub(crate) struct Response {
 
 /// A session, as login returned it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the contract names them so")]
 pub(crate) struct Session {
     pub(crate) session_id: String,
     pub(crate) session_token: String,
@@ -31,6 +32,7 @@ pub(crate) fn names(object: &Value) -> Vec<String> {
 
 /// What an exchange returned.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the contract names them so")]
 pub(crate) struct Token {
     pub(crate) access_token: String,
     pub(crate) scope: String,
