@@ -73,7 +73,7 @@ pub(crate) async fn a_logout_with_what_is_no_session_ends_nothing(world: &World)
 
 /// Alive here, and at the IAM.
 async fn is_alive(world: &World, gateway: &TestApp, session: &Session) {
-    world.advance(60);
+    world.advance(30);
     assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
 }
 
