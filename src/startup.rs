@@ -5,6 +5,7 @@ mod tls;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use aws_lc_rs::rand::SystemRandom;
+use futures_util::FutureExt as _;
 use iam_adapters::{Clock, Guarded, IamAdapter};
 
 use crate::config::{InvalidSettings, Settings};
@@ -302,7 +304,8 @@ async fn leave(
 /// comes of it the guard's observer hears.
 async fn probe(iam: Arc<Guarded>, interval: Duration) {
     loop {
-        let _ = iam.probe().await;
+        // An adapter that panics once must not be the last that readiness hears of the IAM.
+        let _ = AssertUnwindSafe(iam.probe()).catch_unwind().await;
         tokio::time::sleep(interval).await;
     }
 }

@@ -20,6 +20,9 @@ use super::dto::{
 use super::edge::Note;
 use super::problem::{Operation, Problem, no_store};
 
+/// Ids have 22 characters; clients are promised no more than this.
+const SESSION_ID_BYTES_MAX: usize = 64;
+
 /// `POST /api/v1/auth/login`.
 pub(super) async fn log_in(
     front: Data<Front>,
@@ -59,7 +62,7 @@ pub(super) async fn exchange(
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload).await?;
     let asked: TokenRequest<'_> = body::parse(&body)?;
-    bounded(&asked.session_token)?;
+    bounded(&asked.session_id, &asked.session_token)?;
     if asked.grant_type != "session" {
         return Err(Problem::UnsupportedGrantType);
     }
@@ -89,7 +92,7 @@ pub(super) async fn log_out(
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload).await?;
     let asked: LogoutRequest<'_> = body::parse(&body)?;
-    bounded(&asked.session_token)?;
+    bounded(&asked.session_id, &asked.session_token)?;
     front
         .gateway
         .log_out(&asked.session_id, &asked.session_token)
@@ -98,9 +101,10 @@ pub(super) async fn log_out(
     Ok(json(&LogoutResponse { status: "Ok" }))
 }
 
-fn bounded(session_token: &str) -> Result<(), Problem> {
-    if session_token.len() > TOKEN_BYTES_MAX {
-        return Err(Problem::InvalidRequest("the session token is too long"));
+/// Over-long is told apart from wrong, whatever else is right about the pair.
+fn bounded(session_id: &str, session_token: &str) -> Result<(), Problem> {
+    if session_id.len() > SESSION_ID_BYTES_MAX || session_token.len() > TOKEN_BYTES_MAX {
+        return Err(Problem::InvalidRequest("a member is too long"));
     }
     Ok(())
 }

@@ -6,8 +6,11 @@ use jsonschema::{Draft, Registry, RegistryBuilder};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::{Value, json};
 
+// Named with their paths, because other test binaries take this file in by its own.
+#[path = "contract/pointer.rs"]
 mod pointer;
 #[cfg(test)]
+#[path = "contract/tests.rs"]
 mod tests;
 
 use pointer::Pointer;

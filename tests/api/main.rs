@@ -1,3 +1,18 @@
 //! The gateway as its clients see it.
 
+// The attribute tells clippy that what helps the tests is test code as well.
+#[cfg(test)]
+mod app;
+#[cfg(test)]
+mod client;
 mod contract;
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod mock_world;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of the adapter need more of it")]
+#[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
+mod scripted_upstream;
+#[cfg(test)]
+mod suite;

@@ -76,7 +76,16 @@ pub(crate) struct ScriptedUpstream {
 impl ScriptedUpstream {
     /// Starts with an empty script: every path is answered with 500.
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        Self::at(listener.expect("a free port"))
+    }
+
+    /// Starts on a port that refused connections until now.
+    pub(crate) fn in_place_of(port: Refusing) -> Self {
+        Self::at(port.0.listen(1024).expect("the port"))
+    }
+
+    fn at(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
             script: Mutex::default(),

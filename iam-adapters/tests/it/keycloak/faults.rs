@@ -156,6 +156,16 @@ async fn a_port_where_nobody_listens_is_unreachable() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_begins_to_listen_is_found_by_the_next_call() {
+    let port = Refusing::start();
+    let keycloak = adapter(&port.url());
+    assert_eq!(kind(&keycloak.probe().await), "unreachable");
+    let upstream = ScriptedUpstream::in_place_of(port);
+    upstream.in_good_health().on(INTROSPECTION, inactive());
+    assert_eq!(keycloak.probe().await, Ok(()));
+}
+
 #[derive(Debug)]
 struct Unwatched;
 

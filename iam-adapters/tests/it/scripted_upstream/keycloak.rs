@@ -21,15 +21,17 @@ impl ScriptedUpstream {
     /// Starts a server that logs everybody in as the one user.
     pub(crate) async fn keycloak() -> Self {
         let upstream = Self::start().await;
+        upstream.in_good_health();
         upstream
-            .on(
-                DISCOVERY,
-                discovery(&format!("{}/realms/{REALM}", upstream.url())),
-            )
+    }
+
+    /// From now on everybody is logged in as the one user.
+    pub(crate) fn in_good_health(&self) -> &Self {
+        let issuer = format!("{}/realms/{REALM}", self.url());
+        self.on(DISCOVERY, discovery(&issuer))
             .on(TOKEN, Answer::json(200, grant()))
             .on(INTROSPECTION, Answer::json(200, active()))
-            .on(LOGOUT, Answer::empty(204));
-        upstream
+            .on(LOGOUT, Answer::empty(204))
     }
 }
 

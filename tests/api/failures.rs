@@ -1,0 +1,102 @@
+//! The table of failures, cell by cell: what a client is told when something between it and its
+//! token does not work, by the mock behind a script, and by the Keycloak adapter over a wire that
+//! behaves badly.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use iam_adapters::clock::ManualClock;
+
+use crate::client::Response;
+
+mod faulty;
+mod faulty_iam;
+mod logout;
+mod misconfigured;
+mod outage;
+mod panics;
+mod readiness;
+mod redirects;
+mod slow_wire;
+mod wire;
+mod wired;
+
+/// What a client is told of one kind of fault.
+#[derive(Debug, Clone)]
+struct Told {
+    /// The status as the contract has it.
+    status: u16,
+    /// The status with `http.precise_backend_status`.
+    precise: u16,
+    error: &'static str,
+    retry_after: Option<RangeInclusive<u64>>,
+}
+
+const UNAVAILABLE: Told = Told {
+    status: 500,
+    precise: 503,
+    error: "temporarily_unavailable",
+    retry_after: Some(2..=3),
+};
+const TOO_SLOW: Told = Told {
+    precise: 504,
+    ..UNAVAILABLE
+};
+const BROKEN: Told = Told {
+    status: 500,
+    precise: 502,
+    error: "server_error",
+    retry_after: None,
+};
+const FULL: Told = Told {
+    status: 503,
+    ..UNAVAILABLE
+};
+
+/// The IAM asks for fewer calls, and for such a pause.
+const fn throttled(seconds: u64) -> Told {
+    Told {
+        status: 429,
+        precise: 429,
+        error: "temporarily_unavailable",
+        retry_after: Some(seconds..=seconds),
+    }
+}
+
+impl Told {
+    /// Panics unless a response says this and nothing else.
+    #[track_caller]
+    fn is_in(&self, response: &Response, precise: bool, why: &str) {
+        let status = if precise { self.precise } else { self.status };
+        assert_eq!(response.status, status, "{why}: {}", response.told());
+        response.is_error(status, self.error);
+        let pause = response.headers.get("retry-after").map(|value| {
+            let seconds = value.to_str().expect("text").parse();
+            seconds.expect("whole seconds")
+        });
+        match (&self.retry_after, pause) {
+            (None, None) => {}
+            (Some(range), Some(pause)) if range.contains(&pause) => {}
+            (expected, told) => panic!("{why}: Retry-After is {told:?}, not in {expected:?}"),
+        }
+        let challenge = response.headers.get("www-authenticate");
+        assert_eq!(challenge, None, "{why}: a challenge for no lack of proof");
+        assert_eq!(response.header("cache-control"), "no-store", "{why}");
+    }
+}
+
+/// A clock that stands at the time of day.
+fn clock() -> Arc<ManualClock> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Arc::new(ManualClock::at(now.expect("a time after 1970")))
+}
+
+/// Longer than any knowledge stays fresh by default.
+const STALE: Duration = Duration::from_secs(60);
+
+/// `http.precise_backend_status`.
+const fn precisely(precise: bool) -> (&'static str, &'static str) {
+    let value = if precise { "true" } else { "false" };
+    ("http.precise_backend_status", value)
+}

@@ -1,0 +1,178 @@
+//! The mock behind a script that lets single operations fail.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::guarded::Operation;
+use iam_adapters::mock::{Mock, MockSettings};
+use iam_adapters::{
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+};
+use tokio::sync::watch;
+
+use super::{STALE, clock};
+use crate::app::TestApp;
+use crate::client::{Response, Session};
+
+const EMAIL: &str = "alice@example.test";
+const PASSWORD: &str = "alice-pass";
+const READ: &str = "urn:shop:orders:order:read";
+
+/// What a client can bring about.
+pub(super) const OPERATIONS: [Operation; 3] = [
+    Operation::Login,
+    Operation::Introspection,
+    Operation::Logout,
+];
+
+/// How an operation fails.
+#[derive(Debug, Clone)]
+pub(super) enum Fault {
+    Says(IamError),
+    Panics,
+    /// Not at all.
+    Never,
+}
+
+/// The mock with its demo users, as good as ever where nothing else is in the script. Only a probe
+/// is never answered then, so that the operations alone have the last word on the IAM.
+#[derive(Debug)]
+pub(super) struct Faulty {
+    mock: Mock,
+    script: Mutex<HashMap<Operation, Fault>>,
+    probes: watch::Sender<usize>,
+}
+
+impl Faulty {
+    fn fault_of(&self, operation: Operation) -> Option<Fault> {
+        let script = self.script.lock().expect("the script");
+        script.get(&operation).cloned()
+    }
+
+    fn play(&self, operation: Operation) -> Result<(), IamError> {
+        match self.fault_of(operation) {
+            None | Some(Fault::Never) => Ok(()),
+            Some(Fault::Says(error)) => Err(error),
+            Some(Fault::Panics) => panic!("as in the script"),
+        }
+    }
+}
+
+#[async_trait]
+impl IamAdapter for Faulty {
+    fn name(&self) -> &'static str {
+        self.mock.name()
+    }
+
+    fn issuer(&self) -> &str {
+        self.mock.issuer()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.play(Operation::Login)?;
+        self.mock.authenticate(credentials, client).await
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.play(Operation::Introspection)?;
+        self.mock.introspect(session).await
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.play(Operation::Logout)?;
+        self.mock.end_session(session).await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        self.probes.send_modify(|count| *count += 1);
+        if self.fault_of(Operation::Probe).is_none() {
+            pending::<()>().await;
+        }
+        self.play(Operation::Probe)
+    }
+}
+
+/// A gateway before it.
+pub(super) struct Scene {
+    iam: Arc<Faulty>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) gateway: TestApp,
+}
+
+impl Scene {
+    pub(super) fn new(overrides: &[(&str, &str)]) -> Self {
+        Self::with_script(HashMap::new(), overrides)
+    }
+
+    /// With faults from the very beginning.
+    pub(super) fn with_script(
+        script: HashMap<Operation, Fault>,
+        overrides: &[(&str, &str)],
+    ) -> Self {
+        let clock = clock();
+        let mock = Mock::connect(&MockSettings::default(), Arc::<ManualClock>::clone(&clock));
+        let iam = Arc::new(Faulty {
+            mock: mock.expect("the demo users"),
+            script: Mutex::new(script),
+            probes: watch::Sender::default(),
+        });
+        let unanswered = [("upstream.probe_deadline", "60s")];
+        let gateway = TestApp::in_front_of(
+            Arc::<Faulty>::clone(&iam),
+            Arc::<ManualClock>::clone(&clock),
+            &[&unanswered, overrides].concat(),
+        );
+        Self {
+            iam,
+            clock,
+            gateway,
+        }
+    }
+
+    /// From now on the operation fails so.
+    pub(super) fn fails(&self, operation: Operation, fault: Fault) {
+        let mut script = self.iam.script.lock().expect("the script");
+        script.insert(operation, fault);
+    }
+
+    /// From now on nothing fails.
+    pub(super) fn recovers(&self) {
+        self.iam.script.lock().expect("the script").clear();
+    }
+
+    /// Waits until the IAM has been probed.
+    pub(super) async fn is_probed(&self) {
+        let mut probes = self.iam.probes.subscribe();
+        let once = probes.wait_for(|count| *count > 0).await;
+        once.expect("the IAM is there");
+    }
+
+    pub(super) async fn log_in(&self) -> Response {
+        self.gateway.log_in(EMAIL, &PASSWORD.into()).await
+    }
+
+    pub(super) async fn exchange(&self, session: &Session) -> Response {
+        self.gateway.exchange(session, READ).await
+    }
+
+    /// The answer to the one request that needs an operation, which fails so.
+    pub(super) async fn meets(&self, operation: Operation, fault: Fault) -> Response {
+        self.recovers();
+        let session = self.log_in().await.session();
+        self.clock.advance(STALE);
+        self.fails(operation, fault);
+        match operation {
+            Operation::Login => self.log_in().await,
+            Operation::Introspection => self.exchange(&session).await,
+            Operation::Logout => self.gateway.log_out(&session).await,
+            Operation::Probe => panic!("no client asks for a probe"),
+        }
+    }
+}

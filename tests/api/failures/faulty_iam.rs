@@ -1,0 +1,121 @@
+//! Every fault that an adapter can meet, in every operation.
+
+use std::time::Duration;
+
+use iam_adapters::guarded::Operation;
+use iam_adapters::{IamError, Misconfiguration, Refusal};
+
+use super::faulty::{Fault, OPERATIONS, Scene};
+use super::{BROKEN, FULL, TOO_SLOW, Told, UNAVAILABLE, precisely, throttled};
+
+const MISCONFIGURATIONS: [Misconfiguration; 9] = [
+    Misconfiguration::UnknownClient,
+    Misconfiguration::ClientSecret,
+    Misconfiguration::Realm,
+    Misconfiguration::DirectGrants,
+    Misconfiguration::Issuer,
+    Misconfiguration::Introspection,
+    Misconfiguration::ForeignClient,
+    Misconfiguration::Tls,
+    Misconfiguration::Other,
+];
+
+async fn holds(faults: &[(IamError, Told)]) {
+    for precise in [false, true] {
+        let scene = Scene::new(&[precisely(precise)]);
+        for (fault, told) in faults {
+            for operation in OPERATIONS {
+                let why = format!("{fault:?} at {}", operation.name());
+                let answer = scene.meets(operation, Fault::Says(fault.clone())).await;
+                told.is_in(&answer, precise, &why);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_iam_that_does_not_serve_is_a_500_to_be_tried_again_later() {
+    holds(&[
+        (IamError::Unreachable("gone".to_owned()), UNAVAILABLE),
+        (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
+        (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_iam_that_is_not_understood_is_a_500() {
+    holds(&[(IamError::Unreadable("HTML".to_owned()), BROKEN)]).await;
+}
+
+#[tokio::test]
+async fn an_iam_that_refuses_the_gateway_is_a_500() {
+    let all = MISCONFIGURATIONS.map(|what| (IamError::misconfigured(what, "detail"), BROKEN));
+    holds(&all).await;
+}
+
+#[tokio::test]
+async fn an_iam_that_asks_for_fewer_calls_is_a_429_with_its_own_pause() {
+    let asks_for = |millis| IamError::Throttled {
+        retry_after: Some(Duration::from_millis(millis)),
+    };
+    holds(&[
+        (asks_for(7_000), throttled(7)),
+        (asks_for(3_600_000), throttled(3_600)),
+        // Never zero, which would invite a loop.
+        (asks_for(0), throttled(1)),
+        (IamError::Throttled { retry_after: None }, throttled(5)),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_gateway_with_too_many_calls_under_way_is_a_503() {
+    holds(&[(IamError::Saturated, FULL)]).await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_a_401_of_login_and_a_fault_anywhere_else() {
+    for precise in [false, true] {
+        let scene = Scene::new(&[precisely(precise)]);
+        for refusal in [
+            Refusal::InvalidCredentials,
+            Refusal::Disabled,
+            Refusal::Locked,
+            Refusal::Incomplete,
+        ] {
+            let fault = Fault::Says(IamError::Refused(refusal));
+            let answer = scene.meets(Operation::Login, fault.clone()).await;
+            answer.is_error(401, "invalid_grant");
+            for operation in [Operation::Introspection, Operation::Logout] {
+                let answer = scene.meets(operation, fault.clone()).await;
+                BROKEN.is_in(&answer, precise, operation.name());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn knowledge_that_is_fresh_needs_no_iam() {
+    let scene = Scene::new(&[]);
+    let session = scene.log_in().await.session();
+    for operation in OPERATIONS {
+        scene.fails(operation, Fault::Says(IamError::Saturated));
+    }
+    assert_eq!(scene.exchange(&session).await.status, 200);
+    scene.clock.advance(super::STALE);
+    FULL.is_in(&scene.exchange(&session).await, false, "stale");
+}
+
+#[tokio::test]
+async fn knowledge_may_be_stretched_over_an_outage_and_over_nothing_else() {
+    let scene = Scene::new(&[("stale_if_error", "5m")]);
+    let session = scene.log_in().await.session();
+    scene.clock.advance(super::STALE);
+    let silent = IamError::Unreachable("gone".to_owned());
+    scene.fails(Operation::Introspection, Fault::Says(silent));
+    assert_eq!(scene.exchange(&session).await.status, 200);
+    let strange = IamError::Unreadable("HTML".to_owned());
+    scene.fails(Operation::Introspection, Fault::Says(strange));
+    BROKEN.is_in(&scene.exchange(&session).await, false, "it has spoken");
+}

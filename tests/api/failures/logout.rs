@@ -1,0 +1,44 @@
+//! A logout that the IAM does not confirm.
+
+use std::time::Duration;
+
+use iam_adapters::guarded::Operation;
+use iam_adapters::{IamError, Misconfiguration};
+
+use super::faulty::{Fault, Scene};
+use super::{BROKEN, STALE, TOO_SLOW, UNAVAILABLE, throttled};
+
+#[tokio::test]
+async fn a_logout_that_the_iam_does_not_confirm_ends_the_session_here_and_may_be_repeated() {
+    let scene = Scene::new(&[]);
+    let says = |error| Fault::Says(error);
+    let tls = IamError::misconfigured(Misconfiguration::Tls, "expired");
+    for (fault, told) in [
+        (says(IamError::Unreachable("gone".to_owned())), UNAVAILABLE),
+        (says(IamError::TimedOut(Duration::from_secs(5))), TOO_SLOW),
+        (
+            says(IamError::Throttled { retry_after: None }),
+            throttled(5),
+        ),
+        (says(IamError::Unreadable("HTML".to_owned())), BROKEN),
+        (says(tls), BROKEN),
+        (Fault::Panics, BROKEN),
+    ] {
+        let why = format!("{fault:?}");
+        scene.recovers();
+        let session = scene.log_in().await.session();
+        scene.fails(Operation::Logout, fault);
+        for _ in 0..2 {
+            let answer = scene.gateway.log_out(&session).await;
+            told.is_in(&answer, false, &why);
+            // Fresh knowledge, or a word of the IAM that still calls it alive, changes nothing.
+            let answer = scene.exchange(&session).await;
+            answer.is_error(401, "invalid_grant");
+            scene.clock.advance(STALE);
+        }
+        scene.recovers();
+        assert_eq!(scene.gateway.log_out(&session).await.status, 200, "{why}");
+        let answer = scene.exchange(&session).await;
+        answer.is_error(401, "invalid_grant");
+    }
+}

@@ -1,0 +1,103 @@
+//! Code that panics, and the connection on which it did.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use iam_adapters::IamError;
+use iam_adapters::guarded::Operation;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpStream;
+
+use super::faulty::{Fault, OPERATIONS, Scene};
+use super::wired::becomes;
+use super::{BROKEN, STALE};
+use crate::client::{LOGIN, LOGOUT, Response, TOKEN};
+use crate::contract::Contract;
+
+#[tokio::test]
+async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {
+    let scene = Scene::new(&[]);
+    let mut connection = Connection::open(scene.gateway.addresses().public).await;
+    for operation in OPERATIONS {
+        let session = scene.log_in().await.session();
+        scene.clock.advance(STALE);
+        let mut pair = session.pair();
+        pair["grant_type"] = json!("session");
+        let login = json!({ "email": "alice@example.test", "password": "alice-pass" });
+        let (path, body) = match operation {
+            Operation::Login => (LOGIN, login),
+            Operation::Introspection => (TOKEN, pair),
+            Operation::Logout | Operation::Probe => (LOGOUT, pair),
+        };
+        scene.fails(operation, Fault::Panics);
+        let answer = connection.post(path, &body.to_string()).await;
+        BROKEN.is_in(&answer, false, operation.name());
+        scene.recovers();
+        let answer = connection.post(path, &body.to_string()).await;
+        assert_eq!(answer.status, 200, "{}", answer.told());
+    }
+}
+
+#[tokio::test]
+async fn a_probe_that_panics_is_not_the_last_one() {
+    let script = HashMap::from([(Operation::Probe, Fault::Panics)]);
+    let scene = Scene::with_script(script, &[("upstream.probe_interval", "20ms")]);
+    scene.is_probed().await;
+    assert_eq!(scene.log_in().await.status, 200);
+    let gone = IamError::Unreachable("gone".to_owned());
+    scene.fails(Operation::Probe, Fault::Says(gone));
+    becomes(&scene.gateway, "degraded", Some("unreachable")).await;
+    scene.fails(Operation::Probe, Fault::Never);
+    becomes(&scene.gateway, "ready", None).await;
+}
+
+/// One connection, and no other.
+struct Connection(BufStream<TcpStream>);
+
+impl Connection {
+    async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await;
+        Self(BufStream::new(stream.expect("a connection")))
+    }
+
+    async fn post(&mut self, path: &str, body: &str) -> Response {
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: gateway.test\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        let written = self.0.write_all(request.as_bytes()).await;
+        written.expect("an open connection");
+        self.0.flush().await.expect("an open connection");
+        let status = self.line().await;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let mut headers = HeaderMap::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(": ") else {
+                break;
+            };
+            let name = HeaderName::try_from(name).expect("a name");
+            headers.append(name, HeaderValue::try_from(value).expect("a value"));
+        }
+        let length = headers["content-length"].to_str().expect("text");
+        let mut body = vec![0; length.parse().expect("a length")];
+        self.0.read_exact(&mut body).await.expect("a whole body");
+        let status = status.expect("a status");
+        Contract::get().check("POST", path, status, &headers, &body);
+        Response {
+            status,
+            headers,
+            body,
+        }
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).await.expect("a line of text");
+        assert_ne!(read, 0, "the connection is closed");
+        line.trim_end().to_owned()
+    }
+}

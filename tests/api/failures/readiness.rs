@@ -1,0 +1,83 @@
+//! What the probe finds out before any user does.
+
+use serde_json::json;
+
+use super::clock;
+use super::wired::{becomes, gateway};
+use crate::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, discovery, inactive, refusal};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+
+/// A Keycloak in good health, as a probe sees it: nobody made the token that it asks about.
+async fn healthy() -> ScriptedUpstream {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    keycloak.on(INTROSPECTION, inactive());
+    keycloak
+}
+
+#[tokio::test]
+async fn a_probe_tells_why_the_iam_does_not_serve() {
+    for (path, answer, status, code) in [
+        (DISCOVERY, Answer::reset(), "degraded", "unreachable"),
+        (DISCOVERY, Answer::empty(503), "degraded", "failed"),
+        (DISCOVERY, Answer::html(200), "degraded", "unreadable"),
+        (DISCOVERY, Answer::empty(429), "degraded", "throttled"),
+        (DISCOVERY, Answer::html(404), "not_ready", "realm"),
+        (
+            DISCOVERY,
+            discovery("http://keycloak.test/realms/shop"),
+            "not_ready",
+            "issuer",
+        ),
+        (
+            DISCOVERY,
+            refusal(403, "invalid_request", "HTTPS required"),
+            "not_ready",
+            "tls",
+        ),
+        (
+            INTROSPECTION,
+            refusal(401, "invalid_client", "Client authentication failed."),
+            "not_ready",
+            "client_secret",
+        ),
+        (
+            INTROSPECTION,
+            refusal(401, "invalid_client", "Invalid client credentials"),
+            "not_ready",
+            "unknown_client",
+        ),
+        (
+            INTROSPECTION,
+            Answer::json(200, json!({ "active": true })),
+            "degraded",
+            "unreadable",
+        ),
+    ] {
+        let keycloak = healthy().await;
+        keycloak.on(path, answer);
+        let gateway = gateway(&keycloak.url(), &clock(), &[]);
+        becomes(&gateway, status, Some(code)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_probe_that_is_not_answered_in_time_says_so() {
+    let keycloak = healthy().await;
+    keycloak.on(DISCOVERY, Answer::hanging());
+    let short = [("upstream.probe_deadline", "200ms")];
+    let gateway = gateway(&keycloak.url(), &clock(), &short);
+    becomes(&gateway, "degraded", Some("timed_out")).await;
+}
+
+#[tokio::test]
+async fn readiness_follows_the_iam_down_and_up_without_any_user() {
+    let keycloak = healthy().await;
+    let often = [("upstream.probe_interval", "20ms")];
+    let gateway = gateway(&keycloak.url(), &clock(), &often);
+    for _ in 0..2 {
+        becomes(&gateway, "ready", None).await;
+        keycloak.on(DISCOVERY, Answer::reset());
+        becomes(&gateway, "degraded", Some("unreachable")).await;
+        keycloak.in_good_health().on(INTROSPECTION, inactive());
+    }
+}

@@ -1,0 +1,169 @@
+//! Everything that a Keycloak, or what stands before it, can say wrongly.
+
+use serde_json::json;
+
+use super::wired::{PATHS, Wired};
+use super::{BROKEN, Told, UNAVAILABLE, precisely, throttled};
+use crate::scripted_upstream::Answer;
+use crate::scripted_upstream::keycloak::{
+    DISCOVERY, INTROSPECTION, TOKEN, active, grant, inactive, jwt, refusal,
+};
+
+/// 10 MiB.
+const HUGE: usize = 10 << 20;
+
+/// An answer, what the client is told, and what readiness calls it.
+type Row = (&'static str, Answer, Told, &'static str);
+
+fn rows() -> Vec<Row> {
+    let json = |status| Answer::json(status, json!({ "error": "unknown_error" }));
+    let throttling = json(429).with("Retry-After", "7");
+    vec![
+        ("reset", Answer::reset(), UNAVAILABLE, "unreachable"),
+        ("500", json(500), UNAVAILABLE, "failed"),
+        ("502, HTML", Answer::html(502), UNAVAILABLE, "failed"),
+        ("503, empty", Answer::empty(503), UNAVAILABLE, "failed"),
+        (
+            "500, invalid_grant",
+            refusal(500, "invalid_grant", "Invalid user credentials"),
+            UNAVAILABLE,
+            "failed",
+        ),
+        ("429", throttling, throttled(7), "throttled"),
+        ("429, no pause", json(429), throttled(5), "throttled"),
+        ("not HTTP", Answer::not_http(), BROKEN, "unreadable"),
+        ("200, HTML", Answer::html(200), BROKEN, "unreadable"),
+        ("401, HTML", Answer::html(401), BROKEN, "unreadable"),
+        ("400, HTML", Answer::html(400), BROKEN, "unreadable"),
+        ("403, empty", Answer::empty(403), BROKEN, "unreadable"),
+        ("404", Answer::html(404), BROKEN, "realm"),
+        ("400, another error", json(400), BROKEN, "unreadable"),
+        (
+            "200, []",
+            Answer::json(200, json!([])),
+            BROKEN,
+            "unreadable",
+        ),
+        (
+            "200, 10 MiB",
+            Answer::padded(200, HUGE),
+            BROKEN,
+            "unreadable",
+        ),
+        (
+            "200, 10 MiB in chunks",
+            Answer::padded(200, HUGE).chunked(),
+            BROKEN,
+            "unreadable",
+        ),
+        (
+            "400, 10 MiB",
+            Answer::padded(400, HUGE),
+            BROKEN,
+            "unreadable",
+        ),
+        ("302", Answer::redirect(302, "/elsewhere"), BROKEN, "other"),
+    ]
+}
+
+#[tokio::test]
+async fn what_goes_wrong_on_the_wire_is_never_the_users_fault() {
+    for precise in [false, true] {
+        let scene = Wired::new(&[precisely(precise)]).await;
+        for path in PATHS {
+            for (name, answer, told, code) in rows() {
+                let why = format!("{name} from {path}");
+                let response = scene.meets(path, &answer).await;
+                told.is_in(&response, precise, &why);
+                scene.is_ready("degraded", Some(code)).await;
+                if path == TOKEN {
+                    scene.recovers();
+                    assert_eq!(scene.log_in().await.status, 200, "after {why}");
+                    scene.is_ready("ready", None).await;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_breaks_off_is_none() {
+    for precise in [false, true] {
+        let scene = Wired::new(&[precisely(precise)]).await;
+        for (path, whole) in [(TOKEN, grant()), (INTROSPECTION, active())] {
+            let whole = Answer::json(200, whole);
+            for (answer, told, code) in [
+                (whole.clone().truncated(), BROKEN, "unreadable"),
+                (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
+            ] {
+                let response = scene.meets(path, &answer).await;
+                told.is_in(&response, precise, path);
+                scene.is_ready("degraded", Some(code)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_is_not_what_was_asked_for_is_none() {
+    let scene = Wired::new(&[]).await;
+    let changed = |mut whole: serde_json::Value, member: &str, value| {
+        whole[member] = value;
+        Answer::json(200, whole)
+    };
+    let other = jwt(&json!({"sub": "x", "sid": "y", "azp": "another", "typ": "Refresh"}));
+    for (path, answer) in [
+        (INTROSPECTION, changed(active(), "active", json!("true"))),
+        (INTROSPECTION, changed(active(), "active", json!(1))),
+        (INTROSPECTION, changed(active(), "active", json!(null))),
+        (INTROSPECTION, changed(active(), "sub", json!("another"))),
+        (INTROSPECTION, changed(active(), "sid", json!("another"))),
+        (INTROSPECTION, changed(active(), "azp", json!("another"))),
+        (INTROSPECTION, Answer::json(200, json!({}))),
+        (TOKEN, changed(grant(), "refresh_token", json!("opaque"))),
+        (TOKEN, changed(grant(), "refresh_token", json!(other))),
+        (TOKEN, changed(grant(), "session_state", json!("another"))),
+        (TOKEN, changed(grant(), "refresh_expires_in", json!("1800"))),
+    ] {
+        let response = scene.meets(path, &answer).await;
+        BROKEN.is_in(&response, false, &format!("{answer:?}"));
+        scene.is_ready("degraded", Some("unreadable")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_discovery_document_that_cannot_be_had_stops_a_login() {
+    for (name, answer, told, code) in rows() {
+        // What was confirmed once is not asked for again, so a new gateway for each.
+        let scene = Wired::new(&[]).await;
+        scene.keycloak.on(DISCOVERY, answer);
+        told.is_in(&scene.log_in().await, false, name);
+        let misconfigured = ["realm", "other"].contains(&code);
+        let status = if misconfigured {
+            "not_ready"
+        } else {
+            "degraded"
+        };
+        scene.is_ready(status, Some(code)).await;
+        assert!(scene.keycloak.requests_to(TOKEN).is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_no_of_keycloak_to_the_user_is_the_only_401() {
+    let scene = Wired::new(&[]).await;
+    for (status, description) in [
+        (400, "Invalid user credentials"),
+        (401, "Invalid user credentials"),
+        (400, "Account disabled"),
+        (400, "Account is not fully set up"),
+        (400, "a sentence that nobody knows yet"),
+    ] {
+        let no = refusal(status, "invalid_grant", description);
+        let response = scene.meets(TOKEN, &no).await;
+        response.is_error(401, "invalid_grant");
+    }
+    let response = scene.meets(INTROSPECTION, &inactive()).await;
+    response.is_error(401, "invalid_grant");
+    scene.is_ready("ready", None).await;
+}
