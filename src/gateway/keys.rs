@@ -151,8 +151,8 @@ pub enum KeyError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A file that anybody on the machine may read.
-    #[error("{0}: readable by everybody; take that right away (chmod o-r)")]
+    /// A file that anybody on the machine may read or change.
+    #[error("{0}: open to everybody; take that right away (chmod o-rw)")]
     Exposed(PathBuf),
     /// A file that is not a key for this purpose.
     #[error("{path}: {reason}")]

@@ -1,7 +1,7 @@
 //! Which sessions ended before their time, as far as this replica knows.
 //!
-//! An entry stays until its session would have expired anyway; nothing else removes it, least of
-//! all a full cache. There is one entry for each session that ended early, and nothing for the
+//! An entry stays until its session would have expired anyway, by a clock that may be set back a
+//! little; nothing else removes it, least of all a full cache. There is one entry for each session that ended early, and nothing for the
 //! others.
 
 use std::collections::HashMap;
@@ -10,6 +10,7 @@ use std::sync::{PoisonError, RwLock};
 use iam_adapters::Moment;
 
 use super::error::InvalidSession;
+use super::keys::CLOCK_SKEW;
 use super::session::SessionId;
 
 /// How a session ended.
@@ -61,7 +62,7 @@ impl Revocations {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let entry = Entry {
             end,
-            forget_at: expires_at,
+            forget_at: expires_at.saturating_add(CLOCK_SKEW.as_secs()),
         };
         entries
             .by_session
@@ -123,12 +124,23 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_set_back_by_a_minute_finds_every_end_of_a_living_session() {
+        let revocations = Revocations::default();
+        let ended = session();
+        revocations.record(ended, End::LoggedOut, 1_000, at(900));
+        for _ in 0..2 * SWEEP_MIN {
+            revocations.record(session(), End::LoggedOut, 2_000, at(1_059));
+        }
+        assert_eq!(revocations.end_of(ended), Some(End::LoggedOut));
+    }
+
+    #[test]
     fn only_sessions_that_would_have_expired_are_forgotten() {
         let revocations = Revocations::default();
         let living = session();
         revocations.record(living, End::LoggedOut, 1_000, at(0));
         for _ in 0..10 * SWEEP_MIN {
-            revocations.record(session(), End::LoggedOut, 10, at(20));
+            revocations.record(session(), End::LoggedOut, 10, at(70));
         }
         assert_eq!(revocations.end_of(living), Some(End::LoggedOut));
         assert!(

@@ -241,7 +241,7 @@ fn read(path: &Path) -> Result<KeyFile, KeyError> {
         source,
     };
     let file = fs::File::open(path).map_err(io)?;
-    if file.metadata().map_err(io)?.permissions().mode() & 0o004 != 0 {
+    if file.metadata().map_err(io)?.permissions().mode() & 0o006 != 0 {
         return Err(KeyError::Exposed(path.to_owned()));
     }
     let mut text = Zeroizing::new(Vec::new());

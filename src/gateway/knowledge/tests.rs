@@ -1,9 +1,11 @@
-use iam_adapters::Permission;
+use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::guarded::Operation;
+use iam_adapters::{Permission, Subject};
 use proptest::prelude::*;
 
 use super::*;
-use crate::gateway::tests::scripted::Scripted;
+use crate::gateway::tests::scripted::{Reply, Scripted};
 
 const FRESHNESS: Freshness = Freshness {
     liveness: Duration::from_secs(30),
@@ -139,6 +141,45 @@ fn of_two_questions_at_one_moment_the_answer_that_comes_last_is_kept() {
     knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
     let held = knowledge.fresh(&fingerprint, at(0)).unwrap();
     assert!(!held.contains("write"));
+}
+
+fn inquiry(fingerprint: Fingerprint) -> Inquiry {
+    Inquiry {
+        fingerprint,
+        session_id: SessionId::generate(&SystemRandom::new()).unwrap(),
+        expires_at: 1_900_000_000,
+        upstream: UpstreamSession {
+            subject: Subject::new("s").unwrap(),
+            id: "upstream".to_owned(),
+            secret: "secret".into(),
+        },
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_came_just_before_the_question_is_not_asked_for_again() {
+    let iam = Scripted::default();
+    iam.script(Operation::Introspection, Reply::Panic);
+    let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
+    let fingerprint = knowledge.fingerprint("token", "s");
+    knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
+    let (held, source) = knowledge.ask(inquiry(fingerprint), at(0)).await.unwrap();
+    assert!(held.contains("read"));
+    assert_eq!(source, Source::Coalesced);
+}
+
+#[tokio::test]
+async fn a_session_that_the_iam_calls_over_is_known_no_more_although_its_user_is() {
+    let iam = Scripted::default();
+    iam.end("secret");
+    let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
+    let fingerprint = knowledge.fingerprint("token", "s");
+    knowledge.learn(&fingerprint, at(0), None);
+    let over = knowledge.ask(inquiry(fingerprint), at(0)).await.err();
+    assert_eq!(over, Some(InvalidSession::Ended.into()));
+    let colleague = knowledge.fingerprint("other token", "s");
+    knowledge.learn(&colleague, at(0), Some(permissions(&["read"])));
+    assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
 }
 
 #[test]

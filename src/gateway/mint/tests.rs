@@ -148,6 +148,23 @@ fn a_token_lives_for_its_lifetime_or_for_the_rest_of_its_session() {
 }
 
 #[test]
+fn claims_of_any_length_are_whole() {
+    for algorithm in [Algorithm::EdDsa, Algorithm::Es256] {
+        let keys = ring(algorithm);
+        for length in (1..8).chain([700, 4_000]) {
+            let subject = "s".repeat(length);
+            let grant = Grant {
+                subject: &subject,
+                ..GRANT
+            };
+            let token = minted(&keys, &["a"], grant);
+            let (_, claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
+            assert_eq!(claims["sub"], subject);
+        }
+    }
+}
+
+#[test]
 fn no_token_has_the_id_of_another() {
     let keys = ring(Algorithm::EdDsa);
     let ids: HashSet<_> = (0..10_000)

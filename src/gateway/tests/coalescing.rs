@@ -19,7 +19,7 @@ async fn a_thousand_exchanges_of_one_session_on_a_cold_cache_ask_once_and_all_su
     let cold = house.replica();
     let mut calls = cold.iam.hold(Operation::Introspection);
     let under_way: Vec<_> = (0..MANY).map(|_| cold.begin_exchange(&session)).collect();
-    calls.recv().await.unwrap().reply(Reply::Model);
+    calls.next().await.reply(Reply::Model);
     cold.iam.let_go(Operation::Introspection);
     let mut sources = HashMap::new();
     for exchange in under_way {
@@ -38,7 +38,7 @@ async fn all_that_wait_for_one_question_share_its_fault_and_the_next_exchange_as
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let under_way: Vec<_> = (0..MANY).map(|_| house.begin_exchange(&session)).collect();
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     let fault = IamError::Failed("502".to_owned());
     call.reply(Reply::Fault(fault.clone()));
     for exchange in under_way {
@@ -58,7 +58,7 @@ async fn an_exchange_says_whether_it_asked_or_waited_or_knew() {
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let first = house.begin_exchange(&session);
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     let mut second = Box::pin(house.exchange(&session, "read"));
     assert!(second.as_mut().now_or_never().is_none());
     call.reply(Reply::Model);
@@ -79,7 +79,7 @@ async fn a_client_that_hangs_up_neither_stops_the_question_nor_repeats_it() {
         let mut hung_up = Box::pin(house.exchange(&session, "read"));
         assert!(hung_up.as_mut().now_or_never().is_none());
     }
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     let mut patient = Box::pin(house.exchange(&session, "read"));
     assert!(patient.as_mut().now_or_never().is_none());
     call.reply(Reply::Model);
@@ -95,7 +95,7 @@ async fn two_sessions_are_asked_about_separately() {
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchanges = [house.begin_exchange(&alice), house.begin_exchange(&bob)];
     for _ in 0..2 {
-        calls.recv().await.unwrap().reply(Reply::Model);
+        calls.next().await.reply(Reply::Model);
     }
     let [alice, bob] = exchanges;
     assert_eq!(alice.await.unwrap().unwrap().scope, "read write");
@@ -110,16 +110,15 @@ async fn nobody_waits_for_a_question_that_is_as_old_as_knowledge_may_be() {
         house.clock.advance(LIVENESS);
         let mut calls = house.iam.hold(Operation::Introspection);
         let first = house.begin_exchange(&session);
-        let first_call = calls.recv().await.unwrap();
+        let first_call = calls.next().await;
         house.clock.advance(later);
         let mut second = Box::pin(house.exchange(&session, "read"));
         assert!(second.as_mut().now_or_never().is_none());
         tokio::task::yield_now().await;
         assert_eq!(house.introspections(), questions);
         if questions == 2 {
-            calls.recv().await.unwrap().reply(Reply::Model);
+            calls.next().await.reply(Reply::Model);
             second.await.unwrap();
-            // The older answer finds the board without its flight, and harms nobody.
             first_call.reply(Reply::Model);
         } else {
             first_call.reply(Reply::Model);
@@ -127,6 +126,28 @@ async fn nobody_waits_for_a_question_that_is_as_old_as_knowledge_may_be() {
         }
         first.await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn an_older_question_that_is_answered_leaves_the_newer_one_to_be_waited_for() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    let mut calls = house.iam.hold(Operation::Introspection);
+    let older = house.begin_exchange(&session);
+    let older_call = calls.next().await;
+    house.clock.advance(LIVENESS);
+    let newer = house.begin_exchange(&session);
+    let newer_call = calls.next().await;
+    older_call.reply(Reply::Model);
+    older.await.unwrap().unwrap();
+    let mut third = Box::pin(house.exchange(&session, "read"));
+    assert!(third.as_mut().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert_eq!(house.introspections(), 2);
+    newer_call.reply(Reply::Model);
+    newer.await.unwrap().unwrap();
+    assert_eq!(third.await.unwrap().source, Source::Coalesced);
 }
 
 #[tokio::test]

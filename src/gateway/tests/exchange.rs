@@ -63,7 +63,7 @@ async fn a_session_that_expires_while_the_iam_is_asked_gets_no_token() {
         .set_wall(Duration::from_secs(session.expires_at - 1));
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchange = house.begin_exchange(&session);
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     house.clock.advance(Duration::from_secs(1));
     call.reply(Reply::Model);
     let refused = exchange.await.unwrap().err();

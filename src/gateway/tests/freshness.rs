@@ -70,10 +70,10 @@ async fn an_older_answer_that_comes_late_does_not_bring_back_what_was_taken_away
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let early = house.begin_exchange(&one);
-    let early_call = calls.recv().await.unwrap();
+    let early_call = calls.next().await;
     house.clock.advance(MOMENT);
     let late = house.begin_exchange(&other);
-    let late_call = calls.recv().await.unwrap();
+    let late_call = calls.next().await;
     late_call.reply(active("alice", "read"));
     assert_eq!(late.await.unwrap().unwrap().scope, "read");
     early_call.reply(active("alice", "read write"));

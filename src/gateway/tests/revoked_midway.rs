@@ -12,7 +12,7 @@ async fn an_exchange_whose_question_is_under_way_while_the_session_is_logged_out
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchange = house.begin_exchange(&session);
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     house.log_out(&session).await.unwrap();
     call.reply(active("alice", "read write"));
     let refused = exchange.await.unwrap().err();
@@ -31,7 +31,7 @@ async fn nor_where_the_logout_failed_at_the_iam() {
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchange = house.begin_exchange(&session);
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     let fault = IamError::Failed("502".to_owned());
     house.iam.script(Operation::Logout, Reply::Fault(fault));
     house.log_out(&session).await.unwrap_err();
@@ -47,10 +47,10 @@ async fn nor_where_the_iam_told_another_exchange_that_the_session_is_over() {
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let early = house.begin_exchange(&session);
-    let early_call = calls.recv().await.unwrap();
+    let early_call = calls.next().await;
     house.clock.advance(LIVENESS);
     let late = house.begin_exchange(&session);
-    let late_call = calls.recv().await.unwrap();
+    let late_call = calls.next().await;
     late_call.reply(Reply::Say(Introspection::Inactive));
     let refused = late.await.unwrap().err();
     assert_eq!(refused, Some(InvalidSession::Ended.into()));

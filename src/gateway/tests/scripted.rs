@@ -12,6 +12,7 @@ use iam_adapters::{
 };
 use secrecy::ExposeSecret as _;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 /// What the IAM does with one call.
 #[derive(Debug)]
@@ -33,6 +34,18 @@ pub(in crate::gateway) struct Call(oneshot::Sender<Reply>);
 impl Call {
     pub(in crate::gateway) fn reply(self, reply: Reply) {
         self.0.send(reply).expect("the caller waits");
+    }
+}
+
+/// The calls of an operation that is held, in the order in which they come.
+#[derive(Debug)]
+pub(in crate::gateway) struct Held(mpsc::UnboundedReceiver<Call>);
+
+impl Held {
+    /// The next call. Where none comes, the test fails instead of waiting for ever.
+    pub(in crate::gateway) async fn next(&mut self) -> Call {
+        let call = timeout(Duration::from_secs(30), self.0.recv()).await;
+        call.expect("the IAM is asked").expect("the IAM lives")
     }
 }
 
@@ -104,10 +117,10 @@ impl Scripted {
     }
 
     /// From now on, calls of an operation wait until they are replied to.
-    pub(in crate::gateway) fn hold(&self, operation: Operation) -> mpsc::UnboundedReceiver<Call> {
+    pub(in crate::gateway) fn hold(&self, operation: Operation) -> Held {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.model().held.insert(operation, sender);
-        receiver
+        Held(receiver)
     }
 
     pub(in crate::gateway) fn let_go(&self, operation: Operation) {

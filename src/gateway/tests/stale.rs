@@ -95,7 +95,7 @@ async fn knowledge_that_grows_too_old_while_the_iam_is_silent_stands_in_no_more(
     house.clock.advance(just_before(LIVENESS + EXTRA));
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchange = house.begin_exchange(&session);
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     house.clock.advance(MOMENT);
     call.reply(Reply::Fault(silence()));
     assert_eq!(exchange.await.unwrap().err(), Some(silence().into()));
@@ -108,7 +108,7 @@ async fn a_revocation_and_a_no_of_the_iam_win_over_old_knowledge() {
     house.clock.advance(LIVENESS);
     let mut calls = house.iam.hold(Operation::Introspection);
     let exchange = house.begin_exchange(&one);
-    let call = calls.recv().await.unwrap();
+    let call = calls.next().await;
     house.iam.break_down(Some(silence()));
     house.log_out(&one).await.unwrap_err();
     call.reply(Reply::Fault(silence()));

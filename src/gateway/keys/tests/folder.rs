@@ -60,10 +60,16 @@ fn no_key_file_is_ever_replaced() {
 }
 
 #[test]
-fn a_file_that_everybody_may_read_is_refused_by_name() {
+fn a_file_that_everybody_may_read_or_change_is_refused_by_name() {
     let dir = tempdir().unwrap();
     let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
-    for (mode, fine) in [(0o600, true), (0o440, true), (0o644, false), (0o604, false)] {
+    for (mode, fine) in [
+        (0o600, true),
+        (0o440, true),
+        (0o644, false),
+        (0o604, false),
+        (0o602, false),
+    ] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         let read = load_signing(dir.path());
         assert_eq!(read.is_ok(), fine, "{mode:o}");
