@@ -5,6 +5,7 @@ use iam_adapters::{Permission, Subject};
 use proptest::prelude::*;
 
 use super::*;
+use crate::gateway::error::InvalidSession;
 use crate::gateway::tests::scripted::{Reply, Scripted};
 
 const FRESHNESS: Freshness = Freshness {
