@@ -231,8 +231,9 @@ pub struct GenerateKey {
     pub algorithm: Option<SigningAlgorithm>,
     /// When the key begins to be used: `now`, or a time such as 2030-01-31T12:00:00Z
     ///
-    /// Any time of RFC 3339 will do. Others must have seen a signing key before it signs: unless it
-    /// is the first, leave at least `keys.jwks_max_age` between.
+    /// Any time of RFC 3339 will do. Others must have seen a key before it is used. So, unless told
+    /// otherwise, the first key of its kind in the directory begins at once and a further one six
+    /// minutes later: 300 s, the default of `keys.jwks_max_age`, and 60 s for clocks that disagree.
     #[arg(long, value_name = "TIME")]
     pub first_use: Option<FirstUse>,
 }

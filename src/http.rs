@@ -3,6 +3,7 @@
 mod auth;
 mod body;
 mod client;
+pub mod connection;
 mod dto;
 mod edge;
 mod health;
@@ -41,6 +42,30 @@ pub struct Front {
     pub precise_backend_status: bool,
     /// Whose forwarding headers count, among others.
     pub http: HttpSettings,
+    /// How long clients may take.
+    pub patience: Patience,
+}
+
+/// How long clients may take. Nobody who runs a gateway has a reason to change it, so it is no
+/// setting; only tests are in a hurry.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For the headers of a request.
+    pub headers: Duration,
+    /// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
+    pub body: Duration,
+    /// From one request to the next.
+    pub idle: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            headers: Duration::from_secs(5),
+            body: Duration::from_secs(5),
+            idle: Duration::from_secs(15),
+        }
+    }
 }
 
 /// The public listener.

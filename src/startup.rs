@@ -1,18 +1,16 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
+mod listener;
 mod tls;
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
-use actix_web::middleware::from_fn;
 use actix_web::web::Data;
-use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use aws_lc_rs::rand::SystemRandom;
 use futures_util::FutureExt as _;
@@ -24,14 +22,13 @@ use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
-use crate::http::{self, Front};
+use crate::http::{self, Front, Patience};
 use crate::telemetry::metrics::Metrics;
 
-/// A client has this long for the headers of its request.
-const HEADERS_DEADLINE: Duration = Duration::from_secs(5);
+use listener::Listener;
 
-/// An idle connection is kept this long.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Orchestrators and a few who look at figures.
+const MANAGEMENT_CONNECTIONS: usize = 256;
 
 /// What the settings lead to, before anything is listened to or asked.
 #[derive(Debug)]
@@ -46,6 +43,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The figures.
     pub metrics: Arc<Metrics>,
+    /// How long clients may take.
+    pub patience: Patience,
 }
 
 impl Parts {
@@ -84,6 +83,7 @@ impl Parts {
                 tls,
                 clock,
                 metrics: Arc::default(),
+                patience: Patience::default(),
             }),
             _ => Err(InvalidSettings { problems }),
         }
@@ -186,6 +186,7 @@ impl Application {
         let tls = parts.tls.take();
         let adapter = parts.iam.name();
         let metrics = Arc::clone(&parts.metrics);
+        let patience = parts.patience;
         let (gateway, iam, health) = connect(settings, parts);
         let front = Data::new(Front {
             gateway,
@@ -195,51 +196,32 @@ impl Application {
             jwks_max_age: settings.keys.jwks_max_age,
             precise_backend_status: settings.http.precise_backend_status,
             http: settings.http.clone(),
+            patience,
         });
 
-        let shared = front.clone();
-        let server = HttpServer::new(move || {
-            App::new()
-                .app_data(shared.clone())
-                .wrap(from_fn(http::around))
-                .configure(http::public)
-        })
-        .client_request_timeout(HEADERS_DEADLINE)
-        .keep_alive(KEEP_ALIVE)
-        .max_connections(settings.http.max_connections)
-        .shutdown_timeout(settings.http.shutdown_deadline.as_secs().max(1))
-        .disable_signals();
-        let server = match settings.http.workers {
-            Some(workers) => server.workers(workers),
-            None => server,
+        let public = Listener {
+            setting: "http.listen",
+            listen: settings.http.listen,
+            routes: http::public,
+            tls,
+            workers: settings.http.workers,
+            max_connections: settings.http.max_connections,
+            shutdown_deadline: settings.http.shutdown_deadline,
         };
-        let listen = settings.http.listen;
-        let server = match tls {
-            Some(tls) => server.bind_rustls_0_23(listen, tls),
-            None => server.bind(listen),
-        }
-        .with_context(|| format!("cannot listen on {listen} (http.listen)"))?;
-        let public_address = first(&server.addrs())?;
-        let public = server.run();
-
-        let listen = settings.management.listen;
-        let server = HttpServer::new(move || {
-            App::new()
-                .app_data(front.clone())
-                .wrap(from_fn(http::around))
-                .configure(http::management)
-        })
-        .client_request_timeout(HEADERS_DEADLINE)
-        .keep_alive(KEEP_ALIVE)
-        .shutdown_timeout(1)
-        .workers(1)
-        .disable_signals()
-        .bind(listen)
-        .with_context(|| format!("cannot listen on {listen} (management.listen)"))?;
-        let management_address = first(&server.addrs())?;
+        let management = Listener {
+            setting: "management.listen",
+            listen: settings.management.listen,
+            routes: http::management,
+            tls: None,
+            workers: Some(1),
+            max_connections: MANAGEMENT_CONNECTIONS,
+            shutdown_deadline: Duration::ZERO,
+        };
+        let (public, public_address) = public.bind(&front)?;
+        let (management, management_address) = management.bind(&front)?;
         Ok(Self {
             public,
-            management: server.run(),
+            management,
             addresses: Addresses {
                 public: public_address,
                 management: management_address,
@@ -308,11 +290,4 @@ async fn probe(iam: Arc<Guarded>, interval: Duration) {
         let _ = AssertUnwindSafe(iam.probe()).catch_unwind().await;
         tokio::time::sleep(interval).await;
     }
-}
-
-fn first(addresses: &[SocketAddr]) -> io::Result<SocketAddr> {
-    addresses
-        .first()
-        .copied()
-        .ok_or_else(|| io::Error::other("no address was bound"))
 }

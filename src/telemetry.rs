@@ -5,6 +5,7 @@ pub mod metrics;
 mod writer;
 
 use std::io::IsTerminal as _;
+use std::panic::{self, PanicHookInfo};
 
 use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
@@ -55,10 +56,39 @@ pub fn install(
     let terminal = stdout.is_terminal();
     let (writer, flusher) = LogWriter::to(Box::new(stdout), metrics.lines_dropped())?;
     subscriber(settings, terminal, writer).try_init()?;
-    // The message of a panic may hold what a request brought; the place tells enough.
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string);
-        tracing::error!(place, "panic");
-    }));
+    panic::set_hook(Box::new(log_panic));
     Ok(flusher)
+}
+
+/// The message of a panic may hold what a request brought; the place tells enough.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    tracing::error!(place, "panic");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_logged_by_its_place_and_never_by_its_message() {
+        let lines = json::tests::Sink::default();
+        let writer = lines.clone();
+        let settings = LogSettings::default();
+        let subscriber = subscriber(&settings, false, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            let before = panic::take_hook();
+            panic::set_hook(Box::new(log_panic));
+            let caught = panic::catch_unwind(|| panic!("the password is {}", "canary"));
+            panic::set_hook(before);
+            assert!(caught.is_err());
+        });
+        let logged = lines.text();
+        assert_eq!(logged.lines().count(), 1, "{logged}");
+        assert!(
+            logged.contains(r#""message":"panic","place":"src/telemetry.rs:"#),
+            "{logged}"
+        );
+        assert!(!logged.contains("canary"), "{logged}");
+    }
 }

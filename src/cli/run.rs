@@ -1,5 +1,6 @@
 //! The commands, carried out.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -12,8 +13,8 @@ use jiff::Timestamp;
 use super::{
     Command, Exit, FirstUse, GenerateKey, KeyUse, ListKeys, SigningAlgorithm, check, welcome,
 };
-use crate::config::{self, Environment, InvalidSettings};
-use crate::gateway::keys::{self, Algorithm, KeyError, KeyPurpose};
+use crate::config::{self, Environment, InvalidSettings, KeySettings};
+use crate::gateway::keys::{self, Algorithm, KeyError, KeyFile, KeyPurpose};
 use crate::startup::{Application, Parts};
 use crate::telemetry;
 
@@ -67,6 +68,8 @@ fn serve(
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {
+        // Before anybody is told that the gateway runs, and may end it.
+        let stop = told_to_stop()?;
         let application = Application::build(&settings, parts)?;
         if settings.environment == Environment::Development {
             writeln!(
@@ -75,7 +78,7 @@ fn serve(
                 welcome::screen(&settings, application.addresses())
             )?;
         }
-        application.run_until_stopped(told_to_stop()?).await
+        application.run_until_stopped(stop).await
     })?;
     Ok(Exit::Ok)
 }
@@ -103,13 +106,33 @@ fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
         }),
     };
     let first_use = match key.first_use {
-        None | Some(FirstUse::Now) => Timestamp::now(),
+        Some(FirstUse::Now) => Timestamp::now(),
         Some(FirstUse::At(time)) => time,
+        None => soonest(&key.directory, key.purpose)?,
     };
     let made = keys::generate(purpose, first_use).map_err(Wrong::from)?;
     let path = keys::write_new(&key.directory, &made).map_err(Wrong::from)?;
-    writeln!(out, "{}", path.display())?;
+    writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
     Ok(Exit::Ok)
+}
+
+/// The first key of its purpose begins at once: nobody can work without. A further one begins when
+/// everybody who keeps the published keys has seen it, whatever their clocks say.
+fn soonest(directory: &Path, purpose: KeyUse) -> anyhow::Result<Timestamp> {
+    let now = Timestamp::now();
+    if !directory.exists() {
+        return Ok(now);
+    }
+    let files = keys::read_dir(directory).map_err(Wrong::from)?;
+    let alike = |key: &KeyFile| match purpose {
+        KeyUse::Signing => matches!(key.purpose(), Some(KeyPurpose::Signing(_))),
+        KeyUse::Sealing => key.purpose() == Some(KeyPurpose::Sealing),
+    };
+    if files.iter().any(|(_, key)| alike(key)) {
+        Ok(now + (KeySettings::default().jwks_max_age + keys::CLOCK_SKEW))
+    } else {
+        Ok(now)
+    }
 }
 
 fn list(list: &ListKeys, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -126,12 +149,15 @@ fn list(list: &ListKeys, out: &mut dyn Write) -> anyhow::Result<Exit> {
             .iter()
             .filter(|(_, key)| of(key).0 == purpose)
             .collect();
+        // As a gateway chooses: before the first of all has come, that one.
         let current = mine.iter().rposition(|(_, key)| key.first_use() <= now);
+        let current = current.unwrap_or_default();
         for (at, (_, key)) in mine.iter().enumerate() {
-            let state = match current {
-                Some(current) if at == current => "in use",
-                Some(current) if at < current => "replaced",
-                _ => "waiting",
+            let state = match at.cmp(&current) {
+                _ if key.purpose().is_none() => "unusable",
+                Ordering::Less => "replaced",
+                Ordering::Equal => "in use",
+                Ordering::Greater => "waiting",
             };
             let (kid, first_use) = (key.kid(), key.first_use());
             writeln!(

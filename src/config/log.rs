@@ -19,8 +19,9 @@ impl Default for LogSettings {
     fn default() -> Self {
         Self {
             format: LogFormat::default(),
-            // actix tells of every worker that it starts.
-            filter: "info,actix_server=warn".to_owned(),
+            // actix tells of every worker that it starts, and, as an error, of every client that
+            // breaks off.
+            filter: "info,actix_server=warn,actix_http=off".to_owned(),
         }
     }
 }

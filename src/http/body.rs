@@ -14,27 +14,31 @@ use super::problem::Problem;
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
 pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
-const BODY_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Reads the body, after everything that can be told without it.
+/// Reads the body within `patience`, after everything that can be told without it.
 ///
 /// # Errors
 ///
 /// The [`Problem`] of a request that is not fit to be parsed.
-pub(super) async fn read(request: &HttpRequest, payload: Payload) -> Result<Bytes, Problem> {
+pub(super) async fn read(
+    request: &HttpRequest,
+    payload: Payload,
+    patience: Duration,
+) -> Result<Bytes, Problem> {
     // Credentials in a query end up in logs all over the place (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
         return Err(Problem::InvalidRequest("a query is not allowed here"));
     }
     let headers = request.headers();
-    let json = headers
-        .get(header::CONTENT_TYPE)
+    // One of each kind alone: of two, which would count?
+    let mut types = headers.get_all(header::CONTENT_TYPE);
+    let json = types
+        .next()
         .and_then(|value| value.to_str().ok())
-        .is_some_and(is_json);
+        .is_some_and(is_json)
+        && types.next().is_none();
     let plain = headers
-        .get(header::CONTENT_ENCODING)
-        .is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        .get_all(header::CONTENT_ENCODING)
+        .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
     if !json || !plain {
         return Err(Problem::UnsupportedMediaType);
     }
@@ -50,7 +54,7 @@ pub(super) async fn read(request: &HttpRequest, payload: Payload) -> Result<Byte
     if let Some(read) = reading.as_mut().now_or_never() {
         return read;
     }
-    tokio::time::timeout(BODY_DEADLINE, reading)
+    tokio::time::timeout(patience, reading)
         .await
         .map_err(|_| Problem::TooSlow)?
 }
@@ -104,7 +108,39 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
+    use actix_web::FromRequest as _;
+    use actix_web::dev;
+    use actix_web::error::PayloadError;
+    use actix_web::test::TestRequest;
+    use futures_util::{Stream, stream};
+
     use super::*;
+
+    /// What comes of a body of which one byte arrives each second.
+    async fn dripped(bytes: u64, patience: Duration) -> Result<Bytes, Problem> {
+        let drips = stream::unfold(0, move |sent| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            (sent < bytes).then_some((Ok(Bytes::from_static(b" ")), sent + 1))
+        });
+        let drips: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> = Box::pin(drips);
+        let request = TestRequest::post()
+            .insert_header((header::CONTENT_TYPE, "application/json"))
+            .to_http_request();
+        let mut payload = dev::Payload::from(drips);
+        let payload = Payload::from_request(&request, &mut payload).await;
+        read(&request, payload.expect("a payload"), patience).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_is_for_the_whole_body_and_no_drip_prolongs_it() {
+        let patience = Duration::from_secs(5);
+        let whole = dripped(3, patience).await;
+        assert_eq!(whole.expect("in time"), "   ");
+        let late = dripped(u64::MAX, patience).await;
+        assert!(matches!(late, Err(Problem::TooSlow)), "{late:?}");
+    }
 
     #[test]
     fn json_is_known_by_its_media_type() {

@@ -1,15 +1,16 @@
 //! Around every request: its id, a net under panics, the form of errors, one log line, the metrics.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
+use actix_web::http::header::{CONTENT_LENGTH, DATE, HttpDate};
 use actix_web::middleware::Next;
-use actix_web::web::Data;
+use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
 use futures_util::FutureExt as _;
 
@@ -18,6 +19,7 @@ use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
+use super::connection::Turn;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
 
@@ -46,6 +48,23 @@ pub async fn around(
         route: Route::of(request.path()),
         client: client_address(&front, request.request()),
     };
+    let turn = request.conn_data::<Turn>().cloned();
+    if let Some(turn) = &turn {
+        turn.take();
+    }
+    let response = handle(&front, &seen, request, next).await;
+    if let Some(turn) = turn {
+        turn.pass(Instant::now());
+    }
+    response
+}
+
+async fn handle(
+    front: &Front,
+    seen: &Seen,
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
     request.extensions_mut().insert(Note {
         id: seen.id,
         source: None,
@@ -55,13 +74,13 @@ pub async fn around(
         response
             .head_mut()
             .set_connection_type(actix_web::http::ConnectionType::Close);
-        seen.finish(&front, response.status(), Some(&Problem::Draining), None);
+        seen.finish(front, response.status(), Some(&Problem::Draining), None);
         return Ok(seen.named(request.into_response(response)));
     }
     // From here on the request belongs to the inner services, and is lost with them in a panic.
     let Ok(Ok(response)) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
         seen.finish(
-            &front,
+            front,
             StatusCode::INTERNAL_SERVER_ERROR,
             Some(&Problem::Panic),
             None,
@@ -77,12 +96,44 @@ pub async fn around(
         .response()
         .error()
         .and_then(Error::as_error::<Problem>);
-    seen.finish(&front, response.status(), problem, source);
+    seen.finish(front, response.status(), problem, source);
     let response = match problem.map(|problem| problem.response(&seen.id)) {
         Some(told) => response.into_response(told),
         None => response.map_into_boxed_body(),
     };
     Ok(seen.named(response))
+}
+
+/// The bytes that answer what never became a request; logged and counted as if it had.
+pub(super) fn refuse(front: &Front, peer: Option<SocketAddr>, problem: &Problem) -> Bytes {
+    let seen = Seen {
+        began: Instant::now(),
+        id: RequestId::new(),
+        route: Route::Other,
+        client: peer.map(|peer| peer.ip().to_canonical()),
+    };
+    let response = problem.response(&seen.id);
+    let status = response.status();
+    seen.finish(front, status, Some(problem), None);
+    let mut bytes = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
+    let mut header = |name: &str, value: &[u8]| {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(b"\r\n");
+    };
+    let now = HttpDate::from(SystemTime::now()).to_string();
+    header(DATE.as_str(), now.as_bytes());
+    header(request_id::HEADER.as_str(), seen.id.as_str().as_bytes());
+    for (name, value) in response.headers() {
+        header(name.as_str(), value.as_bytes());
+    }
+    // Its body is in memory already.
+    let body = response.into_body().try_into_bytes().unwrap_or_default();
+    header(CONTENT_LENGTH.as_str(), body.len().to_string().as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes.into()
 }
 
 struct Seen {

@@ -82,6 +82,8 @@ pub enum Problem {
     UnsupportedGrantType,
     /// The body is larger than it may be.
     TooLarge,
+    /// There are more headers, or longer ones, than fit into memory.
+    HeadersTooLarge,
     /// The body is not `application/json`.
     UnsupportedMediaType,
     /// The body did not come in time.
@@ -172,6 +174,7 @@ impl Problem {
             Self::InvalidScope => bad_request(Code::InvalidScope),
             Self::UnsupportedGrantType => bad_request(Code::UnsupportedGrantType),
             Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
+            Self::HeadersTooLarge => invalid(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
             Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
             Self::NotFound => invalid(StatusCode::NOT_FOUND),
@@ -198,6 +201,7 @@ impl Problem {
             Self::InvalidScope
             | Self::UnsupportedGrantType
             | Self::TooLarge
+            | Self::HeadersTooLarge
             | Self::UnsupportedMediaType
             | Self::TooSlow
             | Self::NotFound

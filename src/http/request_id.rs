@@ -33,7 +33,7 @@ impl RequestId {
 
     /// A thread's random name and its count: unique, which is all that an id has to be. A random
     /// number for each request would cost as much as half of the JSON.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         thread_local! {
             static NEXT: Cell<(u64, u32)> = Cell::new((RandomState::new().hash_one(()), 0));
         }

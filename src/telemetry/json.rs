@@ -7,6 +7,7 @@ use std::io;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_log::NormalizeEvent as _;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
@@ -29,7 +30,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let metadata = event.metadata();
+        // What comes by way of the `log` crate has its target among its fields.
+        let normalized = event.normalized_metadata();
+        let metadata = normalized.as_ref().unwrap_or_else(|| event.metadata());
         writer.write_str(r#"{"timestamp":""#)?;
         SystemTime.format_time(&mut writer)?;
         write!(
@@ -66,6 +69,10 @@ struct Members<'a> {
 
 impl Members<'_> {
     fn member(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
+        // Those of the `log` crate's bridge stand at the front of the line already.
+        if field.name().starts_with("log.") {
+            return;
+        }
         // Names of fields are Rust's, and need no escapes.
         self.result = self
             .result
@@ -78,6 +85,10 @@ impl Members<'_> {
 
 impl Visit for Members<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
+        // JSON knows no infinity.
+        if !value.is_finite() {
+            return self.member(field, &());
+        }
         // Microseconds are as fine as any clock here.
         self.result = self
             .result
@@ -143,7 +154,7 @@ impl io::Write for Utf8<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::{Arc, Mutex};
 
     use serde_json::{Value, json};
@@ -151,8 +162,15 @@ mod tests {
 
     use super::*;
 
+    /// Keeps what is written.
     #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
+    pub(in crate::telemetry) struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Sink {
+        pub(in crate::telemetry) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl io::Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -181,12 +199,13 @@ mod tests {
                 negative = -1,
                 yes = true,
                 duration_ms = 0.123_456,
+                endless = f64::INFINITY,
                 missing = None::<&str>,
                 error = %"x\"y",
                 "said",
             );
         });
-        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        let text = sink.text();
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(!text.contains('\u{1b}'));
         let mut line: Value = serde_json::from_str(&text).unwrap();
@@ -205,6 +224,7 @@ mod tests {
                 "negative": -1,
                 "yes": true,
                 "duration_ms": 0.123,
+                "endless": null,
                 "error": "x\"y",
             })
         );

@@ -51,7 +51,8 @@ impl TestApp {
         Self::run(settings, Parts { iam, ..prepared })
     }
 
-    fn run(settings: Settings, parts: Parts) -> Self {
+    /// With all that was prepared, changed at will.
+    pub(crate) fn run(settings: Settings, parts: Parts) -> Self {
         let (bound, addresses) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {

@@ -7,7 +7,11 @@ mod app;
 mod client;
 mod contract;
 #[cfg(test)]
+mod edge;
+#[cfg(test)]
 mod failures;
+#[cfg(test)]
+mod metrics;
 #[cfg(test)]
 mod mock_world;
 #[cfg(test)]
@@ -16,3 +20,7 @@ mod mock_world;
 mod scripted_upstream;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of the executable need more of it")]
+#[path = "../process/wire.rs"]
+mod wire;

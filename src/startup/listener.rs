@@ -1,0 +1,124 @@
+//! One listener: a port, the routes behind it, and every connection under watch.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::error::DispatchError;
+use actix_http::{HttpService, KeepAlive};
+use actix_service::{ServiceFactoryExt as _, fn_service, map_config};
+use actix_web::App;
+use actix_web::dev::{AppConfig, Server};
+use actix_web::middleware::from_fn;
+use actix_web::web::{Data, ServiceConfig};
+use anyhow::Context as _;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::http::connection::{Stream, Watched};
+use crate::http::{self, Front};
+
+/// Connections that the system may hold until a worker takes them.
+const BACKLOG: u32 = 1024;
+
+/// How long a client that is told to go may still send what nobody reads: were the connection cut
+/// at once, it might never see the answer.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What a listener is made of.
+pub(super) struct Listener {
+    /// The setting that names the address.
+    pub(super) setting: &'static str,
+    /// The address; port 0 takes any free one.
+    pub(super) listen: SocketAddr,
+    /// What is served.
+    pub(super) routes: fn(&mut ServiceConfig),
+    /// The certificate, where it speaks TLS.
+    pub(super) tls: Option<rustls::ServerConfig>,
+    /// Threads; none: one for each core.
+    pub(super) workers: Option<usize>,
+    /// The most connections open at once, for each worker.
+    pub(super) max_connections: usize,
+    /// How long requests under way may take to finish at the end.
+    pub(super) shutdown_deadline: Duration,
+}
+
+impl Listener {
+    /// Binds the port. The server runs once it is polled.
+    pub(super) fn bind(self, front: &Data<Front>) -> anyhow::Result<(Server, SocketAddr)> {
+        let socket = bind(self.listen)
+            .with_context(|| format!("cannot listen on {} ({})", self.listen, self.setting))?;
+        let address = socket.local_addr()?;
+        let server = Server::build()
+            .disable_signals()
+            .max_concurrent_connections(self.max_connections)
+            .shutdown_timeout(
+                self.shutdown_deadline
+                    .as_millis()
+                    .div_ceil(1000)
+                    .try_into()?,
+            );
+        let server = match self.workers {
+            Some(workers) => server.workers(workers),
+            None => server,
+        };
+        let stopping = server.graceful_shutdown_signal();
+        let (front, routes) = (front.clone(), self.routes);
+        let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
+        let server = server.listen("http", socket, move || {
+            let app = App::new()
+                .app_data(front.clone())
+                .wrap(from_fn(http::around))
+                .configure(routes);
+            let stopping = stopping.clone();
+            let http = HttpService::build()
+                .graceful_shutdown_signal(move || {
+                    let stopping = stopping.clone();
+                    async move { stopping.notified().await }
+                })
+                // The watch has these two deadlines.
+                .keep_alive(KeepAlive::Os)
+                .client_request_timeout(Duration::ZERO)
+                .client_disconnect_timeout(LINGER)
+                .local_addr(address)
+                .on_connect_ext(|connection: &Watched, data| {
+                    data.insert(connection.turn());
+                })
+                .h1(map_config(app, |()| AppConfig::default()));
+            let (front, tls) = (front.clone(), tls.clone());
+            fn_service(move |tcp| accept(tcp, tls.clone(), front.clone())).and_then(http)
+        })?;
+        Ok((server.run(), address))
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    // A gateway that starts again need not wait for the last connections of the one before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+async fn accept(
+    tcp: TcpStream,
+    tls: Option<TlsAcceptor>,
+    front: Data<Front>,
+) -> Result<(Watched, Option<SocketAddr>), DispatchError> {
+    let peer = tcp.peer_addr().ok();
+    let stream: Box<dyn Stream> = match tls {
+        None => Box::new(tcp),
+        Some(tls) => Box::new(
+            timeout(front.patience.headers, tls.accept(tcp))
+                .await
+                .map_err(io::Error::from)??,
+        ),
+    };
+    Ok((Watched::new(stream, peer, front), peer))
+}

@@ -1,0 +1,96 @@
+//! The HTTP edge, byte by byte: what a client gets that is broken, hostile or merely odd.
+
+use std::sync::Arc;
+
+use iam_adapters::clock::SystemClock;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::contract::Contract;
+use crate::wire::{ALICE, Answer, Connection, LOGIN, TOKEN, post};
+
+mod bodies;
+mod framing;
+mod hostile;
+mod ids;
+mod methods;
+mod slow;
+
+/// A gateway over the mock with its demo users.
+fn gateway() -> TestApp {
+    TestApp::spawn(Arc::new(SystemClock::default()), &[])
+}
+
+/// A new connection to the API.
+fn connect(gateway: &TestApp) -> Connection<std::net::TcpStream> {
+    Connection::to(gateway.addresses().public)
+}
+
+/// The answer to one request on a connection of its own.
+#[track_caller]
+fn ask(gateway: &TestApp, request: impl AsRef<[u8]>) -> Answer {
+    connect(gateway).send(request).answer()
+}
+
+/// Panics unless `openapi.yaml` describes the answer and it is in form.
+#[track_caller]
+fn judge(method: &str, path: &str, answer: &Answer) {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &answer.headers {
+        let name = HeaderName::try_from(name).expect("a name");
+        headers.append(name, HeaderValue::try_from(value).expect("a value"));
+    }
+    let body = answer.body.as_bytes();
+    Contract::get().check(method, path, answer.status, &headers, body);
+    in_form(answer);
+}
+
+/// Panics unless it has an id and, where it is an error, the form of one.
+#[track_caller]
+fn in_form(answer: &Answer) {
+    let id = answer.header("x-request-id").expect("an id");
+    if answer.status < 400 {
+        return;
+    }
+    assert_eq!(
+        answer.header("cache-control"),
+        Some("no-store"),
+        "{answer:?}"
+    );
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/json"),
+        "{answer:?}"
+    );
+    // A HEAD has none.
+    if !answer.body.is_empty() {
+        let body = answer.json();
+        assert_eq!(body["request_id"], id, "{answer:?}");
+        assert_eq!(body.as_object().expect("an object").len(), 3, "{answer:?}");
+    }
+}
+
+/// Panics unless this is that error, as `openapi.yaml` describes it.
+#[track_caller]
+fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
+    judge("POST", path, answer);
+    assert_eq!(
+        (answer.status, &answer.json()["error"]),
+        (status, &json!(code)),
+        "{answer:?}"
+    );
+}
+
+/// A new session of the demo user.
+#[track_caller]
+fn session(gateway: &TestApp) -> Value {
+    ask(gateway, post(LOGIN, ALICE)).json()
+}
+
+/// A request for a token with this session.
+fn exchange(session: &Value) -> String {
+    let (id, token) = (&session["session_id"], &session["session_token"]);
+    let body = json!({"session_id": id, "session_token": token, "grant_type": "session"});
+    post(TOKEN, &body.to_string())
+}

@@ -1,0 +1,138 @@
+//! How large a body may be, of which type, and how it may come.
+
+use super::{ask, connect, gateway, refused};
+use crate::wire::{ALICE, LOGIN, LOGOUT, TOKEN, chunked, get, post};
+
+/// 16 KiB.
+const LARGEST: usize = 16 * 1024;
+
+/// A login with spaces up to this size.
+fn padded(size: usize) -> String {
+    format!("{}{ALICE}", " ".repeat(size - ALICE.len()))
+}
+
+fn with_headers(headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {LOGIN} HTTP/1.1\r\nHost: gateway\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn in_chunks(body: &str, size: usize) -> String {
+    format!(
+        "POST {LOGIN} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n{}",
+        chunked(body, size)
+    )
+}
+
+#[test]
+fn a_body_has_16_kib_at_most_however_it_comes() {
+    let gateway = gateway();
+    let (fits, exceeds) = (padded(LARGEST), padded(LARGEST + 1));
+    assert_eq!(ask(&gateway, post(LOGIN, &fits)).status, 200);
+    refused(
+        LOGIN,
+        &ask(&gateway, post(LOGIN, &exceeds)),
+        413,
+        "invalid_request",
+    );
+    for size in [1000, 4096, LARGEST + 1] {
+        assert_eq!(ask(&gateway, in_chunks(&fits, size)).status, 200, "{size}");
+        let answer = ask(&gateway, in_chunks(&exceeds, size));
+        refused(LOGIN, &answer, 413, "invalid_request");
+    }
+}
+
+#[test]
+fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
+    let gateway = gateway();
+    for path in [LOGIN, TOKEN, LOGOUT] {
+        for length in ["16385", "18446744073709551615"] {
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n\
+                 Content-Length: {length}\r\n\r\n"
+            );
+            let answer = ask(&gateway, request);
+            refused(path, &answer, 413, "invalid_request");
+            assert_eq!(answer.header("connection"), Some("close"));
+        }
+    }
+}
+
+#[test]
+fn a_body_without_an_end_is_refused_once_it_is_too_large() {
+    let gateway = gateway();
+    let head = in_chunks("", 1);
+    let head = head.strip_suffix("0\r\n\r\n").expect("no chunk");
+    let mut connection = connect(&gateway);
+    connection.send(head);
+    for _ in 0..5 {
+        connection.send(format!("1000\r\n{}\r\n", " ".repeat(4096)));
+    }
+    refused(LOGIN, &connection.answer(), 413, "invalid_request");
+}
+
+#[test]
+fn a_body_is_json_and_says_so() {
+    let gateway = gateway();
+    for headers in [
+        "Content-Type: application/json\r\n",
+        "Content-Type: application/json; charset=utf-8\r\n",
+        "content-type: APPLICATION/JSON;charset=UTF-8\r\n",
+        "Content-Type: application/json\r\nContent-Encoding: identity\r\n",
+        "Content-Type: application/json\r\nAccept: text/html\r\n",
+    ] {
+        let answer = ask(&gateway, with_headers(headers, ALICE));
+        assert_eq!(answer.status, 200, "{headers}: {answer:?}");
+    }
+    for headers in [
+        "",
+        "Content-Type:\r\n",
+        "Content-Type: text/plain\r\n",
+        "Content-Type: application/x-www-form-urlencoded\r\n",
+        "Content-Type: application/json; charset=utf-16\r\n",
+        "Content-Type: application/jsonp\r\n",
+        "Content-Type: text/plain\r\nContent-Type: application/json\r\n",
+        "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+        "Content-Type: application/json\r\nContent-Encoding: br\r\n",
+        "Content-Type: application/json\r\nContent-Encoding: identity, gzip\r\n",
+        "Content-Type: application/json\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n",
+        "Content-Type: application/\u{e9}\r\n",
+    ] {
+        let answer = ask(&gateway, with_headers(headers, ALICE));
+        refused(LOGIN, &answer, 415, "invalid_request");
+    }
+}
+
+#[test]
+fn a_connection_serves_on_after_an_error_whose_request_was_read_whole() {
+    let gateway = gateway();
+    let mut connection = connect(&gateway);
+    for body in ["", "{", "[]", "null", r#"{"email":1}"#] {
+        let answer = connection.send(post(LOGIN, body)).answer();
+        refused(LOGIN, &answer, 400, "invalid_request");
+        assert_eq!(answer.header("connection"), None);
+    }
+    let wrong = ALICE.replace("alice-pass", "wrong");
+    refused(
+        LOGIN,
+        &connection.send(post(LOGIN, &wrong)).answer(),
+        401,
+        "invalid_grant",
+    );
+    let answer = connection.send(get("/nowhere")).answer();
+    refused("/nowhere", &answer, 404, "invalid_request");
+    assert_eq!(connection.send(post(LOGIN, ALICE)).answer().status, 200);
+}
+
+#[test]
+fn a_request_whose_body_breaks_off_reaches_nobody() {
+    let gateway = gateway();
+    let request = post(LOGIN, ALICE);
+    let mut connection = connect(&gateway);
+    connection.send(&request[..request.len() - 1]).finish();
+    let answer = connection.rest();
+    assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
+    assert_eq!(ask(&gateway, request).status, 200);
+}

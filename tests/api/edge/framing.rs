@@ -1,0 +1,152 @@
+//! Where one request ends and the next begins. Whoever can make two parties disagree about that
+//! speaks in another's name.
+
+use super::{ask, connect, gateway, in_form, refused};
+use crate::wire::{ALICE, LOGIN, TOKEN, bare, chunked, get, post};
+
+const JSON: &str = "Host: gateway\r\nContent-Type: application/json\r\n";
+
+#[test]
+fn what_is_no_request_or_can_be_read_in_two_ways_is_refused_and_the_connection_closed() {
+    let gateway = gateway();
+    let (length, chunks) = (ALICE.len(), chunked(ALICE, 10));
+    let login =
+        |headers: &str, body: &str| format!("POST {LOGIN} HTTP/1.1\r\n{JSON}{headers}\r\n{body}");
+    for request in [
+        "GARBAGE\r\n\r\n".to_owned(),
+        "\u{16}\u{3}\u{1}\0\u{5}hello\r\n\r\n".to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        "GET /nowhere HTTP/1.1\r\n\r\n".to_owned(),
+        "GET /nowhere HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".to_owned(),
+        "GET /nowhere HTTP/1.1\r\nHost : gateway\r\n\r\n".to_owned(),
+        "GET /nowhere HTTP/1.1\r\nHost: gateway\r\nX: a\r\n b\r\n\r\n".to_owned(),
+        "GET /no where HTTP/1.1\r\nHost: gateway\r\n\r\n".to_owned(),
+        "GET /nowhere HTTP/1.1\r\nHost: gateway\r\nX: \0\r\n\r\n".to_owned(),
+        login(
+            &format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"),
+            &chunks,
+        ),
+        login(
+            &format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n"),
+            &chunks,
+        ),
+        login(
+            &format!("Content-Length: {length}\r\nContent-Length: {length}\r\n"),
+            ALICE,
+        ),
+        login(
+            &format!("Content-Length: {length}\r\nContent-Length: 0\r\n"),
+            ALICE,
+        ),
+        login(&format!("Content-Length: {length}, {length}\r\n"), ALICE),
+        login(&format!("Content-Length: +{length}\r\n"), ALICE),
+        login(&format!("Content-Length: -{length}\r\n"), ALICE),
+        login(&format!("Content-Length: {length}a\r\n"), ALICE),
+        login("Content-Length: 0x10\r\n", ALICE),
+        login("Content-Length: 99999999999999999999999999\r\n", ALICE),
+        login("Transfer-Encoding: xchunked\r\n", &chunks),
+        login("Transfer-Encoding: chunked, identity\r\n", &chunks),
+        login("Transfer-Encoding: gzip, chunked\r\n", &chunks),
+        login(
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            &chunks,
+        ),
+        login("Transfer-Encoding : chunked\r\n", &chunks),
+    ] {
+        let mut connection = connect(&gateway);
+        let answer = connection.send(&request).send(get("/nowhere")).answer();
+        assert_eq!(answer.status, 400, "{request:?}: {answer:?}");
+        assert_eq!(answer.header("connection"), Some("close"), "{request:?}");
+        in_form(&answer);
+        connection.closed();
+    }
+}
+
+#[test]
+fn chunks_that_are_none_end_the_request_and_the_connection() {
+    let gateway = gateway();
+    for chunks in [
+        "zz\r\n",
+        "-1\r\n{}\r\n0\r\n\r\n",
+        "fffffffffffffffff\r\n",
+        "1\r\n{}0\r\n\r\n",
+    ] {
+        let request =
+            format!("POST {LOGIN} HTTP/1.1\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n{chunks}");
+        let mut connection = connect(&gateway);
+        let answer = connection.send(request).send(get("/nowhere")).answer();
+        refused(LOGIN, &answer, 400, "invalid_request");
+        connection.rest();
+    }
+}
+
+#[test]
+fn requests_sent_in_a_row_are_answered_in_their_order() {
+    let gateway = gateway();
+    let wrong = ALICE.replace("alice-pass", "wrong");
+    let row = [
+        (post(LOGIN, ALICE), 200),
+        (get("/openapi.yaml"), 200),
+        (post(LOGIN, &wrong), 401),
+        (get("/nowhere"), 404),
+        (post(TOKEN, "{}"), 400),
+        (bare("DELETE", LOGIN), 405),
+        (post(LOGIN, ALICE), 200),
+    ];
+    let mut connection = connect(&gateway);
+    let requests: String = row.iter().map(|(request, _)| request.as_str()).collect();
+    connection.send(requests);
+    for (request, status) in row {
+        assert_eq!(connection.answer().status, status, "{request}");
+    }
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    let gateway = gateway();
+    let mut connection = connect(&gateway);
+    for byte in post(LOGIN, ALICE).bytes() {
+        connection.send([byte]);
+    }
+    assert_eq!(connection.answer().status, 200);
+}
+
+#[test]
+fn a_client_that_asks_first_is_told_to_go_on() {
+    let gateway = gateway();
+    let request = post(LOGIN, ALICE).replace("\r\nHost", "\r\nExpect: 100-continue\r\nHost");
+    let (head, body) = request.split_at(request.len() - ALICE.len());
+    let mut connection = connect(&gateway);
+    assert_eq!(connection.send(head).answer().status, 100);
+    assert_eq!(connection.send(body).answer().status, 200);
+}
+
+#[test]
+fn a_client_that_wants_no_further_request_gets_its_answer_and_the_end() {
+    let gateway = gateway();
+    let closing = |request: String| request.replace("\r\nHost", "\r\nConnection: close\r\nHost");
+    for (request, status) in [(post(LOGIN, ALICE), 200), (get("/nowhere"), 404)] {
+        let mut connection = connect(&gateway);
+        let answer = connection.send(closing(request)).answer();
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("connection"), Some("close"));
+        connection.closed();
+    }
+}
+
+#[test]
+fn headers_beyond_what_a_server_can_hold_are_refused() {
+    let gateway = gateway();
+    let many = (0..200)
+        .map(|n| format!("X-{n}: a\r\n"))
+        .collect::<Vec<_>>()
+        .concat();
+    let large = format!("X: {}\r\n", "a".repeat(200_000));
+    for headers in [many, large] {
+        let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{headers}\r\n");
+        let answer = ask(&gateway, request);
+        assert_eq!(answer.status, 431, "{answer:?}");
+        assert_eq!(answer.header("connection"), Some("close"));
+        in_form(&answer);
+    }
+}

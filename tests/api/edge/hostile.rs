@@ -1,0 +1,120 @@
+//! JSON that was not written to be read.
+
+use serde_json::json;
+
+use super::{ask, exchange, gateway, refused, session};
+use crate::wire::{ALICE, LOGIN, LOGOUT, TOKEN, post};
+
+/// As deep, or as wide, as the largest body lets it.
+fn bombs() -> Vec<String> {
+    let deep = 8_000;
+    let keys = (0..1_500)
+        .map(|n| format!("\"k{n}\":0,"))
+        .collect::<Vec<_>>()
+        .concat();
+    vec![
+        "[".repeat(deep),
+        format!("{}{}", "[".repeat(deep), "]".repeat(deep)),
+        "{\"a\":".repeat(deep / 4),
+        format!("{{\"email\":{}", "[".repeat(deep)),
+        format!("{{\"x\":{}{}}}", "[".repeat(deep), "]".repeat(deep)),
+        format!("{{{}\"email\":\"a@example.test\"}}", keys),
+        format!("{{\"email\":{}}}", "9".repeat(deep)),
+        format!("{{\"email\":1e{}}}", "9".repeat(deep)),
+        format!("{{\"email\":\"{}", "\\".repeat(deep)),
+    ]
+}
+
+#[test]
+fn depth_and_width_end_in_a_refusal() {
+    let gateway = gateway();
+    for bomb in bombs() {
+        for path in [LOGIN, TOKEN, LOGOUT] {
+            refused(
+                path,
+                &ask(&gateway, post(path, &bomb)),
+                400,
+                "invalid_request",
+            );
+        }
+    }
+    let keys = (0..100_000)
+        .map(|n| format!("\"k{n}\":0,"))
+        .collect::<Vec<_>>()
+        .concat();
+    let answer = ask(&gateway, post(LOGIN, &format!("{{{keys}\"a\":0}}")));
+    refused(LOGIN, &answer, 413, "invalid_request");
+    assert_eq!(ask(&gateway, post(LOGIN, ALICE)).status, 200);
+}
+
+#[test]
+fn a_member_that_comes_twice_is_refused() {
+    let gateway = gateway();
+    let session = session(&gateway);
+    let good = exchange(&session);
+    let (_, body) = good.split_once("\r\n\r\n").expect("a body");
+    for (path, body, member) in [
+        (LOGIN, ALICE, "email"),
+        (LOGIN, ALICE, "password"),
+        (TOKEN, body, "grant_type"),
+    ] {
+        let twice = body.replacen('{', &format!("{{\"{member}\":\"x\","), 1);
+        refused(
+            path,
+            &ask(&gateway, post(path, &twice)),
+            400,
+            "invalid_request",
+        );
+    }
+    assert_eq!(ask(&gateway, good).status, 200);
+}
+
+#[test]
+fn text_that_is_no_unicode_is_refused_and_what_is_odd_but_text_is_just_wrong() {
+    let gateway = gateway();
+    let password = |text: &str| format!(r#"{{"email":"alice@example.test","password":"{text}"}}"#);
+    for text in [
+        r"\ud800",
+        r"\udc00",
+        r"\ud800x",
+        r"\ud800\ud800",
+        r"\u12",
+        r"\x41",
+        "\u{1}",
+        "\n",
+    ] {
+        let answer = ask(&gateway, post(LOGIN, &password(text)));
+        refused(LOGIN, &answer, 400, "invalid_request");
+    }
+    for text in [
+        r"\u0000",
+        r"alice-pass\u0000",
+        r"\ud83d\ude00",
+        "\u{feff}",
+        "\u{202e}",
+        "'; --",
+        "{{7*7}}",
+    ] {
+        let answer = ask(&gateway, post(LOGIN, &password(text)));
+        refused(LOGIN, &answer, 401, "invalid_grant");
+    }
+    let escaped = "alice-pass".chars();
+    let escaped = escaped.map(|c| format!("\\u{:04x}", u32::from(c)));
+    let escaped = escaped.collect::<Vec<_>>().concat();
+    assert_eq!(ask(&gateway, post(LOGIN, &password(&escaped))).status, 200);
+}
+
+#[test]
+fn an_e_mail_address_with_control_characters_is_refused() {
+    let gateway = gateway();
+    for character in ['\0', '\r', '\n', '\t', '\u{1b}', '\u{7f}', '\u{85}'] {
+        let email = format!("alice{character}@example.test");
+        let body = json!({ "email": email, "password": "alice-pass" }).to_string();
+        refused(
+            LOGIN,
+            &ask(&gateway, post(LOGIN, &body)),
+            400,
+            "invalid_request",
+        );
+    }
+}

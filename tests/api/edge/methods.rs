@@ -1,0 +1,127 @@
+//! Paths that do not exist, and methods that a path does not have.
+
+use super::{ask, gateway, in_form, judge};
+use crate::wire::{Connection, bare};
+
+const METHODS: [&str; 10] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW",
+];
+
+const POSTED: [&str; 3] = [
+    "/api/v1/auth/login",
+    "/api/v1/auth/token",
+    "/api/v1/auth/logout",
+];
+
+const READ: [&str; 4] = [
+    "/.well-known/jwks.json",
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/oauth-authorization-server/tenant",
+    "/openapi.yaml",
+];
+
+const MANAGED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
+
+#[test]
+fn a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has() {
+    let gateway = gateway();
+    let listeners = gateway.addresses();
+    let public = POSTED.map(|path| (listeners.public, path, "POST"));
+    let read = READ.map(|path| (listeners.public, path, "GET, HEAD"));
+    let managed = MANAGED.map(|path| (listeners.management, path, "GET, HEAD"));
+    let all = public.iter().chain(&read).chain(&managed);
+    for (address, path, allowed) in all {
+        for method in METHODS {
+            let mut connection = Connection::to(*address);
+            connection.send(bare(method, path));
+            let answer = if method == "HEAD" {
+                connection.answer_to_head()
+            } else {
+                connection.answer()
+            };
+            let has = allowed.split(", ").any(|known| known == method);
+            if has {
+                assert_ne!(answer.status, 405, "{method} {path}");
+                assert_eq!(answer.header("allow"), None, "{method} {path}");
+            } else {
+                assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
+                assert_eq!(answer.header("allow"), Some(*allowed), "{method} {path}");
+            }
+            judge(method, path, &answer);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_not_found_by_any_method() {
+    let gateway = gateway();
+    for path in [
+        "/",
+        "/api/v1/auth",
+        "/api/v1/auth/",
+        "/api/v1/auth/login/",
+        "/api/v1/auth/Login",
+        "/api/v1/auth/refresh",
+        "//api/v1/auth/login",
+        "/api/v1/auth/../auth/login",
+        "/api/v2/auth/login",
+        "/.well-known/",
+        "/.well-known/openid-configuration",
+        "/metrics",
+        "/health/live",
+        "/health/ready",
+        "/%00",
+        "/%ff",
+        "/a\"b",
+    ] {
+        for method in METHODS {
+            let mut connection = super::connect(&gateway);
+            connection.send(bare(method, path));
+            let answer = if method == "HEAD" {
+                connection.answer_to_head()
+            } else {
+                connection.answer()
+            };
+            assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+            in_form(&answer);
+        }
+    }
+}
+
+#[test]
+fn what_is_read_can_be_asked_for_its_headers_alone() {
+    let gateway = gateway();
+    for path in READ {
+        let got = ask(&gateway, bare("GET", path));
+        let mut connection = super::connect(&gateway);
+        let head = connection.send(bare("HEAD", path)).answer_to_head();
+        assert_eq!((got.status, head.status), (200, 200), "{path}");
+        for name in ["content-length", "content-type", "etag", "cache-control"] {
+            assert_eq!(got.header(name), head.header(name), "{path} {name}");
+        }
+        // Nothing of a body came, so the next answer begins where this one ended.
+        assert_eq!(connection.send(bare("GET", path)).answer().body, got.body);
+    }
+}
+
+#[test]
+fn a_trace_is_not_sent_back() {
+    let gateway = gateway();
+    for path in ["/api/v1/auth/login", "/nowhere"] {
+        let request = format!("TRACE {path} HTTP/1.1\r\nHost: gateway\r\nX-Canary: canary\r\n\r\n");
+        let answer = ask(&gateway, request);
+        assert!([404, 405].contains(&answer.status), "{answer:?}");
+        assert!(!format!("{answer:?}").contains("canary"), "{answer:?}");
+    }
+}
+
+#[test]
+fn no_answer_tells_what_software_gave_it() {
+    let gateway = gateway();
+    for path in POSTED.iter().chain(&READ).chain(&["/nowhere"]) {
+        let answer = ask(&gateway, bare("GET", path));
+        for name in ["server", "x-powered-by", "via"] {
+            assert_eq!(answer.header(name), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Clients that take their time, and hold a connection by it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth_gateway::http::Patience;
+use auth_gateway::startup::Parts;
+use iam_adapters::clock::SystemClock;
+
+use super::{connect, in_form, refused};
+use crate::app::{TestApp, settings};
+use crate::wire::{ALICE, LOGIN, get, post};
+
+const FOR_EVER: Duration = Duration::from_secs(3600);
+const BRIEF: Duration = Duration::from_millis(50);
+
+/// Waits for ever, but for what a test changes.
+fn gateway(change: impl FnOnce(&mut Patience)) -> TestApp {
+    let settings = settings(&[]);
+    let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    parts.patience = Patience {
+        headers: FOR_EVER,
+        body: FOR_EVER,
+        idle: FOR_EVER,
+    };
+    change(&mut parts.patience);
+    TestApp::run(settings, parts)
+}
+
+#[test]
+fn a_body_that_does_not_come_in_time_is_given_up_in_form() {
+    let gateway = gateway(|patience| patience.body = BRIEF);
+    let request = post(LOGIN, ALICE);
+    let mut connection = connect(&gateway);
+    connection.send(&request[..request.len() - 1]);
+    refused(LOGIN, &connection.answer(), 408, "invalid_request");
+    connection.closed();
+}
+
+#[test]
+fn headers_that_do_not_come_in_time_end_the_connection() {
+    let gateway = gateway(|patience| patience.headers = BRIEF);
+    for begin in ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"] {
+        let mut connection = connect(&gateway);
+        let answer = connection.send(begin).answer();
+        assert_eq!(answer.status, 408);
+        assert_eq!(answer.header("connection"), Some("close"));
+        in_form(&answer);
+        connection.closed();
+    }
+}
+
+/// An answer that nobody asked for could be taken for that of the next request.
+#[test]
+fn a_connection_on_which_nothing_comes_is_closed_without_a_word() {
+    let gateway = gateway(|patience| patience.headers = BRIEF);
+    connect(&gateway).closed();
+}
+
+#[test]
+fn headers_of_a_later_request_that_do_not_come_in_time_end_the_connection_as_well() {
+    let gateway = gateway(|patience| patience.headers = BRIEF);
+    for begin in ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"] {
+        let mut connection = connect(&gateway);
+        assert_eq!(connection.send(get("/nowhere")).answer().status, 404);
+        connection.send(begin).closed();
+    }
+}
+
+#[test]
+fn a_connection_without_a_further_request_is_closed_in_time() {
+    let gateway = gateway(|patience| patience.idle = BRIEF);
+    let mut connection = connect(&gateway);
+    assert_eq!(connection.send(post(LOGIN, ALICE)).answer().status, 200);
+    connection.closed();
+}
+
+#[test]
+fn a_body_that_nobody_wants_holds_no_connection_for_ever() {
+    let gateway = gateway(|patience| {
+        patience.headers = BRIEF;
+        patience.idle = BRIEF;
+    });
+    for (framing, begin) in [
+        ("Content-Length: 100", "{"),
+        ("Transfer-Encoding: chunked", "64\r\n{"),
+    ] {
+        let request = format!("PUT {LOGIN} HTTP/1.1\r\nHost: gateway\r\n{framing}\r\n\r\n{begin}");
+        let mut connection = connect(&gateway);
+        refused(
+            LOGIN,
+            &connection.send(request).answer(),
+            405,
+            "invalid_request",
+        );
+        connection.closed();
+    }
+}

@@ -1,0 +1,211 @@
+//! What `/metrics` counts, and that it counts no users.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::clock::{ManualClock, SystemClock};
+use iam_adapters::mock::{Directory, Mock, User, Users};
+use iam_adapters::{Permission, Permissions};
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::wire::{ALICE, Connection, LOGIN, TOKEN, get, post};
+
+mod exposition;
+mod outcomes;
+
+use exposition::Exposition;
+
+const ROUTES: [&str; 6] = [
+    "login",
+    "token",
+    "logout",
+    "well_known",
+    "management",
+    "other",
+];
+
+const OUTCOMES: [&str; 7] = [
+    "ok",
+    "invalid_request",
+    "invalid_grant",
+    "invalid_scope",
+    "unsupported_grant_type",
+    "temporarily_unavailable",
+    "server_error",
+];
+
+fn over_the_mock() -> TestApp {
+    TestApp::spawn(Arc::new(SystemClock::default()), &[])
+}
+
+fn figures(gateway: &TestApp) -> Exposition {
+    let answer = Connection::to(gateway.addresses().management)
+        .send(get("/metrics"))
+        .answer();
+    assert_eq!(answer.status, 200);
+    Exposition::parse(&answer.body)
+}
+
+/// The status of a request, and its body.
+fn ask(gateway: &TestApp, path: &str, body: &Value) -> (u16, Value) {
+    let mut connection = Connection::to(gateway.addresses().public);
+    let answer = connection.send(post(path, &body.to_string())).answer();
+    (answer.status, answer.json())
+}
+
+fn with(session: &Value, more: &[(&str, &str)]) -> Value {
+    let mut body = json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+    });
+    for (name, value) in more {
+        body[*name] = json!(value);
+    }
+    body
+}
+
+const EXCHANGE: (&str, &str) = ("grant_type", "session");
+
+fn requests(route: &str, outcome: &str) -> String {
+    format!("auth_gateway_requests_total{{route=\"{route}\",outcome=\"{outcome}\"}}")
+}
+
+#[test]
+fn every_series_is_there_before_anything_happened() {
+    let gateway = over_the_mock();
+    let first = figures(&gateway);
+    for route in ROUTES {
+        for outcome in OUTCOMES {
+            assert_eq!(first.count(&requests(route, outcome)), 0);
+        }
+        let durations = "auth_gateway_request_duration_seconds_count";
+        assert_eq!(first.count(&format!("{durations}{{route=\"{route}\"}}")), 0);
+    }
+    for source in ["hit", "miss", "coalesced", "stale"] {
+        let series = format!("auth_gateway_knowledge_total{{source=\"{source}\"}}");
+        assert_eq!(first.count(&series), 0);
+    }
+    for operation in ["login", "introspection", "logout", "probe"] {
+        for outcome in [
+            "ok",
+            "refused",
+            "unreachable",
+            "timed_out",
+            "failed",
+            "throttled",
+            "unreadable",
+            "misconfigured",
+            "saturated",
+        ] {
+            let labels = format!("operation=\"{operation}\",outcome=\"{outcome}\"");
+            first.count(&format!("auth_gateway_iam_calls_total{{{labels}}}"));
+        }
+        let labels = format!("operation=\"{operation}\"");
+        first.count(&format!(
+            "auth_gateway_iam_call_duration_seconds_count{{{labels}}}"
+        ));
+    }
+    for purpose in ["signing", "sealing"] {
+        assert_eq!(
+            first.count(&format!("auth_gateway_keys{{purpose=\"{purpose}\"}}")),
+            1
+        );
+        first.count(&format!(
+            "auth_gateway_key_age_seconds{{purpose=\"{purpose}\"}}"
+        ));
+    }
+    assert_eq!(first.count("auth_gateway_log_lines_dropped_total"), 0);
+}
+
+#[test]
+fn prometheus_is_told_what_it_is_given() {
+    let gateway = over_the_mock();
+    let mut connection = Connection::to(gateway.addresses().management);
+    let answer = connection.send(get("/metrics")).answer();
+    let content_type = answer.header("content-type").expect("a content type");
+    assert_eq!(
+        content_type,
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
+
+#[test]
+fn the_number_of_series_does_not_depend_on_the_number_of_users() {
+    let clock = Arc::new(SystemClock::default());
+    let mut users = Users::default();
+    let read: Permissions = [Permission::parse("read").expect("a name")]
+        .into_iter()
+        .collect();
+    for number in 0..1_000 {
+        let user = User::new(
+            &format!("user{number}@example.test"),
+            "secret".into(),
+            read.clone(),
+        );
+        users.add(user.expect("a user")).expect("a new one");
+    }
+    let directory = Directory::new(users, Duration::from_secs(3600), clock.clone());
+    let gateway = TestApp::in_front_of(Arc::new(Mock::new(Arc::new(directory))), clock, &[]);
+    let before = figures(&gateway);
+    let mut connection = Connection::to(gateway.addresses().public);
+    for number in 0..1_000 {
+        let login = json!({"email": format!("user{number}@example.test"), "password": "secret"});
+        let session = connection
+            .send(post(LOGIN, &login.to_string()))
+            .answer()
+            .json();
+        let exchange = with(&session, &[EXCHANGE, ("scope", "read")]).to_string();
+        let exchanged = connection.send(post(TOKEN, &exchange)).answer();
+        assert_eq!(exchanged.status, 200, "{exchanged:?}");
+        connection.send(get(&format!("/user/{number}"))).answer();
+    }
+    let after = figures(&gateway);
+    assert_eq!(after.names(), before.names());
+    for (route, outcome) in [
+        ("login", "ok"),
+        ("token", "ok"),
+        ("other", "invalid_request"),
+    ] {
+        assert_eq!(after.count(&requests(route, outcome)), 1_000);
+    }
+    let written = format!("{:?}", after.names());
+    assert!(
+        !written.contains("user") && !written.contains("example"),
+        "{written}"
+    );
+}
+
+#[test]
+fn a_histogram_has_every_request_of_its_route() {
+    let gateway = over_the_mock();
+    let alice = serde_json::from_str(ALICE).expect("JSON");
+    for _ in 0..20 {
+        ask(&gateway, LOGIN, &alice);
+        ask(&gateway, LOGIN, &json!({}));
+    }
+    let figures = figures(&gateway);
+    let of =
+        |series: &str| format!("auth_gateway_request_duration_seconds_{series}{{route=\"login\"}}");
+    assert_eq!(figures.count(&of("count")), 40);
+    let sum: f64 = figures.value(&of("sum")).parse().expect("a number");
+    assert!(sum > 0.0);
+    assert_eq!(figures.count(&requests("login", "ok")), 20);
+    let calls = "auth_gateway_iam_call_duration_seconds_count{operation=\"login\"}";
+    assert_eq!(figures.count(calls), 20);
+}
+
+#[test]
+fn the_age_of_a_key_grows_with_time() {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let gateway = TestApp::spawn(clock.clone(), &[]);
+    for age in [0, 90, 180] {
+        let figures = figures(&gateway);
+        for purpose in ["signing", "sealing"] {
+            let series = format!("auth_gateway_key_age_seconds{{purpose=\"{purpose}\"}}");
+            assert_eq!(figures.count(&series), age);
+        }
+        clock.advance(Duration::from_secs(90));
+    }
+}

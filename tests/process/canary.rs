@@ -1,0 +1,96 @@
+//! Secrets that can be found again, in whatever dress.
+
+/// The shortest piece of a secret that is taken for the secret.
+const PIECE: usize = 12;
+
+/// One secret, and what it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Canary {
+    pub(crate) what: &'static str,
+    dresses: Vec<String>,
+}
+
+impl Canary {
+    pub(crate) fn new(what: &'static str, secret: &str) -> Self {
+        assert!(
+            secret.len() >= PIECE,
+            "{what} is too short to be told from chance"
+        );
+        let bytes = secret.as_bytes();
+        let mut dresses = vec![secret.to_owned(), inside(&format!("{bytes:?}"), 1, 1)];
+        dresses.push(
+            bytes
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<Vec<_>>()
+                .concat(),
+        );
+        dresses.push(percent_encoded(secret));
+        // Where it stands within a longer text, its base64 depends on what stands before it, and
+        // its first and last characters on their neighbours.
+        for before in 0..3 {
+            let padded = [&b"xx"[..before], bytes].concat();
+            let text = base64(&padded);
+            let first = (before * 8).div_ceil(6);
+            let whole = padded.len() * 8 / 6;
+            dresses.push(text[first..whole].to_owned());
+            dresses.push(text[first..whole].replace('+', "-").replace('/', "_"));
+        }
+        Self { what, dresses }
+    }
+
+    /// Whether it is in there.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        self.dresses.iter().any(|dress| text.contains(dress))
+    }
+}
+
+fn inside(text: &str, first: usize, last: usize) -> String {
+    text[first..text.len() - last].to_owned()
+}
+
+fn percent_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'*' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect::<Vec<_>>().concat()
+}
+
+/// Without padding.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits = bytes
+        .iter()
+        .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+    let bits: Vec<_> = bits.collect();
+    let six = |bits: &[u8]| {
+        let value = bits
+            .iter()
+            .fold(0, |value, bit| value << 1 | usize::from(*bit));
+        char::from(ALPHABET[value << (6 - bits.len())])
+    };
+    bits.chunks(6).map(six).collect()
+}
+
+#[test]
+fn a_canary_is_found_in_every_dress() {
+    let secret = "a secret/of+the client";
+    let canary = Canary::new("a secret", secret);
+    for text in [
+        format!("before {secret} after"),
+        format!("{:?}", format!("x{secret}y").as_bytes()),
+        base64(secret.as_bytes()),
+        format!("Basic {}", base64(format!("client:{secret}").as_bytes())),
+        base64(format!("ab:{secret}:after").as_bytes()),
+        base64(format!("a:{secret}:after").as_bytes())
+            .replace('+', "-")
+            .replace('/', "_"),
+        "password=a%20secret%2Fof%2Bthe%20client&a=b".to_owned(),
+    ] {
+        assert!(canary.is_in(&text), "{text}");
+    }
+    assert!(!canary.is_in("a secret of another client"));
+}

@@ -1,0 +1,113 @@
+//! `check`: the settings tried before anybody depends on them.
+
+use crate::program::{Ended, run};
+use crate::scripted_upstream::keycloak::{
+    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive,
+};
+use crate::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+
+const ACCOUNT: [(&str, &str); 2] = [
+    ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
+    ("AUTH_GATEWAY_CHECK_PASSWORD", "alice-pass"),
+];
+
+fn online(variables: &[(&str, &str)]) -> Ended {
+    run(&["check", "--online"], variables)
+}
+
+fn keycloak(url: &str) -> [(&str, &str); 4] {
+    [
+        ("IAM__KEYCLOAK__URL", url),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
+    ]
+}
+
+#[test]
+fn good_settings_are_told_in_short() {
+    let ended = run(&["check"], &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.starts_with("configuration ok\n"), "{}", ended.out);
+    assert_eq!(ended.err.trim(), "");
+}
+
+#[test]
+fn online_the_iam_is_asked_and_a_test_account_walks_through_a_session() {
+    let ended = online(&[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.out.contains("  IAM           answers"),
+        "{}",
+        ended.out
+    );
+    assert!(
+        ended.out.contains("login         not tried"),
+        "{}",
+        ended.out
+    );
+
+    let ended = online(&ACCOUNT);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for step in [
+        "IAM           answers",
+        "login         ok",
+        "exchange      ok",
+        "logout        ok",
+    ] {
+        assert!(ended.out.contains(step), "{step}: {}", ended.out);
+    }
+}
+
+#[test]
+fn a_test_account_with_a_wrong_password_is_told_without_the_password() {
+    let wrong = [ACCOUNT[0], (ACCOUNT[1].0, "canary-of-the-check")];
+    let ended = online(&wrong);
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(
+        ended.out.contains("login         login refused: "),
+        "{}",
+        ended.out
+    );
+    assert!(!ended.everything().contains("canary"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_settings() {
+    let nobody = Refusing::start();
+    let ended = online(&keycloak(&nobody.url()));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains("IAM           the IAM cannot be reached"),
+        "{}",
+        ended.out
+    );
+
+    let stranger = ScriptedUpstream::keycloak().await;
+    stranger.on(DISCOVERY, Answer::html(404));
+    let ended = online(&keycloak(&stranger.url()));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.out.contains("IAM           "), "{}", ended.out);
+    assert!(
+        !ended.everything().contains("a-secret-of-the-client"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_online_nobody_is_asked_and_with_it_the_session_is_ended_again() {
+    let iam = ScriptedUpstream::keycloak().await;
+    let ended = run(&["check"], &[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(iam.requests(), []);
+
+    // The probe asks about a made-up token.
+    iam.once(INTROSPECTION, inactive());
+    let ended = online(&[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!iam.requests_to(GRANT).is_empty());
+    assert!(!iam.requests_to(INTROSPECTION).is_empty());
+    assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}

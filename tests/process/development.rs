@@ -1,0 +1,99 @@
+//! No configuration at all: the gateway runs at once and says what to do with it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::program::Program;
+use crate::wire::{ALICE, Connection, LOGIN, get, post};
+
+/// The last line of the first screen.
+const LAST: &str = "grant_type";
+
+#[test]
+fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
+    let mut program = Program::serve(&[]);
+    let (public, management) = program.addresses();
+    let screen = program.told(LAST);
+    for told in [
+        "in development mode",
+        &format!("http://{public}/api/v1/auth/{{login,token,logout}}"),
+        &format!("http://{public}/openapi.yaml"),
+        &format!("http://{management}/health/ready  http://{management}/metrics"),
+        "IAM         mock",
+        "the signing key was made now",
+        "alice@example.test / alice-pass",
+        "bob@example.test   / bob-pass",
+    ] {
+        assert!(screen.contains(told), "{told}\n{screen}");
+    }
+    let described = Connection::to(public).send(get("/openapi.yaml")).answer();
+    assert_eq!(described.status, 200);
+    for path in ["/health/ready", "/health/live", "/metrics"] {
+        assert_eq!(
+            Connection::to(management).send(get(path)).answer().status,
+            200
+        );
+        assert_eq!(Connection::to(public).send(get(path)).answer().status, 404);
+    }
+}
+
+#[test]
+fn the_lines_of_the_first_screen_work_when_they_are_pasted_into_a_shell() {
+    let mut program = Program::serve(&[]);
+    let screen = program.told(LAST);
+    let (_, lines) = screen.split_once("Try it:").expect("something to try");
+    assert_eq!(lines.matches("curl").count(), 2, "{lines}");
+    let pasted = Command::new("sh")
+        .args(["-ec", lines])
+        .output()
+        .expect("a shell");
+    let out = String::from_utf8(pasted.stdout).expect("text");
+    let answer: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
+    assert_eq!(answer["scope"], "urn:shop:orders:order:read", "{answer}");
+    assert_eq!(answer["token_type"], "bearer");
+    assert_eq!(
+        answer["access_token"]
+            .as_str()
+            .expect("a token")
+            .split('.')
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn logs_go_to_standard_output_as_json_where_that_is_no_terminal_and_the_screen_does_not() {
+    let mut program = Program::serve(&[]);
+    let (public, _) = program.addresses();
+    let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
+    assert_eq!(answer.status, 200);
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let log = ended.log();
+    for line in &log {
+        for member in ["timestamp", "level", "target"] {
+            assert!(line[member].is_string(), "{line}");
+        }
+    }
+    let id = answer.header("x-request-id").expect("an id");
+    let of_request = log.iter().filter(|line| line["request_id"] == id);
+    assert_eq!(of_request.count(), 1, "{log:#?}");
+    assert!(!ended.out.contains("Try it"));
+}
+
+#[test]
+fn human_logs_can_be_had_without_a_terminal_and_hold_no_escapes() {
+    let mut program = Program::serve(&[("LOG__FORMAT", "human")]);
+    program.told(LAST);
+    program.signal("TERM");
+    let ended = program.wait();
+    assert!(ended.out.contains(" INFO "), "{}", ended.out);
+    assert!(
+        ended.out.contains("listening http.address=127.0.0.1:"),
+        "{}",
+        ended.out
+    );
+    assert!(!ended.out.contains('\u{1b}'), "{}", ended.out);
+}

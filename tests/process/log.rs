@@ -1,0 +1,186 @@
+//! The log: one line for each request, and what stands in it.
+
+use serde_json::Value;
+
+use crate::program::Program;
+use crate::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use crate::wire::{ALICE, Connection, LOGIN, TOKEN, get, post};
+
+/// A request with another header, or several.
+fn with(header: &str, request: &str) -> String {
+    request.replacen("\r\nHost", &format!("\r\n{header}\r\nHost"), 1)
+}
+
+/// The lines of one request.
+fn of<'a>(log: &'a [Value], id: &str) -> Vec<&'a Value> {
+    log.iter().filter(|line| line["request_id"] == id).collect()
+}
+
+fn end(program: Program) -> Vec<Value> {
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.log()
+}
+
+#[test]
+fn a_request_has_one_line_with_all_that_is_known_of_it() {
+    let mut program = Program::serve(&[]);
+    let (public, management) = program.addresses();
+    let mut connection = Connection::to(public);
+    let named = |id: &str, request: &str| with(&format!("x-request-id: {id}"), request);
+    let session = connection
+        .send(named("login", &post(LOGIN, ALICE)))
+        .answer()
+        .json();
+    let exchange = serde_json::json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+        "grant_type": "session",
+    });
+    connection
+        .send(named("exchange", &post(TOKEN, &exchange.to_string())))
+        .answer();
+    let wrong = ALICE.replace("alice-pass", "wrong");
+    connection
+        .send(named("refused", &post(LOGIN, &wrong)))
+        .answer();
+    connection
+        .send(named("malformed", &post(LOGIN, "[]")))
+        .answer();
+    connection
+        .send(named("nowhere", &get("/nowhere?a=b")))
+        .answer();
+    Connection::to(management)
+        .send(named("probe", &get("/health/live")))
+        .answer();
+    let log = end(program);
+    for (id, route, status, outcome, cache, error) in [
+        ("login", "login", 200, "ok", None, None),
+        ("exchange", "token", 200, "ok", Some("hit"), None),
+        (
+            "refused",
+            "login",
+            401,
+            "invalid_grant",
+            None,
+            Some("login refused: invalid credentials"),
+        ),
+        (
+            "malformed",
+            "login",
+            400,
+            "invalid_request",
+            None,
+            Some("the body is not a JSON object"),
+        ),
+        ("nowhere", "other", 404, "invalid_request", None, None),
+    ] {
+        let lines = of(&log, id);
+        let [line] = lines[..] else {
+            panic!("{id}: {lines:#?}");
+        };
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["target"], "auth_gateway::request");
+        assert_eq!(line["route"], route);
+        assert_eq!(line["status"], status);
+        assert_eq!(line["outcome"], outcome);
+        assert_eq!(line["iam.adapter"], "mock");
+        assert_eq!(line["client.address"], "127.0.0.1");
+        assert_eq!(line["cache"].as_str(), cache, "{line}");
+        assert_eq!(line["error"].as_str(), error, "{line}");
+        assert!(
+            line["duration_ms"].as_f64().is_some_and(|took| took > 0.0),
+            "{line}"
+        );
+        assert!(!line.to_string().contains("a=b"), "{line}");
+    }
+    // Probes and scrapes come all the time and say nothing.
+    assert_eq!(of(&log, "probe"), Vec::<&Value>::new());
+}
+
+#[test]
+fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
+    for (trusted, client) in [("127.0.0.0/8", "203.0.113.9"), ("10.0.0.0/8", "127.0.0.1")] {
+        let mut program = Program::serve(&[("HTTP__TRUSTED_PROXIES", trusted)]);
+        let (public, _) = program.addresses();
+        let request = with(
+            "x-request-id: it\r\nX-Forwarded-For: 198.51.100.1, 203.0.113.9",
+            &get("/nowhere"),
+        );
+        Connection::to(public).send(request).answer();
+        let log = end(program);
+        assert_eq!(of(&log, "it")[0]["client.address"], client);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    keycloak.once(INTROSPECTION, inactive());
+    keycloak.on(GRANT, Answer::empty(503));
+    let mut program = Program::serve(&[
+        ("IAM__KEYCLOAK__URL", &keycloak.url()),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
+        ("UPSTREAM__PROBE_INTERVAL", "1h"),
+    ]);
+    let (public, _) = program.addresses();
+    keycloak.received(INTROSPECTION, 1).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
+        assert_eq!(answer.status, 500);
+        ids.push(
+            answer.json()["request_id"]
+                .as_str()
+                .expect("an id")
+                .to_owned(),
+        );
+    }
+    let log = end(program);
+    for id in &ids {
+        let lines = of(&log, id);
+        let [line] = lines[..] else {
+            panic!("{lines:#?}");
+        };
+        assert_eq!(line["level"], "ERROR");
+        assert_eq!(line["outcome"], "temporarily_unavailable");
+        let error = line["error"].as_str().expect("a cause");
+        assert!(error.starts_with("the IAM failed: "), "{error}");
+    }
+    // That the IAM went from serving to failing is told as well, once.
+    let turned = log
+        .iter()
+        .filter(|line| line["message"] == "the IAM does not serve");
+    assert_eq!(turned.count(), 1, "{log:#?}");
+    let faulty = log
+        .iter()
+        .filter(|line| line["level"] == "ERROR" || line["level"] == "WARN");
+    assert_eq!(faulty.count(), ids.len() + 1, "{log:#?}");
+}
+
+#[test]
+fn a_client_that_is_at_fault_is_no_error_of_the_gateway() {
+    let mut program = Program::serve(&[]);
+    let (public, _) = program.addresses();
+    let mut ids = Vec::new();
+    for request in [
+        "NO HTTP\r\n\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(200_000)),
+    ] {
+        let answer = Connection::to(public).send(request).answer();
+        ids.push(answer.header("x-request-id").expect("an id").to_owned());
+    }
+    let half = post(LOGIN, ALICE);
+    Connection::to(public)
+        .send(&half[..half.len() - 1])
+        .finish();
+    let log = end(program);
+    for id in ids {
+        assert_eq!(of(&log, &id).len(), 1, "{log:#?}");
+    }
+    assert!(log.iter().all(|line| line["level"] == "INFO"), "{log:#?}");
+}

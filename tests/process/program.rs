@@ -1,0 +1,192 @@
+//! The executable, started by a test and ended with it.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Far longer than anything here takes: it ends a test that would hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One stream of the program, line by line, as the lines come.
+struct Stream {
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Stream {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines() {
+                let _ = sender.send(line.expect("text"));
+            }
+        });
+        Self {
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// The first line that is as wanted, among those that came already or are still to come.
+    #[track_caller]
+    fn find(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        if let Some(line) = self.seen.iter().find(|line| wanted(line)) {
+            return line.clone();
+        }
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|why| panic!("no such line ({why}): {:#?}", self.seen));
+            self.seen.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// All lines, once the program has closed the stream.
+    fn rest(mut self) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => self.seen.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("does not end: {:#?}", self.seen),
+            }
+        }
+        self.seen.join("\n") + "\n"
+    }
+}
+
+/// A gateway that serves.
+pub(crate) struct Program {
+    child: Child,
+    out: Option<Stream>,
+    err: Option<Stream>,
+}
+
+/// How a program ended, and all it ever wrote.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// Every line of standard output, which has to be JSON each.
+    pub(crate) fn log(&self) -> Vec<Value> {
+        let parse =
+            |line: &str| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        self.out.lines().map(parse).collect()
+    }
+
+    /// Both streams.
+    pub(crate) fn everything(&self) -> String {
+        format!("{}\n{}", self.out, self.err)
+    }
+}
+
+/// The executable with nothing in its environment but the given variables, `AUTH_GATEWAY__` being
+/// put before those that begin with a section.
+pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_auth-gateway"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    for (name, value) in variables {
+        if name.starts_with("AUTH_GATEWAY_") {
+            command.env(name, value);
+        } else {
+            command.env(format!("AUTH_GATEWAY__{name}"), value);
+        }
+    }
+    command
+}
+
+/// Runs the executable to its end.
+pub(crate) fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    Program::spawn(arguments, variables).wait()
+}
+
+impl Program {
+    /// Starts with any arguments.
+    pub(crate) fn spawn(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut child = command(arguments, variables)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let out = Stream::of(child.stdout.take().expect("piped"));
+        let err = Stream::of(child.stderr.take().expect("piped"));
+        Self {
+            child,
+            out: Some(out),
+            err: Some(err),
+        }
+    }
+
+    /// Serves on free ports.
+    pub(crate) fn serve(variables: &[(&str, &str)]) -> Self {
+        let free = [
+            ("HTTP__LISTEN", "127.0.0.1:0"),
+            ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
+        ];
+        Self::spawn(&[], &[&free[..], variables].concat())
+    }
+
+    /// Waits for a log line with this message.
+    #[track_caller]
+    pub(crate) fn logged(&mut self, message: &str) -> Value {
+        let said = |line: &str| {
+            serde_json::from_str::<Value>(line).is_ok_and(|line| line["message"] == message)
+        };
+        let line = self.out.as_mut().expect("runs").find(said);
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    /// Waits for a line on standard error that contains this text, and gives it with all before it.
+    #[track_caller]
+    pub(crate) fn told(&mut self, text: &str) -> String {
+        let stream = self.err.as_mut().expect("runs");
+        stream.find(|line| line.contains(text));
+        stream.seen.join("\n")
+    }
+
+    /// The addresses of the public and of the management listener, once it listens.
+    #[track_caller]
+    pub(crate) fn addresses(&mut self) -> (SocketAddr, SocketAddr) {
+        let line = self.logged("listening");
+        let address = |field: &str| {
+            let text = line[field].as_str().expect("an address");
+            text.parse().expect("an address")
+        };
+        (address("http.address"), address("management.address"))
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("sh")
+            .args(["-c", "kill -\"$1\" \"$2\"", "sh", name, &id])
+            .status();
+        assert!(sent.expect("a shell").success());
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(mut self) -> Ended {
+        let (out, err) = (self.out.take(), self.err.take());
+        Ended {
+            out: out.expect("runs").rest(),
+            err: err.expect("runs").rest(),
+            code: self.child.wait().expect("a child").code(),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

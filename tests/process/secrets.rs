@@ -1,0 +1,75 @@
+//! Secrets come by the environment, and never out again.
+
+use crate::program::{Ended, Program, run};
+use crate::scripted_upstream::ScriptedUpstream;
+use crate::scripted_upstream::keycloak::{INTROSPECTION, inactive};
+use crate::wire::{ALICE, Connection, LOGIN, get, post};
+
+const SECRET: &str = "canary-of-the-client-secret";
+const PASSWORD: &str = "canary-of-the-password";
+
+fn nothing_leaked(ended: &Ended) {
+    let everything = ended.everything();
+    assert!(!everything.contains("canary"), "{everything}");
+}
+
+fn settings(url: &str) -> [(&str, &str); 8] {
+    [
+        ("IAM__KEYCLOAK__URL", url),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", SECRET),
+        ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
+        ("AUTH_GATEWAY_CHECK_PASSWORD", PASSWORD),
+        ("LOG__FILTER", "trace"),
+        ("UPSTREAM__PROBE_INTERVAL", "1h"),
+    ]
+}
+
+async fn keycloak() -> ScriptedUpstream {
+    let iam = ScriptedUpstream::keycloak().await;
+    // The first question is the probe's, about a made-up token.
+    iam.once(INTROSPECTION, inactive());
+    iam
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
+    let iam = keycloak().await;
+    let url = iam.url();
+    let offline = [("IAM__KEYCLOAK__URL", "http://127.0.0.1:1")];
+    for (arguments, more, code) in [
+        (&["check"][..], &[][..], 0),
+        (&["check", "--online"], &[], 0),
+        (&["check", "--online"], &offline, 69),
+        (&["check"], &[("HTTP__WORKERS", "0")], 64),
+        (&["serve"], &[("HTTP__WORKERS", "0")], 64),
+        (&["serve"], &[("IAM__KEYCLOAK__CLIENT_SECRT", SECRET)], 64),
+        (&["serve"], &[("IAM__KEYCLOAK", SECRET)], 64),
+        (&["--help"], &[], 0),
+        (&["keys", "list", "--dir", "no/such/folder"], &[], 64),
+    ] {
+        let ended = run(arguments, &[&settings(&url)[..], more].concat());
+        assert_eq!(ended.code, Some(code), "{arguments:?} {more:?}: {ended:?}");
+        nothing_leaked(&ended);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_logs_everything_writes_neither_its_secret_nor_a_password() {
+    let iam = keycloak().await;
+    let mut program = Program::serve(&settings(&iam.url()));
+    let (public, management) = program.addresses();
+    iam.received(INTROSPECTION, 1).await;
+    let login = post(LOGIN, &ALICE.replace("alice-pass", PASSWORD));
+    let answer = Connection::to(public).send(login).answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    for path in ["/health/ready", "/metrics"] {
+        let answer = Connection::to(management).send(get(path)).answer();
+        assert!(!answer.body.contains("canary"), "{path}");
+    }
+    program.signal("TERM");
+    let ended = program.wait();
+    assert!(ended.out.contains(r#""level":"TRACE""#));
+    nothing_leaked(&ended);
+}

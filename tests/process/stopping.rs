@@ -1,0 +1,151 @@
+//! SIGTERM and SIGINT: readiness falls, what is under way finishes, nothing new is taken.
+
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use crate::program::Program;
+use crate::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use crate::wire::{ALICE, Connection, LOGIN, get, post};
+
+const SIGNALS: [&str; 2] = ["TERM", "INT"];
+
+fn behind(url: &str) -> [(&str, &str); 6] {
+    [
+        ("IAM__KEYCLOAK__URL", url),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
+        ("IAM__KEYCLOAK__PERMISSIONS_CLIENT", "shop-api"),
+        // Far away: it has no place in what is tried here.
+        ("UPSTREAM__PROBE_INTERVAL", "1h"),
+    ]
+}
+
+fn readiness(management: SocketAddr) -> (u16, Value) {
+    let answer = Connection::to(management)
+        .send(get("/health/ready"))
+        .answer();
+    (answer.status, answer.json())
+}
+
+#[test]
+fn an_idle_gateway_ends_well_at_once() {
+    for signal in SIGNALS {
+        let mut program = Program::serve(&[]);
+        program.addresses();
+        program.signal(signal);
+        let ended = program.wait();
+        assert_eq!(ended.code, Some(0), "{signal}: {ended:?}");
+        let messages: Vec<_> = ended
+            .log()
+            .iter()
+            .map(|line| line["message"].clone())
+            .collect();
+        assert!(
+            messages.ends_with(&["stopping".into(), "stopped".into()]),
+            "{messages:?}"
+        );
+    }
+}
+
+#[test]
+fn readiness_falls_first_and_the_public_listener_goes_on_for_the_delay() {
+    for signal in SIGNALS {
+        let mut program = Program::serve(&[("HTTP__SHUTDOWN_DELAY", "10m")]);
+        let (public, management) = program.addresses();
+        let mut kept = Connection::to(public);
+        assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
+        assert_eq!(readiness(management).0, 200);
+        program.signal(signal);
+        program.logged("stopping");
+        let (status, report) = readiness(management);
+        assert_eq!(
+            (status, &report["status"]),
+            (503, &"not_ready".into()),
+            "{report}"
+        );
+        let reasons = report["reasons"].as_array().expect("reasons");
+        assert!(
+            reasons.iter().any(|reason| reason["code"] == "stopping"),
+            "{report}"
+        );
+        let live = Connection::to(management)
+            .send(get("/health/live"))
+            .answer();
+        assert_eq!(live.status, 200);
+        assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
+        assert_eq!(
+            Connection::to(public)
+                .send(post(LOGIN, ALICE))
+                .answer()
+                .status,
+            200
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_waits_for_the_iam_gets_its_answer_before_the_end() {
+    for signal in SIGNALS {
+        let keycloak = ScriptedUpstream::keycloak().await;
+        keycloak.once(GRANT, Answer::json(200, grant()).held());
+        let mut program = Program::serve(&behind(&keycloak.url()));
+        let (public, management) = program.addresses();
+        let mut under_way = Connection::to(public);
+        under_way.send(post(LOGIN, ALICE));
+        keycloak.received(GRANT, 1).await;
+        program.signal(signal);
+        program.logged("stopping");
+        assert_eq!(readiness(management).0, 503);
+        keycloak.release();
+        let answer = under_way.answer();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.json()["session_token"].is_string());
+        under_way.closed();
+        assert_eq!(program.wait().code, Some(0));
+        assert!(TcpStream::connect(public).is_err());
+    }
+}
+
+#[test]
+fn a_body_of_which_half_had_come_is_still_read_and_answered() {
+    let mut program = Program::serve(&[]);
+    let (public, _) = program.addresses();
+    let request = post(LOGIN, ALICE);
+    let (begin, end) = request.split_at(request.len() - 20);
+    // 100 tells that the request has reached its handler.
+    let begin = begin.replace("\r\nHost", "\r\nExpect: 100-continue\r\nHost");
+    let mut under_way = Connection::to(public);
+    assert_eq!(under_way.send(begin).answer().status, 100);
+    program.signal("TERM");
+    program.logged("stopping");
+    let answer = under_way.send(end).answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    under_way.closed();
+    assert_eq!(program.wait().code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_never_finishes_is_cut_at_the_deadline_and_the_end_is_good_all_the_same() {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    keycloak.once(GRANT, Answer::hanging());
+    let url = keycloak.url();
+    let settings = [
+        &behind(&url)[..],
+        &[
+            ("HTTP__SHUTDOWN_DEADLINE", "1ms"),
+            ("UPSTREAM__LOGIN_DEADLINE", "60s"),
+        ],
+    ]
+    .concat();
+    let mut program = Program::serve(&settings);
+    let (public, _) = program.addresses();
+    let mut under_way = Connection::to(public);
+    under_way.send(post(LOGIN, ALICE));
+    keycloak.received(GRANT, 1).await;
+    program.signal("TERM");
+    assert_eq!(program.wait().code, Some(0));
+    under_way.closed();
+}

@@ -1,0 +1,178 @@
+//! TLS on the public listener.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, StreamOwned,
+    SupportedProtocolVersion,
+};
+use tempfile::TempDir;
+
+use crate::canary::Canary;
+use crate::program::{Program, run};
+use crate::wire::{ALICE, Connection, LOGIN, post};
+
+/// A certificate for `localhost`, and its files.
+struct Certificate {
+    folder: TempDir,
+    roots: RootCertStore,
+}
+
+impl Certificate {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        fs::write(folder.path().join("chain.pem"), cert.pem()).expect("written");
+        fs::write(folder.path().join("key.pem"), signing_key.serialize_pem()).expect("written");
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).expect("a root");
+        Self { folder, roots }
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.folder.path().join(name);
+        path.to_string_lossy().into_owned()
+    }
+
+    fn serve(&self, filter: &str) -> (Program, SocketAddr) {
+        let mut program = Program::serve(&[
+            ("HTTP__TLS__CERTIFICATE_FILE", &self.path("chain.pem")),
+            ("HTTP__TLS__KEY_FILE", &self.path("key.pem")),
+            ("LOG__FILTER", filter),
+        ]);
+        let (public, _) = program.addresses();
+        (program, public)
+    }
+
+    fn connect(
+        &self,
+        address: SocketAddr,
+        version: &'static SupportedProtocolVersion,
+        protocols: &[&str],
+    ) -> Connection<StreamOwned<ClientConnection, TcpStream>> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .expect("a version")
+            .with_root_certificates(self.roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let client = ClientConnection::new(Arc::new(config), name).expect("a client");
+        let stream = TcpStream::connect(address).expect("connected");
+        Connection::over(StreamOwned::new(client, stream))
+    }
+}
+
+#[test]
+fn logins_go_over_tls_1_2_and_1_3_and_speak_http_1_1_whatever_else_is_offered() {
+    let certificate = Certificate::new();
+    let (mut program, public) = certificate.serve("info");
+    assert!(
+        program
+            .told("grant_type")
+            .contains(&format!("https://{public}/api"))
+    );
+    for (version, known) in [
+        (&TLS12, ProtocolVersion::TLSv1_2),
+        (&TLS13, ProtocolVersion::TLSv1_3),
+    ] {
+        let mut connection = certificate.connect(public, version, &["h2", "http/1.1"]);
+        for _ in 0..2 {
+            let answer = connection.send(post(LOGIN, ALICE)).answer();
+            assert_eq!(answer.status, 200, "{known:?}");
+        }
+        let tls = &connection.stream().conn;
+        assert_eq!(tls.protocol_version(), Some(known));
+        assert_eq!(tls.alpn_protocol(), Some(&b"http/1.1"[..]));
+    }
+    let mut plain = Connection::to(public);
+    assert!(!plain.send(post(LOGIN, ALICE)).rest().starts_with(b"HTTP"));
+}
+
+#[test]
+fn at_the_finest_level_tls_keeps_its_secrets_too() {
+    let certificate = Certificate::new();
+    let (program, public) = certificate.serve("trace");
+    let mut connection = certificate.connect(public, &TLS13, &[]);
+    let login = ALICE.replace("alice-pass", "canary-of-a-password");
+    assert_eq!(connection.send(post(LOGIN, &login)).answer().status, 401);
+    let session = connection.send(post(LOGIN, ALICE)).answer().json();
+    let session_token = session["session_token"].as_str().expect("a token");
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let targets = ended
+        .log()
+        .into_iter()
+        .filter_map(|line| line["target"].as_str().map(str::to_owned));
+    assert!(
+        targets
+            .into_iter()
+            .any(|target| target.starts_with("rustls")),
+        "{}",
+        ended.out
+    );
+    let key = fs::read_to_string(certificate.path("key.pem")).expect("a key");
+    for canary in [
+        Canary::new("the password", "canary-of-a-password"),
+        Canary::new("the session token", session_token),
+        Canary::new("the key", key.lines().nth(1).expect("a line")),
+    ] {
+        assert!(
+            !ended.everything().lines().any(|line| canary.is_in(line)),
+            "{}",
+            canary.what
+        );
+    }
+}
+
+/// The library here knows no version before 1.2, so the hello is written out.
+#[test]
+fn tls_1_1_is_refused() {
+    let certificate = Certificate::new();
+    let (_program, public) = certificate.serve("info");
+    let mut hello = vec![0x03, 0x02];
+    hello.extend([7; 32]);
+    // No session; TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA; no compression.
+    hello.extend([0, 0, 2, 0xc0, 0x09, 1, 0]);
+    let length = u8::try_from(hello.len()).expect("short");
+    let mut record = vec![0x16, 0x03, 0x01, 0, length + 4, 1, 0, 0, length];
+    record.extend(hello);
+    // A fatal alert (RFC 5246 section 7.2).
+    let said = Connection::to(public).send(record).rest();
+    assert_eq!(said.first(), Some(&0x15), "{said:?}");
+    assert_eq!(said.get(5), Some(&2), "{said:?}");
+}
+
+#[test]
+fn a_key_that_is_not_the_certificates_is_a_problem_of_the_settings() {
+    let (one, other) = (Certificate::new(), Certificate::new());
+    let variables = [
+        ("HTTP__TLS__CERTIFICATE_FILE", &*one.path("chain.pem")),
+        ("HTTP__TLS__KEY_FILE", &*other.path("key.pem")),
+    ];
+    for command in ["serve", "check"] {
+        let ended = run(&[command], &variables);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let told = "http.tls: the certificate and the key do not belong together";
+        assert!(ended.everything().contains(told), "{ended:?}");
+    }
+}
+
+#[test]
+fn http_2_is_not_even_compiled_in() {
+    let lock = include_str!("../../Cargo.lock");
+    assert!(lock.contains("name = \"actix-http\""));
+    assert!(!lock.contains("name = \"h2\""));
+}
