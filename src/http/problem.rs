@@ -3,17 +3,20 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod table;
+
 use std::fmt;
-use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder, ResponseError};
 use serde::Serialize;
 
-use crate::gateway::error::{GatewayError, InvalidSession};
+use crate::gateway::error::GatewayError;
 
 use super::request_id::RequestId;
+
+pub use table::{Answer, RetryAfter};
 
 /// The codes of the `error` member (RFC 6749 section 5.2; `temporarily_unavailable` and
 /// `server_error` are those of section 4.1.2.1).
@@ -107,91 +110,7 @@ pub enum Problem {
     },
 }
 
-/// A problem, decided: all that the response depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    /// The status.
-    pub status: StatusCode,
-    /// The `error` member.
-    pub code: Code,
-    /// The challenge that a 401 owes (RFC 9110 section 15.5.2).
-    pub challenge: Option<&'static str>,
-    /// The pause after which trying again helps, in seconds.
-    pub retry_after: Option<RetryAfter>,
-    /// The methods that a 405 names (RFC 9110 section 15.5.6).
-    pub allow: Option<&'static str>,
-}
-
-/// How long to wait before trying again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetryAfter {
-    /// A short while, spread a little so that clients do not come back all at once.
-    Soon,
-    /// What the IAM asked for, in seconds.
-    Asked(u64),
-}
-
-const LOGIN_CHALLENGE: &str = r#"Bearer realm="auth""#;
-const TOKEN_CHALLENGE: &str = r#"Bearer realm="auth", error="invalid_token""#;
-
-/// Where the IAM asks for fewer calls and does not say for how long.
-const THROTTLED_SECONDS: u64 = 5;
-
-impl Answer {
-    const fn new(status: StatusCode, code: Code) -> Self {
-        Self {
-            status,
-            code,
-            challenge: None,
-            retry_after: None,
-            allow: None,
-        }
-    }
-
-    const fn challenged(code: Code, challenge: &'static str) -> Self {
-        Self {
-            challenge: Some(challenge),
-            ..Self::new(StatusCode::UNAUTHORIZED, code)
-        }
-    }
-
-    const fn later(status: StatusCode, retry_after: RetryAfter) -> Self {
-        Self {
-            retry_after: Some(retry_after),
-            ..Self::new(status, Code::TemporarilyUnavailable)
-        }
-    }
-}
-
 impl Problem {
-    /// What the client is told: the one table from failures to responses.
-    #[must_use]
-    pub fn answer(&self) -> Answer {
-        let bad_request = |code| Answer::new(StatusCode::BAD_REQUEST, code);
-        let invalid = |status| Answer::new(status, Code::InvalidRequest);
-        match self {
-            Self::InvalidRequest(_) => bad_request(Code::InvalidRequest),
-            Self::InvalidScope => bad_request(Code::InvalidScope),
-            Self::UnsupportedGrantType => bad_request(Code::UnsupportedGrantType),
-            Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
-            Self::HeadersTooLarge => invalid(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
-            Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
-            Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
-            Self::NotFound => invalid(StatusCode::NOT_FOUND),
-            Self::MethodNotAllowed(methods) => Answer {
-                allow: Some(methods),
-                ..invalid(StatusCode::METHOD_NOT_ALLOWED)
-            },
-            Self::Draining => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
-            Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
-            Self::Gateway {
-                operation,
-                error,
-                precise,
-            } => backend(*operation, error, *precise),
-        }
-    }
-
     /// The cause for the log, where there is more to say than the code.
     #[must_use]
     pub fn cause(&self) -> Option<&dyn fmt::Display> {
@@ -247,61 +166,6 @@ impl Problem {
             request_id: request_id.as_str(),
         })
     }
-}
-
-fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer {
-    let fault = |status| {
-        if precise {
-            status
-        } else {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
-    };
-    match error {
-        GatewayError::Refused(_) => match operation {
-            Operation::Login => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
-            // Only a login can be refused; an adapter that says so elsewhere is at fault.
-            Operation::Token | Operation::Logout => {
-                Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError)
-            }
-        },
-        GatewayError::InvalidSession(
-            InvalidSession::Malformed
-            | InvalidSession::UnknownKey
-            | InvalidSession::Tampered
-            | InvalidSession::Mismatch
-            | InvalidSession::Foreign
-            | InvalidSession::Expired
-            | InvalidSession::Revoked
-            | InvalidSession::Ended,
-        ) => match operation {
-            Operation::Logout => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest),
-            Operation::Login | Operation::Token => {
-                Answer::challenged(Code::InvalidGrant, TOKEN_CHALLENGE)
-            }
-        },
-        GatewayError::NothingGranted => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidScope),
-        GatewayError::Unavailable(_) => {
-            Answer::later(fault(StatusCode::SERVICE_UNAVAILABLE), RetryAfter::Soon)
-        }
-        GatewayError::TooSlow(_) => {
-            Answer::later(fault(StatusCode::GATEWAY_TIMEOUT), RetryAfter::Soon)
-        }
-        GatewayError::Broken(_) => Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError),
-        GatewayError::Throttled { retry_after } => {
-            let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
-            Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(seconds))
-        }
-        GatewayError::Full => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
-        GatewayError::Internal(_) => {
-            Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError)
-        }
-    }
-}
-
-/// RFC 9110 section 10.2.3: a whole number of seconds; here never zero, which would invite a loop.
-fn whole_seconds(pause: Duration) -> u64 {
-    pause.as_secs().max(1)
 }
 
 fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
