@@ -140,7 +140,7 @@ fn the_number_of_series_does_not_depend_on_the_number_of_users() {
         .collect();
     for number in 0..1_000 {
         let user = User::new(
-            &format!("user{number}@example.test"),
+            format!("user{number}@example.test"),
             "secret".into(),
             read.clone(),
         );
