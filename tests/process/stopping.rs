@@ -31,10 +31,12 @@ fn readiness(management: SocketAddr) -> (u16, Value) {
 }
 
 #[test]
-fn an_idle_gateway_ends_well_at_once() {
+fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
     for signal in SIGNALS {
-        let mut program = Program::serve(&[]);
-        program.addresses();
+        let mut program = Program::serve(&[("HTTP__SHUTDOWN_DEADLINE", "10m")]);
+        let (public, _) = program.addresses();
+        let (silent, mut kept) = (Connection::to(public), Connection::to(public));
+        assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
         program.signal(signal);
         let ended = program.wait();
         assert_eq!(ended.code, Some(0), "{signal}: {ended:?}");
@@ -47,6 +49,8 @@ fn an_idle_gateway_ends_well_at_once() {
             messages.ends_with(&["stopping".into(), "stopped".into()]),
             "{messages:?}"
         );
+        kept.closed();
+        drop(silent);
     }
 }
 
