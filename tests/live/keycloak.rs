@@ -8,6 +8,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 /// The client whose roles are the permissions.
 pub(crate) const PERMISSIONS_CLIENT: &str = "shop-api";
@@ -127,7 +128,7 @@ pub(crate) fn address(base: &str, below: &[&str]) -> Url {
 pub(crate) struct Instance {
     pub(crate) keycloak: Keycloak,
     home: String,
-    process: Child,
+    process: Ended,
 }
 
 #[derive(Deserialize)]
@@ -139,21 +140,27 @@ struct Facts {
 
 impl Instance {
     /// Starts one with the data that all begin with.
-    pub(crate) fn start() -> Self {
-        Self::launch(&[])
+    pub(crate) async fn start() -> Self {
+        Self::launch(Vec::new()).await
     }
 
     /// Ends it without a chance to put anything in order.
     pub(crate) fn kill(mut self) -> Killed {
-        self.process.kill().expect("it still runs");
-        self.process.wait().expect("it ends");
+        let ended = self.process.0.try_wait().expect("a process");
+        assert_eq!(ended, None, "it still runs");
         Killed {
-            home: self.home.clone(),
+            home: self.home,
             port: self.keycloak.port(),
         }
     }
 
-    fn launch(arguments: &[&str]) -> Self {
+    /// Elsewhere than on the test's own thread, so that its connections go on being looked after.
+    async fn launch(arguments: Vec<String>) -> Self {
+        let launched = spawn_blocking(move || Self::launch_and_wait(&arguments));
+        launched.await.expect("an instance")
+    }
+
+    fn launch_and_wait(arguments: &[String]) -> Self {
         let mut process = Command::new(told("KEYCLOAK_LAUNCHER"))
             .arg("start")
             .args(arguments)
@@ -165,13 +172,13 @@ impl Instance {
         let stdout = process.stdout.take().expect("a pipe");
         let read = BufReader::new(stdout).read_line(&mut line);
         // From here on it is ended whatever happens.
-        let mut guard = Ending(Some(process));
+        let process = Ended(process);
         read.expect("standard output");
         let facts: Facts = serde_json::from_str(&line).expect("Keycloak starts and says where");
         Self {
             keycloak: facts.keycloak,
             home: facts.home,
-            process: guard.0.take().expect("still there"),
+            process,
         }
     }
 }
@@ -185,30 +192,21 @@ pub(crate) struct Killed {
 
 impl Killed {
     /// Starts it again, with the same data, at the same address.
-    pub(crate) fn start_again(self) -> Instance {
+    pub(crate) async fn start_again(self) -> Instance {
         let port = self.port.to_string();
-        Instance::launch(&["--home", &self.home, "--http-port", &port])
+        let arguments = ["--home", &self.home, "--http-port", &port];
+        Instance::launch(arguments.map(str::to_owned).to_vec()).await
     }
 }
 
-impl Drop for Instance {
+/// Ends the process when it is dropped.
+#[derive(Debug)]
+struct Ended(Child);
+
+impl Drop for Ended {
+    /// Both fail only where it has ended already.
     fn drop(&mut self) {
-        end(&mut self.process);
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-}
-
-struct Ending(Option<Child>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.0 {
-            end(process);
-        }
-    }
-}
-
-/// Both fail only where it has ended already.
-fn end(process: &mut Child) {
-    let _ = process.kill();
-    let _ = process.wait();
 }

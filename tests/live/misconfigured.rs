@@ -72,14 +72,14 @@ async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
     let wrong = SecretString::from("Aa1!not-the-password");
     for mistake in mistakes(&scene.keycloak) {
         let Mistake { code, words, .. } = mistake;
-        let gateway = Process::start(&mistake.keycloak.settings());
+        let gateway = Process::start(&mistake.keycloak.settings()).await;
         for password in [&user.password, &wrong] {
             let answer = gateway.client.log_in(&user.email, password).await;
             answer.is_error(500, "server_error");
         }
         let ready = gateway.client.ready().await.json();
         assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
-        let (ended, log) = gateway.stop();
+        let (ended, log) = gateway.stop().await;
         assert!(ended.success(), "{ended}");
         let said: Vec<_> = log.iter().filter(|line| tells(line, words)).collect();
         let of_route = |route: &str| said.iter().any(|line| line["route"] == route);
@@ -131,7 +131,8 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
             "foreign_client",
         ),
     ] {
-        let replica = Process::start(&[&wrong.settings()[..], &keys.settings()].concat());
+        let settings = [&wrong.settings()[..], &keys.settings()].concat();
+        let replica = Process::start(&settings).await;
         let answer = replica.client.exchange(&session, READ).await;
         answer.is_error(500, "server_error");
         let answer = replica.client.exchange(&session, READ).await;
@@ -140,7 +141,7 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
         assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
         let answer = replica.client.log_out(&session).await;
         answer.is_error(500, "server_error");
-        let (_, log) = replica.stop();
+        let (_, log) = replica.stop().await;
         let words = match code {
             "foreign_client" => "session of another client",
             "client_secret" => "wrong client secret",

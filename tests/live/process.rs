@@ -2,10 +2,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use serde_json::Value;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::client::Client;
 use crate::scene::PATIENCE;
@@ -28,13 +28,13 @@ pub(crate) fn gateway(settings: &[(&str, &str)]) -> Command {
 pub(crate) struct Process {
     pub(crate) client: Client,
     child: Child,
-    coming: Receiver<Value>,
+    coming: UnboundedReceiver<Value>,
     log: Vec<Value>,
 }
 
 impl Process {
     /// Runs it on free ports.
-    pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
         let ports = [
             ("http.listen", "127.0.0.1:0"),
             ("management.listen", "127.0.0.1:0"),
@@ -46,7 +46,7 @@ impl Process {
             .spawn()
             .expect("the program");
         let stdout = child.stdout.take().expect("a pipe");
-        let (line, coming) = mpsc::channel();
+        let (line, coming) = mpsc::unbounded_channel();
         thread::spawn(move || {
             for text in BufReader::new(stdout).lines() {
                 let text = text.expect("text");
@@ -63,16 +63,16 @@ impl Process {
             coming,
             log: Vec::new(),
         };
-        let listening = process.logs("listening");
+        let listening = process.logs("listening").await;
         let address = |name: &str| listening[name].as_str().expect("an address").to_owned();
         process.client = Client::new(address("http.address"), address("management.address"));
         process
     }
 
     /// Waits until it writes a line with this message.
-    pub(crate) fn logs(&mut self, message: &str) -> Value {
+    pub(crate) async fn logs(&mut self, message: &str) -> Value {
         loop {
-            let Ok(line) = self.coming.recv() else {
+            let Some(line) = self.coming.recv().await else {
                 panic!("it ended without {message:?}: {:#?}", self.log);
             };
             self.log.push(line.clone());
@@ -83,13 +83,16 @@ impl Process {
     }
 
     /// Asks it to stop, and gives all that it wrote.
-    pub(crate) fn stop(mut self) -> (ExitStatus, Vec<Value>) {
+    pub(crate) async fn stop(mut self) -> (ExitStatus, Vec<Value>) {
         let id = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &id]).status();
         assert!(asked.expect("kill").success());
-        let ended = self.child.wait().expect("it ends");
         let mut log = std::mem::take(&mut self.log);
-        log.extend(self.coming.iter());
+        while let Some(line) = self.coming.recv().await {
+            log.push(line);
+        }
+        // Its standard output is closed, so there is nothing to wait for.
+        let ended = self.child.wait().expect("it ends");
         (ended, log)
     }
 }
