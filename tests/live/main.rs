@@ -21,6 +21,8 @@ mod conformance;
 #[path = "../api/contract.rs"]
 mod contract;
 #[cfg(test)]
+mod figures;
+#[cfg(test)]
 mod keycloak;
 #[cfg(test)]
 mod misconfigured;

@@ -72,7 +72,7 @@ async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
     let wrong = SecretString::from("Aa1!not-the-password");
     for mistake in mistakes(&scene.keycloak) {
         let Mistake { code, words, .. } = mistake;
-        let gateway = Process::start(&mistake.keycloak.settings()).await;
+        let gateway = Process::start_and_probe(&mistake.keycloak.settings()).await;
         for password in [&user.password, &wrong] {
             let answer = gateway.client.log_in(&user.email, password).await;
             answer.is_error(500, "server_error");
@@ -132,7 +132,7 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
         ),
     ] {
         let settings = [&wrong.settings()[..], &keys.settings()].concat();
-        let replica = Process::start(&settings).await;
+        let replica = Process::start_and_probe(&settings).await;
         let answer = replica.client.exchange(&session, READ).await;
         answer.is_error(500, "server_error");
         let answer = replica.client.exchange(&session, READ).await;
@@ -162,9 +162,11 @@ async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
     let scene = Scene::new().await;
     let user = scene.user(&[READ]).await;
     for mistake in mistakes(&scene.keycloak) {
-        let (code, said) = check(&mistake.keycloak, Some(&user));
-        assert_eq!(code, Some(69), "{}: {said}", mistake.code);
-        assert!(said.contains(mistake.words), "{}: {said}", mistake.code);
+        for account in [None, Some(&user)] {
+            let (code, said) = check(&mistake.keycloak, account);
+            assert_eq!(code, Some(69), "{}: {said}", mistake.code);
+            assert!(said.contains(mistake.words), "{}: {said}", mistake.code);
+        }
     }
     let nobody = Keycloak {
         url: "http://127.0.0.1:9".to_owned(),

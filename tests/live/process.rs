@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::client::Client;
+use crate::figures::iam_calls;
 use crate::scene::PATIENCE;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_auth-gateway");
@@ -27,6 +28,7 @@ pub(crate) fn gateway(settings: &[(&str, &str)]) -> Command {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) client: Client,
+    management: String,
     child: Child,
     coming: UnboundedReceiver<Value>,
     log: Vec<Value>,
@@ -59,13 +61,23 @@ impl Process {
         });
         let mut process = Self {
             client: Client::new("", ""),
+            management: String::new(),
             child,
             coming,
             log: Vec::new(),
         };
         let listening = process.logs("listening").await;
         let address = |name: &str| listening[name].as_str().expect("an address").to_owned();
-        process.client = Client::new(address("http.address"), address("management.address"));
+        process.management = address("management.address");
+        process.client = Client::new(address("http.address"), &process.management);
+        process
+    }
+
+    /// Runs it, and waits until it has probed the IAM, which it does once and not again.
+    pub(crate) async fn start_and_probe(settings: &[(&str, &str)]) -> Self {
+        let once = [("upstream.probe_interval", "1h")];
+        let process = Self::start(&[settings, &once].concat()).await;
+        while iam_calls(&process.management, "probe").await == 0 {}
         process
     }
 

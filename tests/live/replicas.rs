@@ -4,7 +4,7 @@ use auth_gateway::gateway::keys::Algorithm;
 use futures_util::future::join_all;
 
 use crate::app::TestApp;
-use crate::keycloak::{address, http};
+use crate::figures::iam_calls;
 use crate::scene::{Scene, unsealed};
 use crate::suite::{KeyFolder, READ, session_of};
 
@@ -51,18 +51,6 @@ async fn a_crowd_with_one_session_asks_keycloak_once() {
     assert_eq!(introspections(&cold).await, 2);
 }
 
-/// How often a gateway has asked the IAM about a session, by its own figures.
 async fn introspections(gateway: &TestApp) -> u64 {
-    let management = format!("http://{}", gateway.addresses().management);
-    let answer = http().get(address(&management, &["metrics"])).send().await;
-    let text = answer.expect("an answer").text().await.expect("text");
-    let counted = text.lines().filter_map(|line| {
-        let count = line.strip_prefix("auth_gateway_iam_calls_total{")?;
-        let (labels, count) = count.split_once("} ")?;
-        let introspection = labels.contains(r#"operation="introspection""#);
-        introspection.then(|| count.parse::<u64>().expect("a count"))
-    });
-    let counted: Vec<_> = counted.collect();
-    assert!(!counted.is_empty(), "{text}");
-    counted.iter().sum()
+    iam_calls(gateway.addresses().management, "introspection").await
 }
