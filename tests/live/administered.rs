@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::app::TestApp;
 use crate::client::Session;
-use crate::scene::Scene;
+use crate::scene::{PERMISSIONS_ALONE, Scene};
 use crate::suite::{BROWSE, READ, WRITE, session_of, unheard_of};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_role_is_felt_once_freshness_is_over_and_not_before() {
     let (scene, user) = scene_with_user(&[READ]).await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
     assert_eq!(granted(&gateway, &session).await, READ);
     let administrator = &scene.administrator;
@@ -35,7 +35,7 @@ async fn a_role_is_felt_once_freshness_is_over_and_not_before() {
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_composite_role_gives_what_it_holds_and_not_its_own_name() {
     let (scene, user) = scene_with_user(&[]).await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
     let (api, bundle) = (&scene.administrator.api, format!("bundle-{}", unheard_of()));
     let made = Some(json!({ "name": bundle }));
@@ -72,7 +72,7 @@ async fn a_composite_role_gives_what_it_holds_and_not_its_own_name() {
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_group_gives_what_it_holds_to_its_members_as_long_as_they_are() {
     let (scene, user) = scene_with_user(&[BROWSE]).await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
     let (api, name) = (&scene.administrator.api, format!("group-{}", unheard_of()));
     let made = Some(json!({ "name": name }));
@@ -103,7 +103,7 @@ async fn a_group_gives_what_it_holds_to_its_members_as_long_as_they_are() {
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn what_every_user_has_for_keycloaks_own_purposes_is_no_permission() {
     let (scene, user) = scene_with_user(&[READ]).await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
     let asked = format!(
         "offline_access uma_authorization default-roles-{} view-profile manage-account {READ}",

@@ -7,7 +7,7 @@ use iam_adapters::conformance::Account;
 
 use crate::app::TestApp;
 use crate::client::Session;
-use crate::scene::Scene;
+use crate::scene::{PERMISSIONS_ALONE, Scene};
 use crate::suite::session_of;
 
 mod dice;
@@ -45,7 +45,7 @@ async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
     let mut dice = Dice::default();
     println!("{dice:?}");
     let scene = Scene::new().await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
     let household = Household::new(&scene, &mut dice).await;
     let mut players = Vec::new();
     for _ in 0..USERS {

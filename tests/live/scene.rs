@@ -19,6 +19,12 @@ use crate::suite::{KeyFolder, World};
 /// The longest that anything may go unnoticed, in seconds, as these gateways are set.
 pub(crate) const FRESHNESS: u64 = 60;
 
+/// For gateways that only notice in time what becomes of sessions.
+pub(crate) const SESSIONS_ALONE: (&str, &str) = ("permissions.ttl", "1h");
+
+/// For gateways that only notice in time what becomes of permissions.
+pub(crate) const PERMISSIONS_ALONE: (&str, &str) = ("session.freshness", "1h");
+
 /// How slow a Keycloak may be on a busy machine is not what is tried here.
 pub(crate) const PATIENCE: [(&str, &str); 5] = [
     ("upstream.connect_deadline", "10s"),

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use std::sync::Arc;
 
 use crate::app::TestApp;
-use crate::scene::{PATIENCE, Scene, seconds, unsealed};
+use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds, unsealed};
 use crate::suite::{KeyFolder, READ, session_of, unheard_of};
 
 #[tokio::test]
@@ -18,7 +18,7 @@ use crate::suite::{KeyFolder, READ, session_of, unheard_of};
 async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_not() {
     let scene = Scene::new().await;
     let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&keys.settings());
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
     let user = scene.user(&[READ]).await;
     let deleted = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
@@ -37,7 +37,7 @@ async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_user_logged_out_everywhere_has_no_session_left() {
     let scene = Scene::new().await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[SESSIONS_ALONE]);
     let (user, neighbour) = (scene.user(&[READ]).await, scene.user(&[READ]).await);
     let sessions = [
         session_of(&gateway, &user).await,
@@ -57,7 +57,7 @@ async fn a_user_logged_out_everywhere_has_no_session_left() {
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_disabled_user_is_out_until_enabled_again() {
     let scene = Scene::new().await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[SESSIONS_ALONE]);
     let user = scene.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let disabled = AccountState::Disabled;
@@ -80,7 +80,7 @@ async fn a_disabled_user_is_out_until_enabled_again() {
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_deleted_user_is_out_and_may_still_log_out() {
     let scene = Scene::new().await;
-    let gateway = scene.gateway(&[]);
+    let gateway = scene.gateway(&[SESSIONS_ALONE]);
     let user = scene.user(&[READ]).await;
     let seen = session_of(&gateway, &user).await;
     let unseen = session_of(&gateway, &user).await;
@@ -100,7 +100,7 @@ async fn a_deleted_user_is_out_and_may_still_log_out() {
 async fn after_a_password_change_the_session_fares_as_keycloak_says() {
     let scene = Scene::new().await;
     let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&keys.settings());
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
     let user = scene.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let new = SecretString::from(format!("Aa1!{}", unheard_of()));
@@ -121,7 +121,7 @@ async fn after_a_password_change_the_session_fares_as_keycloak_says() {
 async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
     let scene = Scene::new().await;
     let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&keys.settings());
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
     let user = scene.user(&[READ]).await;
     let ended = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
@@ -168,7 +168,7 @@ async fn a_session_expires_when_keycloak_says() {
 async fn introspection_keeps_no_session_alive() {
     let scene = Scene::new().await;
     let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&keys.settings());
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
     let user = scene.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let path = ["users", user.subject.as_str(), "sessions"];
