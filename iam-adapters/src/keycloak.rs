@@ -49,6 +49,9 @@ pub struct Keycloak {
     /// Introspection has called a session active since the last sign of trouble, so that its
     /// "inactive" can be believed.
     introspection_proven: AtomicBool,
+    /// A password grant has got past the client and on to the user since the last sign of trouble,
+    /// so that direct grants are known to be on.
+    grants_proven: AtomicBool,
     /// Introspection has called a living session inactive, and not been right since. No probe can
     /// find that out by itself.
     introspection_lied: AtomicBool,
@@ -101,6 +104,7 @@ impl Keycloak {
             roles: RoleReader::new(&settings.realm, settings.permissions_client.clone()),
             issuer_confirmed: AtomicBool::new(false),
             introspection_proven: AtomicBool::new(false),
+            grants_proven: AtomicBool::new(false),
             introspection_lied: AtomicBool::new(false),
         })
     }
@@ -150,6 +154,7 @@ impl Keycloak {
             // That one is about the session in hand.
             if *what != Misconfiguration::ForeignClient {
                 self.introspection_proven.store(false, Ordering::Relaxed);
+                self.grants_proven.store(false, Ordering::Relaxed);
                 self.issuer_confirmed.store(false, Ordering::Relaxed);
             }
         }
@@ -185,6 +190,19 @@ impl Keycloak {
             ),
         }
         Ok(login)
+    }
+
+    async fn prove_all(&self) -> Result<(), IamError> {
+        self.confirm_issuer().await?;
+        self.prove_credentials().await?;
+        // Only until they are proven: Keycloak takes note of it as of a login that failed.
+        if !self.grants_proven.load(Ordering::Relaxed) {
+            self.prove_grants().await?;
+        }
+        if self.introspection_lied.load(Ordering::Relaxed) {
+            return Err(introspection_lies());
+        }
+        Ok(())
     }
 
     async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
@@ -232,19 +250,7 @@ impl IamAdapter for Keycloak {
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        let probed = match self.confirm_issuer().await {
-            Ok(()) => self.prove_credentials().await,
-            Err(fault) => Err(fault),
-        };
-        let probed = probed.and_then(|()| {
-            let lied = self.introspection_lied.load(Ordering::Relaxed);
-            if lied {
-                Err(introspection_lies())
-            } else {
-                Ok(())
-            }
-        });
-        self.noting(probed)
+        self.noting(self.prove_all().await)
     }
 }
 

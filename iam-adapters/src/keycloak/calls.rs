@@ -64,10 +64,14 @@ impl Keycloak {
         let answer = self.client.send(request).await?;
         if answer.status != StatusCode::OK {
             return Err(match refusal::of(&answer) {
-                No::Grant(description) => IamError::Refused(refusal::of_login(&description)),
+                No::Grant(description) => {
+                    self.grants_proven.store(true, Ordering::Relaxed);
+                    IamError::Refused(refusal::of_login(&description))
+                }
                 No::Fault(fault) => fault,
             });
         }
+        self.grants_proven.store(true, Ordering::Relaxed);
         login(read(&answer, "token answer")?, &self.client_id)
     }
 
@@ -100,6 +104,27 @@ impl Keycloak {
                 "introspection calls a made-up token active".to_owned(),
             ));
         }
+        Ok(())
+    }
+
+    /// Proves that users may log in by direct grant, with one that names no user: that is held
+    /// against it only after all that there is to hold against the client.
+    pub(super) async fn prove_grants(&self) -> Result<(), IamError> {
+        let request = self.as_client(&self.token);
+        let request = request.form(&[("grant_type", "password")]);
+        let answer = self.client.send(request).await?;
+        if answer.status != StatusCode::OK {
+            match refusal::of(&answer) {
+                // `invalid_request`: the missing user, in whatever words.
+                No::Grant(_)
+                | No::Fault(IamError::Misconfigured {
+                    what: Misconfiguration::Other,
+                    ..
+                }) => {}
+                No::Fault(fault) => return Err(fault),
+            }
+        }
+        self.grants_proven.store(true, Ordering::Relaxed);
         Ok(())
     }
 

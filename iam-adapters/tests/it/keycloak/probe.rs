@@ -3,15 +3,20 @@
 use iam_adapters::{IamAdapter, IamError, Misconfiguration};
 use serde_json::json;
 
-use super::{adapter, misconfigured};
+use super::{adapter, client, credentials, misconfigured};
 use crate::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, active, discovery, inactive, refusal,
+    DISCOVERY, INTROSPECTION, TOKEN, active, discovery, inactive, refusal,
 };
 use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
+/// The words for a password grant that names no user.
+fn nameless() -> Answer {
+    refusal(401, "invalid_request", "Missing parameter: username")
+}
+
 async fn upstream() -> ScriptedUpstream {
     let upstream = ScriptedUpstream::keycloak().await;
-    upstream.on(INTROSPECTION, inactive());
+    upstream.on(INTROSPECTION, inactive()).on(TOKEN, nameless());
     upstream
 }
 
@@ -19,12 +24,20 @@ async fn upstream() -> ScriptedUpstream {
 async fn a_probe_reads_the_issuer_anew_and_asks_about_a_made_up_token() {
     let upstream = upstream().await;
     let keycloak = adapter(&upstream.url());
+    let wrong = refusal(400, "invalid_grant", "Invalid user credentials");
+    upstream.once(TOKEN, wrong);
+    let login = keycloak
+        .authenticate(&credentials("wrong"), &client())
+        .await;
+    assert!(login.is_err());
+    let before = upstream.requests().len();
     for _ in 0..2 {
         assert_eq!(keycloak.probe().await, Ok(()));
     }
     let asked: Vec<_> = upstream
         .requests()
         .iter()
+        .skip(before)
         .map(|request| (request.method.clone(), request.path.clone(), request.text()))
         .collect();
     let once = [
@@ -37,6 +50,46 @@ async fn a_probe_reads_the_issuer_anew_and_asks_about_a_made_up_token() {
     ]
     .map(|(method, path, body)| (method.to_owned(), path.to_owned(), body.to_owned()));
     assert_eq!(asked, [once.clone(), once].concat());
+}
+
+/// The grant names no user, so that no account is locked and nothing begins.
+#[tokio::test]
+async fn a_probe_tries_direct_grants_until_they_are_known_to_be_on() {
+    let upstream = upstream().await;
+    let keycloak = adapter(&upstream.url());
+    let words = "Client not allowed for direct access grants";
+    let off = refusal(400, "unauthorized_client", words);
+    upstream.on(TOKEN, off.clone());
+    for _ in 0..2 {
+        let probed = keycloak.probe().await;
+        assert_eq!(misconfigured(&probed), Some(Misconfiguration::DirectGrants));
+    }
+    upstream.on(TOKEN, nameless());
+    for _ in 0..2 {
+        assert_eq!(keycloak.probe().await, Ok(()));
+    }
+    let asked = || upstream.requests_to(TOKEN).into_iter();
+    assert_eq!(asked().len(), 3);
+    assert!(asked().all(|request| request.text() == "grant_type=password"));
+
+    // Switched off again, which a user is the first to meet.
+    upstream.on(TOKEN, off);
+    assert_eq!(keycloak.probe().await, Ok(()));
+    let login = keycloak.authenticate(&credentials("any"), &client()).await;
+    assert_eq!(misconfigured(&login), Some(Misconfiguration::DirectGrants));
+    let probed = keycloak.probe().await;
+    assert_eq!(misconfigured(&probed), Some(Misconfiguration::DirectGrants));
+}
+
+#[tokio::test]
+async fn a_probe_that_cannot_try_direct_grants_says_why() {
+    let upstream = upstream().await;
+    let keycloak = adapter(&upstream.url());
+    upstream.on(TOKEN, Answer::json(503, json!({})));
+    let probed = keycloak.probe().await;
+    assert!(matches!(probed, Err(IamError::Failed(_))), "{probed:?}");
+    upstream.on(TOKEN, nameless());
+    assert_eq!(keycloak.probe().await, Ok(()));
 }
 
 #[tokio::test]

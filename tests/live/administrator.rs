@@ -1,0 +1,278 @@
+//! The administrator of a realm, by Keycloak's admin REST API.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use iam_adapters::conformance::{Account, AccountState, Fixture};
+use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::{IamAdapter, Permission, Permissions, Subject, UpstreamSession};
+use reqwest::{Method, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+use crate::admin_api::AdminApi;
+use crate::keycloak::{Keycloak, PERMISSIONS_CLIENT};
+
+/// Which roles are permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PermissionsFrom {
+    /// Those of the client that stands for the API.
+    Client,
+    /// Those of the realm.
+    Realm,
+}
+
+/// An administrator, and the adapter to be judged over their realm.
+#[derive(Debug)]
+pub(crate) struct Administrator {
+    pub(crate) api: AdminApi,
+    keycloak: Keycloak,
+    adapter: Arc<dyn IamAdapter>,
+    /// The path of the roles that are permissions, and that of a user's mappings to them.
+    roles: Vec<String>,
+    mappings: Vec<String>,
+    states: Vec<AccountState>,
+}
+
+/// How many wrong passwords lock an account, in a realm that locks accounts.
+pub(crate) const FAILURES_THAT_LOCK: usize = 5;
+
+/// So many wrong passwords lock it for certain.
+const ATTEMPTS_MAX: usize = 100;
+
+impl Administrator {
+    /// Administers the realm; the adapter is seen through `around`.
+    pub(crate) async fn new(
+        keycloak: &Keycloak,
+        from: PermissionsFrom,
+        around: impl FnOnce(Arc<dyn IamAdapter>) -> Arc<dyn IamAdapter>,
+    ) -> Self {
+        let api = AdminApi::new(keycloak.clone());
+        let realm = api.get(&[]).await;
+        let mut states = vec![AccountState::Disabled, AccountState::Incomplete];
+        if realm["bruteForceProtected"] == true {
+            states.push(AccountState::Locked);
+        }
+        let (roles, mappings) = match from {
+            PermissionsFrom::Realm => (strings(&["roles"]), strings(&["realm"])),
+            PermissionsFrom::Client => {
+                let clients = api.get(&["clients"]).await;
+                let all = clients.as_array().expect("clients").iter();
+                let mut named = all.filter(|client| client["clientId"] == PERMISSIONS_CLIENT);
+                let id = named.next().expect("the client")["id"].as_str();
+                let id = id.expect("an id");
+                let roles = strings(&["clients", id, "roles"]);
+                (roles, strings(&["clients", id]))
+            }
+        };
+        Self {
+            api,
+            keycloak: keycloak.clone(),
+            adapter: around(adapter(keycloak, from)),
+            roles,
+            mappings,
+            states,
+        }
+    }
+
+    /// The role of that name, which is made where there is none.
+    pub(crate) async fn role(&self, name: &str) -> Value {
+        let roles: Vec<_> = self.roles.iter().map(String::as_str).collect();
+        let of_name = [&roles[..], &[name]].concat();
+        let found = self.api.call(Method::GET, &of_name, None).await;
+        if found.status == StatusCode::OK {
+            return found.body;
+        }
+        let made = json!({ "name": name });
+        let made = self.api.call(Method::POST, &roles, Some(made)).await;
+        // Another test may have made it in between.
+        let there = [StatusCode::CREATED, StatusCode::CONFLICT].contains(&made.status);
+        assert!(there, "{} {}", made.status, made.body);
+        self.api.get(&of_name).await
+    }
+
+    /// What a user may do by Keycloak's own reckoning: by roles of their own, by composite roles
+    /// and by groups.
+    pub(crate) async fn effective_permissions(&self, user: &Subject) -> BTreeSet<String> {
+        let path = self.mappings_of(user.as_str());
+        let path = [&path[..], &["composite"]].concat();
+        names(&self.api.get(&path).await)
+    }
+
+    /// The ids of a user's sessions.
+    pub(crate) async fn sessions_of(&self, user: &Subject) -> BTreeSet<String> {
+        let sessions = self.api.get(&["users", user.as_str(), "sessions"]).await;
+        let sessions = sessions.as_array().expect("sessions").iter();
+        let ids = sessions.filter_map(|session| session["id"].as_str());
+        ids.map(str::to_owned).collect()
+    }
+
+    fn mappings_of<'a>(&'a self, user: &'a str) -> Vec<&'a str> {
+        let mappings = self.mappings.iter().map(String::as_str);
+        ["users", user, "role-mappings"]
+            .into_iter()
+            .chain(mappings)
+            .collect()
+    }
+
+    /// Gives a user permissions by roles of their own, or takes such away.
+    pub(crate) async fn map(&self, method: Method, user: &Subject, names: &[&str]) {
+        let mut roles = Vec::new();
+        for name in names {
+            roles.push(self.role(name).await);
+        }
+        let path = self.mappings_of(user.as_str());
+        self.api.done(method, &path, Some(json!(roles))).await;
+    }
+
+    /// Changes members of a user's representation, and leaves the others as they are.
+    async fn change(&self, user: &Subject, changes: &[(&str, Value)]) {
+        let path = ["users", user.as_str()];
+        let mut representation = self.api.get(&path).await;
+        for (member, value) in changes {
+            representation[member] = value.clone();
+        }
+        self.api
+            .done(Method::PUT, &path, Some(representation))
+            .await;
+    }
+
+    /// An attempt that comes while Keycloak still thinks about the one before counts for nothing.
+    async fn lock(&self, user: &Account) {
+        for _ in 0..ATTEMPTS_MAX {
+            let status = self.keycloak.log_in(&user.email, "not the password").await;
+            assert_eq!(status, 400);
+            let attacks = self.api.get(&attacks_on(&user.subject)).await;
+            if attacks["disabled"] == true {
+                return;
+            }
+        }
+        panic!("no wrong passwords lock the account");
+    }
+}
+
+fn attacks_on(user: &Subject) -> [&str; 4] {
+    ["attack-detection", "brute-force", "users", user.as_str()]
+}
+
+fn adapter(keycloak: &Keycloak, from: PermissionsFrom) -> Arc<dyn IamAdapter> {
+    let settings = KeycloakSettings {
+        url: keycloak.url.parse().expect("an address"),
+        realm: keycloak.realm.clone(),
+        client_id: keycloak.client_id.clone(),
+        client_secret: Some(keycloak.client_secret.clone()),
+        client_secret_file: None,
+        permissions_client: (from == PermissionsFrom::Client)
+            .then(|| PERMISSIONS_CLIENT.to_owned()),
+        ca_file: None,
+        issuer: None,
+    };
+    let adapter = iam_adapters::keycloak::Keycloak::new(&settings, Duration::from_secs(5));
+    Arc::new(adapter.expect("usable settings"))
+}
+
+fn strings(path: &[&str]) -> Vec<String> {
+    path.iter().map(|part| (*part).to_owned()).collect()
+}
+
+pub(crate) fn names(roles: &Value) -> BTreeSet<String> {
+    let roles = roles.as_array().expect("roles").iter();
+    let names = roles.filter_map(|role| role["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+fn password(password: &SecretString) -> Value {
+    json!({
+        "type": "password",
+        "value": password.expose_secret(),
+        "temporary": false,
+    })
+}
+
+#[async_trait]
+impl Fixture for Administrator {
+    fn adapter(&self) -> Arc<dyn IamAdapter> {
+        Arc::clone(&self.adapter)
+    }
+
+    fn account_states(&self) -> &[AccountState] {
+        &self.states
+    }
+
+    async fn create_user(
+        &self,
+        email: &str,
+        secret: &SecretString,
+        permissions: &Permissions,
+    ) -> Subject {
+        let user = json!({
+            "username": email,
+            "email": email,
+            "emailVerified": true,
+            "firstName": "Test",
+            "lastName": "User",
+            "enabled": true,
+            "credentials": [password(secret)],
+        });
+        let made = self.api.done(Method::POST, &["users"], Some(user)).await;
+        let subject = made.id.and_then(Subject::new).expect("an id");
+        let names: Vec<_> = permissions.iter().map(Permission::as_str).collect();
+        if !names.is_empty() {
+            self.map(Method::POST, &subject, &names).await;
+        }
+        subject
+    }
+
+    async fn delete_user(&self, user: &Account) {
+        let path = ["users", user.subject.as_str()];
+        self.api.done(Method::DELETE, &path, None).await;
+    }
+
+    async fn set_password(&self, user: &Account, secret: &SecretString) {
+        let path = ["users", user.subject.as_str(), "reset-password"];
+        let body = Some(password(secret));
+        self.api.done(Method::PUT, &path, body).await;
+    }
+
+    async fn set_permissions(&self, user: &Account, permissions: &Permissions) {
+        let path = self.mappings_of(user.subject.as_str());
+        let held = names(&self.api.get(&path).await);
+        // What every user has for Keycloak's own purposes is no permission.
+        let built_in = format!("default-roles-{}", self.keycloak.realm);
+        let right: BTreeSet<_> = permissions.iter().map(Permission::as_str).collect();
+        let held: BTreeSet<_> = held.iter().map(String::as_str).collect();
+        let held: BTreeSet<_> = held.into_iter().filter(|name| *name != built_in).collect();
+        let surplus: Vec<_> = held.difference(&right).copied().collect();
+        let missing: Vec<_> = right.difference(&held).copied().collect();
+        self.map(Method::DELETE, &user.subject, &surplus).await;
+        self.map(Method::POST, &user.subject, &missing).await;
+    }
+
+    async fn set_state(&self, user: &Account, state: AccountState) {
+        let nothing_to_do = json!([]);
+        let (enabled, actions) = match state {
+            AccountState::Active => {
+                let path = attacks_on(&user.subject);
+                self.api.done(Method::DELETE, &path, None).await;
+                (true, nothing_to_do)
+            }
+            AccountState::Disabled => (false, nothing_to_do),
+            AccountState::Incomplete => (true, json!(["UPDATE_PASSWORD"])),
+            AccountState::Locked => return self.lock(user).await,
+        };
+        let changes = [("enabled", json!(enabled)), ("requiredActions", actions)];
+        self.change(&user.subject, &changes).await;
+    }
+
+    async fn end_session(&self, _user: &Account, session: &UpstreamSession) {
+        let path = ["sessions", &session.id];
+        self.api.done(Method::DELETE, &path, None).await;
+    }
+
+    async fn end_sessions_of(&self, user: &Account) {
+        let path = ["users", user.subject.as_str(), "logout"];
+        self.api.done(Method::POST, &path, None).await;
+    }
+}

@@ -1,0 +1,212 @@
+//! A running Keycloak: the one that all tests share, or one of a test's own that it may kill.
+
+use std::env;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+/// The client whose roles are the permissions.
+pub(crate) const PERMISSIONS_CLIENT: &str = "shop-api";
+
+/// Where a realm is, and who may speak to it.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Keycloak {
+    pub(crate) url: String,
+    pub(crate) realm: String,
+    pub(crate) client_id: String,
+    pub(crate) client_secret: SecretString,
+    pub(crate) admin_user: String,
+    pub(crate) admin_password: SecretString,
+}
+
+impl Keycloak {
+    /// The instance that the tests share. Whoever uses it makes users of their own.
+    pub(crate) fn shared() -> Self {
+        Self {
+            url: told("KEYCLOAK_URL"),
+            realm: told("KEYCLOAK_REALM"),
+            client_id: told("KEYCLOAK_CLIENT_ID"),
+            client_secret: told("KEYCLOAK_CLIENT_SECRET").into(),
+            admin_user: told("KEYCLOAK_ADMIN_USER"),
+            admin_password: told("KEYCLOAK_ADMIN_PASSWORD").into(),
+        }
+    }
+
+    /// The same realm, spoken to as another client of it.
+    pub(crate) fn as_client(&self, client_id: &str, client_secret: &str) -> Self {
+        Self {
+            client_id: client_id.to_owned(),
+            client_secret: client_secret.into(),
+            ..self.clone()
+        }
+    }
+
+    /// What an operator tells a gateway about it.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, &str)> {
+        vec![
+            ("iam.keycloak.url", &self.url),
+            ("iam.keycloak.realm", &self.realm),
+            ("iam.keycloak.client_id", &self.client_id),
+            (
+                "iam.keycloak.client_secret",
+                self.client_secret.expose_secret(),
+            ),
+            ("iam.keycloak.permissions_client", PERMISSIONS_CLIENT),
+        ]
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        let url = Url::parse(&self.url).expect("an address");
+        url.port().expect("a port of its own")
+    }
+
+    /// What Keycloak itself says of a session, asked by hand.
+    pub(crate) async fn introspect(&self, refresh_token: &SecretString) -> Value {
+        let answer = self
+            .post(&["token", "introspect"])
+            .form(&[
+                ("token", refresh_token.expose_secret()),
+                ("token_type_hint", "refresh_token"),
+            ])
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status(), 200);
+        answer.json().await.expect("JSON")
+    }
+
+    /// A login by hand. Gives the status.
+    pub(crate) async fn log_in(&self, email: &str, password: &str) -> u16 {
+        let answer = self
+            .post(&["token"])
+            .form(&[
+                ("grant_type", "password"),
+                ("username", email),
+                ("password", password),
+            ])
+            .send()
+            .await
+            .expect("an answer");
+        answer.status().as_u16()
+    }
+
+    fn post(&self, endpoint: &[&str]) -> reqwest::RequestBuilder {
+        let below = ["realms", &self.realm, "protocol", "openid-connect"];
+        let url = address(&self.url, &[&below[..], endpoint].concat());
+        let secret = self.client_secret.expose_secret();
+        http().post(url).basic_auth(&self.client_id, Some(secret))
+    }
+}
+
+fn told(variable: &str) -> String {
+    env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: tests/run sets it"))
+}
+
+/// A client with connections of its own, as each test has a runtime of its own.
+pub(crate) fn http() -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy();
+    client.build().expect("an HTTP client")
+}
+
+/// An address below another, each part percent-encoded.
+pub(crate) fn address(base: &str, below: &[&str]) -> Url {
+    let mut url = Url::parse(base).expect("an address");
+    url.path_segments_mut()
+        .expect("an address with a path")
+        .pop_if_empty()
+        .extend(below);
+    url
+}
+
+/// A Keycloak of a test's own. It is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) keycloak: Keycloak,
+    home: String,
+    process: Ended,
+}
+
+#[derive(Deserialize)]
+struct Facts {
+    #[serde(flatten)]
+    keycloak: Keycloak,
+    home: String,
+}
+
+impl Instance {
+    /// Starts one with the data that all begin with.
+    pub(crate) async fn start() -> Self {
+        Self::launch(Vec::new()).await
+    }
+
+    /// Ends it without a chance to put anything in order.
+    pub(crate) fn kill(mut self) -> Killed {
+        let ended = self.process.0.try_wait().expect("a process");
+        assert_eq!(ended, None, "it still runs");
+        Killed {
+            home: self.home,
+            port: self.keycloak.port(),
+        }
+    }
+
+    /// Elsewhere than on the test's own thread, so that its connections go on being looked after.
+    async fn launch(arguments: Vec<String>) -> Self {
+        let launched = spawn_blocking(move || Self::launch_and_wait(&arguments));
+        launched.await.expect("an instance")
+    }
+
+    fn launch_and_wait(arguments: &[String]) -> Self {
+        let mut process = Command::new(told("KEYCLOAK_LAUNCHER"))
+            .arg("start")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the launcher");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("a pipe");
+        let read = BufReader::new(stdout).read_line(&mut line);
+        // From here on it is ended whatever happens.
+        let process = Ended(process);
+        read.expect("standard output");
+        let facts: Facts = serde_json::from_str(&line).expect("Keycloak starts and says where");
+        Self {
+            keycloak: facts.keycloak,
+            home: facts.home,
+            process,
+        }
+    }
+}
+
+/// What is left of an instance: its data and its address.
+#[derive(Debug)]
+pub(crate) struct Killed {
+    home: String,
+    port: u16,
+}
+
+impl Killed {
+    /// Starts it again, with the same data, at the same address.
+    pub(crate) async fn start_again(self) -> Instance {
+        let port = self.port.to_string();
+        let arguments = ["--home", &self.home, "--http-port", &port];
+        Instance::launch(arguments.map(str::to_owned).to_vec()).await
+    }
+}
+
+/// Ends the process when it is dropped.
+#[derive(Debug)]
+struct Ended(Child);
+
+impl Drop for Ended {
+    /// Both fail only where it has ended already.
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,213 @@
+//! What an operator can get wrong about a Keycloak, told apart by those who have to mend it and
+//! never blamed on a user.
+
+use auth_gateway::gateway::keys::Algorithm;
+use iam_adapters::conformance::Account;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+
+use crate::keycloak::Keycloak;
+use crate::process::{Process, gateway};
+use crate::scene::Scene;
+use crate::suite::{KeyFolder, READ, session_of};
+
+/// A mistake, its code in readiness, and its words in the log.
+struct Mistake {
+    keycloak: Keycloak,
+    code: &'static str,
+    words: &'static str,
+}
+
+const NO_GRANTS: (&str, &str) = ("auth-gateway-no-grants", "for-tests-only-9Lw3cJ5hD0sF8pZ2");
+const OTHER: (&str, &str) = ("other-gateway", "for-tests-only-6Gx1nV4yR8tK3mB7");
+
+fn mistakes(right: &Keycloak) -> Vec<Mistake> {
+    let secret = right.client_secret.expose_secret();
+    let (no_grants, its_secret) = NO_GRANTS;
+    let of = |keycloak, code, words| Mistake {
+        keycloak,
+        code,
+        words,
+    };
+    vec![
+        of(
+            right.as_client(&right.client_id, "another secret"),
+            "client_secret",
+            "wrong client secret",
+        ),
+        of(
+            right.as_client("no-such-client", secret),
+            "unknown_client",
+            "unknown client",
+        ),
+        of(
+            Keycloak {
+                realm: "no-such-realm".to_owned(),
+                ..right.clone()
+            },
+            "realm",
+            "unknown or disabled realm",
+        ),
+        of(
+            right.as_client(no_grants, its_secret),
+            "direct_grants",
+            "direct grants are off",
+        ),
+        of(
+            Keycloak {
+                url: right.url.replace("localhost", "127.0.0.1"),
+                ..right.clone()
+            },
+            "issuer",
+            "another issuer",
+        ),
+    ]
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
+    let scene = Scene::new().await;
+    let user = scene.user(&[READ]).await;
+    let wrong = SecretString::from("Aa1!not-the-password");
+    for mistake in mistakes(&scene.keycloak) {
+        let Mistake { code, words, .. } = mistake;
+        let gateway = Process::start_and_probe(&mistake.keycloak.settings()).await;
+        for password in [&user.password, &wrong] {
+            let answer = gateway.client.log_in(&user.email, password).await;
+            answer.is_error(500, "server_error");
+        }
+        let ready = gateway.client.ready().await.json();
+        assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
+        let (ended, log) = gateway.stop().await;
+        assert!(ended.success(), "{ended}");
+        let said: Vec<_> = log.iter().filter(|line| tells(line, words)).collect();
+        let of_route = |route: &str| said.iter().any(|line| line["route"] == route);
+        assert!(of_route("login"), "{code}: {log:#?}");
+        let at_all = |line: &&&Value| line["message"] == "the IAM does not serve";
+        assert!(said.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
+        let others = mistakes(&scene.keycloak);
+        let mut others = others.iter().filter(|other| other.code != code);
+        let mixed_up = others.find(|other| log.iter().any(|line| tells(line, other.words)));
+        assert!(mixed_up.is_none(), "{code}: {log:#?}");
+        let secrets = [
+            mistake.keycloak.client_secret.expose_secret(),
+            user.password.expose_secret(),
+            wrong.expose_secret(),
+            &user.email,
+        ];
+        let log = format!("{log:?}");
+        assert!(!secrets.iter().any(|secret| log.contains(secret)), "{log}");
+    }
+}
+
+fn tells(line: &Value, words: &str) -> bool {
+    line["error"]
+        .as_str()
+        .is_some_and(|error| error.contains(words))
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wrong() {
+    let scene = Scene::new().await;
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let right = scene.gateway(&keys.settings());
+    let session = session_of(&right, &scene.user(&[READ]).await).await;
+    let keycloak = &scene.keycloak;
+    let secret = keycloak.client_secret.expose_secret();
+    for (wrong, code) in [
+        (
+            keycloak.as_client(&keycloak.client_id, "another secret"),
+            "client_secret",
+        ),
+        (
+            keycloak.as_client("no-such-client", secret),
+            "unknown_client",
+        ),
+        (keycloak.as_client(OTHER.0, OTHER.1), "foreign_client"),
+        (
+            keycloak.as_client(NO_GRANTS.0, NO_GRANTS.1),
+            "foreign_client",
+        ),
+    ] {
+        let settings = [&wrong.settings()[..], &keys.settings()].concat();
+        let replica = Process::start_and_probe(&settings).await;
+        let answer = replica.client.exchange(&session, READ).await;
+        answer.is_error(500, "server_error");
+        let answer = replica.client.exchange(&session, READ).await;
+        answer.is_error(500, "server_error");
+        let ready = replica.client.ready().await.json();
+        assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
+        let answer = replica.client.log_out(&session).await;
+        answer.is_error(500, "server_error");
+        let (_, log) = replica.stop().await;
+        let words = match code {
+            "foreign_client" => "session of another client",
+            "client_secret" => "wrong client secret",
+            _ => "unknown client",
+        };
+        for route in ["token", "logout"] {
+            let of_route = |line: &&Value| line["route"] == route && tells(line, words);
+            assert!(log.iter().any(|line| of_route(&line)), "{code}: {log:#?}");
+        }
+        scene.outlive_freshness();
+        assert_eq!(right.exchange(&session, READ).await.token().scope, READ);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
+    let scene = Scene::new().await;
+    let user = scene.user(&[READ]).await;
+    for mistake in mistakes(&scene.keycloak) {
+        for account in [None, Some(&user)] {
+            let (code, said) = check(&mistake.keycloak, account);
+            assert_eq!(code, Some(69), "{}: {said}", mistake.code);
+            assert!(said.contains(mistake.words), "{}: {said}", mistake.code);
+        }
+    }
+    let nobody = Keycloak {
+        url: "http://127.0.0.1:9".to_owned(),
+        ..scene.keycloak.clone()
+    };
+    let (code, said) = check(&nobody, None);
+    assert_eq!(code, Some(69), "{said}");
+    assert!(said.contains("cannot be reached"), "{said}");
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn check_walks_a_test_account_through_login_exchange_and_logout() {
+    let scene = Scene::new().await;
+    let user = scene.user(&[READ]).await;
+    let (code, said) = check(&scene.keycloak, Some(&user));
+    assert_eq!(code, Some(0), "{said}");
+    for step in ["answers, as", "login", "exchange", "logout"] {
+        assert!(said.contains(step), "{step}: {said}");
+    }
+    let left = scene.administrator.sessions_of(&user.subject).await;
+    assert_eq!(left, [].into(), "a session is left behind");
+    let wrong = Account {
+        password: "Aa1!not-the-password".into(),
+        ..user
+    };
+    let (code, said) = check(&scene.keycloak, Some(&wrong));
+    assert_eq!(code, Some(69), "{said}");
+    assert!(said.contains("login refused"), "{said}");
+}
+
+/// What `check --online` prints, and how it ends.
+fn check(keycloak: &Keycloak, account: Option<&Account>) -> (Option<i32>, String) {
+    let mut command = gateway(&keycloak.settings());
+    command.args(["check", "--online"]);
+    if let Some(account) = account {
+        let password = account.password.expose_secret();
+        command.env("AUTH_GATEWAY_CHECK_EMAIL", &account.email);
+        command.env("AUTH_GATEWAY_CHECK_PASSWORD", password);
+    }
+    let done = command.output().expect("the program");
+    let said = String::from_utf8(done.stdout).expect("text");
+    (done.status.code(), said)
+}

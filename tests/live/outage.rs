@@ -1,0 +1,122 @@
+//! Keycloak killed and started again under running gateways.
+
+use auth_gateway::gateway::keys::Algorithm;
+use iam_adapters::conformance::Account;
+use secrecy::SecretString;
+
+use crate::app::TestApp;
+use crate::client::{Client, Session};
+use crate::keycloak::{Instance, Keycloak};
+use crate::process::Process;
+use crate::scene::{Scene, unsealed};
+use crate::suite::{KeyFolder, READ, session_of};
+
+/// Only what the test itself causes shall be the IAM's last word.
+const NO_PROBES: (&str, &str) = ("upstream.probe_interval", "1h");
+const MANY_PROBES: (&str, &str) = ("upstream.probe_interval", "50ms");
+
+/// One test, because starting a Keycloak is what takes the time.
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn an_outage_is_told_as_such_and_ends_without_a_restart() {
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let settings = [&keys.settings()[..], &[NO_PROBES]].concat();
+    let instance = Instance::start().await;
+    let keycloak = instance.keycloak.clone();
+    let scene = Scene::before(&keycloak).await;
+    let user = scene.user(&[READ]).await;
+    let gateway = scene.gateway(&settings);
+    let kept = session_of(&gateway, &user).await;
+    let left = session_of(&gateway, &user).await;
+    assert_eq!(gateway.exchange(&kept, READ).await.token().scope, READ);
+
+    let killed = instance.kill();
+    what_is_fresh_goes_on_being_served(&scene, &gateway, &kept).await;
+    what_needs_the_iam_fails_as_a_passing_fault(&gateway, &user, &kept).await;
+    a_logout_holds_here_at_once(&gateway, &left).await;
+    let late = scene.gateway(&settings);
+    what_needs_the_iam_fails_as_a_passing_fault(&late, &user, &kept).await;
+    let mut watching = watching(&keycloak).await;
+    watching.logs("the IAM does not serve").await;
+    is_ready_but_degraded(&watching.client).await;
+
+    let instance = killed.start_again().await;
+    assert_eq!(instance.keycloak.url, keycloak.url);
+    watching.logs("the IAM answers again").await;
+    assert_eq!(watching.client.ready().await.json()["status"], "ready");
+    for gateway in [&gateway, &late] {
+        everything_works_again(gateway, &user).await;
+        // The truth is Keycloak's: whether its database had the session when it was killed.
+        let lives = is_active(&keycloak, &keys, &kept).await;
+        let answer = gateway.exchange(&kept, READ).await;
+        assert_eq!(answer.status, if lives { 200 } else { 401 }, "{answer:?}");
+    }
+    let answer = gateway.exchange(&left, READ).await;
+    answer.is_error(401, "invalid_grant");
+    assert_eq!(gateway.log_out(&left).await.status, 200);
+    assert!(!is_active(&keycloak, &keys, &left).await);
+}
+
+async fn what_is_fresh_goes_on_being_served(scene: &Scene, gateway: &TestApp, session: &Session) {
+    scene.world.advance(59);
+    assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
+    scene.world.advance(1);
+}
+
+async fn what_needs_the_iam_fails_as_a_passing_fault(
+    gateway: &TestApp,
+    user: &Account,
+    session: &Session,
+) {
+    let wrong = SecretString::from("Aa1!not-the-password");
+    for answer in [
+        gateway.exchange(session, READ).await,
+        gateway.log_in(&user.email, &user.password).await,
+        gateway.log_in(&user.email, &wrong).await,
+    ] {
+        answer.is_error(500, "temporarily_unavailable");
+        let pause = answer.header("retry-after").parse::<u64>();
+        assert!(pause.expect("seconds") > 0);
+    }
+    is_ready_but_degraded(gateway).await;
+}
+
+async fn a_logout_holds_here_at_once(gateway: &TestApp, session: &Session) {
+    for _ in 0..2 {
+        let answer = gateway.log_out(session).await;
+        answer.is_error(500, "temporarily_unavailable");
+        let answer = gateway.exchange(session, READ).await;
+        answer.is_error(401, "invalid_grant");
+    }
+}
+
+async fn is_ready_but_degraded(gateway: &Client) {
+    let ready = gateway.ready().await;
+    assert_eq!(ready.status, 200);
+    let told = ready.json();
+    assert_eq!(told["status"], "degraded", "{told}");
+    assert_eq!(told["reasons"][0]["code"], "unreachable", "{told}");
+}
+
+async fn everything_works_again(gateway: &TestApp, user: &Account) {
+    let wrong = SecretString::from("Aa1!not-the-password");
+    let answer = gateway.log_in(&user.email, &wrong).await;
+    answer.is_error(401, "invalid_grant");
+    let session = session_of(gateway, user).await;
+    assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
+    assert_eq!(gateway.ready().await.json()["status"], "ready");
+    assert_eq!(gateway.log_out(&session).await.status, 200);
+    let answer = gateway.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+}
+
+/// A gateway that finds everything out by itself, and tells in its log.
+async fn watching(keycloak: &Keycloak) -> Process {
+    Process::start(&[&keycloak.settings()[..], &[MANY_PROBES]].concat()).await
+}
+
+async fn is_active(keycloak: &Keycloak, keys: &KeyFolder, session: &Session) -> bool {
+    let upstream = unsealed(keys, session);
+    let told = keycloak.introspect(&upstream.secret).await;
+    told["active"].as_bool().expect("a word on the session")
+}

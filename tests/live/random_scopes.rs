@@ -1,0 +1,140 @@
+//! A thousand random users and requests: what the gateway grants is what Keycloak itself says.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use iam_adapters::conformance::Account;
+
+use crate::app::TestApp;
+use crate::client::Session;
+use crate::scene::{PERMISSIONS_ALONE, Scene};
+use crate::suite::session_of;
+
+mod dice;
+mod household;
+
+use dice::Dice;
+use household::{Change, Household};
+
+const USERS: usize = 25;
+const ROUNDS: usize = 20;
+const REQUESTS: usize = 2;
+
+/// A user, logged in.
+struct Player {
+    account: Account,
+    session: Session,
+}
+
+/// What happens to a user in one round, and what they ask for afterwards.
+struct Turn {
+    changes: Vec<Change>,
+    scopes: Vec<String>,
+}
+
+/// One request, what Keycloak says the user may do, and what the gateway granted.
+struct Case {
+    asked: String,
+    held: BTreeSet<String>,
+    granted: String,
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
+    let mut dice = Dice::default();
+    println!("{dice:?}");
+    let scene = Scene::new().await;
+    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
+    let household = Household::new(&scene, &mut dice).await;
+    let mut players = Vec::new();
+    for _ in 0..USERS {
+        let account = scene.user(&[]).await;
+        let session = session_of(&gateway, &account).await;
+        players.push(Player { account, session });
+    }
+    let mut cases = Vec::new();
+    for _ in 0..ROUNDS {
+        cases.extend(round(&scene, &gateway, &household, &players, &mut dice).await);
+    }
+    for Case {
+        asked,
+        held,
+        granted,
+    } in &cases
+    {
+        let right = intersection(asked, held);
+        assert_eq!(*granted, right, "{dice:?}: {asked:?} of {held:?}");
+    }
+    is_a_fair_sample(&cases);
+}
+
+async fn round(
+    scene: &Scene,
+    gateway: &TestApp,
+    household: &Household,
+    players: &[Player],
+    dice: &mut Dice,
+) -> Vec<Case> {
+    // All dice are thrown before anything happens, so that the seed alone decides.
+    let turns: Vec<_> = players.iter().map(|_| household.turn(dice)).collect();
+    let reform = household.reform(dice);
+    household.carry_out(scene, None, &reform).await;
+    let changes = players.iter().zip(&turns).map(async |(player, turn)| {
+        for change in &turn.changes {
+            let user = Some(&player.account.subject);
+            household.carry_out(scene, user, change).await;
+        }
+    });
+    join_all(changes).await;
+    scene.outlive_freshness();
+    let cases = players.iter().zip(turns).map(async |(player, turn)| {
+        let subject = &player.account.subject;
+        let held = scene.administrator.effective_permissions(subject).await;
+        let exchanges = turn.scopes.into_iter().map(async |asked| {
+            let token = gateway.exchange(&player.session, &asked).await.token();
+            (asked, token.scope)
+        });
+        let exchanges = join_all(exchanges).await.into_iter();
+        let cases = exchanges.map(|(asked, granted)| Case {
+            asked,
+            held: held.clone(),
+            granted,
+        });
+        cases.collect::<Vec<_>>()
+    });
+    join_all(cases).await.into_iter().flatten().collect()
+}
+
+/// Written without a look at how the gateway does it.
+fn intersection(asked: &str, held: &BTreeSet<String>) -> String {
+    let mut granted: Vec<&str> = Vec::new();
+    for name in asked.split_whitespace() {
+        if held.contains(name) && !granted.contains(&name) {
+            granted.push(name);
+        }
+    }
+    granted.join(" ")
+}
+
+/// Whether everything that could go wrong had its chance.
+fn is_a_fair_sample(cases: &[Case]) {
+    assert_eq!(cases.len(), USERS * ROUNDS * REQUESTS);
+    let often = |what: &str, wanted: &dyn Fn(&Case) -> bool| {
+        let count = cases.iter().filter(|case| wanted(case)).count();
+        assert!(count >= 50, "only {count} cases with {what}");
+    };
+    often("something granted", &|case| !case.granted.is_empty());
+    often("nothing granted", &|case| case.granted.is_empty());
+    often("a name left out", &|case| {
+        let mut names = case.asked.split(' ');
+        names.any(|name| !case.held.contains(name))
+    });
+    often("a name held and repeated", &|case| {
+        let mut names = case.asked.split(' ');
+        names.any(|name| case.held.contains(name) && case.asked.matches(name).count() > 1)
+    });
+    often("more held than asked for", &|case| {
+        case.held.iter().any(|name| !case.asked.contains(name))
+    });
+}

@@ -1,0 +1,173 @@
+//! The roles, composite roles and groups that random users get their permissions from.
+
+use futures_util::future::join_all;
+use iam_adapters::Subject;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::dice::Dice;
+use super::{REQUESTS, Turn};
+use crate::admin_api::AdminApi;
+use crate::scene::Scene;
+use crate::suite::unheard_of;
+
+const BUNDLES: usize = 4;
+const GROUPS: usize = 4;
+/// The most names in one request.
+const ASKED_MAX: usize = 9;
+
+pub(super) struct Household {
+    /// The client whose roles are the permissions, and those roles.
+    client: String,
+    roles: Vec<Value>,
+    /// Composite roles of the realm.
+    bundles: Vec<Value>,
+    /// The ids of groups.
+    groups: Vec<String>,
+    /// Names that nobody can be granted, though some of them are roles of every user.
+    strangers: Vec<String>,
+}
+
+/// What an administrator does. `true` gives, `false` takes; indices are those of the household.
+#[derive(Debug)]
+pub(super) enum Change {
+    Role(usize, bool),
+    Bundle(usize, bool),
+    Membership(usize, bool),
+    RoleOfBundle(usize, usize, bool),
+    RoleOfGroup(usize, usize, bool),
+}
+
+impl Household {
+    pub(super) async fn new(scene: &Scene, dice: &mut Dice) -> Self {
+        let api = &scene.administrator.api;
+        let client = scene.administrator.role("urn:shop:orders:order:read").await;
+        let client = client["containerId"].as_str().expect("an id").to_owned();
+        let all = api.get(&["clients", &client, "roles"]).await;
+        let all = all.as_array().expect("roles").iter();
+        let mut roles: Vec<_> = all.filter(|role| is_shops(role)).cloned().collect();
+        // The order in which they come is the database's.
+        roles.sort_by_key(|role| role["name"].to_string());
+        assert!(roles.len() > 20, "{roles:?}");
+        let bundles = join_all((0..BUNDLES).map(async |_| {
+            let name = format!("bundle-{}", unheard_of());
+            let role = Some(json!({ "name": name }));
+            api.done(Method::POST, &["roles"], role).await;
+            api.get(&["roles", &name]).await
+        }));
+        let groups = join_all((0..GROUPS).map(async |_| {
+            let group = Some(json!({ "name": format!("group-{}", unheard_of()) }));
+            let made = api.done(Method::POST, &["groups"], group).await;
+            made.id.expect("an id")
+        }));
+        let (bundles, groups) = (bundles.await, groups.await);
+        let strangers = bundles.iter().map(name).chain(
+            [
+                "offline_access",
+                "uma_authorization",
+                "view-profile",
+                "urn:shop:orders:order",
+                "urn:shop:orders:order:READ",
+                "urn:shop:nobody:thing:read",
+            ]
+            .map(str::to_owned),
+        );
+        let household = Self {
+            strangers: strangers.collect(),
+            client,
+            roles,
+            bundles,
+            groups,
+        };
+        for _ in 0..BUNDLES + GROUPS {
+            let reform = household.reform(dice);
+            household.carry_out(scene, None, &reform).await;
+        }
+        household
+    }
+
+    /// One user's next turn.
+    pub(super) fn turn(&self, dice: &mut Dice) -> Turn {
+        let changes = (0..=dice.below(3)).map(|_| {
+            let given = dice.coin();
+            match dice.below(4) {
+                0 => Change::Bundle(dice.below(BUNDLES), given),
+                1 => Change::Membership(dice.below(GROUPS), given),
+                _ => Change::Role(dice.below(self.roles.len()), given),
+            }
+        });
+        let changes = changes.collect();
+        let scopes = (0..REQUESTS).map(|_| self.scope(dice)).collect();
+        Turn { changes, scopes }
+    }
+
+    /// A change that touches many users at once.
+    pub(super) fn reform(&self, dice: &mut Dice) -> Change {
+        let (role, given) = (dice.below(self.roles.len()), dice.below(3) > 0);
+        if dice.coin() {
+            Change::RoleOfBundle(dice.below(BUNDLES), role, given)
+        } else {
+            Change::RoleOfGroup(dice.below(GROUPS), role, given)
+        }
+    }
+
+    fn scope(&self, dice: &mut Dice) -> String {
+        let mut asked: Vec<String> = Vec::new();
+        for _ in 0..dice.below(ASKED_MAX + 1) {
+            let next = match dice.below(6) {
+                0 if !asked.is_empty() => dice.one_of(&asked).clone(),
+                1 => dice.one_of(&self.strangers).clone(),
+                _ => name(dice.one_of(&self.roles)),
+            };
+            asked.push(next);
+        }
+        asked.join(" ")
+    }
+
+    pub(super) async fn carry_out(&self, scene: &Scene, user: Option<&Subject>, change: &Change) {
+        let user = user.map_or("", Subject::as_str);
+        let role = |at: &usize| Some(json!([self.roles[*at]]));
+        let client = self.client.as_str();
+        let api = &scene.administrator.api;
+        match change {
+            Change::Role(at, given) => {
+                let path = ["users", user, "role-mappings", "clients", client];
+                put_or_take(api, *given, &path, role(at)).await;
+            }
+            Change::Bundle(at, given) => {
+                let path = ["users", user, "role-mappings", "realm"];
+                let bundle = Some(json!([self.bundles[*at]]));
+                put_or_take(api, *given, &path, bundle).await;
+            }
+            Change::Membership(at, given) => {
+                let path = ["users", user, "groups", &self.groups[*at]];
+                let method = if *given { Method::PUT } else { Method::DELETE };
+                api.done(method, &path, None).await;
+            }
+            Change::RoleOfBundle(at, held, given) => {
+                let name = name(&self.bundles[*at]);
+                let path = ["roles", &name, "composites"];
+                put_or_take(api, *given, &path, role(held)).await;
+            }
+            Change::RoleOfGroup(at, held, given) => {
+                let group = &self.groups[*at];
+                let path = ["groups", group, "role-mappings", "clients", client];
+                put_or_take(api, *given, &path, role(held)).await;
+            }
+        }
+    }
+}
+
+async fn put_or_take(api: &AdminApi, given: bool, path: &[&str], roles: Option<Value>) {
+    let method = if given { Method::POST } else { Method::DELETE };
+    api.done(method, path, roles).await;
+}
+
+fn name(role: &Value) -> String {
+    role["name"].as_str().expect("a name").to_owned()
+}
+
+/// The roles of the imported realm, and not those that other tests add.
+fn is_shops(role: &Value) -> bool {
+    name(role).starts_with("urn:shop:")
+}

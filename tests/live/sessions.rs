@@ -1,0 +1,187 @@
+//! What becomes of a session at Keycloak and here, whoever ends it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use auth_gateway::gateway::keys::Algorithm;
+use iam_adapters::clock::SystemClock;
+use iam_adapters::conformance::{AccountState, Fixture as _};
+use reqwest::Method;
+use secrecy::SecretString;
+use std::sync::Arc;
+
+use crate::app::TestApp;
+use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds, unsealed};
+use crate::suite::{KeyFolder, READ, session_of, unheard_of};
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_not() {
+    let scene = Scene::new().await;
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = scene.user(&[READ]).await;
+    let deleted = session_of(&gateway, &user).await;
+    let kept = session_of(&gateway, &user).await;
+    let upstream = unsealed(&keys, &deleted);
+    scene.administrator.end_session(&user, &upstream).await;
+    // What is known is still fresh: nobody asks Keycloak.
+    assert_eq!(gateway.exchange(&deleted, READ).await.token().scope, READ);
+    scene.outlive_freshness();
+    let answer = gateway.exchange(&deleted, READ).await;
+    answer.is_error(401, "invalid_grant");
+    assert_eq!(gateway.exchange(&kept, READ).await.token().scope, READ);
+    assert_eq!(gateway.log_out(&deleted).await.status, 200);
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_user_logged_out_everywhere_has_no_session_left() {
+    let scene = Scene::new().await;
+    let gateway = scene.gateway(&[SESSIONS_ALONE]);
+    let (user, neighbour) = (scene.user(&[READ]).await, scene.user(&[READ]).await);
+    let sessions = [
+        session_of(&gateway, &user).await,
+        session_of(&gateway, &user).await,
+    ];
+    let neighbours = session_of(&gateway, &neighbour).await;
+    scene.administrator.end_sessions_of(&user).await;
+    scene.outlive_freshness();
+    for session in &sessions {
+        let answer = gateway.exchange(session, READ).await;
+        answer.is_error(401, "invalid_grant");
+    }
+    assert_eq!(gateway.exchange(&neighbours, READ).await.status, 200);
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_disabled_user_is_out_until_enabled_again() {
+    let scene = Scene::new().await;
+    let gateway = scene.gateway(&[SESSIONS_ALONE]);
+    let user = scene.user(&[READ]).await;
+    let session = session_of(&gateway, &user).await;
+    let disabled = AccountState::Disabled;
+    scene.administrator.set_state(&user, disabled).await;
+    scene.outlive_freshness();
+    let answer = gateway.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+    let answer = gateway.log_in(&user.email, &user.password).await;
+    answer.is_error(401, "invalid_grant");
+    let active = AccountState::Active;
+    scene.administrator.set_state(&user, active).await;
+    let again = session_of(&gateway, &user).await;
+    assert_eq!(gateway.exchange(&again, READ).await.token().scope, READ);
+    // A session that was told to be over stays so, whatever Keycloak thinks of it later.
+    let answer = gateway.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_deleted_user_is_out_and_may_still_log_out() {
+    let scene = Scene::new().await;
+    let gateway = scene.gateway(&[SESSIONS_ALONE]);
+    let user = scene.user(&[READ]).await;
+    let seen = session_of(&gateway, &user).await;
+    let unseen = session_of(&gateway, &user).await;
+    scene.administrator.delete_user(&user).await;
+    let answer = gateway.log_in(&user.email, &user.password).await;
+    answer.is_error(401, "invalid_grant");
+    scene.outlive_freshness();
+    let answer = gateway.exchange(&seen, READ).await;
+    answer.is_error(401, "invalid_grant");
+    for session in [&seen, &unseen] {
+        assert_eq!(gateway.log_out(session).await.status, 200);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn after_a_password_change_the_session_fares_as_keycloak_says() {
+    let scene = Scene::new().await;
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = scene.user(&[READ]).await;
+    let session = session_of(&gateway, &user).await;
+    let new = SecretString::from(format!("Aa1!{}", unheard_of()));
+    scene.administrator.set_password(&user, &new).await;
+    let answer = gateway.log_in(&user.email, &user.password).await;
+    answer.is_error(401, "invalid_grant");
+    gateway.log_in(&user.email, &new).await.session();
+    scene.outlive_freshness();
+    let upstream = unsealed(&keys, &session);
+    let told = scene.keycloak.introspect(&upstream.secret).await;
+    let lives = told["active"].as_bool().expect("a word on the session");
+    let answer = gateway.exchange(&session, READ).await;
+    assert_eq!(answer.status, if lives { 200 } else { 401 }, "{told}");
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
+    let scene = Scene::new().await;
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = scene.user(&[READ]).await;
+    let ended = session_of(&gateway, &user).await;
+    let kept = session_of(&gateway, &user).await;
+    let (at_end, at_kept) = (unsealed(&keys, &ended), unsealed(&keys, &kept));
+    let active = async |secret| scene.keycloak.introspect(secret).await["active"].clone();
+    assert_eq!(active(&at_end.secret).await, true);
+    assert_eq!(gateway.log_out(&ended).await.status, 200);
+    assert_eq!(active(&at_end.secret).await, false);
+    assert_eq!(active(&at_kept.secret).await, true);
+    let left = scene.administrator.sessions_of(&user.subject).await;
+    assert_eq!(left, [at_kept.id].into());
+    // Known as fresh and yet refused: a logout here needs no time to be felt here.
+    let answer = gateway.exchange(&ended, READ).await;
+    answer.is_error(401, "invalid_grant");
+    assert_eq!(gateway.exchange(&kept, READ).await.status, 200);
+    assert_eq!(gateway.log_out(&ended).await.status, 200);
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn a_session_expires_when_keycloak_says() {
+    let scene = Scene::new().await;
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let settings = [&scene.keycloak.settings()[..], &PATIENCE, &keys.settings()].concat();
+    let gateway = TestApp::spawn(Arc::new(SystemClock::default()), &settings);
+    let user = scene.user(&[]).await;
+    let before = now();
+    let session = session_of(&gateway, &user).await;
+    let after = now();
+    let upstream = unsealed(&keys, &session);
+    let told = scene.keycloak.introspect(&upstream.secret).await;
+    let at_keycloak = told["exp"].as_u64().expect("an expiry");
+    let here = seconds(&session.expires_at);
+    // Counted from the moment before Keycloak was asked, so never later than Keycloak's, and
+    // earlier by no more than the login took.
+    assert!(here <= at_keycloak, "{here} {at_keycloak}");
+    assert!(at_keycloak - here <= after - before, "{here} {at_keycloak}");
+    let verified = seconds(&session.verified_at);
+    assert!((before..=after).contains(&verified), "{verified}");
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn introspection_keeps_no_session_alive() {
+    let scene = Scene::new().await;
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = scene.user(&[READ]).await;
+    let session = session_of(&gateway, &user).await;
+    let path = ["users", user.subject.as_str(), "sessions"];
+    let before = scene.administrator.api.done(Method::GET, &path, None).await;
+    for _ in 0..5 {
+        scene.outlive_freshness();
+        assert_eq!(gateway.exchange(&session, READ).await.status, 200);
+    }
+    let after = scene.administrator.api.done(Method::GET, &path, None).await;
+    assert_eq!(before.body, after.body);
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("a time after 1970").as_secs()
+}
