@@ -8,6 +8,7 @@ from pathlib import Path
 QUIET = 0.1
 LOOK_SECONDS = 0.3
 SPREAD = 0.25
+PATIENT_ROUNDS = 4
 
 
 def busy():
@@ -75,16 +76,17 @@ class Rounds:
 
     def __init__(self, bench, name):
         self.bench, self.name, self.noisy, self.runs = bench, name, 0, 0
+        # On a machine that never is quiet, waiting before every round would take longer than all rounds.
+        self.patience = PATIENT_ROUNDS * bench.patience
 
     def one(self, measure):
         """One run, on a machine that does nothing else, as far as waiting for that helps."""
-        give_up = time.monotonic() + self.bench.patience
-        while True:
-            used = busy()
-            if used <= QUIET:
-                break
-            if time.monotonic() > give_up:
+        began = time.monotonic()
+        bound = min(self.patience, self.bench.patience)
+        while busy() > QUIET:
+            if time.monotonic() - began > bound:
                 self.noisy += 1
+                self.patience -= bound
                 break
         self.runs += 1
         return measure()
@@ -111,7 +113,8 @@ class Rounds:
         return Pairs(*zip(*pairs))
 
     def tell(self, index, count):
-        self.bench.say(f"{self.name}: round {index + 1} of {count}")
+        if (index + 1) % max(1, count // 10) == 0:
+            self.bench.say(f"{self.name}: round {index + 1} of {count}")
 
     def doubts(self, series, bound=SPREAD):
         """Why this series should not be believed; empty where nothing speaks against it."""

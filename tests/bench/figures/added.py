@@ -2,11 +2,11 @@
 
 import statistics
 
-import load
 import open_loop
 import servers
 import wire
 from figures.stale import CALLS, all_asked
+from realm import warm_up
 from report import AT_MOST, Figure
 from rounds import Rounds, Series
 
@@ -32,7 +32,7 @@ def measure(bench):
     count = blocks * RATE
     sessions = bench.sessions(count)
     introspections = keycloak.introspections(bench, keycloak.refresh_tokens(bench, count))
-    load.run(introspections, bench.both, bench.connections, seconds=bench.warm_up)
+    warm_up(bench, introspections)
     bodies = bench.folder / "added"
     bodies.write_text("\n".join(sessions[:count]) + "\n")
     with servers.gateway(bench, bench.both, keycloak.settings(bench.sealing())) as gateway:

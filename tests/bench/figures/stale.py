@@ -1,8 +1,8 @@
 """An exchange that has to ask the IAM, against that question alone. Everything shares the same two cores."""
 
 import load
-import realm
 import servers
+from realm import warm_up
 from report import AT_LEAST, Figure
 from rounds import Rounds
 from wire import Failure
@@ -27,7 +27,7 @@ def measure(bench):
     settings = keycloak.settings(bench.sealing())
     sessions = bench.sessions(count)
     introspections = keycloak.introspections(bench, keycloak.refresh_tokens(bench, count))
-    load.run(introspections, bench.both, bench.connections, seconds=bench.warm_up)
+    warm_up(bench, introspections)
     bodies = bench.folder / "stale"
     bodies.write_text("\n".join(sessions) + "\n")
 
