@@ -1,0 +1,56 @@
+"""An exchange that has to ask the IAM, against that question alone. Everything shares the same two cores."""
+
+import load
+import servers
+from realm import warm_up
+from report import AT_LEAST, Figure
+from rounds import Rounds
+from wire import Failure
+
+TARGET = 0.60
+# As many on each side, used once a round. Keycloak keeps 10,000 sessions in memory and reads the others from its database.
+SESSIONS = 4_000
+CALLS = 'auth_gateway_iam_calls_total{operation="introspection",outcome="ok"}'
+
+
+def all_asked(name, gateway, exchanges, before=0):
+    """Each exchange made exactly one call: neither did a cache answer, nor was anything asked twice."""
+    calls = gateway.counters()[CALLS] - before
+    if calls != exchanges:
+        raise Failure(f"{name}: {exchanges} exchanges made {calls:.0f} introspections")
+
+
+def measure(bench):
+    keycloak = bench.keycloak()
+    rounds = Rounds(bench, "stale")
+    count = bench.size(SESSIONS, 200)
+    settings = keycloak.settings(bench.sealing())
+    sessions = bench.sessions(count)
+    introspections = keycloak.introspections(bench, keycloak.refresh_tokens(bench, count))
+    warm_up(bench, introspections)
+    bodies = bench.folder / "stale"
+    bodies.write_text("\n".join(sessions) + "\n")
+
+    def exchange():
+        # A gateway that has just started knows nothing of any session.
+        with servers.gateway(bench, bench.both, settings) as gateway:
+            before = gateway.counters()[CALLS]
+            exchanges = servers.exchanges("stale exchange", gateway.url, bodies)
+            outcome = load.run(exchanges, bench.both, bench.connections, count=count)
+            all_asked("stale", gateway, count, before)
+            gateway.check_log()
+        return outcome
+
+    def introspect():
+        return load.run(introspections, bench.both, bench.connections, count=count)
+
+    exchange()
+    pairs = rounds.paired(bench.size(2 * bench.rounds, bench.rounds), exchange, introspect)
+    ratios = pairs.ratios(lambda outcome: outcome.rate)
+    ours, theirs = pairs.series(lambda outcome: outcome.rate)
+    yield Figure(
+        "stale", "exchange with stale knowledge, against the raw introspection that it makes, same two cores",
+        ratios.median, ratios.low, ratios.high, "", AT_LEAST, TARGET,
+        f"{ours.median:,.0f}/s against {theirs.median:,.0f}/s", rounds.doubts(ratios),
+        {"gateway_rates": ours.values, "keycloak_rates": theirs.values},
+    )

@@ -1,0 +1,89 @@
+-- wrk script: POSTs the lines of the file BENCH_BODIES in turn, one a request, by one thread; ends with a line of JSON.
+--
+-- BENCH_COUNT=N    ends after N answers, each of which is looked at, and takes the time from the first request to the
+--                  last answer. Without it: until the time is up, and only what wrk itself counts is known.
+-- BENCH_EXPECT=S   what the body of every counted answer contains
+-- BENCH_KEEP=FILE  gets the bodies of the counted answers, one a line
+
+local bodies = {}
+local threads = {}
+local count = tonumber(os.getenv("BENCH_COUNT"))
+local expected = os.getenv("BENCH_EXPECT")
+local never_ms = 24 * 3600 * 1000
+
+-- wrk hands only global variables of a thread on to `done`.
+begun, answered, wrong, took_seconds = 0, 0, 0, 0
+
+wrk.method = "POST"
+
+local function counted()
+  local ffi = require("ffi")
+  ffi.cdef [[
+    struct bench_time { long seconds; long nanoseconds; };
+    int clock_gettime(int clock, struct bench_time *time);
+    int getpid(void);
+    int kill(int pid, int signal);
+  ]]
+  local monotonic, interrupt = 1, 2
+  local time = ffi.new("struct bench_time")
+  local function now()
+    ffi.C.clock_gettime(monotonic, time)
+    return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
+  end
+  local keep = os.getenv("BENCH_KEEP")
+  local kept = keep and assert(io.open(keep, "w"))
+  local began
+
+  -- Asked before each request: the one place where a connection can be kept from sending another one.
+  function delay()
+    if begun >= count then return never_ms end
+    began = began or now()
+    begun = begun + 1
+    return 0
+  end
+
+  function response(status, _, body)
+    answered = answered + 1
+    if status ~= 200 or (expected and not body:find(expected, 1, true)) then wrong = wrong + 1 end
+    if kept then kept:write(body, "\n") end
+    if answered == count then
+      took_seconds = now() - began
+      if kept then kept:close() end
+      ffi.C.kill(ffi.C.getpid(), interrupt)
+    end
+  end
+end
+
+function setup(thread)
+  table.insert(threads, thread)
+end
+
+function init()
+  local file = assert(os.getenv("BENCH_BODIES"), "BENCH_BODIES is not set")
+  for line in io.lines(file) do
+    table.insert(bodies, line)
+  end
+  wrk.body = bodies[1]
+  if #bodies > 1 then
+    local last = 0
+    function request()
+      last = last % #bodies + 1
+      return wrk.format(nil, nil, nil, bodies[last])
+    end
+  end
+  if count then counted() end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  local thread = threads[1]
+  local seconds, requests = summary.duration / 1e6, summary.requests
+  if count then
+    seconds, requests = thread:get("took_seconds"), thread:get("answered")
+  end
+  io.write(string.format(
+    '\n{"requests": %d, "seconds": %.6f, "p50_ms": %.3f, "p99_ms": %.3f, "bytes": %d, "wrong": %d, "refused": %d, '
+      .. '"socket_errors": %d}\n',
+    requests, seconds, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, summary.bytes, thread:get("wrong"),
+    errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+end

@@ -1,0 +1,65 @@
+"""What was measured, for people and for programs."""
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Optional
+
+from rounds import number
+
+AT_LEAST, AT_MOST = "≥", "≤"
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    what: str
+    value: float
+    low: float
+    high: float
+    unit: str  # "" for a ratio
+    bound: str  # AT_LEAST or AT_MOST
+    target: float
+    by: str  # the raw figures that the value comes from
+    doubts: list = field(default_factory=list)
+    raw: dict = field(default_factory=dict)
+
+    @property
+    def reached(self):
+        return self.value >= self.target if self.bound == AT_LEAST else self.value <= self.target
+
+    def row(self):
+        unit = f" {self.unit}" if self.unit else ""
+        measured = f"{number(self.value)}{unit}"
+        if self.low != self.high:
+            measured += f" ({number(self.low)} to {number(self.high)})"
+        target = f"{self.bound} {self.target:g}{unit}"
+        verdict = "" if self.reached else " **missed**"
+        return f"| {self.what} | {measured} | {target}{verdict} | {self.by} |"
+
+
+def machine():
+    model: Optional[str] = None
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return f"{model or platform.machine()}, Linux {platform.release()}"
+
+
+def table(figures, cores):
+    head = f"Medians (least to most of the rounds), on cores {cores} of {machine()}."
+    rows = ["| figure | measured | target | from |", "|---|---|---|---|", *(figure.row() for figure in figures)]
+    return "\n".join([head, "", *rows])
+
+
+def write(path, figures, not_run, bench):
+    everything = {
+        "machine": machine(),
+        "cores": bench.both,
+        "quick": bench.quick,
+        "figures": [{**asdict(figure), "reached": figure.reached} for figure in figures],
+        "not_run": not_run,
+    }
+    path.write_text(json.dumps(everything, indent=2) + "\n")
