@@ -215,3 +215,6 @@ impl ResponseError for Broken {
         response
     }
 }
+
+#[cfg(test)]
+mod tests;

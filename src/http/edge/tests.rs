@@ -1,0 +1,61 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::App;
+use actix_web::http::header;
+use actix_web::middleware::from_fn;
+use actix_web::test::{TestRequest, call_service, init_service};
+use iam_adapters::clock::SystemClock;
+
+use super::*;
+use crate::startup::{self, Parts};
+use crate::{config, http};
+
+fn front() -> Data<Front> {
+    let settings = config::load(None, &BTreeMap::new()).expect("settings");
+    let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let (adapter, patience) = (parts.iam.name(), parts.patience);
+    let metrics = Arc::clone(&parts.metrics);
+    let (gateway, _, health) = startup::connect(&settings, parts);
+    Data::new(Front {
+        gateway,
+        metrics,
+        health,
+        adapter,
+        jwks_max_age: settings.keys.jwks_max_age,
+        precise_backend_status: false,
+        http: settings.http,
+        patience,
+    })
+}
+
+#[actix_web::test]
+async fn once_the_gateway_drains_an_operation_is_refused_and_its_connection_closed() {
+    let front = front();
+    let app = App::new()
+        .app_data(front.clone())
+        .wrap(from_fn(http::around))
+        .configure(http::public);
+    let app = init_service(app).await;
+    let ask = async |uri| {
+        let request = TestRequest::post().uri(uri).to_request();
+        call_service(&app, request).await
+    };
+    assert_eq!(ask("/api/v1/auth/token").await.status(), 415);
+
+    front.health.leave();
+    assert_eq!(ask("/api/v1/auth/token").await.status(), 415, "not yet");
+
+    front.health.drain();
+    for uri in [
+        "/api/v1/auth/login",
+        "/api/v1/auth/token",
+        "/api/v1/auth/logout",
+    ] {
+        let response = ask(uri).await;
+        assert_eq!(response.status(), 503, "{uri}");
+        assert!(response.headers().contains_key(header::RETRY_AFTER));
+        assert!(!response.response().head().keep_alive());
+    }
+    assert_eq!(ask("/openapi.yaml").await.status(), 405, "no operation");
+}
