@@ -9,6 +9,8 @@ from typing import Optional
 from rounds import number
 
 AT_LEAST, AT_MOST = "≥", "≤"
+# In which the table tells the figures; they are measured in another one.
+ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added", "tail", "memory-idle", "memory-used", "start")
 
 
 @dataclass(frozen=True)

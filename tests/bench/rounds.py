@@ -15,7 +15,8 @@ def busy():
     """The share of the machine that is in use over the next moment."""
 
     def ticks():
-        user, nice, system, idle, waiting, *others = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+        whole = Path("/proc/stat").read_text().splitlines()[0]
+        user, nice, system, idle, waiting, *others = map(int, whole.split()[1:9])
         return user + nice + system + sum(others), idle + waiting
 
     used, unused = ticks()

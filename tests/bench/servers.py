@@ -32,7 +32,9 @@ def process(command, cores, log, environment=None):
     try:
         yield child
         if child.poll() is not None:
-            raise Failure(f"{command[3]} ended by itself with {child.returncode}, see {log}")
+            raise Failure(f"{command[3]} ended by itself with {child.returncode}")
+    except Failure as failure:
+        raise Failure(f"{failure}\n{last_words(log)}") from None
     finally:
         child.terminate()
         try:
@@ -40,6 +42,10 @@ def process(command, cores, log, environment=None):
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+def last_words(log):
+    return log.read_text(errors="replace")[-1000:]
 
 
 def wait_for(child, method, url, pause_seconds=0.01):
@@ -146,6 +152,6 @@ def yardstick(bench, workers, cores):
                 log_in(url)
                 break
             if time.monotonic() > give_up or child.poll() is not None:
-                raise Failure(f"the yardstick does not answer at {url}, see {bench.folder / 'yardstick.log'}")
+                raise Failure(f"the yardstick does not answer at {url}")
             time.sleep(0.05)
         yield url

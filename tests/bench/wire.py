@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 10
 
 
 class Failure(Exception):
-    """Nothing that was measured can be trusted."""
+    """What is being measured cannot be trusted: a server does other than it must."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import wire
 from figures.fresh import one_session
 from report import AT_MOST, Figure
 from rounds import Rounds, Series
-from wire import Failure
 
 TARGET_MS = 2
 CONNECTIONS = 64
@@ -43,10 +42,10 @@ def measure(bench):
 
         outcomes = rounds.alone(bench.rounds, at_half)
     achieved, late = (Series(tuple(map(of, outcomes))) for of in (lambda one: one.rate, lambda one: one.late_p99_ms))
-    if abs(achieved.median / rate - 1) > RATE_TOLERANCE:
-        raise Failure(f"tail: {achieved.median:,.0f}/s were achieved in place of {rate:,.0f}/s")
     p50, p99 = (Series(tuple(one.percentile(percent) for one in outcomes)) for percent in (50, 99))
     doubts = rounds.doubts(p99)
+    if abs(achieved.median / rate - 1) > RATE_TOLERANCE:
+        doubts.append(f"{achieved.median:,.0f}/s were achieved in place of {rate:,.0f}/s")
     if late.median > LATE_MS:
         doubts.append(f"one request in a hundred left {late.median:.2f} ms late")
     yield Figure(
