@@ -194,7 +194,7 @@ mod tests {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
         let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
         for word in words {
-            let word = word.as_ref().map(|()| ());
+            let word = word.as_ref().copied();
             health.called(Operation::Probe, word, Duration::ZERO);
         }
         health.report(clock.now())
