@@ -76,12 +76,12 @@ pub(super) async fn exchange(
     if let Some(note) = request.extensions_mut().get_mut::<Note>() {
         note.source = Some(exchanged.source);
     }
-    Ok(json(&TokenResponse {
+    let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
         expires_in: exchanged.token.expires_in,
-        token_type: "bearer",
-    }))
+    };
+    Ok(ok(response.to_json()))
 }
 
 /// `POST /api/v1/auth/logout`.
@@ -109,24 +109,19 @@ fn bounded(session_id: &str, session_token: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A session or a token of an ordinary length, so that the buffer seldom grows.
-const JSON_CAPACITY: usize = 2048;
-
 fn json(body: &impl Serialize) -> HttpResponse {
+    // Strings and numbers have no way to fail.
+    serde_json::to_vec(body).map_or_else(|_| HttpResponse::InternalServerError().finish(), ok)
+}
+
+fn ok(json: Vec<u8>) -> HttpResponse {
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     response.insert_header((
         header::CONTENT_TYPE,
         header::HeaderValue::from_static("application/json"),
     ));
-    let mut bytes = Vec::with_capacity(JSON_CAPACITY);
-    match serde_json::to_writer(&mut bytes, body) {
-        Ok(()) => response.body(bytes),
-        // Strings and numbers have no way to fail; were there one, the edge would say 500.
-        Err(_) => response
-            .status(actix_web::http::StatusCode::INTERNAL_SERVER_ERROR)
-            .finish(),
-    }
+    response.body(json)
 }
 
 impl Front {

@@ -47,7 +47,6 @@ pub(super) struct TokenRequest<'a> {
 }
 
 /// What token answers.
-#[derive(Serialize)]
 pub(super) struct TokenResponse<'a> {
     /// The signed JWT.
     pub(super) access_token: &'a str,
@@ -55,8 +54,24 @@ pub(super) struct TokenResponse<'a> {
     pub(super) scope: &'a str,
     /// How long the token is valid, in seconds.
     pub(super) expires_in: u64,
-    /// Always `bearer`.
-    pub(super) token_type: &'static str,
+}
+
+impl TokenResponse<'_> {
+    /// The JSON, with `token_type`, which is always `bearer`.
+    ///
+    /// Written by hand: neither base64url nor the grammar of scopes (RFC 6749 section 3.3) has a
+    /// character that JSON would escape, and to look for one costs more than all the rest.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(self.access_token.len() + self.scope.len() + 96);
+        json.extend_from_slice(br#"{"access_token":""#);
+        json.extend_from_slice(self.access_token.as_bytes());
+        json.extend_from_slice(br#"","scope":""#);
+        json.extend_from_slice(self.scope.as_bytes());
+        json.extend_from_slice(br#"","expires_in":"#);
+        json.extend_from_slice(self.expires_in.to_string().as_bytes());
+        json.extend_from_slice(br#","token_type":"bearer"}"#);
+        json
+    }
 }
 
 /// What logout is sent.
@@ -88,6 +103,23 @@ pub(super) fn timestamp(unix_seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_response_is_the_json_that_it_looks_like() {
+        let response = TokenResponse {
+            access_token: "a-b_c.d.e",
+            scope: "urn:shop:orders:order:read !#[]~",
+            expires_in: 3600,
+        };
+        let json: serde_json::Value = serde_json::from_slice(&response.to_json()).unwrap();
+        let expected = serde_json::json!({
+            "access_token": "a-b_c.d.e",
+            "scope": "urn:shop:orders:order:read !#[]~",
+            "expires_in": 3600,
+            "token_type": "bearer",
+        });
+        assert_eq!(json, expected);
+    }
 
     #[test]
     fn a_timestamp_has_whole_seconds_and_a_numeric_offset() {

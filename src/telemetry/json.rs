@@ -1,16 +1,18 @@
 //! A log line as one JSON object: time, level, target, the fields of the spans around it, and its
 //! own fields, side by side.
 
+use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_log::NormalizeEvent as _;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
@@ -34,7 +36,7 @@ where
         let normalized = event.normalized_metadata();
         let metadata = normalized.as_ref().unwrap_or_else(|| event.metadata());
         writer.write_str(r#"{"timestamp":""#)?;
-        SystemTime.format_time(&mut writer)?;
+        write_time(&mut writer)?;
         write!(
             writer,
             r#"","level":"{}","target":"{}""#,
@@ -49,6 +51,25 @@ where
         context.format_fields(writer.by_ref(), event)?;
         writer.write_str("}\n")
     }
+}
+
+/// RFC 3339 in UTC, with microseconds. What the second looks like is kept until the next one.
+fn write_time(writer: &mut Writer<'_>) -> fmt::Result {
+    thread_local! {
+        static SECOND: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
+    }
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    SECOND.with_borrow_mut(|(second, text)| {
+        if *second != now.as_secs() {
+            let time = i64::try_from(now.as_secs()).ok();
+            let time = time.and_then(|time| Timestamp::from_second(time).ok());
+            *text = time.unwrap_or(Timestamp::MAX).strftime("%FT%T").to_string();
+            *second = now.as_secs();
+        }
+        write!(writer, "{text}.{:06}Z", now.subsec_micros())
+    })
 }
 
 impl<'writer> FormatFields<'writer> for Json {
