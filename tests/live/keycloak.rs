@@ -123,6 +123,9 @@ pub(crate) fn address(base: &str, below: &[&str]) -> Url {
     url
 }
 
+/// What was committed before a kill must be there after it, or tests would fail by chance.
+const DURABLE: &str = "--durable";
+
 /// A Keycloak of a test's own. It is killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Instance {
@@ -141,7 +144,7 @@ struct Facts {
 impl Instance {
     /// Starts one with the data that all begin with.
     pub(crate) async fn start() -> Self {
-        Self::launch(Vec::new()).await
+        Self::launch(vec![DURABLE.to_owned()]).await
     }
 
     /// Ends it without a chance to put anything in order.
@@ -194,7 +197,7 @@ impl Killed {
     /// Starts it again, with the same data, at the same address.
     pub(crate) async fn start_again(self) -> Instance {
         let port = self.port.to_string();
-        let arguments = ["--home", &self.home, "--http-port", &port];
+        let arguments = ["--home", &self.home, "--http-port", &port, DURABLE];
         Instance::launch(arguments.map(str::to_owned).to_vec()).await
     }
 }
