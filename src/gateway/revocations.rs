@@ -16,8 +16,6 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 pub use name::{Name, RevocationKey, SessionNames};
 pub use revocation::{End, Kind, Revocation};
 
-use super::keys::CLOCK_SKEW;
-
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     end: End,

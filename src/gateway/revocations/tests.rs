@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 
+use super::super::keys::CLOCK_SKEW;
 use super::super::session::{FORMAT, SealedSession, SessionId};
 use super::*;
 
