@@ -5,6 +5,7 @@ pub mod keys;
 pub mod knowledge;
 pub mod mint;
 pub mod policy;
+pub mod random;
 pub mod revocations;
 pub mod seal;
 pub mod session;
@@ -12,7 +13,6 @@ pub mod session;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use iam_adapters::{
@@ -28,6 +28,7 @@ use error::{GatewayError, Internal, InvalidSession};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
+use random::Random;
 use revocations::{End, Revocations};
 use session::{FORMAT, SealedSession, SessionId};
 
@@ -37,9 +38,9 @@ static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 /// The gateway: one IAM, one set of keys, what it knows and what it revoked.
 pub struct Gateway {
     iam: Arc<dyn IamAdapter>,
-    keys: Keys,
+    keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
-    random: Arc<dyn SecureRandom + Send + Sync>,
+    random: Arc<dyn Random>,
     policy: Policy,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
@@ -49,10 +50,10 @@ impl Gateway {
     /// Puts a gateway in front of an IAM, which shall be guarded already.
     pub fn new(
         iam: Arc<dyn IamAdapter>,
-        keys: Keys,
+        keys: Arc<Keys>,
         policy: Policy,
         clock: Arc<dyn Clock>,
-        random: Arc<dyn SecureRandom + Send + Sync>,
+        random: Arc<dyn Random>,
     ) -> Self {
         let revocations = Arc::<Revocations>::default();
         let knowledge = Knowledge::new(
@@ -160,7 +161,7 @@ impl Gateway {
             session_expires_at: session.exp,
         };
         let token = mint::mint(
-            &self.keys.signing,
+            &self.keys.signing.ring(),
             &self.policy.token,
             grant,
             now,
@@ -242,7 +243,7 @@ impl Gateway {
             iat: verified_at,
             exp: expires_at,
         };
-        seal::seal(&self.keys.sealing, &session, now, &*self.random)
+        seal::seal(&self.keys.sealing.ring(), &session, now, &*self.random)
     }
 
     /// Opens the pair and looks at everything in it but the time.
@@ -251,14 +252,14 @@ impl Gateway {
         session_id: &str,
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
-    ) -> Result<(SessionId, SealedSession<'b>), InvalidSession> {
-        let session = seal::open(&self.keys.sealing, session_token, buffer)?;
+    ) -> Result<(SessionId, SealedSession<'b>), GatewayError> {
+        let session = seal::open_from(&self.keys.sealing, session_token, buffer)?;
         let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
         if !id.is(session_id) {
-            return Err(InvalidSession::Mismatch);
+            return Err(InvalidSession::Mismatch.into());
         }
         if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
-            return Err(InvalidSession::Foreign);
+            return Err(InvalidSession::Foreign.into());
         }
         Ok((id, session))
     }
