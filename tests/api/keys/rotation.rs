@@ -12,9 +12,9 @@ use crate::suite::verifier::Verifier;
 
 const STEP: u64 = 60;
 
-/// Three simulated hours, in which each kind of key is replaced every ten minutes.
-const STEPS: u64 = 180;
-const EVERY: Duration = Duration::from_secs(600);
+/// A simulated hour, in which each kind of key is replaced every five minutes.
+const STEPS: u64 = 60;
+const EVERY: Duration = Duration::from_secs(300);
 
 /// One who accepts access tokens and asks for the keys as seldom as it may.
 struct Caching {
@@ -99,12 +99,12 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
         rotations >= 2 * (STEPS * STEP / EVERY.as_secs() - 1),
         "{rotations}"
     );
-    assert!(verified > 2_000, "{verified}");
+    assert!(verified > 1_000, "{verified}");
     for folder in Folder::BOTH {
         let left = fs::read_dir(fleet.master(folder))
             .expect("a folder")
             .count();
-        assert!((2..=6).contains(&left), "{left} {} keys", folder.name());
+        assert!((2..=8).contains(&left), "{left} {} keys", folder.name());
     }
 }
 
