@@ -7,18 +7,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use jiff::Timestamp;
+use clap::{Args, Parser, Subcommand};
 
 mod check;
+mod keys;
 mod run;
 #[cfg(test)]
 mod tests;
 mod welcome;
 
+pub use keys::{
+    FirstUse, GenerateKey, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey, RotateKeys,
+    SigningAlgorithm,
+};
 pub use run::run;
 
 /// Names the configuration file where no `--config` does.
@@ -75,6 +77,10 @@ pub enum Command {
     GenerateKey(GenerateKey),
     /// Tell which keys a directory holds.
     ListKeys(ListKeys),
+    /// Make the next key where one is due, and take away those that nobody needs any more.
+    RotateKeys(RotateKeys),
+    /// Take one key away.
+    RemoveKey(RemoveKey),
 }
 
 /// The end before anything began: help that was asked for, or arguments that are wrong.
@@ -113,15 +119,7 @@ pub fn parse(
             config: file(config),
             online,
         },
-        Some(Verb::Keys(Keys::Generate(key))) => {
-            if key.purpose == KeyUse::Sealing && key.algorithm.is_some() {
-                let problem = "--alg is for signing keys; sealing keys have one algorithm";
-                let error = Arguments::command().error(ErrorKind::ArgumentConflict, problem);
-                return Err(stop(error));
-            }
-            Command::GenerateKey(key)
-        }
-        Some(Verb::Keys(Keys::List(list))) => Command::ListKeys(list),
+        Some(Verb::Keys(verb)) => verb.command(file)?,
     })
 }
 
@@ -148,6 +146,8 @@ First steps:
   auth-gateway check --config FILE  tell every problem of a configuration; --online asks the IAM
   auth-gateway keys generate --dir DIR
                                     make a key that replicas share
+  auth-gateway keys rotate --config FILE --every 30d
+                                    make the next keys and take old ones away, for cron
 
 Settings:
   Defaults, then the file, then the environment. In the environment `http.listen` is
@@ -204,88 +204,7 @@ enum Verb {
         #[arg(long)]
         online: bool,
     },
-    /// Make and list the keys that sign tokens and seal sessions
+    /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
-    Keys(Keys),
-}
-
-#[derive(Debug, Subcommand)]
-enum Keys {
-    /// Make a key, as a file of its own in the directory
-    Generate(GenerateKey),
-    /// List the keys in a directory, and since when or from when on each is used
-    List(ListKeys),
-}
-
-/// The key to make.
-#[derive(Debug, PartialEq, Eq, Args)]
-pub struct GenerateKey {
-    /// The directory for the key
-    #[arg(long = "dir", value_name = "DIR")]
-    pub directory: PathBuf,
-    /// What the key is for
-    #[arg(long = "use", value_enum, value_name = "USE", default_value_t = KeyUse::Signing)]
-    pub purpose: KeyUse,
-    /// The algorithm of a signing key [default: ES256]
-    #[arg(long = "alg", value_enum, value_name = "ALG")]
-    pub algorithm: Option<SigningAlgorithm>,
-    /// When the key begins to be used: `now`, or a time such as 2030-01-31T12:00:00Z
-    ///
-    /// Any time of RFC 3339 will do. Others must have seen a key before it is used. So, unless told
-    /// otherwise, the first key of its kind in the directory begins at once and a further one six
-    /// minutes later: 300 s, the default of `keys.jwks_max_age`, and 60 s for clocks that disagree.
-    #[arg(long, value_name = "TIME")]
-    pub first_use: Option<FirstUse>,
-}
-
-/// Where to look for keys.
-#[derive(Debug, PartialEq, Eq, Args)]
-pub struct ListKeys {
-    /// The directory of the keys
-    #[arg(long = "dir", value_name = "DIR")]
-    pub directory: PathBuf,
-}
-
-/// What a key is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KeyUse {
-    /// Signs access tokens
-    Signing,
-    /// Seals session tokens
-    Sealing,
-}
-
-/// The algorithm of a signing key (RFC 7518 section 3.1, RFC 8037).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SigningAlgorithm {
-    /// ECDSA on P-256
-    #[value(name = "ES256")]
-    Es256,
-    /// Ed25519
-    #[value(name = "EdDSA")]
-    EdDsa,
-    /// RSA, for verifiers that know nothing else
-    #[value(name = "RS256")]
-    Rs256,
-}
-
-/// When a key begins to be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FirstUse {
-    /// At once.
-    Now,
-    /// From this time on.
-    At(Timestamp),
-}
-
-impl FromStr for FirstUse {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "now" {
-            return Ok(Self::Now);
-        }
-        let time = text.parse().map(Self::At);
-        time.map_err(|_| "neither `now` nor a time such as 2030-01-31T12:00:00Z")
-    }
+    Keys(keys::Verb),
 }

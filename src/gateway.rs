@@ -7,6 +7,7 @@ pub mod knowledge;
 pub mod mint;
 mod opening;
 pub mod policy;
+pub mod random;
 pub mod replicas;
 pub mod revocations;
 pub mod seal;
@@ -15,7 +16,6 @@ pub mod session;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope};
@@ -29,6 +29,7 @@ use error::{GatewayError, Internal, InvalidSession};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
+use random::Random;
 use replicas::Replicas;
 use revocations::{End, Revocations};
 use session::SessionId;
@@ -39,9 +40,9 @@ static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 /// The gateway: one IAM, one set of keys, what it knows and what it revoked.
 pub struct Gateway {
     iam: Arc<dyn IamAdapter>,
-    keys: Keys,
+    keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
-    random: Arc<dyn SecureRandom + Send + Sync>,
+    random: Arc<dyn Random>,
     policy: Policy,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
@@ -52,10 +53,10 @@ impl Gateway {
     /// Puts a gateway in front of an IAM, which shall be guarded already.
     pub fn new(
         iam: Arc<dyn IamAdapter>,
-        keys: Keys,
+        keys: Arc<Keys>,
         policy: Policy,
         clock: Arc<dyn Clock>,
-        random: Arc<dyn SecureRandom + Send + Sync>,
+        random: Arc<dyn Random>,
     ) -> Self {
         let revocations = Arc::<Revocations>::default();
         let knowledge = Knowledge::new(
@@ -165,7 +166,7 @@ impl Gateway {
             session_expires_at: session.exp,
         };
         let token = mint::mint(
-            &self.keys.signing,
+            &self.keys.signing.ring(),
             &self.policy.token,
             grant,
             now,

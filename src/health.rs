@@ -55,6 +55,16 @@ pub struct Report {
     pub age: Option<Duration>,
 }
 
+impl Report {
+    /// Adds something that needs attention and is no reason to take this replica away.
+    pub fn degrade(&mut self, reason: Reason) {
+        if self.readiness == Readiness::Ready {
+            self.readiness = Readiness::Degraded;
+        }
+        self.reasons.push(reason);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Iam {
     last: Option<(Moment, Result<(), IamError>)>,

@@ -1,5 +1,6 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
+mod keys;
 mod listener;
 mod revocations;
 mod tls;
@@ -18,9 +19,10 @@ use futures_util::FutureExt as _;
 use iam_adapters::{Clock, Guarded, IamAdapter};
 
 use crate::config::{InvalidSettings, Settings};
-use crate::gateway::keys::{self, Keys};
+use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
+use crate::gateway::random::Random;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
 use crate::http::{self, Front, Patience};
@@ -42,11 +44,13 @@ pub struct Parts {
     /// The adapter, not yet guarded.
     pub iam: Arc<dyn IamAdapter>,
     /// The keys.
-    pub keys: Keys,
+    pub keys: Arc<Keys>,
     /// The certificate, where the public listener speaks TLS.
     pub tls: Option<rustls::ServerConfig>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Where identifiers and nonces come from.
+    pub random: Arc<dyn Random>,
     /// The figures.
     pub metrics: Arc<Metrics>,
     /// How long clients may take.
@@ -66,7 +70,7 @@ impl Parts {
         if clock.now().unix < EARLIEST {
             problems.push("the machine's clock stands before this program was written".to_owned());
         }
-        let keys = load_keys(settings, clock.as_ref(), &mut problems);
+        let keys = keys::load(settings, clock.now(), &mut problems);
         let deadline = settings.upstream.connect_deadline;
         let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
             Ok(iam) => Some(iam),
@@ -80,40 +84,15 @@ impl Parts {
         match (iam, keys) {
             (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
                 iam,
-                keys,
+                keys: Arc::new(keys),
                 tls,
                 clock,
+                random: Arc::new(SystemRandom::new()),
                 metrics: Arc::default(),
                 patience: Patience::default(),
                 redis,
             }),
             _ => Err(InvalidSettings { problems }),
-        }
-    }
-}
-
-/// What no folder holds is made now; the settings were asked whether that is allowed.
-fn load_keys(settings: &Settings, clock: &dyn Clock, problems: &mut Vec<String>) -> Option<Keys> {
-    let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
-    let signing = signing.as_deref().map(keys::load_signing).transpose();
-    let sealing = sealing.as_deref().map(keys::load_sealing).transpose();
-    for (setting, error) in [
-        ("keys.signing_dir", signing.as_ref().err()),
-        ("keys.sealing_dir", sealing.as_ref().err()),
-    ] {
-        if let Some(error) = error {
-            problems.push(format!("{setting}: {error}"));
-        }
-    }
-    let (signing, sealing) = (signing.ok()?, sealing.ok()?);
-    match Keys::ephemeral(clock.now()) {
-        Ok(made) => Some(Keys {
-            signing: signing.unwrap_or(made.signing),
-            sealing: sealing.unwrap_or(made.sealing),
-        }),
-        Err(error) => {
-            problems.push(format!("keys: {error}"));
-            None
         }
     }
 }
@@ -153,7 +132,7 @@ pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>
         parts.keys,
         policy(settings),
         parts.clock,
-        Arc::new(SystemRandom::new()),
+        parts.random,
     );
     (Arc::new(gateway), guarded, health)
 }
@@ -176,6 +155,7 @@ pub struct Application {
     health: Arc<Health>,
     bus: Option<Bus>,
     probe_interval: Duration,
+    keys: keys::Watch,
     shutdown_delay: Duration,
 }
 
@@ -191,6 +171,7 @@ impl Application {
         let metrics = Arc::clone(&parts.metrics);
         let patience = parts.patience;
         let (redis, clock) = (parts.redis.take(), Arc::clone(&parts.clock));
+        let keys = keys::Watch::new(settings, Arc::clone(&parts.keys), Arc::clone(&parts.clock));
         let (gateway, iam, health) = connect(settings, parts);
         let bus = revocations::bus(redis, &gateway, &health, &clock, &metrics);
         let front = Data::new(Front {
@@ -235,6 +216,7 @@ impl Application {
             health,
             bus,
             probe_interval: settings.upstream.probe_interval,
+            keys,
             shutdown_delay: settings.http.shutdown_delay,
         })
     }
@@ -257,6 +239,7 @@ impl Application {
         let beside = actix_web::rt::spawn(self.management);
         let probing = actix_web::rt::spawn(probe(self.iam, self.probe_interval));
         let telling = revocations::run(self.bus);
+        let watching = actix_web::rt::spawn(self.keys.run());
         tracing::info!(
             http.address = %self.addresses.public,
             management.address = %self.addresses.management,
@@ -270,6 +253,7 @@ impl Application {
         };
         probing.abort();
         revocations::end(telling).await;
+        watching.abort();
         management.stop(false).await;
         tracing::info!("stopped");
         served?.context("a listener broke")

@@ -1,6 +1,5 @@
 //! The commands, carried out.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -8,13 +7,10 @@ use std::sync::Arc;
 
 use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
-use jiff::Timestamp;
 
-use super::{
-    Command, Exit, FirstUse, GenerateKey, KeyUse, ListKeys, SigningAlgorithm, check, welcome,
-};
-use crate::config::{self, Environment, InvalidSettings, KeySettings};
-use crate::gateway::keys::{self, Algorithm, KeyError, KeyFile, KeyPurpose};
+use super::{Command, Exit, check, keys, welcome};
+use crate::config::{self, Environment, InvalidSettings};
+use crate::gateway::keys::KeyError;
 use crate::startup::{Application, Parts};
 use crate::telemetry;
 
@@ -35,8 +31,10 @@ pub fn run(
             let settings = config::load(config.as_deref(), environment);
             return check::check(settings, online, environment, out);
         }
-        Command::GenerateKey(key) => generate(&key, out),
-        Command::ListKeys(list) => self::list(&list, out),
+        Command::GenerateKey(key) => keys::generate(&key, out),
+        Command::ListKeys(list) => keys::list(&list, environment, out),
+        Command::RotateKeys(rotate) => keys::rotate(&rotate, environment, out),
+        Command::RemoveKey(key) => keys::remove(&key, out),
     };
     match outcome.map_err(anyhow::Error::downcast::<Wrong>) {
         Ok(exit) => Ok(exit),
@@ -50,11 +48,13 @@ pub fn run(
 
 /// What the user can put right.
 #[derive(Debug, thiserror::Error)]
-enum Wrong {
+pub(super) enum Wrong {
     #[error(transparent)]
     Settings(#[from] InvalidSettings),
     #[error(transparent)]
     Key(#[from] KeyError),
+    #[error("{0}")]
+    Request(String),
 }
 
 fn serve(
@@ -94,81 +94,4 @@ fn told_to_stop() -> std::io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let purpose = match key.purpose {
-        KeyUse::Sealing => KeyPurpose::Sealing,
-        KeyUse::Signing => KeyPurpose::Signing(match key.algorithm {
-            None | Some(SigningAlgorithm::Es256) => Algorithm::Es256,
-            Some(SigningAlgorithm::EdDsa) => Algorithm::EdDsa,
-            Some(SigningAlgorithm::Rs256) => Algorithm::Rs256,
-        }),
-    };
-    let first_use = match key.first_use {
-        Some(FirstUse::Now) => Timestamp::now(),
-        Some(FirstUse::At(time)) => time,
-        None => soonest(&key.directory, key.purpose)?,
-    };
-    let made = keys::generate(purpose, first_use).map_err(Wrong::from)?;
-    let path = keys::write_new(&key.directory, &made).map_err(Wrong::from)?;
-    writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
-    Ok(Exit::Ok)
-}
-
-/// The first key of its purpose begins at once: nobody can work without. A further one begins when
-/// everybody who keeps the published keys has seen it, whatever their clocks say.
-fn soonest(directory: &Path, purpose: KeyUse) -> anyhow::Result<Timestamp> {
-    let now = Timestamp::now();
-    if !directory.exists() {
-        return Ok(now);
-    }
-    let files = keys::read_dir(directory).map_err(Wrong::from)?;
-    let alike = |key: &KeyFile| match purpose {
-        KeyUse::Signing => matches!(key.purpose(), Some(KeyPurpose::Signing(_))),
-        KeyUse::Sealing => key.purpose() == Some(KeyPurpose::Sealing),
-    };
-    if files.iter().any(|(_, key)| alike(key)) {
-        Ok(now + (KeySettings::default().jwks_max_age + keys::CLOCK_SKEW))
-    } else {
-        Ok(now)
-    }
-}
-
-fn list(list: &ListKeys, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let mut files = keys::read_dir(&list.directory).map_err(Wrong::from)?;
-    files.sort_by_key(|(_, key)| key.first_use());
-    let now = Timestamp::now();
-    for purpose in ["signing", "sealing", "unknown"] {
-        let of = |key: &keys::KeyFile| match key.purpose() {
-            Some(KeyPurpose::Signing(algorithm)) => ("signing", algorithm.name()),
-            Some(KeyPurpose::Sealing) => ("sealing", "A256GCM"),
-            None => ("unknown", "?"),
-        };
-        let mine: Vec<_> = files
-            .iter()
-            .filter(|(_, key)| of(key).0 == purpose)
-            .collect();
-        // As a gateway chooses: before the first of all has come, that one.
-        let current = mine.iter().rposition(|(_, key)| key.first_use() <= now);
-        let current = current.unwrap_or_default();
-        for (at, (_, key)) in mine.iter().enumerate() {
-            let state = match at.cmp(&current) {
-                _ if key.purpose().is_none() => "unusable",
-                Ordering::Less => "replaced",
-                Ordering::Equal => "in use",
-                Ordering::Greater => "waiting",
-            };
-            let (kid, first_use) = (key.kid(), key.first_use());
-            writeln!(
-                out,
-                "{purpose:<8} {:<8} {state:<9} {first_use:.0}  {kid}",
-                of(key).1
-            )?;
-        }
-    }
-    if files.is_empty() {
-        writeln!(out, "no keys in {}", list.directory.display())?;
-    }
-    Ok(Exit::Ok)
 }

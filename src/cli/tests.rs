@@ -1,3 +1,5 @@
+use clap::CommandFactory as _;
+
 use super::*;
 use crate::config;
 
@@ -116,7 +118,8 @@ fn keys_are_made_for_signing_unless_told_otherwise() {
     assert_eq!(
         parse_line("auth-gateway keys list --dir d", None),
         Ok(Command::ListKeys(ListKeys {
-            directory: "d".into()
+            directory: "d".into(),
+            times: KeyTimes::default(),
         }))
     );
 }

@@ -10,6 +10,10 @@ use super::problems::Problems;
 /// A new key waits this long before it signs; longer than a day is a forgotten key.
 const JWKS_MAX_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// A new key waits a minute longer than verifiers keep the old ones; by then every replica must
+/// have found its file.
+const RELOAD_INTERVAL_MAX: Duration = Duration::from_secs(30);
+
 /// What signs tokens and seals sessions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,6 +25,10 @@ pub struct KeySettings {
     /// How long others may keep the published keys; whole seconds.
     #[serde(with = "humantime_serde")]
     pub jwks_max_age: Duration,
+    /// The pause between two looks at the directories, where the system does not tell earlier that
+    /// they changed.
+    #[serde(with = "humantime_serde")]
+    pub reload_interval: Duration,
 }
 
 impl Default for KeySettings {
@@ -29,6 +37,7 @@ impl Default for KeySettings {
             signing_dir: None,
             sealing_dir: None,
             jwks_max_age: Duration::from_secs(300),
+            reload_interval: Duration::from_secs(5),
         }
     }
 }
@@ -64,6 +73,11 @@ impl KeySettings {
             "keys.jwks_max_age",
             age,
             Duration::from_secs(1)..=JWKS_MAX_AGE_MAX,
+        );
+        problems.duration_within(
+            "keys.reload_interval",
+            self.reload_interval,
+            Duration::from_secs(1)..=RELOAD_INTERVAL_MAX,
         );
         if age.subsec_nanos() != 0 {
             problems.add("keys.jwks_max_age", "must be whole seconds, as max-age is");

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use iam_adapters::secret_file;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::{Host, Url};
@@ -94,11 +95,8 @@ impl RedisSettings {
             (Some(secret), None) => ("revocations.redis.password", secret.clone()),
             (None, Some(file)) => {
                 let key = "revocations.redis.password_file";
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| (key, format!("cannot be read: {}", error.kind())))?;
-                let text = SecretString::from(text);
-                let trimmed = text.expose_secret().trim_end_matches(['\r', '\n']);
-                (key, trimmed.into())
+                let read = secret_file::read(file);
+                (key, read.map_err(|error| (key, error.to_string()))?)
             }
             (Some(_), Some(_)) => {
                 let both = "password and password_file exclude each other";

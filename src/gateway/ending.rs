@@ -37,7 +37,7 @@ impl Gateway {
     }
 
     fn end_under_every_key(&self, revocation: impl Fn(&RevocationKey) -> Revocation) {
-        for key in self.keys.sealing.iter() {
+        for key in self.keys.sealing.ring().iter() {
             let revocation = revocation(key.revocations());
             self.revocations.record(&revocation, self.clock.now());
             if let Some(replicas) = self.replicas.get() {

@@ -87,6 +87,9 @@ pub enum Internal {
     /// The IAM's session is too large to be carried in a session token.
     #[error("the upstream session is too large for a session token")]
     SessionTooLarge,
+    /// A session whose key may be among those that this replica could not read.
+    #[error("sealed with an unknown key, while the sealing keys cannot be read")]
+    KeysUnreadable,
     /// A task ended without its answer: it panicked.
     #[error("a task was lost")]
     LostTask,

@@ -1,6 +1,10 @@
 //! Key rings: which key signs or seals now, and which are still honoured.
 
 mod file;
+mod folder;
+mod ring;
+mod rotation;
+mod shelf;
 mod signing;
 
 use std::path::PathBuf;
@@ -10,13 +14,33 @@ use iam_adapters::Moment;
 use jiff::Timestamp;
 use thiserror::Error;
 
-pub use file::{KeyFile, KeyPurpose, generate, load_sealing, load_signing, read_dir, write_new};
+pub use file::{KeyFile, KeyPurpose, generate};
+pub use folder::{read_dir, remove, write_new};
+pub use ring::KeyRing;
+pub use rotation::{Plan, Standing, Times, plan, standing};
+pub use shelf::{Shelf, Taken};
 pub use signing::{Algorithm, SigningKey};
 
 use super::seal::SealingKey;
 
-/// Allowed for clocks that disagree, wherever one replica's idea of the time meets another's.
+/// Allowed for clocks that disagree, wherever one replica's idea of the time meets another's, and
+/// for a key file to reach every replica.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
+
+/// How long a new key is published before it is used, where others may keep the published keys for
+/// `max_age`: then every verifier knows it, and every replica opens what it seals.
+#[must_use]
+pub const fn lead(max_age: Duration) -> Duration {
+    max_age.saturating_add(CLOCK_SKEW)
+}
+
+/// How long a key is honoured after its successor's first use, where what it signed or sealed lives
+/// for `lifetime`. A replica may begin with the successor a whole lead late; and verifiers must
+/// know the key for as long after that as anything it signed lives.
+#[must_use]
+pub const fn overlap(lifetime: Duration, max_age: Duration) -> Duration {
+    lifetime.saturating_add(lead(max_age).saturating_mul(2))
+}
 
 /// A key and the moment from which it is used.
 pub trait Dated {
@@ -26,79 +50,21 @@ pub trait Dated {
     fn first_use(&self) -> Timestamp;
 }
 
-/// The keys of one purpose, in the order of their first use. Never empty.
-#[derive(Debug)]
-pub struct KeyRing<K> {
-    first: K,
-    later: Vec<K>,
-}
+/// A key that is kept in a folder of its kind.
+pub trait Kept: Dated + Sized {
+    /// What such keys are for.
+    const PURPOSE: &'static str;
 
-impl<K: Dated> KeyRing<K> {
-    /// Puts keys in their order.
+    /// The key in a file, ready for use.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Empty`] or [`KeyError::Duplicate`].
-    pub fn new(mut keys: Vec<K>) -> Result<Self, KeyError> {
-        keys.sort_by_key(Dated::first_use);
-        let mut kids: Vec<_> = keys.iter().map(Dated::kid).collect();
-        kids.sort_unstable();
-        if let Some(kid) = kids
-            .iter()
-            .zip(kids.iter().skip(1))
-            .find_map(|(a, b)| (a == b).then_some(*a))
-        {
-            return Err(KeyError::Duplicate(kid.to_owned()));
-        }
-        let mut keys = keys.into_iter();
-        let first = keys.next().ok_or(KeyError::Empty)?;
-        Ok(Self {
-            first,
-            later: keys.collect(),
-        })
-    }
+    /// [`KeyError`] where it is for another purpose, or fails its self-test.
+    fn from_file(file: &KeyFile) -> Result<Self, KeyError>;
 
-    /// The key in use: the last whose first use has come. Before the first of all has come, that
-    /// one: a replica whose clock is behind must not stand without a key.
-    pub fn current(&self, now: Moment) -> &K {
-        self.later
-            .iter()
-            .rev()
-            .find(|key| has_come(key.first_use(), now))
-            .unwrap_or(&self.first)
-    }
-
-    /// Every key, in the order of first use.
-    pub fn iter(&self) -> impl Iterator<Item = &K> {
-        std::iter::once(&self.first).chain(&self.later)
-    }
-
-    /// The keys not yet retired: a key is honoured for `overlap` after its successor's first use.
-    pub fn honoured(&self, now: Moment, overlap: Duration) -> impl Iterator<Item = &K> {
-        let overlap = jiff::SignedDuration::try_from(overlap).unwrap_or(jiff::SignedDuration::MAX);
-        self.iter()
-            .zip(self.later.iter().map(Some).chain([None]))
-            .filter_map(move |(key, successor)| {
-                let retired = successor.is_some_and(|next| {
-                    has_come(
-                        next.first_use()
-                            .saturating_add(overlap)
-                            .unwrap_or(Timestamp::MAX),
-                        now,
-                    )
-                });
-                (!retired).then_some(key)
-            })
-    }
-
-    /// How many keys there are.
-    pub fn count(&self) -> usize {
-        1 + self.later.len()
-    }
-}
-
-fn has_come(time: Timestamp, now: Moment) -> bool {
-    i128::from(time.as_second()) <= i128::from(now.unix_seconds())
+    /// Whether this is the key that `before` was, which had the same id. If so, what that one had
+    /// counted goes on here.
+    fn succeed(&mut self, before: &Self) -> bool;
 }
 
 /// How long the key has been in use, in seconds; negative before its first use.
@@ -106,13 +72,14 @@ pub fn age_seconds(key: &impl Dated, now: Moment) -> i64 {
     i64::try_from(now.unix_seconds()).unwrap_or(i64::MAX) - key.first_use().as_second()
 }
 
-/// All keys of one gateway.
+/// All keys of one gateway. Each purpose has a shelf of its own: what is wrong with one does not
+/// keep the other from changing.
 #[derive(Debug)]
 pub struct Keys {
     /// What signs access tokens.
-    pub signing: KeyRing<SigningKey>,
+    pub signing: Shelf<SigningKey>,
     /// What seals session tokens.
-    pub sealing: KeyRing<SealingKey>,
+    pub sealing: Shelf<SealingKey>,
 }
 
 impl Keys {
@@ -123,15 +90,63 @@ impl Keys {
     ///
     /// [`KeyError`] where the machine cannot make random numbers.
     pub fn ephemeral(now: Moment) -> Result<Self, KeyError> {
-        let first_use = Timestamp::from_second(i64::try_from(now.unix_seconds()).unwrap_or(0))
-            .unwrap_or(Timestamp::UNIX_EPOCH);
+        let first_use = ring::timestamp(now);
         let signing = generate(KeyPurpose::Signing(Algorithm::Es256), first_use)?;
         let sealing = generate(KeyPurpose::Sealing, first_use)?;
         Ok(Self {
-            signing: KeyRing::new(vec![signing.to_signing()?])?,
-            sealing: KeyRing::new(vec![sealing.to_sealing()?])?,
+            signing: KeyRing::new(vec![signing.to_signing()?])?.into(),
+            sealing: KeyRing::new(vec![sealing.to_sealing()?])?.into(),
         })
     }
+
+    /// Looks at the folders again, and gives, by purpose, the keys that are others than before.
+    pub fn reload(&self, now: Moment) -> impl Iterator<Item = (&'static str, Taken)> {
+        let signing = self.signing.reload(now);
+        let sealing = self.sealing.reload(now);
+        let signing = signing.map(|taken| (SigningKey::PURPOSE, taken));
+        let sealing = sealing.map(|taken| (SealingKey::PURPOSE, taken));
+        signing.into_iter().chain(sealing)
+    }
+
+    /// What an operator should see to. Holds no key material.
+    #[must_use]
+    pub fn concerns(&self, now: Moment) -> Vec<Concern> {
+        let unreadable = [
+            (SigningKey::PURPOSE, self.signing.problem()),
+            (SealingKey::PURPOSE, self.sealing.problem()),
+        ]
+        .into_iter()
+        .filter_map(|(purpose, problem)| {
+            Some(Concern {
+                code: "keys_unreadable",
+                message: format!(
+                    "the {purpose} keys read before stay in use, because they cannot be read again: {}",
+                    problem?
+                ),
+            })
+        });
+        let ring = self.sealing.ring();
+        let sealing = ring.current(now);
+        let worn = sealing.is_worn().then(|| Concern {
+            code: "sealing_key_worn",
+            message: format!(
+                "the sealing key {} has sealed {} sessions here alone, and all replicas together \
+                 should not pass 2^32: rotate it",
+                sealing.kid(),
+                SealingKey::SEALS_WORN
+            ),
+        });
+        unreadable.chain(worn).collect()
+    }
+}
+
+/// Something about the keys that needs attention and stops nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concern {
+    /// A short stable name.
+    pub code: &'static str,
+    /// What an operator should know.
+    pub message: String,
 }
 
 /// What is wrong with a key, a key file, or a folder of them. Holds no key material.
@@ -143,6 +158,12 @@ pub enum KeyError {
     /// Two keys with one id.
     #[error("two keys have the id {0:?}")]
     Duplicate(String),
+    /// Another key under an id that is in use. Verifiers that keep the old one would refuse all
+    /// that it signs.
+    #[error(
+        "the key {0:?} is not the one that had this id before; a new key needs an id of its own"
+    )]
+    Changed(String),
     /// A file or folder that cannot be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -165,9 +186,13 @@ pub enum KeyError {
     /// Not a JWK (RFC 7517) of the kind needed.
     #[error("{0}")]
     Invalid(&'static str),
-    /// A key that does not do what it is for: what it signed is not what its public half verifies.
+    /// A key that does not do what it is for: what it signed is not what its public half verifies,
+    /// or what it sealed does not open.
     #[error("the key fails its self-test")]
     SelfTest,
+    /// A key that the library of JOSE formats cannot even refuse.
+    #[error("the key makes its reader panic")]
+    Panicked,
 }
 
 #[cfg(test)]

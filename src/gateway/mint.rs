@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use aws_lc_rs::rand::SecureRandom;
 use base64::Engine as _;
 use iam_adapters::Moment;
 use serde::Serialize;
@@ -12,6 +11,7 @@ use super::BASE64;
 use super::error::Internal;
 use super::keys::{KeyRing, SigningKey};
 use super::knowledge::Source;
+use super::random::Random;
 
 /// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
 pub struct AccessToken {
@@ -108,7 +108,7 @@ pub fn mint(
     policy: &TokenPolicy,
     grant: Grant<'_>,
     now: Moment,
-    random: &dyn SecureRandom,
+    random: &dyn Random,
 ) -> Result<AccessToken, Internal> {
     let iat = now.unix_seconds();
     let expires_in = policy
@@ -116,7 +116,7 @@ pub fn mint(
         .as_secs()
         .min(grant.session_expires_at.saturating_sub(iat));
     let mut id = [0; JTI_LEN];
-    random.fill(&mut id).map_err(|_| Internal::Random)?;
+    random.fill(&mut id)?;
     let mut jti = [0; JTI_TEXT_LEN];
     BASE64
         .encode_slice(id, &mut jti)

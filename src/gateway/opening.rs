@@ -1,5 +1,7 @@
 //! A session into its token, and the pair that a client sends back into the session.
 
+use std::sync::Arc;
+
 use iam_adapters::{Moment, UpstreamSession};
 use zeroize::Zeroizing;
 
@@ -9,16 +11,16 @@ use super::session::{FORMAT, SealedSession, SessionId};
 use super::{Gateway, seal};
 
 /// A session whose pair matched.
-pub(super) struct Opened<'k, 'b> {
+pub(super) struct Opened<'b> {
     pub(super) session: SealedSession<'b>,
     id: SessionId,
-    key: &'k RevocationKey,
+    key: Arc<RevocationKey>,
 }
 
-impl Opened<'_, '_> {
+impl Opened<'_> {
     /// Under which names it may have ended.
     pub(super) fn names(&self) -> SessionNames<'_> {
-        SessionNames::new(self.key, self.id, &self.session)
+        SessionNames::new(&self.key, self.id, &self.session)
     }
 
     /// Its own end, as it is recorded.
@@ -48,25 +50,23 @@ impl Gateway {
             iat: verified_at,
             exp: expires_at,
         };
-        seal::seal(&self.keys.sealing, &session, now, &*self.random)
+        seal::seal(&self.keys.sealing.ring(), &session, now, &*self.random)
     }
 
     /// Opens the pair and looks at everything in it but the time.
-    pub(super) fn open<'k, 'b>(
-        &'k self,
+    pub(super) fn open<'b>(
+        &self,
         session_id: &str,
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
-    ) -> Result<Opened<'k, 'b>, InvalidSession> {
-        let session = seal::open(&self.keys.sealing, session_token, buffer)?;
-        let key = seal::key_of(&self.keys.sealing, session_token);
-        let key = key.ok_or(InvalidSession::UnknownKey)?.revocations();
+    ) -> Result<Opened<'b>, GatewayError> {
+        let (session, key) = seal::open_from(&self.keys.sealing, session_token, buffer)?;
         let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
         if !id.is(session_id) {
-            return Err(InvalidSession::Mismatch);
+            return Err(InvalidSession::Mismatch.into());
         }
         if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
-            return Err(InvalidSession::Foreign);
+            return Err(InvalidSession::Foreign.into());
         }
         Ok(Opened { session, id, key })
     }

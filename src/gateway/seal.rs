@@ -5,9 +5,11 @@
 //! and `zip`, `crit`, `jku` and their kind have no way in.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::rand::SecureRandom;
+use aws_lc_rs::digest::{Digest, SHA256, digest};
 use base64::Engine as _;
 use iam_adapters::Moment;
 use jiff::Timestamp;
@@ -15,7 +17,8 @@ use zeroize::Zeroizing;
 
 use super::BASE64;
 use super::error::{GatewayError, Internal, InvalidSession};
-use super::keys::{Dated, KeyError, KeyRing};
+use super::keys::{Dated, Kept, KeyError, KeyFile, KeyRing, Shelf};
+use super::random::Random;
 use super::revocations::RevocationKey;
 use super::session::{FORMAT, SealedSession};
 
@@ -23,6 +26,10 @@ use super::session::{FORMAT, SealedSession};
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 const KEY_LEN: usize = 32;
+
+/// What the protected header of every key begins with. Its length is a multiple of three, so that
+/// every header begins with the same text in base64url too.
+const HEADER: &str = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid""#;
 
 /// The tag's 16 bytes in base64url.
 const TAG_TEXT_LEN: usize = 22;
@@ -35,12 +42,20 @@ pub struct SealingKey {
     /// The protected header in base64url. It is authenticated with the content, so a token made
     /// for another purpose under the same key does not open.
     header: String,
-    revocations: RevocationKey,
+    revocations: Arc<RevocationKey>,
+    /// By which a key that was read again is known to be the same.
+    digest: Digest,
+    seals: Arc<AtomicU64>,
 }
 
 impl SealingKey {
     /// The `alg` of the JWK in the key's file. The token's header says `dir`, as RFC 7516 wants.
     pub const ALGORITHM: &'static str = "A256GCM";
+
+    /// With random nonces a key may seal 2^32 times (SP 800-38D section 8.3), on all replicas
+    /// together; a replica sees only its own. Warned at seven eighths of half of that, there is
+    /// time left to act.
+    pub const SEALS_WORN: u64 = (1 << 31) / 8 * 7;
 
     /// Takes the 32 secret bytes.
     ///
@@ -56,16 +71,47 @@ impl SealingKey {
             .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
         let revocations = RevocationKey::derive(secret)
             .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
-        let header = format!(
-            r#"{{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"{kid}"}}"#
-        );
-        Ok(Self {
+        let header = format!(r#"{HEADER}:"{kid}"}}"#);
+        let key = Self {
             kid: kid.to_owned(),
             first_use,
             key: LessSafeKey::new(key),
             header: BASE64.encode(header),
-            revocations,
-        })
+            revocations: Arc::new(revocations),
+            digest: digest(&SHA256, secret),
+            seals: Arc::default(),
+        };
+        key.self_test()?;
+        Ok(key)
+    }
+
+    /// Seals something and opens it again. Always the same text, so that the nonce may be.
+    fn self_test(&self) -> Result<(), KeyError> {
+        const TEXT: &[u8] = b"auth-gateway self-test";
+        let nonce = || Nonce::assume_unique_for_key([0; NONCE_LEN]);
+        let aad = || Aad::from(self.header.as_bytes());
+        let mut text = TEXT.to_vec();
+        self.key
+            .seal_in_place_append_tag(nonce(), aad(), &mut text)
+            .map_err(|_| KeyError::SelfTest)?;
+        let opened = self.key.open_in_place(nonce(), aad(), &mut text);
+        if opened.is_ok_and(|opened| opened == TEXT) {
+            Ok(())
+        } else {
+            Err(KeyError::SelfTest)
+        }
+    }
+
+    /// How many sessions this process has sealed with it.
+    #[must_use]
+    pub fn seals(&self) -> u64 {
+        self.seals.load(Ordering::Relaxed)
+    }
+
+    /// Whether it should be replaced for having sealed so much.
+    #[must_use]
+    pub fn is_worn(&self) -> bool {
+        self.seals() >= Self::SEALS_WORN
     }
 
     /// What names the ends of the sessions that this key sealed.
@@ -82,6 +128,19 @@ impl Dated for SealingKey {
 
     fn first_use(&self) -> Timestamp {
         self.first_use
+    }
+}
+
+impl Kept for SealingKey {
+    const PURPOSE: &'static str = "sealing";
+
+    fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
+        file.to_sealing()
+    }
+
+    fn succeed(&mut self, before: &Self) -> bool {
+        self.seals = Arc::clone(&before.seals);
+        self.digest.as_ref() == before.digest.as_ref()
     }
 }
 
@@ -104,7 +163,7 @@ pub fn seal(
     keys: &KeyRing<SealingKey>,
     session: &SealedSession<'_>,
     now: Moment,
-    random: &dyn SecureRandom,
+    random: &dyn Random,
 ) -> Result<String, GatewayError> {
     let key = keys.current(now);
     // As in `open`, no growing. A text that needs more makes a token that is refused below.
@@ -112,9 +171,7 @@ pub fn seal(
     serde_json::to_writer(&mut *text, session)
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
     let mut nonce = [0; NONCE_LEN];
-    random
-        .fill(&mut nonce)
-        .map_err(|_| GatewayError::Internal(Internal::Random))?;
+    random.fill(&mut nonce)?;
     let tag = key
         .key
         .seal_in_place_separate_tag(
@@ -123,6 +180,7 @@ pub fn seal(
             &mut text,
         )
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
+    key.seals.fetch_add(1, Ordering::Relaxed);
     let token = format!(
         "{}..{}.{}.{}",
         key.header,
@@ -197,6 +255,30 @@ pub fn open<'b>(
         return Err(InvalidSession::Malformed);
     }
     Ok(session)
+}
+
+/// Opens a session token as [`open`] does, and gives what names the session's end. But a token by
+/// an unknown key, while the folder of the keys cannot be read, may be another replica's: a fault
+/// is never a refusal.
+///
+/// # Errors
+///
+/// [`GatewayError::InvalidSession`], or [`Internal::KeysUnreadable`].
+pub fn open_from<'b>(
+    keys: &Shelf<SealingKey>,
+    token: &str,
+    buffer: &'b mut Zeroizing<Vec<u8>>,
+) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
+    let ring = keys.ring();
+    let session = open(&ring, token, buffer).map_err(|refused| {
+        let ours = || token.starts_with(&BASE64.encode(HEADER));
+        if refused == InvalidSession::UnknownKey && keys.is_behind() && ours() {
+            return GatewayError::from(Internal::KeysUnreadable);
+        }
+        refused.into()
+    })?;
+    let key = key_of(&ring, token).ok_or(InvalidSession::UnknownKey)?;
+    Ok((session, Arc::clone(&key.revocations)))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use aws_lc_rs::rand::SecureRandom;
 use base64::Engine as _;
 use iam_adapters::{Moment, Subject, UpstreamSession};
 use secrecy::SecretString;
@@ -11,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::BASE64;
-use super::error::{GatewayError, Internal};
+use super::error::Internal;
+use super::random::Random;
 
 /// The version of [`SealedSession`]'s shape. Another shape gets another number, and an old
 /// session is then refused instead of misread.
@@ -27,11 +27,9 @@ impl SessionId {
     /// # Errors
     ///
     /// [`Internal::Random`] where the machine gives no random numbers.
-    pub fn generate(random: &dyn SecureRandom) -> Result<Self, GatewayError> {
+    pub fn generate(random: &dyn Random) -> Result<Self, Internal> {
         let mut bytes = [0; 16];
-        random
-            .fill(&mut bytes)
-            .map_err(|_| GatewayError::Internal(Internal::Random))?;
+        random.fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 

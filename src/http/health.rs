@@ -6,7 +6,8 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use serde_json::json;
 
-use crate::health::Readiness;
+use crate::gateway::keys::Concern;
+use crate::health::{Readiness, Reason};
 
 use super::Front;
 
@@ -20,8 +21,11 @@ pub(super) async fn live() -> HttpResponse {
 /// reason not to: every replica would be taken away at once.
 pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     let now = front.gateway.now();
-    let report = front.health.report(now);
     let keys = front.gateway.keys();
+    let mut report = front.health.report(now);
+    for Concern { code, message } in keys.concerns(now) {
+        report.degrade(Reason { code, message });
+    }
     let status = match report.readiness {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,
         Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
@@ -34,7 +38,7 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
         "status": report.readiness.name(),
         "reasons": report.reasons,
         "iam": iam,
-        "keys": { "signing": keys.signing.count(), "sealing": keys.sealing.count() },
+        "keys": { "signing": keys.signing.ring().count(), "sealing": keys.sealing.ring().count() },
     });
     uncached(status, &body)
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
-use crate::gateway::keys::{CLOCK_SKEW, SigningKey};
+use crate::gateway::keys::{SigningKey, overlap};
 
 use super::Front;
 
@@ -16,10 +16,9 @@ use super::Front;
 pub(super) async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
     let gateway = &front.gateway;
     // A key that signs no more is published until the last token it signed has expired everywhere.
-    let overlap = gateway.policy().token.lifetime + front.jwks_max_age + CLOCK_SKEW;
-    let keys: Vec<_> = gateway
-        .keys()
-        .signing
+    let overlap = overlap(gateway.policy().token.lifetime, front.jwks_max_age);
+    let ring = gateway.keys().signing.ring();
+    let keys: Vec<_> = ring
         .honoured(gateway.now(), overlap)
         .map(SigningKey::public_jwk)
         .collect();

@@ -1,6 +1,7 @@
 //! The figures for Prometheus. Every series exists from the start, and their number does not
 //! depend on the number of users.
 
+mod keys;
 mod outcome;
 mod replicas;
 
@@ -12,15 +13,16 @@ use iam_adapters::{IamError, Moment};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::gateway::keys::{Keys, age_seconds};
+use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Source;
 
 pub use outcome::Outcome;
 pub use replicas::{Ignored, ReplicaFigures};
+
+use keys::KeyFigures;
 
 /// What a request asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,8 +118,7 @@ pub struct Metrics {
     knowledge: [Counter; Source::ALL.len()],
     iam_calls: Family<Labels<2>, Counter>,
     iam_durations: Histograms,
-    key_ages: Family<Labels<1>, Gauge>,
-    key_counts: Family<Labels<1>, Gauge>,
+    keys: KeyFigures,
     lines_dropped: Counter,
     replicas: ReplicaFigures,
 }
@@ -130,8 +131,6 @@ impl Default for Metrics {
         let knowledge = Family::<Labels<1>, Counter>::default();
         let iam_calls = Family::<Labels<2>, Counter>::default();
         let iam_durations = histograms();
-        let key_ages = Family::default();
-        let key_counts = Family::default();
         let lines_dropped = Counter::default();
 
         let help = "Requests, by route and outcome";
@@ -149,10 +148,7 @@ impl Default for Metrics {
             Unit::Seconds,
             iam_durations.clone(),
         );
-        let help = "Time since the first use of the key in use";
-        registry.register_with_unit("key_age", help, Unit::Seconds, Family::clone(&key_ages));
-        let help = "Keys loaded, by purpose";
-        registry.register("keys", help, Family::clone(&key_counts));
+        let keys = KeyFigures::register(&mut registry);
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
 
@@ -179,8 +175,7 @@ impl Default for Metrics {
             registry,
             iam_calls,
             iam_durations,
-            key_ages,
-            key_counts,
+            keys,
             lines_dropped,
             replicas,
         }
@@ -235,20 +230,7 @@ impl Metrics {
 
     /// Takes the keys as they are now.
     pub fn keys(&self, keys: &Keys, now: Moment) {
-        let signing = (
-            age_seconds(keys.signing.current(now), now),
-            keys.signing.count(),
-        );
-        let sealing = (
-            age_seconds(keys.sealing.current(now), now),
-            keys.sealing.count(),
-        );
-        for (purpose, (age, count)) in [("signing", signing), ("sealing", sealing)] {
-            let labels = [("purpose", purpose)];
-            self.key_ages.get_or_create(&labels).set(age);
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.key_counts.get_or_create(&labels).set(count);
-        }
+        self.keys.take(keys, now);
     }
 
     /// All figures, in the text format that Prometheus reads.

@@ -16,6 +16,7 @@ mod logout;
 mod misconfigured;
 mod outage;
 mod panics;
+mod randomness;
 mod readiness;
 mod redirects;
 mod slow_wire;

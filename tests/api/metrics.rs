@@ -14,7 +14,7 @@ use crate::wire::{ALICE, Connection, LOGIN, TOKEN, get, post};
 mod exposition;
 mod outcomes;
 
-use exposition::Exposition;
+pub(crate) use exposition::Exposition;
 
 const ROUTES: [&str; 6] = [
     "login",
@@ -39,7 +39,7 @@ fn over_the_mock() -> TestApp {
     TestApp::spawn(Arc::new(SystemClock::default()), &[])
 }
 
-fn figures(gateway: &TestApp) -> Exposition {
+pub(crate) fn figures(gateway: &TestApp) -> Exposition {
     let answer = Connection::to(gateway.addresses().management)
         .send(get("/metrics"))
         .answer();

@@ -119,7 +119,7 @@ fn a_list_tells_for_each_purpose_which_key_a_gateway_would_choose() {
     assert_eq!(
         told,
         [
-            "signing EdDSA replaced 2020-01-01T00:00:00Z",
+            "signing EdDSA retired 2020-01-01T00:00:00Z",
             "signing ES256 in use 2021-01-01T00:00:00Z",
             "signing ES256 waiting 2100-01-01T00:00:00Z",
             // Before the first of all has come, that one: a gateway must not stand without a key.

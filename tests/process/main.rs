@@ -16,6 +16,10 @@ mod program;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
+mod rotate;
+#[cfg(test)]
 mod secrecy;
 #[cfg(test)]
 mod secrets;

@@ -1,9 +1,4 @@
-//! Keys as files: one JWK each, in a folder, with the time of first use written in the file.
-
-use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+//! A key as a file: one JWK, with the time of first use written in it.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -12,15 +7,12 @@ use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{Algorithm, KeyError, KeyRing, SigningKey};
+use super::{Algorithm, KeyError, SigningKey};
 use crate::gateway::BASE64;
 use crate::gateway::seal::SealingKey;
 
 /// The member of the JWK that says from when the key is used, as an RFC 3339 time.
 const FIRST_USE: &str = "first_use";
-
-/// Far above the largest key: a file that is longer is not one.
-const FILE_BYTES_MAX: u64 = 32 * 1024;
 
 /// RSA keys are made with 3072 bits, which match the 128-bit strength of the other algorithms.
 const RSA_BITS: u32 = 3072;
@@ -89,6 +81,12 @@ impl KeyFile {
             .into_iter()
             .find(|known| known.name() == alg)?;
         Some(KeyPurpose::Signing(algorithm))
+    }
+
+    /// The text of the file.
+    pub(super) fn text(&self) -> Zeroizing<String> {
+        let jwk = Value::Object(self.jwk.as_ref().clone());
+        Zeroizing::new(format!("{jwk:#}\n"))
     }
 
     /// The key, ready to sign.
@@ -173,116 +171,4 @@ fn thumbprint(jwk: &Jwk) -> String {
         other => json!({"crv": member("crv"), "kty": other, "x": member("x")}),
     };
     BASE64.encode(digest(&SHA256, canonical.to_string().as_bytes()))
-}
-
-/// Writes a key into a folder as `{kid}.jwk`, readable by its owner alone, whole or not at all.
-///
-/// # Errors
-///
-/// [`KeyError::Io`]; an existing file is never replaced.
-pub fn write_new(dir: &Path, key: &KeyFile) -> Result<PathBuf, KeyError> {
-    let path = dir.join(format!("{}.jwk", key.kid));
-    let draft = dir.join(format!(".{}.draft", key.kid));
-    let io = |source| KeyError::Io {
-        path: path.clone(),
-        source,
-    };
-    let text = Zeroizing::new(format!("{:#}\n", Value::Object(key.jwk.as_ref().clone())));
-    fs::create_dir_all(dir).map_err(io)?;
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(io)?;
-    let written = file
-        .write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        // A hard link fails where the name is taken; a rename would replace it.
-        .and_then(|()| fs::hard_link(&draft, &path));
-    fs::remove_file(&draft).map_err(io)?;
-    written.map_err(io)?;
-    Ok(path)
-}
-
-/// Every `.jwk` file of a folder that is not hidden, in the order of their names.
-///
-/// # Errors
-///
-/// [`KeyError`], naming the file; one broken file makes the folder broken.
-pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
-    let io = |source| KeyError::Io {
-        path: dir.to_owned(),
-        source,
-    };
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(dir).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
-        if path.extension().is_some_and(|extension| extension == "jwk")
-            && !path.file_name().is_some_and(hidden)
-        {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    paths
-        .into_iter()
-        .map(|path| {
-            let key = read(&path)?;
-            Ok((path, key))
-        })
-        .collect()
-}
-
-fn read(path: &Path) -> Result<KeyFile, KeyError> {
-    let io = |source| KeyError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let file = fs::File::open(path).map_err(io)?;
-    if file.metadata().map_err(io)?.permissions().mode() & 0o006 != 0 {
-        return Err(KeyError::Exposed(path.to_owned()));
-    }
-    let mut text = Zeroizing::new(Vec::new());
-    file.take(FILE_BYTES_MAX)
-        .read_to_end(&mut text)
-        .map_err(io)?;
-    KeyFile::parse(&text).map_err(|reason| invalid(path, reason))
-}
-
-fn invalid(path: &Path, reason: KeyError) -> KeyError {
-    KeyError::InvalidFile {
-        path: path.to_owned(),
-        reason: Box::new(reason),
-    }
-}
-
-/// The signing keys of a folder.
-///
-/// # Errors
-///
-/// [`KeyError`], naming the file.
-pub fn load_signing(dir: &Path) -> Result<KeyRing<SigningKey>, KeyError> {
-    ring(dir, KeyFile::to_signing)
-}
-
-/// The sealing keys of a folder.
-///
-/// # Errors
-///
-/// [`KeyError`], naming the file.
-pub fn load_sealing(dir: &Path) -> Result<KeyRing<SealingKey>, KeyError> {
-    ring(dir, KeyFile::to_sealing)
-}
-
-fn ring<K: super::Dated>(
-    dir: &Path,
-    ready: impl Fn(&KeyFile) -> Result<K, KeyError>,
-) -> Result<KeyRing<K>, KeyError> {
-    let keys = read_dir(dir)?
-        .into_iter()
-        .map(|(path, file)| ready(&file).map_err(|reason| invalid(&path, reason)))
-        .collect::<Result<_, _>>()?;
-    KeyRing::new(keys).map_err(|reason| invalid(dir, reason))
 }

@@ -14,7 +14,7 @@ use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::{Dated, KeyError};
+use super::{Dated, Kept, KeyError, KeyFile};
 use crate::gateway::BASE64;
 
 /// RFC 7518 section 3.3 asks for at least this many bits of an RSA key.
@@ -153,6 +153,18 @@ impl Dated for SigningKey {
 
     fn first_use(&self) -> Timestamp {
         self.first_use
+    }
+}
+
+impl Kept for SigningKey {
+    const PURPOSE: &'static str = "signing";
+
+    fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
+        file.to_signing()
+    }
+
+    fn succeed(&mut self, before: &Self) -> bool {
+        self.public == before.public
     }
 }
 

@@ -3,10 +3,15 @@ use std::path::Path;
 use josekit::jwk::Jwk;
 use serde_json::{Value, json};
 
+use super::folder::{Folder, invalid};
+use super::rotation::Times;
 use super::*;
 
 mod folder;
+mod lead;
+mod plan;
 mod refused;
+mod reload;
 mod rotation;
 
 const PURPOSES: [KeyPurpose; 4] = [
@@ -48,6 +53,19 @@ fn dressed(jwk: &Jwk, algorithm: &str) -> Value {
 
 fn parsed(jwk: &Value) -> Result<KeyFile, KeyError> {
     KeyFile::parse(jwk.to_string().as_bytes())
+}
+
+fn load<K: Kept>(dir: &Path) -> Result<KeyRing<K>, KeyError> {
+    let keys = Folder::read(dir)?.keys()?;
+    KeyRing::new(keys).map_err(|reason| invalid(dir, reason))
+}
+
+fn load_signing(dir: &Path) -> Result<KeyRing<SigningKey>, KeyError> {
+    load(dir)
+}
+
+fn load_sealing(dir: &Path) -> Result<KeyRing<SealingKey>, KeyError> {
+    load(dir)
 }
 
 /// Whether a key can be used for its own or any purpose.

@@ -86,9 +86,9 @@ impl House {
         let secret: Vec<u8> = (0..32).collect();
         let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
-        keys.sealing = KeyRing::new(vec![sealing]).unwrap();
+        keys.sealing = KeyRing::new(vec![sealing]).unwrap().into();
         let random = Arc::new(SystemRandom::new());
-        let gateway = Gateway::new(iam.clone(), keys, policy, clock.clone(), random);
+        let gateway = Gateway::new(iam.clone(), Arc::new(keys), policy, clock.clone(), random);
         Self {
             iam,
             clock,

@@ -136,10 +136,10 @@ fn the_name_of_a_sealing_key_tells_nothing_of_its_secret() {
 #[test]
 fn keys_made_at_start_are_in_use_at_once_and_never_the_same() {
     let [one, other] = [(); 2].map(|()| Keys::ephemeral(at(1_800_000_000)).unwrap());
-    let kid = |keys: &Keys| keys.signing.current(at(0)).kid().to_owned();
+    let kid = |keys: &Keys| keys.signing.ring().current(at(0)).kid().to_owned();
     assert_ne!(kid(&one), kid(&other));
     assert_eq!(
-        age_seconds(one.sealing.current(at(0)), at(1_800_000_000)),
+        age_seconds(one.sealing.ring().current(at(0)), at(1_800_000_000)),
         0
     );
 }

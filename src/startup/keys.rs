@@ -1,0 +1,153 @@
+//! The keys: read when the gateway starts, and again whenever their folders change.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::{Clock, Moment};
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+
+use crate::config::Settings;
+use crate::gateway::keys::{Concern, Kept, Keys, Shelf, Taken};
+
+/// Whoever changes a folder seldom changes one thing only.
+const SETTLING: Duration = Duration::from_millis(100);
+
+/// Reads the folders that the settings name. What no folder holds is made now; the settings were
+/// asked whether that is allowed.
+pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>) -> Option<Keys> {
+    let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
+    let max_age = settings.keys.jwks_max_age;
+    let signing = open("keys.signing_dir", signing.as_ref(), now, max_age, problems);
+    let sealing = open("keys.sealing_dir", sealing.as_ref(), now, max_age, problems);
+    match Keys::ephemeral(now) {
+        Ok(made) => Some(Keys {
+            signing: signing?.unwrap_or(made.signing),
+            sealing: sealing?.unwrap_or(made.sealing),
+        }),
+        Err(error) => {
+            problems.push(format!("keys: {error}"));
+            None
+        }
+    }
+}
+
+/// The outer none is a problem, the inner one a folder that is not set.
+fn open<K: Kept>(
+    setting: &str,
+    folder: Option<&PathBuf>,
+    now: Moment,
+    max_age: Duration,
+    problems: &mut Vec<String>,
+) -> Option<Option<Shelf<K>>> {
+    let opened = folder.map(|folder| Shelf::open(folder.clone(), now, max_age));
+    match opened.transpose() {
+        Ok(shelf) => Some(shelf),
+        Err(error) => {
+            problems.push(format!("{setting}: {error}"));
+            None
+        }
+    }
+}
+
+/// Looks at the folders as soon as the system says that they changed, and from time to time in
+/// case it did not: a network file system says nothing, and a folder that was replaced is not the
+/// one that is watched.
+pub(super) struct Watch {
+    keys: Arc<Keys>,
+    clock: Arc<dyn Clock>,
+    folders: Vec<PathBuf>,
+    interval: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(settings: &Settings, keys: Arc<Keys>, clock: Arc<dyn Clock>) -> Self {
+        let settings = &settings.keys;
+        let folders = [&settings.signing_dir, &settings.sealing_dir];
+        Self {
+            keys,
+            clock,
+            folders: folders.into_iter().flatten().cloned().collect(),
+            interval: settings.reload_interval,
+        }
+    }
+
+    /// Never ends.
+    pub(super) async fn run(self) {
+        let changed = Arc::new(Notify::new());
+        let mut watcher = watcher(&changed);
+        let mut told = Vec::new();
+        loop {
+            for folder in &self.folders {
+                if let Some(Err(error)) = watcher
+                    .as_mut()
+                    .map(|watcher| watcher.watch(folder, RecursiveMode::NonRecursive))
+                {
+                    tracing::debug!(folder = %folder.display(), error = %error, "not watched");
+                }
+            }
+            self.look(&mut told).await;
+            let _ = tokio::time::timeout(self.interval, changed.notified()).await;
+            tokio::time::sleep(SETTLING).await;
+        }
+    }
+
+    /// Tells what is new since `told`.
+    async fn look(&self, told: &mut Vec<Concern>) {
+        let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
+        // Reading a file may take as long as it pleases a network.
+        let looked = tokio::task::spawn_blocking(move || {
+            for (purpose, taken) in keys.reload(now) {
+                tell(purpose, &taken);
+            }
+        });
+        // A panic was logged where it happened; the next look may find a better folder.
+        let _ = looked.await;
+        let concerns = self.keys.concerns(self.clock.now());
+        for new in concerns.iter().filter(|concern| !told.contains(concern)) {
+            tracing::warn!(code = new.code, "{}", new.message);
+        }
+        for gone in told.iter().filter(|concern| !concerns.contains(concern)) {
+            tracing::info!(code = gone.code, "no longer: {}", gone.message);
+        }
+        *told = concerns;
+    }
+}
+
+fn tell(purpose: &'static str, taken: &Taken) {
+    tracing::info!(
+        purpose,
+        kids = taken.kids.join(" "),
+        "the keys were exchanged"
+    );
+    for (kid, begins) in &taken.held_back {
+        tracing::warn!(
+            purpose,
+            kid,
+            "its file says otherwise, but this key is used from {begins:.0} on: others have to see it first"
+        );
+    }
+}
+
+/// Wakes whoever waits when the content of a watched folder changes. None where the system has no
+/// watchers left to give; the folders are looked at all the same.
+fn watcher(changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+    let changed = Arc::clone(changed);
+    let heard = move |event: notify::Result<Event>| {
+        // That a file was opened and read is this program's own doing.
+        let read = matches!(
+            event,
+            Ok(Event { kind: EventKind::Access(kind), .. })
+                if kind != AccessKind::Close(AccessMode::Write)
+        );
+        if !read {
+            changed.notify_one();
+        }
+    };
+    let watcher = notify::recommended_watcher(heard);
+    watcher
+        .inspect_err(|error| tracing::debug!(error = %error, "folders are not watched"))
+        .ok()
+}

@@ -1,0 +1,74 @@
+//! The figures about keys. What they tell is kept by the keys themselves and asked of them when
+//! somebody wants to know.
+
+use std::sync::atomic::Ordering;
+
+use iam_adapters::Moment;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Labels;
+use crate::gateway::keys::{Dated as _, Kept, Keys, Shelf, age_seconds};
+
+pub(super) struct KeyFigures {
+    ages: Family<Labels<1>, Gauge>,
+    counts: Family<Labels<1>, Gauge>,
+    unreadable: Family<Labels<1>, Gauge>,
+    reloads: Family<Labels<2>, Counter>,
+    seals: Family<[(&'static str, String); 1], Counter>,
+}
+
+impl KeyFigures {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let figures = Self {
+            ages: Family::default(),
+            counts: Family::default(),
+            unreadable: Family::default(),
+            reloads: Family::default(),
+            seals: Family::default(),
+        };
+        let help = "Time since the first use of the key in use";
+        registry.register_with_unit("key_age", help, Unit::Seconds, figures.ages.clone());
+        let help = "Keys loaded, by purpose";
+        registry.register("keys", help, figures.counts.clone());
+        let help = "Whether a folder of keys cannot be used as it is now, by purpose";
+        registry.register("keys_unreadable", help, figures.unreadable.clone());
+        let help = "Folders of keys that changed, by purpose and what became of it";
+        registry.register("key_reloads", help, figures.reloads.clone());
+        let help = "Sessions that this replica has sealed with each of the keys loaded";
+        registry.register("seals", help, figures.seals.clone());
+        figures
+    }
+
+    pub(super) fn take(&self, keys: &Keys, now: Moment) {
+        self.take_shelf(&keys.signing, now);
+        self.take_shelf(&keys.sealing, now);
+        // The series of a key that is gone goes with it, so their number stays bounded.
+        self.seals.clear();
+        for key in keys.sealing.ring().iter() {
+            let kid = ("kid", key.kid().to_owned());
+            let counter = self.seals.get_or_create_owned(&[kid]);
+            counter.inner().store(key.seals(), Ordering::Relaxed);
+        }
+    }
+
+    fn take_shelf<K: Kept>(&self, shelf: &Shelf<K>, now: Moment) {
+        let purpose = ("purpose", K::PURPOSE);
+        let ring = shelf.ring();
+        let age = age_seconds(ring.current(now), now);
+        self.ages.get_or_create_owned(&[purpose]).set(age);
+        let count = i64::try_from(ring.count()).unwrap_or(i64::MAX);
+        self.counts.get_or_create_owned(&[purpose]).set(count);
+        let unreadable = i64::from(shelf.is_behind());
+        self.unreadable
+            .get_or_create_owned(&[purpose])
+            .set(unreadable);
+        for (outcome, times) in [("taken", shelf.taken()), ("refused", shelf.refused())] {
+            let labels = [purpose, ("outcome", outcome)];
+            let counter = self.reloads.get_or_create_owned(&labels);
+            counter.inner().store(times, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A machine that gives no random numbers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use auth_gateway::gateway::error::Internal;
+use auth_gateway::gateway::random::Random;
+use auth_gateway::startup::Parts;
+use aws_lc_rs::rand::SystemRandom;
+
+use super::{BROKEN, clock};
+use crate::app::{TestApp, settings};
+
+/// The machine's, until it runs dry.
+#[derive(Debug, Default)]
+struct Well(AtomicBool);
+
+impl Random for Well {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(Internal::Random);
+        }
+        SystemRandom::new().fill(bytes)
+    }
+}
+
+#[tokio::test]
+async fn without_random_numbers_nobody_gets_a_session_or_a_token_and_nobody_is_refused() {
+    let (settings, well) = (settings(&[]), Arc::<Well>::default());
+    let prepared = Parts::prepare(&settings, clock()).expect("usable settings");
+    let random = Arc::<Well>::clone(&well);
+    let gateway = TestApp::run(settings, Parts { random, ..prepared });
+    let log_in = async || {
+        gateway
+            .log_in("alice@example.test", &"alice-pass".into())
+            .await
+    };
+    let session = log_in().await.session();
+
+    well.0.store(true, Ordering::Relaxed);
+    log_in().await.is_error(BROKEN.status, BROKEN.error);
+    let exchanged = gateway.exchange(&session, "").await;
+    exchanged.is_error(BROKEN.status, BROKEN.error);
+
+    well.0.store(false, Ordering::Relaxed);
+    gateway.exchange(&session, "").await.token();
+    log_in().await.session();
+}

@@ -1,0 +1,188 @@
+//! Keys that change under running gateways, and what their clients notice of it: nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, Keys, Times};
+use auth_gateway::startup::Parts;
+use iam_adapters::Clock as _;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::conformance::Account;
+use jiff::Timestamp;
+use tempfile::TempDir;
+
+use crate::app::{TestApp, settings};
+use crate::client::Session;
+use crate::mock_world::mock_world;
+use crate::suite::{READ, World, session_of};
+
+mod alarm;
+mod removal;
+mod rotation;
+
+const MAX_AGE: Duration = Duration::from_secs(120);
+const TOKEN_LIFETIME: Duration = Duration::from_secs(300);
+const SESSION_LIFETIME: Duration = Duration::from_secs(15 * 60);
+
+/// What is rotated.
+#[derive(Debug, Clone, Copy)]
+enum Folder {
+    Signing,
+    Sealing,
+}
+
+impl Folder {
+    const BOTH: [Self; 2] = [Self::Signing, Self::Sealing];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Signing => "signing",
+            Self::Sealing => "sealing",
+        }
+    }
+
+    const fn purpose(self) -> KeyPurpose {
+        match self {
+            Self::Signing => KeyPurpose::Signing(Algorithm::EdDsa),
+            Self::Sealing => KeyPurpose::Sealing,
+        }
+    }
+
+    const fn times(self) -> Times {
+        Times {
+            max_age: MAX_AGE,
+            lifetime: match self {
+                Self::Signing => TOKEN_LIFETIME,
+                Self::Sealing => SESSION_LIFETIME,
+            },
+        }
+    }
+}
+
+/// A gateway with key folders of its own.
+struct Replica {
+    app: TestApp,
+    keys: Arc<Keys>,
+    place: PathBuf,
+}
+
+/// Replicas before one IAM, by one clock, and the operator's own copy of their keys.
+struct Fleet {
+    world: World,
+    user: Account,
+    folder: TempDir,
+    replicas: Vec<Replica>,
+}
+
+impl Fleet {
+    /// With one key of each purpose, long in use.
+    async fn new(replicas: usize) -> Self {
+        let world = mock_world();
+        let user = world.user(&[READ]).await;
+        let mut fleet = Self {
+            world,
+            user,
+            folder: tempfile::tempdir().expect("a folder"),
+            replicas: Vec::new(),
+        };
+        for folder in Folder::BOTH {
+            fleet.make(folder, Timestamp::UNIX_EPOCH);
+        }
+        for number in 0..replicas {
+            let place = fleet.folder.path().join(number.to_string());
+            fleet.deliver_to(&place);
+            let replica = fleet.start(place);
+            fleet.replicas.push(replica);
+        }
+        fleet
+    }
+
+    /// Starts a gateway on what is in its folders.
+    fn start(&self, place: PathBuf) -> Replica {
+        let folder = |folder: Folder| place.join(folder.name()).display().to_string();
+        let settings = settings(&[
+            ("keys.signing_dir", &folder(Folder::Signing)),
+            ("keys.sealing_dir", &folder(Folder::Sealing)),
+            ("keys.jwks_max_age", "2m"),
+            ("token.lifetime", "5m"),
+            ("session.max_lifetime", "15m"),
+        ]);
+        let clock = Arc::<ManualClock>::clone(&self.world.clock);
+        let prepared = Parts::prepare(&settings, clock).expect("usable settings");
+        let keys = Arc::clone(&prepared.keys);
+        let iam = self.world.administrator.adapter();
+        let app = TestApp::run(settings, Parts { iam, ..prepared });
+        Replica { app, keys, place }
+    }
+
+    fn master(&self, folder: Folder) -> PathBuf {
+        self.folder.path().join("master").join(folder.name())
+    }
+
+    fn now(&self) -> Timestamp {
+        let now = i64::try_from(self.world.now()).expect("a time");
+        Timestamp::from_second(now).expect("a time")
+    }
+
+    /// Makes a key in the operator's copy; gives its id.
+    fn make(&self, folder: Folder, first_use: Timestamp) -> String {
+        let key = keys::generate(folder.purpose(), first_use).expect("a key");
+        keys::write_new(&self.master(folder), &key).expect("a key file");
+        key.kid().to_owned()
+    }
+
+    /// Takes a key out of the operator's copy.
+    fn remove(&self, folder: Folder, kid: &str) {
+        let path = self.master(folder).join(format!("{kid}.jwk"));
+        keys::remove(&path).expect("removed");
+    }
+
+    /// Brings the operator's copy to a place, as it is now.
+    fn deliver_to(&self, place: &Path) {
+        for folder in Folder::BOTH {
+            let (from, to) = (self.master(folder), place.join(folder.name()));
+            fs::create_dir_all(&to).expect("a folder");
+            let names = |folder: &Path| -> Vec<_> {
+                let entries = fs::read_dir(folder).expect("a folder");
+                entries
+                    .map(|entry| entry.expect("an entry").file_name())
+                    .collect()
+            };
+            let (wanted, present) = (names(&from), names(&to));
+            for name in wanted.iter().filter(|name| !present.contains(name)) {
+                let draft = to.join(".draft");
+                fs::copy(from.join(name), &draft).expect("copied");
+                fs::rename(&draft, to.join(name)).expect("renamed");
+            }
+            for name in present.iter().filter(|name| !wanted.contains(name)) {
+                fs::remove_file(to.join(name)).expect("removed");
+            }
+        }
+    }
+
+    /// Brings the operator's copy to a replica, which looks at it.
+    fn deliver(&self, replica: usize) {
+        let replica = &self.replicas[replica];
+        self.deliver_to(&replica.place);
+        // It may have noticed by itself already.
+        replica.keys.reload(self.world.clock.now()).for_each(drop);
+    }
+
+    fn deliver_to_all(&self) {
+        for replica in 0..self.replicas.len() {
+            self.deliver(replica);
+        }
+    }
+
+    async fn log_in(&self, replica: usize) -> Session {
+        session_of(&self.replicas[replica].app, &self.user).await
+    }
+
+    /// An access token, which nothing may keep this session from.
+    async fn token(&self, replica: usize, session: &Session) -> String {
+        let exchanged = self.replicas[replica].app.exchange(session, READ).await;
+        exchanged.token().access_token
+    }
+}

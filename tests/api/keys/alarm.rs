@@ -1,0 +1,138 @@
+//! A folder of keys that is no good, and who hears of it.
+
+use std::fs;
+
+use iam_adapters::Clock as _;
+use serde_json::json;
+
+use super::{Fleet, Folder, MAX_AGE, Replica};
+use crate::client::Response;
+use crate::metrics::figures;
+use crate::suite::READ;
+
+impl Replica {
+    /// Puts a file among its keys that was not written to its end.
+    fn breaks(&self, fleet: &Fleet, folder: Folder) {
+        let path = self.place.join(folder.name()).join("broken.jwk");
+        let draft = path.with_extension("draft");
+        fs::write(&draft, "{\"kty\":\"oct\",\"k\":\"canary").expect("written");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(&draft, private).expect("set");
+        fs::rename(draft, path).expect("renamed");
+        self.keys.reload(fleet.world.clock.now()).for_each(drop);
+    }
+
+    fn figure(&self, name: &str, labels: &str) -> u64 {
+        figures(&self.app).count(&format!("auth_gateway_{name}{{{labels}}}"))
+    }
+}
+
+fn reasons(report: &Response) -> Vec<String> {
+    let report = report.json();
+    let reasons = report["reasons"].as_array().expect("reasons").iter();
+    reasons
+        .filter(|reason| reason["code"] == json!("keys_unreadable"))
+        .map(|reason| reason["message"].as_str().expect("text").to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_broken_folder_is_told_and_refuses_nobody_until_it_is_mended() {
+    for folder in Folder::BOTH {
+        let fleet = Fleet::new(1).await;
+        let replica = &fleet.replicas[0];
+        let purpose = format!("purpose=\"{}\"", folder.name());
+        let refused = format!("{purpose},outcome=\"refused\"");
+        let session = fleet.log_in(0).await;
+        assert_eq!(replica.figure("keys_unreadable", &purpose), 0);
+
+        replica.breaks(&fleet, folder);
+        let report = replica.app.ready().await;
+        assert_eq!(report.status, 200);
+        assert_eq!(report.json()["status"], json!("degraded"));
+        let told = reasons(&report);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("broken.jwk") && told[0].contains(folder.name()));
+        assert!(!report.told().contains("canary"));
+        assert_eq!(replica.figure("keys_unreadable", &purpose), 1);
+        assert_eq!(replica.figure("key_reloads_total", &refused), 1);
+        fleet.token(0, &session).await;
+        fleet.log_in(0).await;
+
+        fleet.deliver(0);
+        let report = replica.app.ready().await;
+        assert_eq!(reasons(&report), [""; 0], "{}", report.told());
+        assert_eq!(replica.figure("keys_unreadable", &purpose), 0);
+        assert_eq!(replica.figure("key_reloads_total", &refused), 1);
+        fleet.token(0, &session).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_by_a_key_that_could_not_be_read_is_a_fault_and_never_a_refusal() {
+    let fleet = Fleet::new(2).await;
+    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
+    fleet.deliver(0);
+    fleet.replicas[1].breaks(&fleet, Folder::Sealing);
+    fleet.world.advance(2 * MAX_AGE.as_secs());
+    let session = fleet.log_in(0).await;
+    let behind = &fleet.replicas[1].app;
+    behind
+        .exchange(&session, READ)
+        .await
+        .is_error(500, "server_error");
+    behind.log_out(&session).await.is_error(500, "server_error");
+    let mut garbage = session.clone();
+    garbage.session_token.replace_range(..3, "abc");
+    behind
+        .exchange(&garbage, READ)
+        .await
+        .is_error(401, "invalid_grant");
+    fleet.deliver(1);
+    fleet.token(1, &session).await;
+}
+
+#[tokio::test]
+async fn seals_are_counted_by_key_and_a_key_that_is_gone_is_counted_no_more() {
+    let fleet = Fleet::new(1).await;
+    let replica = &fleet.replicas[0];
+    for _ in 0..3 {
+        fleet.log_in(0).await;
+    }
+    let series = || {
+        let figures = figures(&replica.app);
+        let names = figures.names();
+        let seals = names
+            .iter()
+            .filter(|name| name.starts_with("auth_gateway_seals_total"));
+        let mut counts: Vec<_> = seals.map(|name| figures.count(name)).collect();
+        counts.sort_unstable();
+        counts
+    };
+    assert_eq!(series(), [3]);
+    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
+    fleet.deliver(0);
+    fleet.log_in(0).await;
+    assert_eq!(series(), [0, 4], "reading the folder again forgets nothing");
+    fleet.world.advance(2 * MAX_AGE.as_secs());
+    fleet.log_in(0).await;
+    assert_eq!(series(), [1, 4]);
+    let ring = replica.keys.sealing.ring();
+    let old = ring
+        .iter()
+        .next()
+        .map(auth_gateway::gateway::keys::Dated::kid);
+    fleet.remove(Folder::Sealing, old.expect("a key"));
+    fleet.deliver(0);
+    assert_eq!(series(), [1]);
+}
+
+#[tokio::test]
+async fn the_age_of_the_key_in_use_is_told_across_a_rotation() {
+    let fleet = Fleet::new(1).await;
+    fleet.make(Folder::Signing, fleet.now() + 2 * MAX_AGE);
+    fleet.deliver(0);
+    fleet.world.advance(2 * MAX_AGE.as_secs() + 7);
+    let age = fleet.replicas[0].figure("key_age_seconds", "purpose=\"signing\"");
+    assert_eq!(age, 7);
+}

@@ -1,0 +1,95 @@
+//! A key that was stolen, and how soon it is worth nothing.
+
+use super::{Fleet, Folder, MAX_AGE};
+use crate::client::{JWKS, Response};
+use crate::suite::READ;
+use crate::suite::verifier::Verifier;
+
+fn published(keys: &Response) -> Vec<String> {
+    let keys = keys.json()["keys"].as_array().expect("keys").clone();
+    let kid = |key: &serde_json::Value| key["kid"].as_str().expect("a kid").to_owned();
+    keys.iter().map(kid).collect()
+}
+
+fn kid_of(token: &str) -> String {
+    let header = josekit::jwt::decode_header(token).expect("a header");
+    header
+        .claim("kid")
+        .and_then(|kid| kid.as_str())
+        .expect("a kid")
+        .to_owned()
+}
+
+impl Fleet {
+    async fn published(&self) -> Vec<String> {
+        published(&self.replicas[0].app.get(JWKS, &[]).await)
+    }
+
+    async fn signed_with(&self) -> String {
+        let session = self.log_in(0).await;
+        kid_of(&self.token(0, &session).await)
+    }
+}
+
+#[tokio::test]
+async fn a_removed_signing_key_is_gone_at_once_and_with_every_verifier_after_the_max_age() {
+    let fleet = Fleet::new(1).await;
+    let session = fleet.log_in(0).await;
+    let stolen = fleet.token(0, &session).await;
+    let kid = kid_of(&stolen);
+    Verifier::discover(&fleet.replicas[0].app)
+        .await
+        .claims(&stolen);
+
+    let next = fleet.make(Folder::Signing, fleet.now());
+    fleet.deliver_to_all();
+    assert_eq!(fleet.published().await, [kid.clone(), next.clone()]);
+    assert_eq!(
+        fleet.signed_with().await,
+        kid,
+        "verifiers have not seen the next"
+    );
+
+    fleet.remove(Folder::Signing, &kid);
+    fleet.deliver_to_all();
+    assert_eq!(fleet.published().await, [next.clone()]);
+    assert_eq!(fleet.signed_with().await, next, "nothing else is left");
+    fleet.world.advance(MAX_AGE.as_secs());
+    let verifier = Verifier::discover(&fleet.replicas[0].app).await;
+    assert!(verifier.try_claims(&stolen).is_err());
+    verifier.claims(&fleet.token(0, &session).await);
+}
+
+#[tokio::test]
+async fn where_a_key_waits_it_takes_the_place_of_the_one_that_is_removed() {
+    let fleet = Fleet::new(1).await;
+    let kid = fleet.signed_with().await;
+    let waiting = fleet.make(Folder::Signing, fleet.now() + 10 * MAX_AGE);
+    fleet.deliver_to_all();
+    assert_eq!(fleet.signed_with().await, kid);
+    fleet.remove(Folder::Signing, &kid);
+    fleet.deliver_to_all();
+    assert_eq!(fleet.signed_with().await, waiting);
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_removed_sealing_key_are_over_and_no_others() {
+    let fleet = Fleet::new(2).await;
+    let old = fleet.log_in(0).await;
+    let kid = fleet.replicas[0].keys.sealing.ring();
+    let kid = auth_gateway::gateway::keys::Dated::kid(kid.iter().next().expect("a key")).to_owned();
+    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
+    fleet.deliver_to_all();
+    fleet.world.advance(2 * MAX_AGE.as_secs());
+    let new = fleet.log_in(0).await;
+    for session in [&old, &new] {
+        fleet.token(1, session).await;
+    }
+    fleet.remove(Folder::Sealing, &kid);
+    fleet.deliver_to_all();
+    for replica in 0..2 {
+        let refused = fleet.replicas[replica].app.exchange(&old, READ).await;
+        refused.is_error(401, "invalid_grant");
+        fleet.token(replica, &new).await;
+    }
+}

@@ -1,0 +1,125 @@
+//! Rotation as `keys rotate` does it, again and again, under load.
+
+use std::fs;
+use std::time::Duration;
+
+use auth_gateway::gateway::keys;
+
+use super::{Fleet, Folder, TOKEN_LIFETIME};
+use crate::app::TestApp;
+use crate::client::{JWKS, Session};
+use crate::suite::verifier::Verifier;
+
+const STEP: u64 = 60;
+
+/// A simulated hour, in which each kind of key is replaced every five minutes.
+const STEPS: u64 = 60;
+const EVERY: Duration = Duration::from_secs(300);
+
+/// One who accepts access tokens and asks for the keys as seldom as it may.
+struct Caching {
+    keys: Verifier,
+    until: u64,
+}
+
+impl Caching {
+    async fn fetch(gateway: &TestApp, now: u64) -> Self {
+        let answer = gateway.get(JWKS, &[]).await;
+        let max_age = answer
+            .header("cache-control")
+            .strip_prefix("public, max-age=");
+        let max_age: u64 = max_age.expect("a max-age").parse().expect("seconds");
+        Self {
+            keys: Verifier::discover(gateway).await,
+            until: now + max_age,
+        }
+    }
+}
+
+/// What `keys rotate` does, by the clock of the test.
+fn rotate(fleet: &Fleet, folder: Folder) -> bool {
+    let mut files = keys::read_dir(&fleet.master(folder)).expect("a folder");
+    files.sort_by_key(|(_, key)| key.first_use());
+    let first_uses: Vec<_> = files.iter().map(|(_, key)| key.first_use()).collect();
+    let plan = keys::plan(&first_uses, folder.times(), EVERY, fleet.now());
+    for retired in plan.retired {
+        fs::remove_file(&files[retired].0).expect("removed");
+    }
+    if let Some(first_use) = plan.next {
+        fleet.make(folder, first_use);
+    }
+    plan.next.is_some()
+}
+
+#[tokio::test]
+async fn nobody_notices_that_keys_are_replaced_again_and_again() {
+    let fleet = Fleet::new(2).await;
+    let mut verifiers = Vec::new();
+    for _ in 0..3 {
+        verifiers.push(Caching::fetch(&fleet.replicas[0].app, fleet.world.now()).await);
+    }
+    let mut sessions: Vec<(u64, Session)> = Vec::new();
+    let mut tokens: Vec<(u64, String)> = Vec::new();
+    let (mut rotations, mut verified) = (0, 0);
+    for step in 0..STEPS {
+        for folder in Folder::BOTH {
+            rotations += u64::from(rotate(&fleet, folder));
+        }
+        // The file reaches one replica at once and the other half a minute later.
+        fleet.deliver(0);
+        for half in 0..2 {
+            fleet.deliver(half);
+            let now = fleet.world.now();
+            let at = usize::try_from(step + half as u64).expect("small") % 2;
+            sessions.push((now + 15 * 60, fleet.log_in(at).await));
+            sessions.retain(|(expires_at, _)| *expires_at > now);
+            for replica in 0..2 {
+                for (_, session) in [sessions.first(), sessions.last()].into_iter().flatten() {
+                    tokens.push((now, fleet.token(replica, session).await));
+                }
+            }
+            for (number, verifier) in verifiers.iter_mut().enumerate() {
+                if verifier.until <= now {
+                    let replica = &fleet.replicas[(at + number) % 2];
+                    *verifier = Caching::fetch(&replica.app, now).await;
+                }
+                // At once, and at the last moment: what lies between cannot be harder.
+                let oldest = now - TOKEN_LIFETIME.as_secs() + STEP / 2;
+                for (_, token) in tokens.iter().filter(|(at, _)| *at == now || *at == oldest) {
+                    let claims = verifier.keys.try_claims(token);
+                    assert!(claims.is_ok(), "step {step}, verifier {number}: {claims:?}");
+                    verified += 1;
+                }
+            }
+            tokens.retain(|(at, _)| *at + TOKEN_LIFETIME.as_secs() > now);
+            fleet.world.advance(STEP / 2);
+        }
+    }
+    assert!(
+        rotations >= 2 * (STEPS * STEP / EVERY.as_secs() - 1),
+        "{rotations}"
+    );
+    assert!(verified > 1_000, "{verified}");
+    for folder in Folder::BOTH {
+        let left = fs::read_dir(fleet.master(folder))
+            .expect("a folder")
+            .count();
+        assert!((2..=8).contains(&left), "{left} {} keys", folder.name());
+    }
+}
+
+#[tokio::test]
+async fn the_etag_of_the_published_keys_changes_with_them() {
+    let fleet = Fleet::new(1).await;
+    let gateway = &fleet.replicas[0].app;
+    let before = gateway.get(JWKS, &[]).await;
+    fleet.make(Folder::Signing, fleet.now() + Duration::from_secs(3600));
+    fleet.deliver_to_all();
+    let known = [("if-none-match", before.header("etag"))];
+    let after = gateway.get(JWKS, &known).await;
+    assert_eq!(after.status, 200);
+    assert_ne!(after.header("etag"), before.header("etag"));
+    assert_eq!(after.json()["keys"].as_array().map(Vec::len), Some(2));
+    let known = [("if-none-match", after.header("etag"))];
+    assert_eq!(gateway.get(JWKS, &known).await.status, 304);
+}

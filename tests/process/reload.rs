@@ -1,0 +1,158 @@
+//! A running gateway notices by itself that its keys changed.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::program::{Program, run};
+use crate::wire::{ALICE, Connection, LOGIN, get, post};
+
+/// Far longer than the system takes to tell of a change, and shorter than the pause between two
+/// looks that do not wait for it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A gateway over folders of keys.
+struct Scene {
+    _folder: TempDir,
+    signing: PathBuf,
+    program: Program,
+    public: SocketAddr,
+    management: SocketAddr,
+}
+
+fn generate(folder: &Path, purpose: &str) -> String {
+    let folder = folder.to_str().expect("text");
+    let ended = run(
+        &["keys", "generate", "--dir", folder, "--use", purpose],
+        &[],
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let path = ended.out.split("  ").next().expect("a path");
+    let name = path.rsplit('/').next().expect("a name");
+    name.trim_end_matches(".jwk").to_owned()
+}
+
+impl Scene {
+    /// `lay` puts the first signing key there.
+    fn new(lay: impl FnOnce(&Path)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let signing = folder.path().join("signing");
+        let sealing = folder.path().join("sealing");
+        lay(&signing);
+        generate(&sealing, "sealing");
+        let mut program = Program::serve(&[
+            ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
+            ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
+            ("KEYS__RELOAD_INTERVAL", "30s"),
+        ]);
+        let (public, management) = program.addresses();
+        Self {
+            _folder: folder,
+            signing,
+            program,
+            public,
+            management,
+        }
+    }
+
+    /// Waits until the gateway publishes these keys. Each question goes over the network.
+    #[track_caller]
+    fn publishes(&self, kids: &[&str]) {
+        self.becomes(self.public, "/.well-known/jwks.json", |answer| {
+            let keys = answer["keys"].as_array().expect("keys").iter();
+            keys.map(|key| key["kid"].as_str().expect("text"))
+                .eq(kids.iter().copied())
+        });
+    }
+
+    #[track_caller]
+    fn becomes(&self, address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
+        let began = Instant::now();
+        loop {
+            let answer = Connection::to(address).send(get(path)).answer().json();
+            if wanted(&answer) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{answer}");
+        }
+    }
+
+    fn has_a_reason(&self, code: &str, wanted: bool) {
+        self.becomes(self.management, "/health/ready", |report| {
+            let mut reasons = report["reasons"].as_array().expect("reasons").iter();
+            reasons.any(|reason| reason["code"] == code) == wanted
+        });
+    }
+}
+
+#[test]
+fn a_key_that_comes_and_one_that_goes_are_noticed() {
+    let mut first = String::new();
+    let mut scene = Scene::new(|folder| first = generate(folder, "signing"));
+    scene.publishes(&[&first]);
+    let next = generate(&scene.signing, "signing");
+    scene.publishes(&[&first, &next]);
+    let told = scene.program.logged("the keys were exchanged");
+    assert_eq!(told["purpose"], "signing");
+    assert_eq!(told["kids"], format!("{first} {next}"));
+    fs::remove_file(scene.signing.join(format!("{first}.jwk"))).expect("removed");
+    scene.publishes(&[&next]);
+}
+
+#[test]
+fn a_broken_file_is_told_once_and_so_is_its_end() {
+    let mut first = String::new();
+    let scene = Scene::new(|folder| first = generate(folder, "signing"));
+    let path = scene.signing.join("broken.jwk");
+    for text in ["", "{\"kty\""] {
+        fs::write(&path, text).expect("written");
+        scene.has_a_reason("keys_unreadable", true);
+        scene.publishes(&[&first]);
+        let login = Connection::to(scene.public)
+            .send(post(LOGIN, ALICE))
+            .answer();
+        assert_eq!(login.status, 200);
+        fs::remove_file(&path).expect("removed");
+        scene.has_a_reason("keys_unreadable", false);
+    }
+    scene.program.signal("TERM");
+    let log = scene.program.wait().log();
+    let about = |level: &str| {
+        let of_keys = log.iter().filter(|line| line["code"] == "keys_unreadable");
+        of_keys.filter(|line| line["level"] == level).count()
+    };
+    assert_eq!((about("WARN"), about("INFO")), (2, 2), "{log:#?}");
+}
+
+/// As Kubernetes brings a new secret to a pod.
+#[test]
+fn a_swapped_mount_and_a_replaced_folder_are_noticed() {
+    let generation = |folder: &Path, name: &str| {
+        let kid = generate(&folder.join(name), "signing");
+        symlink(name, folder.join("..data_tmp")).expect("linked");
+        fs::rename(folder.join("..data_tmp"), folder.join("..data")).expect("renamed");
+        let link = folder.join(format!("{kid}.jwk"));
+        symlink(format!("..data/{kid}.jwk"), &link).expect("linked");
+        (kid, link)
+    };
+    let mut first = (String::new(), PathBuf::new());
+    let scene = Scene::new(|folder| first = generation(folder, "..2026_01"));
+    scene.publishes(&[&first.0]);
+    let (second, _) = generation(&scene.signing, "..2026_02");
+    fs::remove_file(&first.1).expect("removed");
+    fs::remove_dir_all(scene.signing.join("..2026_01")).expect("removed");
+    scene.publishes(&[&second]);
+
+    let other = scene.signing.with_file_name("other");
+    let third = generate(&other, "signing");
+    fs::rename(&scene.signing, scene.signing.with_file_name("aside")).expect("renamed");
+    fs::rename(&other, &scene.signing).expect("renamed");
+    scene.publishes(&[&third]);
+    let fourth = generate(&scene.signing, "signing");
+    scene.publishes(&[&third, &fourth]);
+}

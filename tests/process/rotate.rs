@@ -1,0 +1,194 @@
+//! `keys rotate`, `keys list` and `keys remove`, as an operator and cron use them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use tempfile::{TempDir, tempdir};
+
+use crate::program::{Ended, run};
+
+fn keys(verb: &str, folder: &Path, more: &[&str]) -> Ended {
+    let folder = folder.to_str().expect("text");
+    run(&[&["keys", verb, "--dir", folder], more].concat(), &[])
+}
+
+#[track_caller]
+fn done(ended: &Ended) -> Vec<&str> {
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.out.lines().collect()
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).expect("a folder");
+    let names = names.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = names
+        .map(|name| name.into_string().expect("text"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// A folder with keys of these ages, in hours; gives their ids, in the order of use.
+fn aged(ages: &[i64], more: &[&str]) -> (TempDir, Vec<String>) {
+    let folder = tempdir().expect("a folder");
+    let kids = ages.iter().map(|hours| {
+        let first_use = (Timestamp::now() - SignedDuration::from_hours(*hours)).to_string();
+        let made = keys(
+            "generate",
+            folder.path(),
+            &[&["--first-use", &first_use], more].concat(),
+        );
+        let path = done(&made)[0]
+            .split("  ")
+            .next()
+            .expect("a path")
+            .to_owned();
+        let name = Path::new(&path).file_stem().expect("a name");
+        name.to_str().expect("text").to_owned()
+    });
+    let kids = kids.collect();
+    (folder, kids)
+}
+
+/// The states of the keys in a folder, in the order of use.
+fn states(folder: &Path) -> Vec<String> {
+    let ended = keys("list", folder, &[]);
+    let state = |line: &&str| line[18..27].trim().to_owned();
+    done(&ended).iter().map(state).collect()
+}
+
+#[test]
+fn rotating_again_and_again_makes_each_key_once() {
+    let parent = tempdir().expect("a folder");
+    let folder = parent.path().join("made/with/it");
+    assert!(done(&keys("rotate", &folder, &[]))[0].contains("used from"));
+    for _ in 0..2 {
+        let ended = keys("rotate", &folder, &[]);
+        assert!(done(&ended)[0].contains("not yet old enough"), "{ended:?}");
+    }
+    assert!(done(&keys("rotate", &folder, &["--every", "0s"]))[0].contains("used from"));
+    for _ in 0..2 {
+        let ended = keys("rotate", &folder, &["--every", "0s"]);
+        assert!(done(&ended)[0].contains("waits until"), "{ended:?}");
+    }
+    assert_eq!(states(&folder), ["in use", "waiting"]);
+    for name in files(&folder) {
+        let mode = fs::metadata(folder.join(&name))
+            .expect("a file")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn two_rotations_at_once_make_one_key() {
+    let (folder, _) = aged(&[1_000], &[]);
+    let rotations: Vec<_> = (0..4)
+        .map(|_| {
+            let folder = folder.path().to_owned();
+            std::thread::spawn(move || keys("rotate", &folder, &[]))
+        })
+        .collect();
+    for rotation in rotations {
+        done(&rotation.join().expect("an end"));
+    }
+    assert_eq!(states(folder.path()), ["in use", "waiting"]);
+}
+
+#[test]
+fn a_key_begins_once_all_have_seen_it_and_is_like_the_one_before() {
+    let (folder, _) = aged(&[1_000], &["--alg", "EdDSA"]);
+    let before = Timestamp::now();
+    let made = keys("rotate", folder.path(), &["--jwks-max-age", "1h"]);
+    let line = done(&made)[0].to_owned();
+    let (path, rest) = line.split_once("  used from ").expect("a time");
+    let time: Timestamp = rest.trim_end_matches(" on").parse().expect("a time");
+    let lead = time.as_second() - before.as_second();
+    assert!((3_660..3_720).contains(&lead), "{lead}");
+    let text = fs::read_to_string(path).expect("a file");
+    assert!(text.contains("EdDSA"));
+    let (folder, _) = aged(&[1_000], &["--alg", "EdDSA"]);
+    let made = keys("rotate", folder.path(), &["--alg", "RS256"]);
+    let path = done(&made)[0]
+        .split("  ")
+        .next()
+        .expect("a path")
+        .to_owned();
+    assert!(fs::read_to_string(path).expect("a file").contains("RS256"));
+}
+
+#[test]
+fn keys_that_nobody_needs_are_taken_away_and_no_others() {
+    let (folder, kids) = aged(&[100, 3, 1], &[]);
+    assert_eq!(states(folder.path()), ["retired", "honoured", "in use"]);
+    let ended = keys("rotate", folder.path(), &[]);
+    let line = format!("{}.jwk  removed: nobody needs it any more", kids[0]);
+    assert!(
+        done(&ended).iter().any(|told| told.ends_with(&line)),
+        "{ended:?}"
+    );
+    assert_eq!(states(folder.path()), ["honoured", "in use"]);
+    keys("rotate", folder.path(), &["--token-lifetime", "5m"]);
+    assert_eq!(states(folder.path()), ["in use"]);
+    // Sealing keys are honoured for as long as sessions live.
+    let (folder, _) = aged(&[100, 30, 10], &["--use", "sealing"]);
+    assert_eq!(states(folder.path()), ["retired", "honoured", "in use"]);
+    done(&keys("rotate", folder.path(), &["--use", "sealing"]));
+    assert_eq!(states(folder.path()), ["honoured", "in use"]);
+}
+
+#[test]
+fn with_a_configuration_both_kinds_are_rotated_by_its_times() {
+    let (signing, _) = aged(&[1_000, 2], &[]);
+    let (sealing, _) = aged(&[1_000, 2], &["--use", "sealing"]);
+    let config = signing.path().join("gateway.toml");
+    let text = format!(
+        "[keys]\nsigning_dir = {:?}\nsealing_dir = {:?}\n[token]\nlifetime = \"5m\"\n[session]\nmax_lifetime = \"1h\"\n",
+        signing.path(),
+        sealing.path()
+    );
+    fs::write(&config, text).expect("written");
+    let config = config.to_str().expect("text");
+    let ended = run(
+        &["keys", "rotate", "--config", config, "--every", "1h"],
+        &[],
+    );
+    assert_eq!(done(&ended).len(), 4, "{ended:?}");
+    for folder in [signing.path(), sealing.path()] {
+        assert_eq!(states(folder), ["in use", "waiting"]);
+    }
+    let ended = run(&["keys", "rotate"], &[]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("--dir"), "{}", ended.err);
+}
+
+#[test]
+fn a_broken_folder_is_not_rotated() {
+    let (folder, _) = aged(&[1_000], &[]);
+    fs::write(folder.path().join("broken.jwk"), "{").expect("written");
+    let before = files(folder.path());
+    let ended = keys("rotate", folder.path(), &[]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("broken.jwk"), "{}", ended.err);
+    assert_eq!(files(folder.path()), before);
+}
+
+#[test]
+fn a_key_is_removed_only_where_another_can_follow() {
+    let (folder, kids) = aged(&[100, 10], &[]);
+    let remove = |kid: &str| keys("remove", folder.path(), &["--kid", kid]);
+    let refused = remove("unknown");
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    let refused = remove(&kids[1]);
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert!(refused.err.contains("--first-use now"), "{}", refused.err);
+    assert_eq!(files(folder.path()).len(), 2);
+    done(&keys("generate", folder.path(), &["--first-use", "now"]));
+    let removed = remove(&kids[1]);
+    assert!(done(&removed)[0].ends_with("  removed"), "{removed:?}");
+    done(&remove(&kids[0]));
+    assert_eq!(states(folder.path()), ["in use"]);
+}
