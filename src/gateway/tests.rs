@@ -3,6 +3,7 @@ mod exchange;
 mod freshness;
 mod history;
 mod house;
+mod load;
 mod login;
 mod logout;
 mod revoked_midway;

@@ -21,6 +21,7 @@ struct Silent;
 
 impl Observer for Silent {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+    fn circuit(&self, _: Operation, _: Circuit) {}
 }
 
 #[tokio::test]
