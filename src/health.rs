@@ -236,13 +236,23 @@ impl Observer for Health {
         };
         match (before, circuit) {
             (_, Circuit::Closed) => {
-                tracing::info!(iam.operation = name, "the circuit is closed: all calls go to the IAM");
+                tracing::info!(
+                    iam.operation = name,
+                    "the circuit is closed: all calls go to the IAM"
+                );
             }
             (None, _) => {
-                tracing::warn!(iam.operation = name, "the circuit is open: no call goes to the IAM");
+                tracing::warn!(
+                    iam.operation = name,
+                    "the circuit is open: no call goes to the IAM"
+                );
             }
             (Some(_), _) => {
-                tracing::debug!(iam.operation = name, circuit = circuit.name(), "the circuit is tried");
+                tracing::debug!(
+                    iam.operation = name,
+                    circuit = circuit.name(),
+                    "the circuit is tried"
+                );
             }
         }
     }

@@ -230,7 +230,7 @@ impl fmt::Debug for Knowledge {
 /// first byte spreads them evenly.
 fn spread(freshness: Duration, of: &Digest) -> Duration {
     let [first, ..] = of;
-    freshness - freshness / (10 * 256) * u32::from(*first)
+    freshness.saturating_sub(freshness / (10 * 256) * u32::from(*first))
 }
 
 fn weight(heap: usize) -> u32 {

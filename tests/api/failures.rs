@@ -10,6 +10,7 @@ use iam_adapters::clock::ManualClock;
 
 use crate::client::Response;
 
+mod circuit;
 mod faulty;
 mod faulty_iam;
 mod logout;
@@ -19,6 +20,7 @@ mod panics;
 mod readiness;
 mod redirects;
 mod slow_wire;
+mod stale;
 mod wire;
 mod wired;
 

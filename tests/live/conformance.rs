@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::conformance::{self, AccountState, Fixture as _, logins};
 use iam_adapters::clock::SystemClock;
+use iam_adapters::conformance::{self, AccountState, Fixture as _, logins};
 use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::{Clock, Guarded, IamAdapter, IamError};
 use reqwest::Method;

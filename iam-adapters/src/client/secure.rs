@@ -11,9 +11,7 @@ use rustls_platform_verifier::Verifier;
 use super::ClientError;
 
 /// Trusts whom the machine trusts, and these.
-pub(super) fn settings(
-    trusted: Vec<CertificateDer<'static>>,
-) -> Result<ClientConfig, ClientError> {
+pub(super) fn settings(trusted: Vec<CertificateDer<'static>>) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(default_provider());
     let verifier = Verifier::new_with_extra_roots(trusted, Arc::clone(&provider))
         .map_err(|_| ClientError::Tls)?;

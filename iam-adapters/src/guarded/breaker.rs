@@ -119,13 +119,13 @@ impl Breaker {
     }
 
     /// Tells it under the lock, so that nobody hears of two changes in the wrong order.
-    fn enter(&self, state: &mut State, stage: Stage) {
-        let circuit = match stage {
+    fn enter(&self, state: &mut State, next: Stage) {
+        let circuit = match next {
             Stage::Closed(_) => Circuit::Closed,
             Stage::Open { .. } => Circuit::Open,
             Stage::HalfOpen { .. } => Circuit::HalfOpen,
         };
-        state.stage = stage;
+        state.stage = next;
         state.number += 1;
         self.observer.circuit(self.operation, circuit);
     }

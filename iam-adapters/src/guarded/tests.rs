@@ -126,11 +126,11 @@ fn session() -> UpstreamSession {
 
 fn guarded(adapter: &Arc<Scripted>, concurrency: usize) -> (Arc<Guarded>, Arc<Seen>) {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    guarded_by(clock, adapter, concurrency)
+    guarded_by(&clock, adapter, concurrency)
 }
 
 fn guarded_by(
-    clock: Arc<dyn Clock>,
+    clock: &Arc<ManualClock>,
     adapter: &Arc<Scripted>,
     concurrency: usize,
 ) -> (Arc<Guarded>, Arc<Seen>) {
@@ -145,6 +145,7 @@ fn guarded_by(
         probe: limit(2),
     };
     let seen = Arc::<Seen>::default();
+    let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
     let observer: Arc<dyn Observer> = Arc::<Seen>::clone(&seen);
     let adapter = Arc::<Scripted>::clone(adapter);
     let guarded = Guarded::new(adapter, limits, &clock, &observer);

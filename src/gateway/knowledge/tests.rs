@@ -185,7 +185,6 @@ fn a_freshness_is_never_stretched_and_never_cut_by_more_than_a_tenth() {
             let freshness = Duration::from_micros(freshness);
             let spread = spread(freshness, &name);
             assert!(spread <= freshness && spread >= freshness * 9 / 10);
-            
         }
     }
 }

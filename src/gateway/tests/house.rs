@@ -41,7 +41,7 @@ pub(super) fn surely_fresh(freshness: Duration) -> Duration {
 
 /// After so long more, nothing is.
 pub(super) fn the_rest(freshness: Duration) -> Duration {
-    freshness - surely_fresh(freshness)
+    freshness.saturating_sub(surely_fresh(freshness))
 }
 
 /// A session as its client holds it.

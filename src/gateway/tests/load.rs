@@ -224,11 +224,36 @@ const QUICK: Duration = Duration::from_millis(5);
 #[tokio::test(start_paused = true)]
 async fn an_iam_that_is_slow_every_third_time_holds_nobody_up_who_does_not_ask_it() {
     for takes in [
-        |call| if call % 10 < 3 { Duration::from_millis(500) } else { QUICK },
-        |call| if call % 10 < 3 { Duration::from_secs(2) } else { QUICK },
-        |call| if call % 10 < 3 { Duration::from_secs(10) } else { QUICK },
-        |call| if call % 10 < 3 { Duration::from_secs(60) } else { QUICK },
-    ] as [fn(usize) -> Duration; 4] {
+        |call| {
+            if call % 10 < 3 {
+                Duration::from_millis(500)
+            } else {
+                QUICK
+            }
+        },
+        |call| {
+            if call % 10 < 3 {
+                Duration::from_secs(2)
+            } else {
+                QUICK
+            }
+        },
+        |call| {
+            if call % 10 < 3 {
+                Duration::from_secs(10)
+            } else {
+                QUICK
+            }
+        },
+        |call| {
+            if call % 10 < 3 {
+                Duration::from_secs(60)
+            } else {
+                QUICK
+            }
+        },
+    ] as [fn(usize) -> Duration; 4]
+    {
         thirty_in_a_hundred_are_slow(takes).await;
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Scene {
 impl Scene {
     pub(super) fn before(adapter: Arc<Scripted>) -> Self {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-        let (guarded, seen) = guarded_by(Arc::<ManualClock>::clone(&clock), &adapter, 64);
+        let (guarded, seen) = guarded_by(&clock, &adapter, 64);
         Self {
             adapter,
             clock,
@@ -170,7 +170,11 @@ async fn a_call_that_waits_for_a_place_while_the_circuit_opens_asks_nobody() {
     tokio::task::yield_now().await;
     adapter.release(20);
     for (number, call) in calls.into_iter().enumerate() {
-        let expected = if number < 20 { failed() } else { IamError::CircuitOpen };
+        let expected = if number < 20 {
+            failed()
+        } else {
+            IamError::CircuitOpen
+        };
         assert_eq!(call.await.unwrap(), Some(expected));
     }
     assert_eq!(adapter.calls(), 20);

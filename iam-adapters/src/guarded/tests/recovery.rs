@@ -6,7 +6,9 @@ use super::*;
 #[tokio::test]
 async fn after_a_pause_one_success_closes_the_circuit() {
     let scene = Scene::open().await;
-    scene.clock.advance(PAUSE.saturating_sub(Duration::from_millis(1)));
+    scene
+        .clock
+        .advance(PAUSE.saturating_sub(Duration::from_millis(1)));
     scene.is_refused().await;
     scene.clock.advance(Duration::from_millis(1));
     scene.log_in(1, None).await;

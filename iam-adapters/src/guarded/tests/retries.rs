@@ -58,7 +58,10 @@ async fn an_iam_that_is_often_out_of_reach_gets_hardly_more_calls_for_it() {
         served += usize::from(guarded.introspect(&session()).await.is_ok());
     }
     let attempts = adapter.calls();
-    assert!((CALLS + 95..=CALLS + CALLS / 10).contains(&attempts), "{attempts}");
+    assert!(
+        (CALLS + 95..=CALLS + CALLS / 10).contains(&attempts),
+        "{attempts}"
+    );
     // Each further attempt has saved a call.
     assert_eq!(served, CALLS - CALLS.div_ceil(3) + (attempts - CALLS));
     assert_eq!(*seen.1.lock().unwrap(), [], "a third is no outage");
@@ -68,7 +71,7 @@ async fn an_iam_that_is_often_out_of_reach_gets_hardly_more_calls_for_it() {
 async fn the_budget_of_further_attempts_is_that_of_the_last_ten_seconds() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let adapter = Scripted::failing(&[]);
-    let (guarded, _) = guarded_by(Arc::<ManualClock>::clone(&clock), &adapter, 1);
+    let (guarded, _) = guarded_by(&clock, &adapter, 1);
     for _ in 0..3 {
         adapter.breaks_down(Some(unreachable()));
         for attempts in [2, 2, 2, 1, 1] {

@@ -1,7 +1,8 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn no_more_calls_are_under_way_than_the_bound_and_the_rest_is_refused_at_half_of_its_deadline() {
+async fn no_more_calls_are_under_way_than_the_bound_and_the_rest_is_refused_at_half_of_its_deadline()
+ {
     let adapter = Scripted::gated();
     let (guarded, _) = guarded(&adapter, 2);
     let began = tokio::time::Instant::now();
@@ -56,11 +57,11 @@ async fn a_flood_of_logins_leaves_introspection_its_places() {
 async fn who_finds_eight_waiting_for_each_place_is_refused_at_once() {
     let adapter = Scripted::gated();
     let (guarded, _) = guarded(&adapter, 2);
-    let begin = || {
+    let introspect = || {
         let guarded = Arc::clone(&guarded);
         tokio::spawn(async move { guarded.introspect(&session()).await })
     };
-    let mut calls: Vec<_> = (0..2 + 2 * 8).map(|_| begin()).collect();
+    let mut calls: Vec<_> = (0..2 + 2 * 8).map(|_| introspect()).collect();
     tokio::task::yield_now().await;
     let began = tokio::time::Instant::now();
     let refused = guarded.introspect(&session()).await;
@@ -70,7 +71,7 @@ async fn who_finds_eight_waiting_for_each_place_is_refused_at_once() {
     let given_up = calls.pop().unwrap();
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
-    calls.push(begin());
+    calls.push(introspect());
     tokio::task::yield_now().await;
     adapter.release(calls.len());
     for call in calls {
@@ -83,13 +84,13 @@ async fn who_finds_eight_waiting_for_each_place_is_refused_at_once() {
 async fn a_call_that_finds_a_place_late_has_half_of_its_deadline_left() {
     let adapter = Scripted::gated();
     let (guarded, _) = guarded(&adapter, 1);
-    let begin = || {
+    let introspect = || {
         let guarded = Arc::clone(&guarded);
         tokio::spawn(async move { guarded.introspect(&session()).await })
     };
-    let first = begin();
+    let first = introspect();
     tokio::task::yield_now().await;
-    let second = begin();
+    let second = introspect();
     tokio::time::sleep(Duration::from_millis(999)).await;
     adapter.release(1);
     assert_eq!(first.await.unwrap(), Ok(Introspection::Inactive));
