@@ -158,7 +158,8 @@ impl Health {
             .collect();
         if !open.is_empty() {
             let open = open.join(", ");
-            let message = format!("failed too often, and is not asked of the IAM for now: {open}");
+            let message =
+                format!("the IAM failed too often of late, and is not asked for now: {open}");
             also("circuit_open", message);
         }
         if iam.stale.goes_on(now) {

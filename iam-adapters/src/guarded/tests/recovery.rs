@@ -82,20 +82,26 @@ async fn a_call_from_before_says_nothing_about_now() {
         let guarded = Arc::clone(&scene.guarded);
         tokio::spawn(async move { authenticate(&guarded).await.err() })
     };
-    let calls: Vec<_> = (0..21).map(|_| begin()).collect();
+    let mut calls: Vec<_> = (0..21).map(|_| begin()).collect();
+    let straggler = calls.pop().unwrap();
     tokio::task::yield_now().await;
     scene.adapter.breaks_down(Some(failed()));
     scene.adapter.release(20);
-    while scene.circuit() == Circuit::Closed {
-        tokio::task::yield_now().await;
+    for call in calls {
+        assert_eq!(call.await.unwrap(), Some(failed()));
     }
+    scene.clock.advance(PAUSE);
+    let trial = begin();
+    tokio::task::yield_now().await;
+    assert_eq!(scene.circuit(), Circuit::HalfOpen);
     scene.adapter.breaks_down(None);
     scene.adapter.release(1);
-    for call in calls {
-        call.await.unwrap();
-    }
+    assert_eq!(straggler.await.unwrap(), None);
+    assert_eq!(scene.circuit(), Circuit::HalfOpen);
+    scene.adapter.breaks_down(Some(failed()));
+    scene.adapter.release(1);
+    assert_eq!(trial.await.unwrap(), Some(failed()));
     assert_eq!(scene.circuit(), Circuit::Open);
-    scene.is_refused().await;
 }
 
 #[tokio::test]
