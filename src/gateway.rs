@@ -90,6 +90,7 @@ impl Gateway {
         if credentials.has_empty_password() {
             return Err(GatewayError::Refused(Refusal::InvalidCredentials));
         }
+        let session_id = SessionId::generate(&*self.random)?;
         let asked_at = self.clock.now();
         let authenticated = self.iam.authenticate(credentials, client).await?;
         let verified_at = self.clock.now().unix_seconds();
@@ -99,9 +100,9 @@ impl Gateway {
             .map_or(max_lifetime, |promised| promised.min(max_lifetime));
         let expires_at = asked_at.unix_seconds() + lifetime.as_secs();
 
-        let session_id = SessionId::generate(&*self.random)?;
         let upstream = &authenticated.session;
-        let session_token = self.seal(session_id, upstream, verified_at, expires_at, asked_at)?;
+        let sealed = self.seal(session_id, upstream, verified_at, expires_at, asked_at);
+        let session_token = sealed.inspect_err(|_| session::abandon(&self.iam, upstream))?;
         let fingerprint = self
             .knowledge
             .fingerprint(&session_token, upstream.subject.as_str());

@@ -1,14 +1,19 @@
 //! The state of this replica, and the last word of the IAM.
 
+mod stale;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::guarded::{Observer, Operation};
+use iam_adapters::guarded::{Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 use serde::Serialize;
 
 use crate::telemetry::metrics::Metrics;
+
+use stale::Stale;
 
 /// Whether this replica should get traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +75,9 @@ struct Iam {
     last: Option<(Moment, Result<(), IamError>)>,
     /// Whether it ever served this replica.
     ever_ok: bool,
+    /// The circuits that are not closed.
+    circuits: BTreeMap<&'static str, Circuit>,
+    stale: Stale,
 }
 
 /// The state of this replica.
@@ -123,7 +131,7 @@ impl Health {
     /// How this replica is doing.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
-        let iam = self.iam.lock().unwrap_or_else(PoisonError::into_inner);
+        let iam = self.iam();
         let mut reasons = Vec::new();
         let mut readiness = Readiness::Ready;
         if let Some((_, Err(fault))) = &iam.last {
@@ -143,7 +151,8 @@ impl Health {
                 | IamError::Failed(_)
                 | IamError::Throttled { .. }
                 | IamError::Unreadable(_)
-                | IamError::Saturated => Readiness::Degraded,
+                | IamError::Saturated
+                | IamError::CircuitOpen => Readiness::Degraded,
             };
             let code = match fault {
                 IamError::Misconfigured { what, .. } => what.kind(),
@@ -153,6 +162,28 @@ impl Health {
                 code,
                 message: fault.to_string(),
             });
+        }
+        let mut also = |code, message| {
+            if readiness == Readiness::Ready {
+                readiness = Readiness::Degraded;
+            }
+            reasons.push(Reason { code, message });
+        };
+        let open: Vec<_> = iam
+            .circuits
+            .iter()
+            .filter(|(_, circuit)| **circuit == Circuit::Open)
+            .map(|(operation, _)| *operation)
+            .collect();
+        if !open.is_empty() {
+            let open = open.join(", ");
+            let message =
+                format!("the IAM failed too often of late, and is not asked for now: {open}");
+            also("circuit_open", message);
+        }
+        if iam.stale.goes_on(now) {
+            let message = "tokens are signed on stale knowledge, as stale_if_error allows";
+            also("serving_stale", message.to_owned());
         }
         let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
         if readiness == Readiness::Ready && !replicas.is_empty() {
@@ -177,19 +208,31 @@ impl Health {
             age: iam.last.as_ref().map(|(at, _)| now.since(*at)),
         }
     }
+
+    /// Takes note that a token was signed on stale knowledge.
+    pub fn served_stale(&self) {
+        let now = self.clock.now();
+        self.iam().stale.served(now);
+    }
+
+    fn iam(&self) -> MutexGuard<'_, Iam> {
+        self.iam.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Every call to the IAM is its last word until the next one, but for those that it never saw.
 impl Observer for Health {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
-        self.metrics.iam_call(operation, result, took);
+        self.metrics.iam.called(operation, result, took);
+        let now = self.clock.now();
+        let mut iam = self.iam();
+        iam.stale.look(now);
         let word = match result {
             // A refusal is the answer of an IAM that works.
             Ok(()) | Err(IamError::Refused(_)) => Ok(()),
-            Err(IamError::Saturated) => return,
+            Err(IamError::Saturated | IamError::CircuitOpen) => return,
             Err(fault) => Err(fault.clone()),
         };
-        let mut iam = self.iam.lock().unwrap_or_else(PoisonError::into_inner);
         let before = iam.last.take().map(|(_, word)| word);
         match (&before, &word) {
             (Some(Err(_)), Ok(())) => {
@@ -204,61 +247,41 @@ impl Observer for Health {
             _ => {}
         }
         iam.ever_ok |= word.is_ok();
-        iam.last = Some((self.clock.now(), word));
+        iam.last = Some((now, word));
+    }
+
+    /// A circuit that is tried and opens again goes on being open, as far as the log is concerned.
+    fn circuit(&self, operation: Operation, circuit: Circuit) {
+        self.metrics.iam.circuit(operation, circuit);
+        let name = operation.name();
+        let mut iam = self.iam();
+        let before = match circuit {
+            Circuit::Closed => iam.circuits.remove(name),
+            Circuit::HalfOpen | Circuit::Open => iam.circuits.insert(name, circuit),
+        };
+        match (before, circuit) {
+            (_, Circuit::Closed) => {
+                tracing::info!(
+                    iam.operation = name,
+                    "the circuit is closed: all calls go to the IAM"
+                );
+            }
+            (None, _) => {
+                tracing::warn!(
+                    iam.operation = name,
+                    "the circuit is open: no call goes to the IAM"
+                );
+            }
+            (Some(_), _) => {
+                tracing::debug!(
+                    iam.operation = name,
+                    circuit = circuit.name(),
+                    "the circuit is tried"
+                );
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use iam_adapters::clock::ManualClock;
-
-    use super::*;
-
-    fn after(words: &[Result<(), IamError>]) -> Report {
-        let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-        let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
-        for word in words {
-            let word = word.as_ref().copied();
-            health.called(Operation::Probe, word, Duration::ZERO);
-        }
-        health.report(clock.now())
-    }
-
-    fn misconfigured(what: Misconfiguration) -> Result<(), IamError> {
-        Err(IamError::misconfigured(what, "detail"))
-    }
-
-    #[test]
-    fn an_outage_alone_keeps_a_replica_in_service() {
-        let outage = || Err(IamError::Unreachable("refused".to_owned()));
-        for words in [vec![outage()], vec![Ok(()), outage()]] {
-            let report = after(&words);
-            assert_eq!(report.readiness, Readiness::Degraded);
-            assert_eq!(report.last_word, "unreachable");
-            assert_eq!(report.reasons.len(), 1);
-        }
-        assert_eq!(after(&[]).last_word, "never_asked");
-        assert_eq!(after(&[outage(), Ok(())]).readiness, Readiness::Ready);
-    }
-
-    #[test]
-    fn wrong_settings_stop_a_replica_that_was_never_served_and_no_other() {
-        let wrong = || misconfigured(Misconfiguration::ClientSecret);
-        assert_eq!(after(&[wrong()]).readiness, Readiness::NotReady);
-        assert_eq!(after(&[Ok(()), wrong()]).readiness, Readiness::Degraded);
-    }
-
-    #[test]
-    fn what_only_traffic_can_find_mended_does_not_stop_traffic() {
-        let lie = misconfigured(Misconfiguration::Introspection);
-        assert_eq!(after(&[lie]).readiness, Readiness::Degraded);
-    }
-
-    #[test]
-    fn a_refusal_is_the_word_of_an_iam_that_works_and_saturation_none_of_its_words() {
-        let refusal = Err(IamError::Refused(iam_adapters::Refusal::Disabled));
-        assert_eq!(after(&[refusal]).last_word, "ok");
-        let report = after(&[Ok(()), Err(IamError::Saturated)]);
-        assert_eq!(report.last_word, "ok");
-    }
-}
+mod tests;

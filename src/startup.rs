@@ -7,7 +7,6 @@ mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::web::Data;
 use anyhow::Context as _;
 use aws_lc_rs::rand::SystemRandom;
-use futures_util::FutureExt as _;
+use iam_adapters::guarded::Observer;
 use iam_adapters::{Clock, Guarded, IamAdapter};
 
 use crate::config::{InvalidSettings, Settings};
@@ -121,11 +120,12 @@ fn policy(settings: &Settings) -> Policy {
 #[must_use]
 pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>, Arc<Health>) {
     let health = Arc::new(Health::new(Arc::clone(&parts.clock), parts.metrics));
-    let observer = Arc::clone(&health);
+    let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
     let guarded = Arc::new(Guarded::new(
         parts.iam,
         settings.upstream.limits(),
-        observer,
+        &parts.clock,
+        &observer,
     ));
     let gateway = Gateway::new(
         Arc::<Guarded>::clone(&guarded),
@@ -278,8 +278,7 @@ async fn leave(
 /// comes of it the guard's observer hears.
 async fn probe(iam: Arc<Guarded>, interval: Duration) {
     loop {
-        // An adapter that panics once must not be the last that readiness hears of the IAM.
-        let _ = AssertUnwindSafe(iam.probe()).catch_unwind().await;
+        let _ = iam.probe().await;
         tokio::time::sleep(interval).await;
     }
 }

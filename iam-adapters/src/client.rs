@@ -4,19 +4,26 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::dns::Resolve;
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Certificate, Client, RequestBuilder, StatusCode, redirect, retry, tls};
+use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode, redirect, retry};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use thiserror::Error;
 use url::Url;
 
+use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 
+use renewed::Renewed;
+
 mod fault;
+mod renewed;
+mod secure;
 
 /// The longest body that is read, in bytes. Discovery documents have some 8 KiB, tokens with
 /// hundreds of roles some 50 KiB; whatever is longer was not written by an IAM for us.
@@ -26,8 +33,13 @@ pub const BODY_MAX: usize = 256 * 1024;
 /// taken up shorter than that is not one that is just being closed.
 const POOL_IDLE: Duration = Duration::from_secs(20);
 
-/// How soon a peer that is gone without a word is noticed on a connection that waits.
+/// How soon a peer that is gone without a word is looked for on a connection that waits.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a peer may leave what was sent to it unacknowledged: a host that is gone without a word
+/// ends its connections, whoever waits on them or does not.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
 /// How the client connects.
 #[derive(Debug, Clone)]
@@ -53,9 +65,10 @@ pub enum ClientError {
 }
 
 /// A client that verifies every certificate, follows no redirect, asks no proxy and speaks
-/// TLS 1.2 or later.
-#[derive(Debug, Clone)]
-pub struct UpstreamClient(Client);
+/// TLS 1.2 or later. It looks the IAM's name up again at least every 30 s, however busy its
+/// connections are.
+#[derive(Debug)]
+pub struct UpstreamClient(Renewed);
 
 /// The answer to one request, read whole.
 pub struct Answer {
@@ -84,7 +97,7 @@ impl ClientSettings {
     /// # Errors
     ///
     /// [`ClientError`] where the file cannot be read or holds no certificate.
-    pub fn certificates(&self) -> Result<Vec<Certificate>, ClientError> {
+    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ClientError> {
         let Some(file) = &self.ca_file else {
             return Ok(Vec::new());
         };
@@ -94,9 +107,7 @@ impl ClientSettings {
         let mut certificates = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(&pem) {
             let certificate = certificate.map_err(|_| ClientError::NotCertificates)?;
-            certificates.push(
-                Certificate::from_der(&certificate).map_err(|_| ClientError::NotCertificates)?,
-            );
+            certificates.push(certificate.clone());
             roots
                 .add(certificate)
                 .map_err(|_| ClientError::NotCertificates)?;
@@ -109,38 +120,38 @@ impl ClientSettings {
 }
 
 impl UpstreamClient {
-    /// Makes the client; connects to nothing.
+    /// Makes the client; connects to nothing. The clock decides when names are looked up again.
     ///
     /// # Errors
     ///
     /// [`ClientError`] where certificates cannot be loaded.
-    pub fn new(settings: &ClientSettings) -> Result<Self, ClientError> {
-        Client::builder()
-            .user_agent("auth-gateway")
-            .tls_certs_merge(settings.certificates()?)
-            .tls_version_min(tls::Version::TLS_1_2)
-            .redirect(redirect::Policy::none())
-            // The decorator knows which operations may be repeated; the client does not.
-            .retry(retry::never())
-            .referer(false)
-            .no_proxy()
-            .connect_timeout(settings.connect_deadline)
-            .pool_idle_timeout(POOL_IDLE)
-            .tcp_keepalive(KEEP_ALIVE)
-            .tcp_nodelay(true)
-            .build()
-            .map(Self)
-            .map_err(|_| ClientError::Tls)
+    pub fn new(settings: &ClientSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        Renewed::new(recipe(settings)?, clock).map(Self)
+    }
+
+    /// A client that asks another name service than the machine's.
+    ///
+    /// # Errors
+    ///
+    /// As [`UpstreamClient::new`].
+    pub fn with_resolver(
+        settings: &ClientSettings,
+        clock: Arc<dyn Clock>,
+        resolver: Arc<dyn Resolve>,
+    ) -> Result<Self, ClientError> {
+        let recipe = recipe(settings)?;
+        let resolving = move || recipe().dns_resolver(Arc::clone(&resolver));
+        Renewed::new(resolving, clock).map(Self)
     }
 
     /// Begins a GET.
     pub fn get(&self, url: &Url) -> RequestBuilder {
-        self.0.get(url.clone())
+        self.0.client().get(url.clone())
     }
 
     /// Begins a POST.
     pub fn post(&self, url: &Url) -> RequestBuilder {
-        self.0.post(url.clone())
+        self.0.client().post(url.clone())
     }
 
     /// Sends a request and reads the answer whole, whatever its status, except a redirection.
@@ -185,6 +196,32 @@ impl UpstreamClient {
             body,
         })
     }
+}
+
+/// How every client is made, one like the other: the TLS settings are read once, and the tickets
+/// that shorten a handshake outlive the client that got them.
+fn recipe(
+    settings: &ClientSettings,
+) -> Result<impl Fn() -> ClientBuilder + Send + Sync + 'static, ClientError> {
+    let tls = secure::settings(settings.certificates()?)?;
+    let connect_deadline = settings.connect_deadline;
+    Ok(move || {
+        let builder = Client::builder()
+            .user_agent("auth-gateway")
+            .tls_backend_preconfigured(tls.clone())
+            .redirect(redirect::Policy::none())
+            // The decorator knows which operations may be repeated; the client does not.
+            .retry(retry::never())
+            .referer(false)
+            .no_proxy()
+            .connect_timeout(connect_deadline)
+            .pool_idle_timeout(POOL_IDLE)
+            .tcp_keepalive(KEEP_ALIVE)
+            .tcp_nodelay(true);
+        #[cfg(target_os = "linux")]
+        let builder = builder.tcp_user_timeout(UNACKNOWLEDGED);
+        builder
+    })
 }
 
 fn too_long() -> IamError {

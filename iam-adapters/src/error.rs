@@ -40,6 +40,9 @@ pub enum IamError {
     /// The gateway's own bound on calls under way is reached; the IAM was not asked.
     #[error("too many calls to the IAM are under way")]
     Saturated,
+    /// Too many calls failed of late, so the IAM was not asked: it is left alone for a moment.
+    #[error("the IAM failed too often of late and was not asked")]
+    CircuitOpen,
 }
 
 impl IamError {
@@ -55,6 +58,7 @@ impl IamError {
             Self::Unreadable(_) => "unreadable",
             Self::Misconfigured { .. } => "misconfigured",
             Self::Saturated => "saturated",
+            Self::CircuitOpen => "circuit_open",
         }
     }
 

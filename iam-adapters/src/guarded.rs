@@ -1,18 +1,24 @@
-//! The one decorator around any adapter: deadlines, bounds, one retry, a span, and an observer.
+//! The one decorator around any adapter: deadlines, bounds, circuit breakers, one retry, a span,
+//! and an observer.
+
+mod breaker;
+mod lane;
+mod window;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use crate::adapter::IamAdapter;
+use crate::clock::Clock;
 use crate::error::IamError;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+
+use breaker::Breaker;
+use lane::Lane;
 
 /// What the gateway asks of an IAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,6 +49,35 @@ impl Operation {
     }
 }
 
+/// Whether an operation is let through to the IAM.
+///
+/// It opens where at least half of at least 20 calls within 10 s failed: the IAM could not be
+/// reached, did not answer in time, or said that it failed. A refusal, "inactive", a call for fewer
+/// calls and what cannot be read are answers, and no failures. Some seconds later, or as soon as a
+/// probe succeeds, up to three calls at a time are let through: the first success closes it, the
+/// first failure opens it again. A probe has no circuit, and is always let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Circuit {
+    /// Every call is let through.
+    Closed,
+    /// A few calls are let through, to find out.
+    HalfOpen,
+    /// No call is let through.
+    Open,
+}
+
+impl Circuit {
+    /// The state's name in logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half_open",
+            Self::Open => "open",
+        }
+    }
+}
+
 /// How long one operation may take, and how many of it may be under way.
 ///
 /// Each operation has its own bound, so that a flood of logins cannot starve introspection.
@@ -50,7 +85,8 @@ impl Operation {
 pub struct Limit {
     /// From the first wait for a place to the last byte of the answer, retry included.
     pub deadline: Duration,
-    /// Calls at the IAM at one time; more wait for a place within their deadline.
+    /// Calls at the IAM at one time. More wait for a place, up to half of their deadline, and up
+    /// to eight for each place.
     pub concurrency: usize,
 }
 
@@ -67,39 +103,21 @@ pub struct Limits {
     pub probe: Limit,
 }
 
-/// Is told of every call to the IAM once it is over.
+/// Is told of every call to the IAM once it is over, and of every change of a circuit.
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// One call ended so, after so long.
     fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration);
+
+    /// The circuit of an operation changed, to this.
+    fn circuit(&self, operation: Operation, circuit: Circuit);
 }
 
-#[derive(Debug)]
-struct Lane {
-    operation: Operation,
-    deadline: Duration,
-    /// Further attempts after the IAM could not be reached. Never for a login: two wrong
-    /// passwords in a row may lock the account.
-    retries: u32,
-    places: Semaphore,
-}
-
-impl Lane {
-    fn new(operation: Operation, limit: Limit, retries: u32) -> Self {
-        Self {
-            operation,
-            deadline: limit.deadline,
-            retries,
-            places: Semaphore::new(limit.concurrency),
-        }
-    }
-}
-
-/// An adapter with a deadline for each operation, one retry of idempotent calls where the IAM
-/// could not be reached, bounded concurrency, a span for each call, and an observer.
+/// An adapter with a deadline and a circuit breaker for each operation, one retry of idempotent
+/// calls where the IAM could not be reached, bounded concurrency, a span for each call, and an
+/// observer.
 #[derive(Debug)]
 pub struct Guarded {
     adapter: Arc<dyn IamAdapter>,
-    observer: Arc<dyn Observer>,
     login: Lane,
     introspection: Lane,
     logout: Lane,
@@ -107,42 +125,28 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Puts the guard around an adapter.
+    /// Puts the guard around an adapter. The clock is that of the circuit breakers.
     #[must_use]
-    pub fn new(adapter: Arc<dyn IamAdapter>, limits: Limits, observer: Arc<dyn Observer>) -> Self {
+    pub fn new(
+        adapter: Arc<dyn IamAdapter>,
+        limits: Limits,
+        clock: &Arc<dyn Clock>,
+        observer: &Arc<dyn Observer>,
+    ) -> Self {
+        let lane = |operation, limit| {
+            // A probe is never refused: it is what finds out that the IAM is back, and comes from
+            // one task that takes its time.
+            let circuit = (operation != Operation::Probe)
+                .then(|| Breaker::new(operation, Arc::clone(clock), Arc::clone(observer)));
+            Lane::new(operation, limit, circuit, Arc::clone(observer))
+        };
         Self {
             adapter,
-            observer,
-            login: Lane::new(Operation::Login, limits.login, 0),
-            introspection: Lane::new(Operation::Introspection, limits.introspection, 1),
-            logout: Lane::new(Operation::Logout, limits.logout, 1),
-            probe: Lane::new(Operation::Probe, limits.probe, 1),
+            login: lane(Operation::Login, limits.login),
+            introspection: lane(Operation::Introspection, limits.introspection),
+            logout: lane(Operation::Logout, limits.logout),
+            probe: lane(Operation::Probe, limits.probe),
         }
-    }
-
-    async fn call<T, F>(&self, lane: &Lane, mut attempt: impl FnMut() -> F) -> Result<T, IamError>
-    where
-        F: Future<Output = Result<T, IamError>>,
-    {
-        let began = Instant::now();
-        let deadline = began + lane.deadline;
-        let result = match timeout_at(deadline, lane.places.acquire()).await {
-            // A place that comes free at the very deadline is no time left to ask in.
-            Ok(Ok(_place)) if Instant::now() < deadline => {
-                let mut retries = lane.retries;
-                loop {
-                    match timeout_at(deadline, attempt()).await {
-                        Ok(Err(IamError::Unreachable(_))) if retries > 0 => retries -= 1,
-                        Ok(result) => break result,
-                        Err(_) => break Err(IamError::TimedOut(lane.deadline)),
-                    }
-                }
-            }
-            Ok(_) | Err(_) => Err(IamError::Saturated),
-        };
-        self.observer
-            .called(lane.operation, result.as_ref().map(|_| ()), began.elapsed());
-        result
     }
 
     fn span(&self, operation: Operation) -> tracing::Span {
@@ -170,29 +174,39 @@ impl IamAdapter for Guarded {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.call(&self.login, || {
-            self.adapter.authenticate(credentials, client)
-        })
-        .instrument(self.span(Operation::Login))
-        .await
+        self.login
+            .call(|| self.adapter.authenticate(credentials, client))
+            .instrument(self.span(Operation::Login))
+            .await
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.call(&self.introspection, || self.adapter.introspect(session))
+        self.introspection
+            .call(|| self.adapter.introspect(session))
             .instrument(self.span(Operation::Introspection))
             .await
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.call(&self.logout, || self.adapter.end_session(session))
+        self.logout
+            .call(|| self.adapter.end_session(session))
             .instrument(self.span(Operation::Logout))
             .await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        self.call(&self.probe, || self.adapter.probe())
+        let result = self
+            .probe
+            .call(|| self.adapter.probe())
             .instrument(self.span(Operation::Probe))
-            .await
+            .await;
+        if result.is_ok() {
+            // Whoever waits for the IAM to come back need wait no longer.
+            for lane in [&self.login, &self.introspection, &self.logout] {
+                lane.circuit.as_ref().inspect(|circuit| circuit.try_again());
+            }
+        }
+        result
     }
 }
 

@@ -1,17 +1,20 @@
 //! Keycloak, 26.4 and later: login by direct grant, liveness and permissions by introspection of
 //! the refresh token, logout by refresh token.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
+use tokio::time::timeout;
 use url::Url;
 use url::form_urlencoded;
 
 use crate::adapter::IamAdapter;
 use crate::client::{ClientError, UpstreamClient};
+use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
@@ -19,6 +22,7 @@ mod calls;
 mod refusal;
 mod roles;
 mod settings;
+mod unclaimed;
 mod wire;
 
 pub use settings::KeycloakSettings;
@@ -26,9 +30,13 @@ pub use settings::KeycloakSettings;
 use calls::Seen;
 use refusal::No;
 use roles::RoleReader;
+use unclaimed::Unclaimed;
 use wire::UnverifiedRefreshToken;
 
 const NAME: &str = "keycloak";
+
+/// How long a login waits for the permissions, which it can do without.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// One realm of a Keycloak, spoken to as one confidential client.
 #[derive(Debug)]
@@ -81,6 +89,7 @@ impl Keycloak {
     pub fn new(
         settings: &KeycloakSettings,
         connect_deadline: Duration,
+        clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
         let reasons = settings.problems(false);
         if !reasons.is_empty() {
@@ -92,7 +101,7 @@ impl Keycloak {
         let protocol =
             |below: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], below].concat());
         Ok(Self {
-            client: UpstreamClient::new(&settings.client(connect_deadline))?,
+            client: UpstreamClient::new(&settings.client(connect_deadline), clock)?,
             discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
             token: protocol(&["token"]),
             introspection: protocol(&["token", "introspect"]),
@@ -170,8 +179,12 @@ impl Keycloak {
             self.confirm_issuer().await?;
         }
         let mut login = self.password_grant(credentials, client).await?;
-        match self.noting(self.look(&login.session).await) {
-            Ok(Seen::Active { permissions }) => login.permissions = Some(permissions),
+        let unclaimed = Unclaimed::new(self, &login.session);
+        let seen = timeout(LOOK_PATIENCE, self.look(&login.session)).await;
+        let seen = seen.unwrap_or(Err(IamError::TimedOut(LOOK_PATIENCE)));
+        let mut permissions = None;
+        match self.noting(seen) {
+            Ok(Seen::Active { permissions: seen }) => permissions = Some(seen),
             Ok(Seen::Inactive) => {
                 if let Err(error) = self.log_out(&login.session).await {
                     tracing::warn!(
@@ -180,6 +193,7 @@ impl Keycloak {
                         "a session that cannot be used is left behind at the IAM"
                     );
                 }
+                unclaimed.claim();
                 return Err(introspection_lies());
             }
             // The login itself stands; the first exchange asks again, and answers for it.
@@ -189,6 +203,8 @@ impl Keycloak {
                 "no permissions could be had with a login"
             ),
         }
+        unclaimed.claim();
+        login.permissions = permissions;
         Ok(login)
     }
 

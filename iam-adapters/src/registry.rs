@@ -75,7 +75,7 @@ impl IamSettings {
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         Ok(match self {
-            Self::Keycloak(settings) => Arc::new(Keycloak::new(settings, connect_deadline)?),
+            Self::Keycloak(settings) => Arc::new(Keycloak::new(settings, connect_deadline, clock)?),
             Self::Mock(settings) => Arc::new(Mock::connect(settings, clock)?),
         })
     }

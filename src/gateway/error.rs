@@ -99,7 +99,9 @@ impl From<IamError> for GatewayError {
     fn from(error: IamError) -> Self {
         match error {
             IamError::Refused(refusal) => Self::Refused(refusal),
-            IamError::Unreachable(_) | IamError::Failed(_) => Self::Unavailable(error),
+            IamError::Unreachable(_) | IamError::Failed(_) | IamError::CircuitOpen => {
+                Self::Unavailable(error)
+            }
             IamError::TimedOut(_) => Self::TooSlow(error),
             IamError::Unreadable(_) | IamError::Misconfigured { .. } => Self::Broken(error),
             IamError::Throttled { retry_after } => Self::Throttled { retry_after },

@@ -81,6 +81,18 @@ pub struct Inquiry {
     pub upstream: UpstreamSession,
 }
 
+/// How old what is known may be.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    /// Some of its freshness less than all: what was learned at one moment, such as the end of an
+    /// outage, must not be asked for again at one moment.
+    Spread,
+    /// All of its freshness.
+    Promised,
+    /// As much more as a silent IAM allows.
+    Stale,
+}
+
 #[derive(Clone)]
 struct Known {
     asked_at: Moment,
@@ -167,17 +179,26 @@ impl Knowledge {
     /// What is known and fresh enough to sign a token on. Asks nobody.
     #[must_use]
     pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<Permissions>> {
-        self.known(of, now, Duration::ZERO)
+        self.known(of, now, Until::Spread)
     }
 
-    fn known(&self, of: &Fingerprint, now: Moment, extra: Duration) -> Option<Arc<Permissions>> {
+    fn known(&self, of: &Fingerprint, now: Moment, until: Until) -> Option<Arc<Permissions>> {
         let alive_at = self.liveness.get(&of.session)?;
-        if now.since(alive_at) >= self.freshness.liveness + extra || self.distrusts(alive_at) {
+        let age_max = self.age_max(self.freshness.liveness, &of.session, until);
+        if now.since(alive_at) >= age_max || self.distrusts(alive_at) {
             return None;
         }
         let known = self.permissions.get(&of.subject)?;
-        (now.since(known.asked_at) < self.freshness.permissions + extra)
-            .then_some(known.permissions)
+        let age_max = self.age_max(self.freshness.permissions, &of.subject, until);
+        (now.since(known.asked_at) < age_max).then_some(known.permissions)
+    }
+
+    fn age_max(&self, freshness: Duration, of: &Digest, until: Until) -> Duration {
+        match until {
+            Until::Spread => spread(freshness, of),
+            Until::Promised => freshness,
+            Until::Stale => freshness + self.freshness.stale_if_error,
+        }
     }
 
     /// From now on, what the IAM said about sessions up to this moment is not believed any more,
@@ -224,6 +245,13 @@ impl fmt::Debug for Knowledge {
 
 fn nanos(moment: Moment) -> u64 {
     u64::try_from(moment.monotonic.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Between 90 % and 100 % of a freshness, always the same for one name. Names are hashes, so their
+/// first byte spreads them evenly.
+fn spread(freshness: Duration, of: &Digest) -> Duration {
+    let [first, ..] = of;
+    freshness.saturating_sub(freshness / (10 * 256) * u32::from(*first))
 }
 
 fn weight(heap: usize) -> u32 {

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
-use iam_adapters::{Moment, Subject, UpstreamSession};
+use iam_adapters::{IamAdapter, Moment, Subject, UpstreamSession};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
@@ -78,6 +79,17 @@ pub struct NewSession {
     pub verified_at: u64,
     /// When it expires, in seconds since 1970.
     pub expires_at: u64,
+}
+
+/// Ends a session at the IAM that no client will ever hold. The client waits for an answer, and not
+/// for this.
+pub(super) fn abandon(iam: &Arc<dyn IamAdapter>, upstream: &UpstreamSession) {
+    let (iam, upstream) = (Arc::clone(iam), upstream.clone());
+    tokio::spawn(async move {
+        if let Err(error) = iam.end_session(&upstream).await {
+            tracing::warn!(%error, "a session that cannot be used is left behind at the IAM");
+        }
+    });
 }
 
 /// What the session token carries. Any replica with the sealing key needs no more than this;

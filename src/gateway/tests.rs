@@ -4,6 +4,7 @@ mod exchange;
 mod freshness;
 mod history;
 mod house;
+mod load;
 mod login;
 mod logout;
 mod notices;

@@ -8,6 +8,7 @@ use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
 use crate::gateway::error::GatewayError;
+use crate::gateway::knowledge::Source;
 use crate::gateway::seal::TOKEN_BYTES_MAX;
 
 use super::Front;
@@ -73,6 +74,9 @@ pub(super) async fn exchange(
         .await
         .map_err(|error| front.failed(Operation::Token, error))?;
     front.metrics.knowledge(exchanged.source);
+    if exchanged.source == Source::Stale {
+        front.health.served_stale();
+    }
     if let Some(note) = request.extensions_mut().get_mut::<Note>() {
         note.source = Some(exchanged.source);
     }

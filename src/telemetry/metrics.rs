@@ -1,6 +1,7 @@
 //! The figures for Prometheus. Every series exists from the start, and their number does not
 //! depend on the number of users.
 
+mod iam;
 mod keys;
 mod outcome;
 mod replicas;
@@ -8,8 +9,7 @@ mod replicas;
 use std::fmt;
 use std::time::Duration;
 
-use iam_adapters::guarded::Operation;
-use iam_adapters::{IamError, Moment};
+use iam_adapters::Moment;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,6 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Source;
 
+pub use iam::IamFigures;
 pub use outcome::Outcome;
 pub use replicas::{Ignored, ReplicaFigures};
 
@@ -85,19 +86,6 @@ impl Route {
     }
 }
 
-/// How a call to the IAM can end.
-const IAM_OUTCOMES: [&str; 9] = [
-    "ok",
-    "refused",
-    "unreachable",
-    "timed_out",
-    "failed",
-    "throttled",
-    "unreadable",
-    "misconfigured",
-    "saturated",
-];
-
 /// From 100 µs, below which no exchange stays, to the longest deadline.
 const BUCKETS: [f64; 16] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
@@ -116,8 +104,8 @@ pub struct Metrics {
     requests: [[Counter; Outcome::ALL.len()]; Route::ALL.len()],
     durations: [Histogram; Route::ALL.len()],
     knowledge: [Counter; Source::ALL.len()],
-    iam_calls: Family<Labels<2>, Counter>,
-    iam_durations: Histograms,
+    /// Of the calls to the IAM.
+    pub iam: IamFigures,
     keys: KeyFigures,
     lines_dropped: Counter,
     replicas: ReplicaFigures,
@@ -129,8 +117,6 @@ impl Default for Metrics {
         let requests = Family::<Labels<2>, Counter>::default();
         let durations = histograms();
         let knowledge = Family::<Labels<1>, Counter>::default();
-        let iam_calls = Family::<Labels<2>, Counter>::default();
-        let iam_durations = histograms();
         let lines_dropped = Counter::default();
 
         let help = "Requests, by route and outcome";
@@ -139,15 +125,7 @@ impl Default for Metrics {
         registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
         let help = "Exchanges, by where the knowledge came from that they rest on";
         registry.register("knowledge", help, knowledge.clone());
-        let help = "Calls to the IAM, by operation and outcome";
-        registry.register("iam_calls", help, iam_calls.clone());
-        let help = "Time that calls to the IAM took, retries included";
-        registry.register_with_unit(
-            "iam_call_duration",
-            help,
-            Unit::Seconds,
-            iam_durations.clone(),
-        );
+        let iam = IamFigures::registered_in(&mut registry);
         let keys = KeyFigures::register(&mut registry);
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
@@ -155,12 +133,6 @@ impl Default for Metrics {
         let replicas = ReplicaFigures::default();
         replicas.register(&mut registry);
 
-        for operation in Operation::ALL.map(Operation::name) {
-            let _ = iam_durations.get_or_create(&[("operation", operation)]);
-            for outcome in IAM_OUTCOMES {
-                let _ = iam_calls.get_or_create(&[("operation", operation), ("outcome", outcome)]);
-            }
-        }
         Self {
             requests: Route::ALL.map(|route| {
                 Outcome::ALL.map(|outcome| {
@@ -173,8 +145,7 @@ impl Default for Metrics {
             knowledge: Source::ALL
                 .map(|source| knowledge.get_or_create_owned(&[("source", source.name())])),
             registry,
-            iam_calls,
-            iam_durations,
+            iam,
             keys,
             lines_dropped,
             replicas,
@@ -203,17 +174,6 @@ impl Metrics {
         if let Some(counter) = self.knowledge.get(source as usize) {
             counter.inc();
         }
-    }
-
-    /// Counts a call to the IAM.
-    pub fn iam_call(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
-        let outcome = result.err().map_or("ok", IamError::kind);
-        let operation = ("operation", operation.name());
-        let labels = [operation, ("outcome", outcome)];
-        self.iam_calls.get_or_create(&labels).inc();
-        self.iam_durations
-            .get_or_create(&[operation])
-            .observe(took.as_secs_f64());
     }
 
     /// The counter of lost log lines, for the writer that loses them.

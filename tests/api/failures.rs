@@ -10,6 +10,7 @@ use iam_adapters::clock::ManualClock;
 
 use crate::client::Response;
 
+mod circuit;
 mod faulty;
 mod faulty_iam;
 mod logout;
@@ -20,6 +21,7 @@ mod randomness;
 mod readiness;
 mod redirects;
 mod slow_wire;
+mod stale;
 mod wire;
 mod wired;
 

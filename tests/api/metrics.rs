@@ -97,11 +97,14 @@ fn every_series_is_there_before_anything_happened() {
             "unreadable",
             "misconfigured",
             "saturated",
+            "circuit_open",
         ] {
             let labels = format!("operation=\"{operation}\",outcome=\"{outcome}\"");
             first.count(&format!("auth_gateway_iam_calls_total{{{labels}}}"));
         }
         let labels = format!("operation=\"{operation}\"");
+        let circuit = format!("auth_gateway_iam_circuit{{{labels}}}");
+        assert_eq!(first.count(&circuit), 0);
         first.count(&format!(
             "auth_gateway_iam_call_duration_seconds_count{{{labels}}}"
         ));

@@ -169,7 +169,8 @@ fn adapter(keycloak: &Keycloak, from: PermissionsFrom) -> Arc<dyn IamAdapter> {
         ca_file: None,
         issuer: None,
     };
-    let adapter = iam_adapters::keycloak::Keycloak::new(&settings, Duration::from_secs(5));
+    let clock = Arc::new(iam_adapters::clock::SystemClock::default());
+    let adapter = iam_adapters::keycloak::Keycloak::new(&settings, Duration::from_secs(5), clock);
     Arc::new(adapter.expect("usable settings"))
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::clock::SystemClock;
 use iam_adapters::conformance::{self, AccountState, Fixture as _, logins};
-use iam_adapters::guarded::{Limit, Limits, Observer, Operation};
-use iam_adapters::{Guarded, IamAdapter, IamError};
+use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::{Clock, Guarded, IamAdapter, IamError};
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ struct Silent;
 
 impl Observer for Silent {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+    fn circuit(&self, _: Operation, _: Circuit) {}
 }
 
 #[tokio::test]
@@ -43,8 +45,10 @@ async fn the_guarded_adapter_keeps_every_promise() {
         logout: limit,
         probe: limit,
     };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let silent: Arc<dyn Observer> = Arc::new(Silent);
     let guarded =
-        |bare| Arc::new(Guarded::new(bare, limits, Arc::new(Silent))) as Arc<dyn IamAdapter>;
+        |bare| Arc::new(Guarded::new(bare, limits, &clock, &silent)) as Arc<dyn IamAdapter>;
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;
     conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;

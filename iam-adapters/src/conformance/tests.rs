@@ -1,11 +1,13 @@
 //! The suite judged: the mock passes, and whoever breaks a promise is caught at it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::clock::{Clock, SystemClock};
 use crate::error::IamError;
-use crate::guarded::{Guarded, Limit, Limits, Observer, Operation};
+use crate::guarded::{Circuit, Guarded, Limit, Limits, Observer, Operation};
 use crate::mock::fixture::MockFixture;
 
 mod flawed;
@@ -23,6 +25,7 @@ async fn the_guard_keeps_every_promise_of_what_it_guards() {
     struct Silent;
     impl Observer for Silent {
         fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+        fn circuit(&self, _: Operation, _: Circuit) {}
     }
     let limit = Limit {
         deadline: Duration::from_secs(60),
@@ -34,7 +37,9 @@ async fn the_guard_keeps_every_promise_of_what_it_guards() {
         logout: limit,
         probe: limit,
     };
-    let guarded = |mock| Guarded::new(Arc::new(mock), limits, Arc::new(Silent));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let silent: Arc<dyn Observer> = Arc::new(Silent);
+    let guarded = |mock| Guarded::new(Arc::new(mock), limits, &clock, &silent);
     all(&MockFixture::seen_through(guarded)).await;
 }
 

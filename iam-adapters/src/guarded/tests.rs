@@ -1,18 +1,26 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 use super::*;
+use crate::clock::ManualClock;
 use crate::types::Subject;
+
+mod circuit;
+mod recovery;
+mod retries;
+mod waiting;
 
 /// Answers from a script, and counts.
 #[derive(Debug, Default)]
 struct Scripted {
     calls: AtomicUsize,
     faults: Mutex<Vec<IamError>>,
+    /// What every call gets for which nothing else is said.
+    outage: Mutex<Option<IamError>>,
     /// Where set, every call waits for it.
-    gate: Option<Notify>,
+    gate: Option<Semaphore>,
 }
 
 impl Scripted {
@@ -25,7 +33,7 @@ impl Scripted {
 
     fn gated() -> Arc<Self> {
         Arc::new(Self {
-            gate: Some(Notify::new()),
+            gate: Some(Semaphore::new(0)),
             ..Self::default()
         })
     }
@@ -37,9 +45,22 @@ impl Scripted {
     async fn answer(&self) -> Result<(), IamError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if let Some(gate) = &self.gate {
-            gate.notified().await;
+            gate.acquire().await.unwrap().forget();
         }
-        self.faults.lock().unwrap().pop().map_or(Ok(()), Err)
+        let fault = self.faults.lock().unwrap().pop();
+        fault
+            .or_else(|| self.outage.lock().unwrap().clone())
+            .map_or(Ok(()), Err)
+    }
+
+    /// From now on every call ends so.
+    fn breaks_down(&self, fault: Option<IamError>) {
+        *self.outage.lock().unwrap() = fault;
+    }
+
+    /// Lets so many calls go.
+    fn release(&self, calls: usize) {
+        self.gate.as_ref().unwrap().add_permits(calls);
     }
 }
 
@@ -79,12 +100,19 @@ impl IamAdapter for Scripted {
 }
 
 #[derive(Debug, Default)]
-struct Seen(Mutex<Vec<(Operation, Option<&'static str>)>>);
+struct Seen(
+    Mutex<Vec<(Operation, Option<&'static str>)>>,
+    Mutex<Vec<(Operation, Circuit)>>,
+);
 
 impl Observer for Seen {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, _: Duration) {
         let outcome = result.err().map(IamError::kind);
         self.0.lock().unwrap().push((operation, outcome));
+    }
+
+    fn circuit(&self, operation: Operation, circuit: Circuit) {
+        self.1.lock().unwrap().push((operation, circuit));
     }
 }
 
@@ -97,6 +125,15 @@ fn session() -> UpstreamSession {
 }
 
 fn guarded(adapter: &Arc<Scripted>, concurrency: usize) -> (Arc<Guarded>, Arc<Seen>) {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    guarded_by(&clock, adapter, concurrency)
+}
+
+fn guarded_by(
+    clock: &Arc<ManualClock>,
+    adapter: &Arc<Scripted>,
+    concurrency: usize,
+) -> (Arc<Guarded>, Arc<Seen>) {
     let limit = |seconds| Limit {
         deadline: Duration::from_secs(seconds),
         concurrency,
@@ -108,7 +145,10 @@ fn guarded(adapter: &Arc<Scripted>, concurrency: usize) -> (Arc<Guarded>, Arc<Se
         probe: limit(2),
     };
     let seen = Arc::<Seen>::default();
-    let guarded = Guarded::new(Arc::<Scripted>::clone(adapter), limits, seen.clone());
+    let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
+    let observer: Arc<dyn Observer> = Arc::<Seen>::clone(&seen);
+    let adapter = Arc::<Scripted>::clone(adapter);
+    let guarded = Guarded::new(adapter, limits, &clock, &observer);
     (Arc::new(guarded), seen)
 }
 
@@ -121,50 +161,6 @@ async fn authenticate(guarded: &Guarded) -> Result<Authenticated, IamError> {
     guarded
         .authenticate(&credentials, &ClientContext::default())
         .await
-}
-
-#[tokio::test]
-async fn an_idempotent_call_is_tried_once_more_when_the_iam_could_not_be_reached() {
-    let adapter = Scripted::failing(&[unreachable()]);
-    let (guarded, _) = guarded(&adapter, 1);
-    assert_eq!(
-        guarded.introspect(&session()).await,
-        Ok(Introspection::Inactive)
-    );
-    assert_eq!(adapter.calls(), 2);
-
-    let adapter = Scripted::failing(&[unreachable(), unreachable(), unreachable()]);
-    let (guarded, seen) = self::guarded(&adapter, 1);
-    assert_eq!(guarded.end_session(&session()).await, Err(unreachable()));
-    assert_eq!(adapter.calls(), 2);
-    assert_eq!(
-        *seen.0.lock().unwrap(),
-        [(Operation::Logout, Some("unreachable"))],
-        "one call is observed, whatever it took"
-    );
-}
-
-#[tokio::test]
-async fn a_login_is_never_tried_again() {
-    let adapter = Scripted::failing(&[unreachable(), unreachable()]);
-    let (guarded, _) = guarded(&adapter, 1);
-    assert!(authenticate(&guarded).await.is_err());
-    assert_eq!(adapter.calls(), 1);
-}
-
-#[tokio::test]
-async fn only_an_unreachable_iam_is_worth_a_second_try() {
-    for fault in [
-        IamError::Failed("status 503".to_owned()),
-        IamError::Throttled { retry_after: None },
-        IamError::Unreadable("html".to_owned()),
-        IamError::TimedOut(Duration::from_secs(1)),
-    ] {
-        let adapter = Scripted::failing(std::slice::from_ref(&fault));
-        let (guarded, _) = guarded(&adapter, 1);
-        assert_eq!(guarded.probe().await, Err(fault));
-        assert_eq!(adapter.calls(), 1);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,52 +183,4 @@ async fn a_call_ends_at_the_deadline_of_its_operation() {
             (Operation::Login, Some("timed_out")),
         ]
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_more_calls_are_under_way_than_the_bound_and_the_rest_is_refused_at_its_deadline() {
-    let adapter = Scripted::gated();
-    let (guarded, _) = guarded(&adapter, 2);
-    let calls: Vec<_> = (0..5)
-        .map(|_| {
-            let guarded = Arc::clone(&guarded);
-            tokio::spawn(async move { guarded.introspect(&session()).await })
-        })
-        .collect();
-    tokio::task::yield_now().await;
-    assert_eq!(adapter.calls(), 2);
-    let mut outcomes = Vec::new();
-    for call in calls {
-        outcomes.push(call.await.unwrap().map_err(|error| error.kind()));
-    }
-    outcomes.sort_by_key(|outcome| format!("{outcome:?}"));
-    assert_eq!(
-        outcomes,
-        [
-            Err("saturated"),
-            Err("saturated"),
-            Err("saturated"),
-            Err("timed_out"),
-            Err("timed_out")
-        ]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_flood_of_logins_leaves_introspection_its_places() {
-    let adapter = Scripted::gated();
-    let (guarded, _) = guarded(&adapter, 1);
-    let login = {
-        let guarded = Arc::clone(&guarded);
-        tokio::spawn(async move { authenticate(&guarded).await.is_err() })
-    };
-    tokio::task::yield_now().await;
-    let introspection = {
-        let guarded = Arc::clone(&guarded);
-        tokio::spawn(async move { guarded.introspect(&session()).await })
-    };
-    tokio::task::yield_now().await;
-    assert_eq!(adapter.calls(), 2, "both are under way");
-    assert!(login.await.unwrap());
-    assert!(introspection.await.unwrap().is_err());
 }

@@ -144,16 +144,19 @@ impl Keycloak {
 
     /// Ends the user session, for every client that shares it.
     pub(super) async fn end(&self, session: &UpstreamSession) -> Result<(), No> {
-        let request = self
-            .as_client(&self.logout)
-            .form(&[("refresh_token", session.secret.expose_secret())]);
-        let answer = self.client.send(request).await?;
+        let answer = self.client.send(self.ending(session)).await?;
         match answer.status {
             StatusCode::NO_CONTENT => Ok(()),
             // A page that says 200 is somebody else's answer.
             StatusCode::OK if answer.body.is_empty() => Ok(()),
             _ => Err(refusal::of(&answer)),
         }
+    }
+
+    /// The request that ends a user session.
+    pub(super) fn ending(&self, session: &UpstreamSession) -> RequestBuilder {
+        self.as_client(&self.logout)
+            .form(&[("refresh_token", session.secret.expose_secret())])
     }
 
     async fn introspected(&self, token: &str) -> Result<Introspected, IamError> {

@@ -1,8 +1,10 @@
 //! Keycloak as told by a script: what is sent, and what each answer means.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{
     ClientContext, Credentials, IamError, Misconfiguration, Permission, Permissions, Subject,
@@ -47,7 +49,9 @@ fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
 }
 
 fn adapter_with(url: &str, changes: &Value) -> Keycloak {
-    Keycloak::new(&settings_with(url, changes), CONNECT_DEADLINE).expect("an adapter")
+    let clock = Arc::new(SystemClock::default());
+    let adapter = Keycloak::new(&settings_with(url, changes), CONNECT_DEADLINE, clock);
+    adapter.expect("an adapter")
 }
 
 fn adapter(url: &str) -> Keycloak {

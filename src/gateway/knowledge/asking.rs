@@ -7,7 +7,7 @@ use iam_adapters::{IamError, Introspection, Moment, Permissions};
 use tokio::sync::watch;
 
 use super::super::error::{GatewayError, Internal, InvalidSession};
-use super::{Digest, Inquiry, Knowledge, Source};
+use super::{Digest, Fingerprint, Inquiry, Knowledge, Source, Until};
 
 /// None: the session ended.
 type Answer = Result<Option<Arc<Permissions>>, IamError>;
@@ -42,15 +42,28 @@ impl Knowledge {
         match answer.ok_or(Internal::LostTask)? {
             Ok(Some(permissions)) => Ok((permissions, source)),
             Ok(None) => Err(InvalidSession::Ended.into()),
-            Err(fault) => {
-                // By the time now: what was good enough on arrival may have grown too old since.
-                is_silence(&fault)
-                    .then(|| self.clock.now())
-                    .and_then(|now| self.known(&fingerprint, now, self.freshness.stale_if_error))
-                    .map(|permissions| (permissions, Source::Stale))
-                    .ok_or_else(|| fault.into())
-            }
+            Err(fault) => self
+                .instead(&fingerprint, &fault)
+                .ok_or_else(|| fault.into()),
         }
+    }
+
+    /// What may stand in for an answer that is a fault. By the time now: what was good enough on
+    /// arrival may have grown too old since.
+    fn instead(
+        &self,
+        fingerprint: &Fingerprint,
+        fault: &IamError,
+    ) -> Option<(Arc<Permissions>, Source)> {
+        let now = self.clock.now();
+        // It was asked for early; the promise itself still holds.
+        if let Some(permissions) = self.known(fingerprint, now, Until::Promised) {
+            return Some((permissions, Source::Hit));
+        }
+        is_silence(fault)
+            .then(|| self.known(fingerprint, now, Until::Stale))
+            .flatten()
+            .map(|permissions| (permissions, Source::Stale))
     }
 
     fn join_or_depart(self: &Arc<Self>, inquiry: Inquiry, now: Moment) -> Departure {
@@ -151,7 +164,8 @@ fn is_silence(fault: &IamError) -> bool {
         | IamError::TimedOut(_)
         | IamError::Failed(_)
         | IamError::Throttled { .. }
-        | IamError::Saturated => true,
+        | IamError::Saturated
+        | IamError::CircuitOpen => true,
         IamError::Refused(_) | IamError::Unreadable(_) | IamError::Misconfigured { .. } => false,
     }
 }

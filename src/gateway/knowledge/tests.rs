@@ -146,6 +146,51 @@ fn of_two_questions_at_one_moment_the_answer_that_comes_last_is_kept() {
     assert!(!held.contains("write"));
 }
 
+#[test]
+fn what_is_learned_at_one_moment_is_asked_for_again_over_the_last_tenth_of_its_freshness() {
+    const MANY: usize = 20_000;
+    let knowledge = knowledge_of(
+        Scripted::default(),
+        Freshness {
+            max_bytes: 64 * 1024 * 1024,
+            ..FRESHNESS
+        },
+    );
+    let names: Vec<_> = (0..MANY)
+        .map(|number| knowledge.fingerprint(&format!("token {number}"), &format!("{number}")))
+        .collect();
+    let held = permissions(&["read"]);
+    for name in &names {
+        knowledge.learn(name, at(0), Some(Arc::clone(&held)));
+    }
+    let fresh = |millis| {
+        let fresh = |name: &&Fingerprint| knowledge.fresh(name, at(millis)).is_some();
+        names.iter().filter(fresh).count()
+    };
+    assert_eq!(fresh(27_000), MANY);
+    let mut before = MANY;
+    for tenth in 1..=10 {
+        let left = fresh(27_000 + tenth * 300);
+        let gone = before - left;
+        assert!((MANY * 8 / 100..=MANY * 12 / 100).contains(&gone), "{gone}");
+        before = left;
+    }
+    assert_eq!(before, 0);
+}
+
+#[test]
+fn a_freshness_is_never_stretched_and_never_cut_by_more_than_a_tenth() {
+    for first in 0..=u8::MAX {
+        let mut name = [0; SHA256_OUTPUT_LEN];
+        name[0] = first;
+        for freshness in [1, 999, 30_000_000, 60_000_000, 86_400_000_000] {
+            let freshness = Duration::from_micros(freshness);
+            let spread = spread(freshness, &name);
+            assert!(spread <= freshness && spread >= freshness * 9 / 10);
+        }
+    }
+}
+
 fn inquiry(fingerprint: Fingerprint) -> Inquiry {
     let id = SessionId::generate(&SystemRandom::new()).unwrap();
     Inquiry {

@@ -2,21 +2,24 @@ use std::time::Duration;
 
 use iam_adapters::guarded::Operation;
 
-use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, START, active, just_before};
+use super::house::{
+    House, LIVENESS, MOMENT, PERMISSIONS, START, active, just_before, surely_fresh, the_rest,
+};
+use super::login::faults;
 use super::scripted::Reply;
 use crate::gateway::error::InvalidSession;
 use crate::gateway::knowledge::Source;
 
 #[tokio::test]
-async fn liveness_is_asked_for_again_at_the_very_moment_it_is_too_old() {
+async fn liveness_is_asked_for_again_before_it_is_too_old_and_not_much_before() {
     let house = House::new();
     let session = house.log_in("alice").await;
     for questions in 0..4 {
-        house.clock.advance(just_before(LIVENESS));
+        house.clock.advance(surely_fresh(LIVENESS));
         let exchanged = house.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, Source::Hit);
         assert_eq!(house.introspections(), questions);
-        house.clock.advance(MOMENT);
+        house.clock.advance(the_rest(LIVENESS));
         let exchanged = house.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, Source::Miss);
         assert_eq!(house.introspections(), questions + 1);
@@ -24,16 +27,16 @@ async fn liveness_is_asked_for_again_at_the_very_moment_it_is_too_old() {
 }
 
 #[tokio::test]
-async fn permissions_are_asked_for_again_at_the_very_moment_they_are_too_old() {
+async fn permissions_are_asked_for_again_before_they_are_too_old_and_not_much_before() {
     let house = House::new();
     house.log_in("alice").await;
-    house.clock.advance(just_before(PERMISSIONS));
+    house.clock.advance(surely_fresh(PERMISSIONS));
     // A login that tells no permissions makes liveness fresh, and leaves the permissions old.
     let quiet = house.gateway.knowledge.fingerprint("a token", "alice");
     let now = house.gateway.now();
     house.gateway.knowledge.learn(&quiet, now, None);
     assert!(house.gateway.knowledge.fresh(&quiet, now).is_some());
-    house.clock.advance(MOMENT);
+    house.clock.advance(the_rest(PERMISSIONS));
     let now = house.gateway.now();
     assert!(house.gateway.knowledge.fresh(&quiet, now).is_none());
 }
@@ -49,7 +52,7 @@ async fn two_sessions_of_one_user_share_the_permissions_and_not_the_liveness() {
     let exchanged = house.exchange(&other, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
     house.iam.permit("alice", "");
-    house.clock.advance(just_before(LIVENESS));
+    house.clock.advance(surely_fresh(LIVENESS));
     // What was learned for the one is known for the other.
     for session in [&one, &other] {
         let exchanged = house.exchange(session, "read write").await.unwrap();
@@ -57,7 +60,7 @@ async fn two_sessions_of_one_user_share_the_permissions_and_not_the_liveness() {
         assert_eq!(exchanged.scope, "write");
     }
     house.iam.end("secret-1");
-    house.clock.advance(MOMENT);
+    house.clock.advance(the_rest(LIVENESS));
     let ended = house.granted(&one).await;
     assert_eq!(ended, Err(InvalidSession::Ended.into()));
     assert_eq!(house.granted(&other).await.unwrap(), "");
@@ -115,15 +118,48 @@ async fn an_outage_is_felt_once_the_knowledge_is_too_old_and_forgotten_with_it()
     let session = house.log_in("alice").await;
     let fault = iam_adapters::IamError::Failed("502".to_owned());
     house.iam.break_down(Some(fault));
-    house.clock.advance(just_before(LIVENESS));
+    house.clock.advance(surely_fresh(LIVENESS));
     assert_eq!(house.granted(&session).await.unwrap(), "read write");
-    house.clock.advance(MOMENT);
+    house.clock.advance(the_rest(LIVENESS));
     for _ in 0..3 {
         house.granted(&session).await.unwrap_err();
     }
     assert_eq!(house.introspections(), 3);
     house.iam.break_down(None);
     assert_eq!(house.granted(&session).await.unwrap(), "read write");
+}
+
+/// It is asked for early so that not everybody asks at once, and not because it is too old.
+#[tokio::test]
+async fn what_was_asked_for_early_in_vain_is_good_for_as_long_as_promised() {
+    for fault in faults() {
+        let house = House::new();
+        let session = house.log_in("alice").await;
+        house.iam.break_down(Some(fault.clone()));
+        house.clock.advance(just_before(LIVENESS));
+        let exchanged = house.exchange(&session, "read").await.unwrap();
+        assert_eq!(exchanged.source, Source::Hit, "{fault}");
+        house.clock.advance(MOMENT);
+        house.granted(&session).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_no_to_what_was_asked_for_early_counts_at_once() {
+    let house = House::new();
+    // The names of sessions are random: one of these is asked for before the very last moment.
+    for number in 1..=64 {
+        let session = house.log_in("alice").await;
+        house.iam.end(&format!("secret-{number}"));
+        house.clock.advance(just_before(LIVENESS));
+        let before = house.introspections();
+        let exchanged = house.granted(&session).await;
+        if house.introspections() > before {
+            assert_eq!(exchanged, Err(InvalidSession::Ended.into()));
+            return;
+        }
+    }
+    panic!("nothing is asked for early");
 }
 
 /// The step is a prime number of milliseconds, so that the sweep meets the boundaries from every

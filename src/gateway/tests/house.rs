@@ -7,7 +7,7 @@ use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::guarded::Operation;
-use iam_adapters::{ClientContext, Clock as _, Credentials, Permission, Scope};
+use iam_adapters::{ClientContext, Clock as _, Credentials, IamAdapter, Permission, Scope};
 use iam_adapters::{Introspection, Permissions, Subject};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
@@ -32,6 +32,16 @@ pub(super) const MOMENT: Duration = Duration::from_millis(1);
 /// The last moment before this much time has gone by.
 pub(super) fn just_before(duration: Duration) -> Duration {
     duration.saturating_sub(MOMENT)
+}
+
+/// For so long everything is fresh that may be so old.
+pub(super) fn surely_fresh(freshness: Duration) -> Duration {
+    freshness * 9 / 10
+}
+
+/// After so long more, nothing is.
+pub(super) fn the_rest(freshness: Duration) -> Duration {
+    freshness.saturating_sub(surely_fresh(freshness))
 }
 
 /// A session as its client holds it.
@@ -76,19 +86,39 @@ impl House {
     }
 
     pub(super) fn with(iam: Scripted, policy: Policy) -> Self {
+        Self::through(iam, policy, |iam, _| iam)
+    }
+
+    /// A house that sees its IAM through something else.
+    pub(super) fn through(
+        iam: Scripted,
+        policy: Policy,
+        seen: impl FnOnce(Arc<Scripted>, Arc<ManualClock>) -> Arc<dyn IamAdapter>,
+    ) -> Self {
         iam.permit("alice", "read write");
         iam.permit("bob", "read");
+        let iam = Arc::new(iam);
         let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
-        Self::at(Arc::new(iam), clock, policy)
+        let seen = seen(iam.clone(), clock.clone());
+        Self::before_this(iam, seen, clock, policy)
     }
 
     fn at(iam: Arc<Scripted>, clock: Arc<ManualClock>, policy: Policy) -> Self {
+        Self::before_this(iam.clone(), iam, clock, policy)
+    }
+
+    fn before_this(
+        iam: Arc<Scripted>,
+        seen: Arc<dyn IamAdapter>,
+        clock: Arc<ManualClock>,
+        policy: Policy,
+    ) -> Self {
         let secret: Vec<u8> = (0..32).collect();
         let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
         keys.sealing = KeyRing::new(vec![sealing]).unwrap().into();
         let random = Arc::new(SystemRandom::new());
-        let gateway = Gateway::new(iam.clone(), Arc::new(keys), policy, clock.clone(), random);
+        let gateway = Gateway::new(seen, Arc::new(keys), policy, clock.clone(), random);
         Self {
             iam,
             clock,

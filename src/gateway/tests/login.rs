@@ -161,8 +161,16 @@ async fn an_upstream_session_too_large_for_a_token_fails_the_login_and_is_not_cu
         ..Scripted::default()
     };
     let house = House::with(iam, policy());
+    let mut calls = house.iam.hold(Operation::Logout);
     let failed = house.try_log_in("alice@example.test", "right").await.err();
     assert_eq!(failed, Some(Internal::SessionTooLarge.into()));
+    // Nobody can use the session any more, so it is ended, and no client waits for that.
+    calls.next().await.reply(Reply::Model);
+    house.iam.let_go(Operation::Logout);
+    let secret = format!("secret-1{}", "x".repeat(8 * 1024));
+    while !house.iam.has_ended(&secret) {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// One of each fault.
@@ -173,6 +181,7 @@ pub(super) fn faults() -> Vec<IamError> {
         IamError::Failed("502".to_owned()),
         IamError::Throttled { retry_after: None },
         IamError::Saturated,
+        IamError::CircuitOpen,
         IamError::Unreadable("html".to_owned()),
         IamError::misconfigured(Misconfiguration::ClientSecret, "401"),
     ]
@@ -189,6 +198,7 @@ fn each_fault_means_to_the_gateway_what_the_failure_table_says() {
             GatewayError::Unavailable(IamError::Failed(_)),
             GatewayError::Throttled { retry_after: None },
             GatewayError::Full,
+            GatewayError::Unavailable(IamError::CircuitOpen),
             GatewayError::Broken(IamError::Unreadable(_)),
             GatewayError::Broken(IamError::Misconfigured { .. }),
         ]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use iam_adapters::guarded::Operation;
 
-use super::house::{House, LIVENESS, MOMENT, just_before};
+use super::house::{House, LIVENESS, surely_fresh, the_rest};
 use super::login::faults;
 use super::scripted::Reply;
 use crate::gateway::error::{GatewayError, InvalidSession};
@@ -104,9 +104,9 @@ async fn replicas_accept_each_others_sessions_and_feel_each_others_logouts_withi
         one.granted(&session).await,
         Err(InvalidSession::Ended.into())
     );
-    other.clock.advance(just_before(LIVENESS));
+    other.clock.advance(surely_fresh(LIVENESS));
     assert_eq!(other.granted(&session).await.unwrap(), "read write");
-    other.clock.advance(MOMENT);
+    other.clock.advance(the_rest(LIVENESS));
     assert_eq!(
         other.granted(&session).await,
         Err(InvalidSession::Ended.into())

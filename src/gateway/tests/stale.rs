@@ -89,6 +89,37 @@ async fn permissions_stand_in_no_longer_than_they_may_although_liveness_could() 
 }
 
 #[tokio::test]
+async fn what_is_fresh_and_what_is_stale_stand_in_together() {
+    // The liveness is too old, and the permissions are not: the user has come by another session.
+    let house = tolerant();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    house.iam.permit("alice", "write");
+    house.log_in("alice").await;
+    house.iam.break_down(Some(silence()));
+    let exchanged = house.exchange(&session, "read write").await.unwrap();
+    assert_eq!(exchanged.source, Source::Stale);
+    assert_eq!(exchanged.scope, "write");
+
+    // The permissions are too old, and the liveness is not.
+    let house = tolerant();
+    let session = house.log_in("alice").await;
+    house.clock.advance(PERMISSIONS);
+    let knowledge = &house.gateway.knowledge;
+    let fingerprint = knowledge.fingerprint(&session.token, "alice");
+    knowledge.learn(&fingerprint, house.gateway.now(), None);
+    house.iam.break_down(Some(silence()));
+    let exchanged = house.exchange(&session, "read write").await.unwrap();
+    assert_eq!(exchanged.source, Source::Stale);
+    assert_eq!(exchanged.scope, "read write");
+
+    // Of the one nothing is known at all.
+    let stranger = house.replica();
+    let failed = stranger.granted(&session).await;
+    assert_eq!(failed, Err(silence().into()));
+}
+
+#[tokio::test]
 async fn knowledge_that_grows_too_old_while_the_iam_is_silent_stands_in_no_more() {
     let house = tolerant();
     let session = house.log_in("alice").await;

@@ -39,6 +39,7 @@ async fn an_iam_that_does_not_serve_is_a_500_to_be_tried_again_later() {
         (IamError::Unreachable("gone".to_owned()), UNAVAILABLE),
         (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
         (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
+        (IamError::CircuitOpen, UNAVAILABLE),
     ])
     .await;
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 
 use super::faulty::{Fault, OPERATIONS, Scene};
-use super::wired::becomes;
+use super::wired::{becomes, says};
 use super::{BROKEN, STALE};
 use crate::client::{LOGIN, LOGOUT, Response, TOKEN};
 use crate::contract::Contract;
@@ -45,10 +45,10 @@ async fn a_probe_that_panics_is_not_the_last_one() {
     let script = HashMap::from([(Operation::Probe, Fault::Panics)]);
     let scene = Scene::with_script(script, &[("upstream.probe_interval", "20ms")]);
     scene.is_probed().await;
-    assert_eq!(scene.log_in().await.status, 200);
+    becomes(&scene.gateway, "degraded", Some("unreadable")).await;
     let gone = IamError::Unreachable("gone".to_owned());
     scene.fails(Operation::Probe, Fault::Says(gone));
-    becomes(&scene.gateway, "degraded", Some("unreachable")).await;
+    says(&scene.gateway, "degraded", &["unreachable"]).await;
     scene.fails(Operation::Probe, Fault::Never);
     becomes(&scene.gateway, "ready", None).await;
 }

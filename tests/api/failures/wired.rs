@@ -120,6 +120,22 @@ pub(super) fn is_ready(report: &Response, status: &str, code: Option<&str>) {
     assert_eq!(codes, Vec::from_iter(code.map(Some)), "{told}");
 }
 
+/// Waits until readiness says this, for these reasons and no others.
+pub(super) async fn says(gateway: &TestApp, status: &str, codes: &[&str]) {
+    let there = async {
+        loop {
+            let report = gateway.ready().await.json();
+            let reasons = report["reasons"].as_array().expect("a list of reasons");
+            let told: Vec<_> = reasons.iter().map(|one| one["code"].clone()).collect();
+            if report["status"] == json!(status) && told == codes {
+                return;
+            }
+        }
+    };
+    let there = tokio::time::timeout(PATIENCE, there).await;
+    assert!(there.is_ok(), "{}", gateway.ready().await.told());
+}
+
 /// Waits until the first word of the IAM, which is that to the first probe, or a later one has
 /// brought readiness there. Each question is an exchange over the network, so this is no busy loop.
 pub(super) async fn becomes(gateway: &TestApp, status: &str, code: Option<&str>) {

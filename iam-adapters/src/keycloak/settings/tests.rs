@@ -1,8 +1,10 @@
 use std::io::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::*;
+use crate::clock::SystemClock;
 
 fn read(changes: &Value) -> serde_json::Result<KeycloakSettings> {
     let mut settings = json!({
@@ -173,7 +175,8 @@ fn a_ca_file_has_to_hold_certificates() {
     for content in [&b""[..], prose, broken] {
         let file = file(content);
         let settings = settings(&json!({"ca_file": file.path()}));
-        let refused = super::super::Keycloak::new(&settings, Duration::from_secs(1));
+        let clock = Arc::new(SystemClock::default());
+        let refused = super::super::Keycloak::new(&settings, Duration::from_secs(1), clock);
         let error = refused.expect_err("no certificates").to_string();
         assert_eq!(
             error,

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::guarded::{Guarded, Limit, Limits, Observer, Operation};
-use iam_adapters::{IamAdapter, IamError};
+use iam_adapters::clock::SystemClock;
+use iam_adapters::guarded::{Circuit, Guarded, Limit, Limits, Observer, Operation};
+use iam_adapters::{Clock, IamAdapter, IamError};
 use serde_json::json;
 
 use super::{CONNECT_DEADLINE, PASSWORD, adapter, client, credentials, kind, session};
@@ -171,6 +172,7 @@ struct Unwatched;
 
 impl Observer for Unwatched {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+    fn circuit(&self, _: Operation, _: Circuit) {}
 }
 
 #[tokio::test]
@@ -191,7 +193,9 @@ async fn an_answer_that_does_not_come_or_does_not_end_is_dropped_at_the_deadline
             let upstream = healthy(operation).await;
             upstream.on(path, answer.clone());
             let keycloak = Arc::new(adapter(&upstream.url()));
-            let guarded = Guarded::new(keycloak, limits, Arc::new(Unwatched));
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+            let unwatched: Arc<dyn Observer> = Arc::new(Unwatched);
+            let guarded = Guarded::new(keycloak, limits, &clock, &unwatched);
             let result = call(&guarded, operation).await;
             assert_eq!(
                 result,

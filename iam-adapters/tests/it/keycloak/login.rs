@@ -1,6 +1,7 @@
 //! The direct grant.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use iam_adapters::{ClientContext, IamAdapter};
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use url::form_urlencoded;
 
 use super::{PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials};
 use crate::scripted_upstream::keycloak::{
-    INTROSPECTION, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
+    INTROSPECTION, LOGOUT, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
 };
 use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
@@ -129,6 +130,46 @@ async fn one_clean_client_address_is_passed_on_and_only_where_there_is_one() {
         assert_eq!(request.header("x-forwarded-for").as_deref(), sent);
         assert_eq!(request.header("x-request-id"), None);
     }
+}
+
+/// The IAM verified the credentials; only the permissions are not to be had.
+#[tokio::test]
+async fn a_login_does_not_wait_for_ever_for_permissions_it_can_do_without() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(INTROSPECTION, Answer::hanging());
+    let keycloak = adapter(&upstream.url());
+    let (credentials, client) = (credentials(PASSWORD), client());
+    let login = async {
+        let login = keycloak.authenticate(&credentials, &client).await;
+        login.expect("a login")
+    };
+    let (login, ()) = tokio::join!(login, async {
+        upstream.received(INTROSPECTION, 1).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(2)).await;
+    });
+    assert_eq!(login.permissions, None);
+    assert_eq!(login.session.id, SESSION);
+    assert_eq!(upstream.requests_to(LOGOUT), []);
+}
+
+#[tokio::test]
+async fn a_login_that_is_given_up_after_it_succeeded_leaves_no_session_behind() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(INTROSPECTION, Answer::hanging());
+    let keycloak = adapter(&upstream.url());
+    let (credentials, client) = (credentials(PASSWORD), client());
+    let given_up = tokio::select! {
+        login = keycloak.authenticate(&credentials, &client) => Some(login),
+        () = upstream.received(INTROSPECTION, 1) => None,
+    };
+    assert!(given_up.is_none(), "{given_up:?}");
+    upstream.received(LOGOUT, 1).await;
+    let [request] = &upstream.requests_to(LOGOUT)[..] else {
+        panic!("one logout");
+    };
+    let token = refresh_token("auth-gateway");
+    assert_eq!(request.text(), format!("refresh_token={token}"));
 }
 
 #[tokio::test]

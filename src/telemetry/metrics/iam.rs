@@ -1,0 +1,83 @@
+//! The figures of the calls to the IAM.
+
+use std::time::Duration;
+
+use iam_adapters::IamError;
+use iam_adapters::guarded::{Circuit, Operation};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Histograms, Labels, histograms};
+
+/// How a call to the IAM can end.
+const OUTCOMES: [&str; 10] = [
+    "ok",
+    "refused",
+    "unreachable",
+    "timed_out",
+    "failed",
+    "throttled",
+    "unreadable",
+    "misconfigured",
+    "saturated",
+    "circuit_open",
+];
+
+/// The figures of the calls to the IAM.
+#[derive(Debug)]
+pub struct IamFigures {
+    calls: Family<Labels<2>, Counter>,
+    durations: Histograms,
+    circuits: Family<Labels<1>, Gauge>,
+}
+
+impl IamFigures {
+    pub(super) fn registered_in(registry: &mut Registry) -> Self {
+        let figures = Self {
+            calls: Family::default(),
+            durations: histograms(),
+            circuits: Family::default(),
+        };
+        let help = "Calls to the IAM, by operation and outcome";
+        registry.register("iam_calls", help, figures.calls.clone());
+        let help = "Time that calls to the IAM took, retries included";
+        let durations = figures.durations.clone();
+        registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
+        let help = "Whether calls to the IAM are let through: 0 all, 1 a few to find out, 2 none";
+        registry.register("iam_circuit", help, figures.circuits.clone());
+        for operation in Operation::ALL {
+            let label = ("operation", operation.name());
+            let _ = figures.durations.get_or_create(&[label]);
+            figures.circuit(operation, Circuit::Closed);
+            for outcome in OUTCOMES {
+                let labels = [label, ("outcome", outcome)];
+                let _ = figures.calls.get_or_create(&labels);
+            }
+        }
+        figures
+    }
+
+    /// Counts a call.
+    pub fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
+        let outcome = result.err().map_or("ok", IamError::kind);
+        let operation = ("operation", operation.name());
+        let labels = [operation, ("outcome", outcome)];
+        self.calls.get_or_create(&labels).inc();
+        self.durations
+            .get_or_create(&[operation])
+            .observe(took.as_secs_f64());
+    }
+
+    /// Takes the circuit of an operation as it is now.
+    pub fn circuit(&self, operation: Operation, circuit: Circuit) {
+        let level = match circuit {
+            Circuit::Closed => 0,
+            Circuit::HalfOpen => 1,
+            Circuit::Open => 2,
+        };
+        let labels = [("operation", operation.name())];
+        self.circuits.get_or_create(&labels).set(level);
+    }
+}

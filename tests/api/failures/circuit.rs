@@ -1,0 +1,167 @@
+//! An IAM that fails again and again, and what clients, the operator and the IAM itself get of it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use iam_adapters::IamError;
+use iam_adapters::guarded::Operation;
+
+use super::faulty::{Fault, Scene};
+use super::wired::{PATHS, gateway, says};
+use super::{STALE, UNAVAILABLE, clock, precisely};
+use crate::client::{Response, Session};
+use crate::scripted_upstream::keycloak::{INTROSPECTION, PERMISSIONS, TOKEN};
+use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use crate::wire::{Connection, get};
+
+/// As many calls as it takes for a circuit to open.
+const ENOUGH: usize = 20;
+
+/// How long it stays open.
+const PAUSE: Duration = Duration::from_secs(3);
+
+fn gone() -> Fault {
+    Fault::Says(IamError::Unreachable("gone".to_owned()))
+}
+
+/// The level of the operation's circuit: 0 closed, 2 open.
+async fn circuit(scene: &Scene, operation: &str) -> String {
+    let management = scene.gateway.addresses().management;
+    let figures = tokio::task::spawn_blocking(move || {
+        Connection::to(management)
+            .send(get("/metrics"))
+            .answer()
+            .body
+    });
+    let figures = figures.await.expect("figures");
+    let series = format!("auth_gateway_iam_circuit{{operation=\"{operation}\"}} ");
+    let level = figures.lines().find_map(|line| line.strip_prefix(&series));
+    level.expect("the circuit's series").to_owned()
+}
+
+#[tokio::test]
+async fn an_open_circuit_is_told_to_everybody_whom_it_concerns() {
+    for precise in [false, true] {
+        let scene = Scene::new(&[precisely(precise)]);
+        let session = scene.log_in().await.session();
+        scene.clock.advance(STALE);
+        scene.fails(Operation::Introspection, gone());
+        assert_eq!(circuit(&scene, "introspection").await, "0");
+        for _ in 0..ENOUGH {
+            let answer = scene.exchange(&session).await;
+            UNAVAILABLE.is_in(&answer, precise, "not reached");
+        }
+        assert_eq!(circuit(&scene, "introspection").await, "2");
+        says(&scene.gateway, "degraded", &["unreachable", "circuit_open"]).await;
+        // The IAM is there again, but is not asked yet.
+        scene.fails(Operation::Introspection, Fault::Never);
+        let answer = scene.exchange(&session).await;
+        UNAVAILABLE.is_in(&answer, precise, "not asked");
+        // Another operation is another matter.
+        let other = scene.log_in().await.session();
+        assert_eq!(scene.exchange(&other).await.status, 200);
+        says(&scene.gateway, "degraded", &["circuit_open"]).await;
+
+        scene.clock.advance(PAUSE);
+        assert_eq!(scene.exchange(&session).await.status, 200);
+        assert_eq!(circuit(&scene, "introspection").await, "0");
+        says(&scene.gateway, "ready", &[]).await;
+    }
+}
+
+/// The clock stands still, so no pause ends by itself.
+#[tokio::test]
+async fn a_replica_is_ready_again_without_any_user_once_a_probe_succeeds() {
+    let script = HashMap::from([(Operation::Probe, gone())]);
+    let scene = Scene::with_script(script, &[("upstream.probe_interval", "20ms")]);
+    let session = scene.log_in().await.session();
+    scene.clock.advance(STALE);
+    scene.fails(Operation::Introspection, gone());
+    scene.fails(Operation::Login, gone());
+    for _ in 0..ENOUGH {
+        UNAVAILABLE.is_in(&scene.exchange(&session).await, false, "exchange");
+        UNAVAILABLE.is_in(&scene.log_in().await, false, "login");
+    }
+    says(&scene.gateway, "degraded", &["unreachable", "circuit_open"]).await;
+    for operation in [Operation::Introspection, Operation::Login, Operation::Probe] {
+        scene.fails(operation, Fault::Never);
+    }
+    says(&scene.gateway, "ready", &[]).await;
+    assert_eq!(circuit(&scene, "introspection").await, "1");
+    assert_eq!(scene.exchange(&session).await.status, 200);
+    assert_eq!(scene.log_in().await.status, 200);
+    assert_eq!(circuit(&scene, "introspection").await, "0");
+    assert_eq!(circuit(&scene, "login").await, "0");
+}
+
+fn is_a_token_or_a_fault(answer: &Response) -> bool {
+    if answer.status == 200 {
+        return true;
+    }
+    UNAVAILABLE.is_in(answer, false, "in the outage");
+    false
+}
+
+#[tokio::test]
+async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone() {
+    const SESSIONS: usize = 60;
+    let (keycloak, clock) = (ScriptedUpstream::keycloak().await, clock());
+    let gateway = gateway(
+        &keycloak.url(),
+        &clock,
+        &[("upstream.probe_interval", "1h")],
+    );
+    let mut sessions: Vec<Session> = Vec::new();
+    for _ in 0..SESSIONS {
+        let answer = gateway
+            .log_in(super::wired::EMAIL, &super::wired::PASSWORD.into())
+            .await;
+        sessions.push(answer.session());
+    }
+    clock.advance(STALE);
+    // All at once; in the middle of it the IAM begins to fail.
+    let exchange_all = || {
+        futures_util::future::join_all(
+            sessions
+                .iter()
+                .map(|one| gateway.exchange(one, PERMISSIONS[0])),
+        )
+    };
+    let asked = || keycloak.requests_to(INTROSPECTION).len();
+    let before = asked();
+    let (answers, ()) = tokio::join!(exchange_all(), async {
+        keycloak.received(INTROSPECTION, before + 20).await;
+        for path in PATHS {
+            keycloak.on(path, Answer::empty(503));
+        }
+    });
+    let served = answers
+        .iter()
+        .filter(|one| is_a_token_or_a_fault(one))
+        .count();
+    assert!(served > 0, "the IAM was there");
+    clock.advance(STALE);
+    for _ in 0..2 {
+        let answers = exchange_all().await;
+        assert!(!answers.iter().any(is_a_token_or_a_fault));
+    }
+    let in_the_outage = asked();
+    let answers = exchange_all().await;
+    assert!(!answers.iter().any(is_a_token_or_a_fault));
+    assert_eq!(asked(), in_the_outage, "the IAM is left alone");
+    assert_eq!(
+        keycloak.requests_to(TOKEN).len(),
+        SESSIONS,
+        "and nobody logs in again"
+    );
+
+    keycloak.in_good_health();
+    clock.advance(PAUSE);
+    // The first to come find out.
+    assert_eq!(
+        gateway.exchange(&sessions[0], PERMISSIONS[0]).await.status,
+        200
+    );
+    let answers = exchange_all().await;
+    assert!(answers.iter().all(is_a_token_or_a_fault));
+}
