@@ -40,6 +40,10 @@ fn generate(folder: &Path, purpose: &str) -> String {
 impl Scene {
     /// `lay` puts the first signing key there.
     fn new(lay: impl FnOnce(&Path)) -> Self {
+        Self::looking_every("30s", lay)
+    }
+
+    fn looking_every(interval: &str, lay: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let signing = folder.path().join("signing");
         let sealing = folder.path().join("sealing");
@@ -48,7 +52,7 @@ impl Scene {
         let mut program = Program::serve(&[
             ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
             ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
-            ("KEYS__RELOAD_INTERVAL", "30s"),
+            ("KEYS__RELOAD_INTERVAL", interval),
         ]);
         let (public, management) = program.addresses();
         Self {
@@ -155,4 +159,23 @@ fn a_swapped_mount_and_a_replaced_folder_are_noticed() {
     scene.publishes(&[&third]);
     let fourth = generate(&scene.signing, "signing");
     scene.publishes(&[&third, &fourth]);
+}
+
+/// The key lies elsewhere, in a folder that nobody watches.
+#[test]
+fn what_the_system_does_not_tell_is_found_at_the_next_look() {
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let scene = Scene::looking_every("1s", |folder| {
+        let name = format!("{}.jwk", generate(elsewhere.path(), "signing"));
+        fs::create_dir(folder).expect("a folder");
+        symlink(elsewhere.path().join(&name), folder.join(&name)).expect("linked");
+    });
+    let file = fs::read_dir(elsewhere.path()).expect("a folder").next();
+    let file = file.expect("a file").expect("a file").path();
+    let good = fs::read(&file).expect("a key");
+    scene.has_a_reason("keys_unreadable", false);
+    fs::write(&file, "").expect("written");
+    scene.has_a_reason("keys_unreadable", true);
+    fs::write(&file, good).expect("written");
+    scene.has_a_reason("keys_unreadable", false);
 }
