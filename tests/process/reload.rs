@@ -37,6 +37,19 @@ fn generate(folder: &Path, purpose: &str) -> String {
     name.trim_end_matches(".jwk").to_owned()
 }
 
+/// Each question goes over the network, so this is no busy loop.
+#[track_caller]
+fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
+    let began = Instant::now();
+    loop {
+        let answer = Connection::to(address).send(get(path)).answer().json();
+        if wanted(&answer) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{answer}");
+    }
+}
+
 impl Scene {
     /// `lay` puts the first signing key there.
     fn new(lay: impl FnOnce(&Path)) -> Self {
@@ -64,30 +77,18 @@ impl Scene {
         }
     }
 
-    /// Waits until the gateway publishes these keys. Each question goes over the network.
+    /// Waits until the gateway publishes these keys.
     #[track_caller]
     fn publishes(&self, kids: &[&str]) {
-        self.becomes(self.public, "/.well-known/jwks.json", |answer| {
+        becomes(self.public, "/.well-known/jwks.json", |answer| {
             let keys = answer["keys"].as_array().expect("keys").iter();
             keys.map(|key| key["kid"].as_str().expect("text"))
                 .eq(kids.iter().copied())
         });
     }
 
-    #[track_caller]
-    fn becomes(&self, address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
-        let began = Instant::now();
-        loop {
-            let answer = Connection::to(address).send(get(path)).answer().json();
-            if wanted(&answer) {
-                return;
-            }
-            assert!(began.elapsed() < PATIENCE, "{answer}");
-        }
-    }
-
     fn has_a_reason(&self, code: &str, wanted: bool) {
-        self.becomes(self.management, "/health/ready", |report| {
+        becomes(self.management, "/health/ready", |report| {
             let mut reasons = report["reasons"].as_array().expect("reasons").iter();
             reasons.any(|reason| reason["code"] == code) == wanted
         });
