@@ -10,7 +10,7 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 use crate::config::Settings;
-use crate::gateway::keys::{Concern, Kept, Keys, Shelf, Taken};
+use crate::gateway::keys::{Concern, Kept, KeyError, Keys, Shelf, Taken};
 
 /// Whoever changes a folder seldom changes one thing only.
 const SETTLING: Duration = Duration::from_millis(100);
@@ -20,12 +20,21 @@ const SETTLING: Duration = Duration::from_millis(100);
 pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>) -> Option<Keys> {
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
     let max_age = settings.keys.jwks_max_age;
-    let signing = open("keys.signing_dir", signing.as_ref(), now, max_age, problems);
-    let sealing = open("keys.sealing_dir", sealing.as_ref(), now, max_age, problems);
+    let signing = open(signing.as_ref(), now, max_age);
+    let sealing = open(sealing.as_ref(), now, max_age);
+    for (setting, error) in [
+        ("keys.signing_dir", signing.as_ref().err()),
+        ("keys.sealing_dir", sealing.as_ref().err()),
+    ] {
+        if let Some(error) = error {
+            problems.push(format!("{setting}: {error}"));
+        }
+    }
+    let (signing, sealing) = (signing.ok()?, sealing.ok()?);
     match Keys::ephemeral(now) {
         Ok(made) => Some(Keys {
-            signing: signing?.unwrap_or(made.signing),
-            sealing: sealing?.unwrap_or(made.sealing),
+            signing: signing.unwrap_or(made.signing),
+            sealing: sealing.unwrap_or(made.sealing),
         }),
         Err(error) => {
             problems.push(format!("keys: {error}"));
@@ -34,22 +43,14 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>)
     }
 }
 
-/// The outer none is a problem, the inner one a folder that is not set.
+/// None where no folder is set.
 fn open<K: Kept>(
-    setting: &str,
     folder: Option<&PathBuf>,
     now: Moment,
     max_age: Duration,
-    problems: &mut Vec<String>,
-) -> Option<Option<Shelf<K>>> {
+) -> Result<Option<Shelf<K>>, KeyError> {
     let opened = folder.map(|folder| Shelf::open(folder.clone(), now, max_age));
-    match opened.transpose() {
-        Ok(shelf) => Some(shelf),
-        Err(error) => {
-            problems.push(format!("{setting}: {error}"));
-            None
-        }
-    }
+    opened.transpose()
 }
 
 /// Looks at the folders as soon as the system says that they changed, and from time to time in

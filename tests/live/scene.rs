@@ -1,12 +1,13 @@
 //! What most tests play in: a Keycloak, its administrator, and gateways before it by one clock.
 
-use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use auth_gateway::gateway::{keys, seal};
-use iam_adapters::UpstreamSession;
+use auth_gateway::gateway::keys::Shelf;
+use auth_gateway::gateway::seal;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::{Account, Fixture};
+use iam_adapters::{Clock as _, UpstreamSession};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
@@ -84,9 +85,11 @@ impl Scene {
 /// What a gateway with these keys has sealed into a session token.
 pub(crate) fn unsealed(keys: &KeyFolder, session: &Session) -> UpstreamSession {
     let [_, (_, sealing)] = keys.settings();
-    let sealing = keys::load_sealing(Path::new(sealing)).expect("sealing keys");
+    // To open a seal, no time is needed.
+    let whenever = ManualClock::at(Duration::ZERO).now();
+    let sealing = Shelf::open(sealing.into(), whenever, Duration::ZERO).expect("sealing keys");
     let mut buffer = Zeroizing::default();
-    let opened = seal::open(&sealing, &session.session_token, &mut buffer);
+    let opened = seal::open(&sealing.ring(), &session.session_token, &mut buffer);
     opened.expect("our seal").upstream().expect("a subject")
 }
 

@@ -37,9 +37,26 @@ fn generate(folder: &Path, purpose: &str) -> String {
     name.trim_end_matches(".jwk").to_owned()
 }
 
+/// Each question goes over the network, so this is no busy loop.
+#[track_caller]
+fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
+    let began = Instant::now();
+    loop {
+        let answer = Connection::to(address).send(get(path)).answer().json();
+        if wanted(&answer) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{answer}");
+    }
+}
+
 impl Scene {
     /// `lay` puts the first signing key there.
     fn new(lay: impl FnOnce(&Path)) -> Self {
+        Self::looking_every("30s", lay)
+    }
+
+    fn looking_every(interval: &str, lay: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let signing = folder.path().join("signing");
         let sealing = folder.path().join("sealing");
@@ -48,7 +65,7 @@ impl Scene {
         let mut program = Program::serve(&[
             ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
             ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
-            ("KEYS__RELOAD_INTERVAL", "30s"),
+            ("KEYS__RELOAD_INTERVAL", interval),
         ]);
         let (public, management) = program.addresses();
         Self {
@@ -60,30 +77,18 @@ impl Scene {
         }
     }
 
-    /// Waits until the gateway publishes these keys. Each question goes over the network.
+    /// Waits until the gateway publishes these keys.
     #[track_caller]
     fn publishes(&self, kids: &[&str]) {
-        self.becomes(self.public, "/.well-known/jwks.json", |answer| {
+        becomes(self.public, "/.well-known/jwks.json", |answer| {
             let keys = answer["keys"].as_array().expect("keys").iter();
             keys.map(|key| key["kid"].as_str().expect("text"))
                 .eq(kids.iter().copied())
         });
     }
 
-    #[track_caller]
-    fn becomes(&self, address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
-        let began = Instant::now();
-        loop {
-            let answer = Connection::to(address).send(get(path)).answer().json();
-            if wanted(&answer) {
-                return;
-            }
-            assert!(began.elapsed() < PATIENCE, "{answer}");
-        }
-    }
-
     fn has_a_reason(&self, code: &str, wanted: bool) {
-        self.becomes(self.management, "/health/ready", |report| {
+        becomes(self.management, "/health/ready", |report| {
             let mut reasons = report["reasons"].as_array().expect("reasons").iter();
             reasons.any(|reason| reason["code"] == code) == wanted
         });
@@ -155,4 +160,23 @@ fn a_swapped_mount_and_a_replaced_folder_are_noticed() {
     scene.publishes(&[&third]);
     let fourth = generate(&scene.signing, "signing");
     scene.publishes(&[&third, &fourth]);
+}
+
+/// The key lies elsewhere, in a folder that nobody watches.
+#[test]
+fn what_the_system_does_not_tell_is_found_at_the_next_look() {
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let scene = Scene::looking_every("1s", |folder| {
+        let name = format!("{}.jwk", generate(elsewhere.path(), "signing"));
+        fs::create_dir(folder).expect("a folder");
+        symlink(elsewhere.path().join(&name), folder.join(&name)).expect("linked");
+    });
+    let file = fs::read_dir(elsewhere.path()).expect("a folder").next();
+    let file = file.expect("a file").expect("a file").path();
+    let good = fs::read(&file).expect("a key");
+    scene.has_a_reason("keys_unreadable", false);
+    fs::write(&file, "").expect("written");
+    scene.has_a_reason("keys_unreadable", true);
+    fs::write(&file, good).expect("written");
+    scene.has_a_reason("keys_unreadable", false);
 }

@@ -43,8 +43,8 @@ impl KeyFigures {
     }
 
     pub(super) fn take(&self, keys: &Keys, now: Moment) {
-        self.take_shelf(&keys.signing, now);
-        self.take_shelf(&keys.sealing, now);
+        self.take_from(&keys.signing, now);
+        self.take_from(&keys.sealing, now);
         // The series of a key that is gone goes with it, so their number stays bounded.
         self.seals.clear();
         for key in keys.sealing.ring().iter() {
@@ -54,18 +54,18 @@ impl KeyFigures {
         }
     }
 
-    fn take_shelf<K: Kept>(&self, shelf: &Shelf<K>, now: Moment) {
+    fn take_from<K: Kept>(&self, keys: &Shelf<K>, now: Moment) {
         let purpose = ("purpose", K::PURPOSE);
-        let ring = shelf.ring();
+        let ring = keys.ring();
         let age = age_seconds(ring.current(now), now);
         self.ages.get_or_create_owned(&[purpose]).set(age);
         let count = i64::try_from(ring.count()).unwrap_or(i64::MAX);
         self.counts.get_or_create_owned(&[purpose]).set(count);
-        let unreadable = i64::from(shelf.is_behind());
+        let unreadable = i64::from(keys.is_behind());
         self.unreadable
             .get_or_create_owned(&[purpose])
             .set(unreadable);
-        for (outcome, times) in [("taken", shelf.taken()), ("refused", shelf.refused())] {
+        for (outcome, times) in [("taken", keys.taken()), ("refused", keys.refused())] {
             let labels = [purpose, ("outcome", outcome)];
             let counter = self.reloads.get_or_create_owned(&labels);
             counter.inner().store(times, Ordering::Relaxed);

@@ -52,7 +52,7 @@ async fn a_removed_signing_key_is_gone_at_once_and_with_every_verifier_after_the
 
     fleet.remove(Folder::Signing, &kid);
     fleet.deliver_to_all();
-    assert_eq!(fleet.published().await, [next.clone()]);
+    assert_eq!(fleet.published().await, [&*next]);
     assert_eq!(fleet.signed_with().await, next, "nothing else is left");
     fleet.world.advance(MAX_AGE.as_secs());
     let verifier = Verifier::discover(&fleet.replicas[0].app).await;

@@ -162,7 +162,7 @@ fn what_nobody_may_read_and_what_everybody_may_is_refused() {
     room.refuses("folder.jwk: not a file", || fs::remove_dir(&path).unwrap());
     symlink("nowhere", room.path().join("link.jwk")).unwrap();
     room.refuses("link.jwk", || {
-        fs::remove_file(room.path().join("link.jwk")).unwrap()
+        fs::remove_file(room.path().join("link.jwk")).unwrap();
     });
 }
 
