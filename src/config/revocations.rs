@@ -154,3 +154,6 @@ impl RedisSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
