@@ -198,6 +198,8 @@ impl Gateway {
         let logged_out = opened.revocation(End::LoggedOut);
         self.revocations.record(&logged_out, now);
         if self.revocations.end_of(&mut opened.names()) == Some(End::Upstream) {
+            // This replica may have it from the IAM, which told nobody else.
+            self.tell(logged_out).await;
             return Ok(());
         }
         let upstream = opened.session.upstream();

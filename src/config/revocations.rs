@@ -152,3 +152,6 @@ impl RedisSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

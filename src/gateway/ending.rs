@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::error::InvalidSession;
-use super::replicas::Replicas;
+use super::replicas::{Replicas, Told};
 use super::revocations::{Learned, Revocation, RevocationKey, SessionNames};
 
 impl Gateway {
@@ -40,10 +40,16 @@ impl Gateway {
         for key in self.keys.sealing.ring().iter() {
             let revocation = revocation(key.revocations());
             self.revocations.record(&revocation, self.clock.now());
-            if let Some(replicas) = self.replicas.get() {
-                // Nobody waits for this one.
-                drop(replicas.tell(revocation));
-            }
+            // Nobody waits for this one.
+            drop(self.tell(revocation));
+        }
+    }
+
+    /// Tells the other replicas, where there are any.
+    pub(super) fn tell(&self, revocation: Revocation) -> Told {
+        match self.replicas.get() {
+            Some(replicas) => replicas.tell(revocation),
+            None => Box::pin(std::future::ready(())),
         }
     }
 

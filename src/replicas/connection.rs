@@ -12,6 +12,8 @@ use redis::{
     ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisResult, TlsCertificates, Value,
     cmd, pipe,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use thiserror::Error;
 use tokio::sync::{Notify, mpsc};
@@ -106,6 +108,11 @@ impl Redis {
             .map_err(|_| InvalidRedis::Authorities)?
             .set_redis_settings(user)
             .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+        // An empty file would be no authority at all, and no certificate good enough.
+        let certificates = address.authorities.as_deref();
+        if certificates.is_some_and(|pem| CertificateDer::from_pem_slice(pem).is_err()) {
+            return Err(InvalidRedis::Authorities);
+        }
         let certificates = TlsCertificates {
             client_tls: None,
             root_cert: address.authorities.clone(),

@@ -51,3 +51,11 @@ pub(crate) async fn has_told_all(gateway: &TestApp) {
     })
     .await;
 }
+
+/// Waits until so many revocations of other replicas are learned.
+pub(crate) async fn has_learned(gateway: &TestApp, count: u64) {
+    until(&format!("{count} are learned"), async || {
+        figure(gateway, "revocations_received_total").await == count
+    })
+    .await;
+}

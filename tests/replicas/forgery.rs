@@ -2,7 +2,7 @@
 
 use iam_adapters::Clock as _;
 
-use crate::figures::{complains, figure, has_told_all};
+use crate::figures::{complains, figure, has_learned, has_told_all};
 use crate::scene::{Scene, feels_the_end, log_in, log_out, serves, until};
 
 #[tokio::test]
@@ -72,10 +72,7 @@ async fn garbage_is_ignored_and_counted_and_ends_nothing() {
     .await;
     // A name that is nobody's ends nothing, under whatever kind it comes.
     admin.publish(format!("session:{} {soon}", session.session_id).as_bytes());
-    until("one is learned", async || {
-        figure(&listener, "revocations_received_total").await == 1
-    })
-    .await;
+    has_learned(&listener, 1).await;
     assert!(serves(&listener, &session).await);
 
     let soon = soon.to_string();

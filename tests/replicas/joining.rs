@@ -1,7 +1,7 @@
 //! Replicas that come late, or were away for a while.
 
-use crate::figures::{figure, has_told_all};
-use crate::scene::{EMAIL, Scene, feels_the_end, log_out, serves, until};
+use crate::figures::{figure, has_learned, has_told_all};
+use crate::scene::{EMAIL, Scene, feels_the_end, log_out, serves};
 
 #[tokio::test]
 async fn a_replica_that_starts_later_knows_what_ended_before_without_asking_the_iam() {
@@ -36,6 +36,7 @@ async fn a_listener_that_redis_dropped_comes_back_and_feels_what_it_missed() {
         log_out(&one, &session).await;
         feels_the_end(&other, &session).await;
     }
+    has_learned(&other, 20).await;
 }
 
 #[tokio::test]
@@ -74,9 +75,6 @@ async fn what_could_not_be_told_is_told_when_redis_is_back() {
             feels_the_end(gateway, session).await;
         }
     }
-    until("both are learned", async || {
-        figure(&other, "revocations_received_total").await == 2
-    })
-    .await;
-    assert_eq!(figure(&late, "revocations_received_total").await, 2);
+    has_learned(&other, 2).await;
+    has_learned(&late, 2).await;
 }

@@ -1,19 +1,20 @@
 //! A Redis that is not there, for whatever reason: nothing waits for it and nothing fails for it.
 
 use crate::app::TestApp;
-use crate::figures::{complains, figure, has_told_all};
+use crate::figures::{complains, figure, has_learned, has_told_all};
 use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
 
-/// Everything that a gateway does, several times over.
-async fn everything_works(scene: &Scene, gateways: &[&TestApp]) {
-    for gateway in gateways {
-        for _ in 0..5 {
-            let session = log_in(gateway).await;
-            assert!(serves(gateway, &session).await);
-            scene.outlive_freshness();
-            assert!(serves(gateway, &session).await);
-            log_out(gateway, &session).await;
-            assert!(!serves(gateway, &session).await);
+/// How many sessions end at each gateway where everything is tried.
+const ENDS: u64 = 4;
+
+/// All that gateways do, with sessions that they know and with such as they have to ask about.
+async fn everything_works(gateways: [&TestApp; 2]) {
+    for (here, there) in [(gateways[0], gateways[1]), (gateways[1], gateways[0])] {
+        for _ in 0..ENDS {
+            let session = log_in(here).await;
+            assert!(serves(here, &session).await && serves(there, &session).await);
+            log_out(here, &session).await;
+            assert!(!serves(here, &session).await);
         }
     }
 }
@@ -30,15 +31,17 @@ async fn a_redis_that_comes_after_the_gateways_is_found() {
     let [one, other] = &gateways;
     complains(one, &UNREACHABLE).await;
     assert_eq!(figure(one, "revocations_in_step").await, 0);
-    everything_works(&scene, &[one, other]).await;
+    everything_works([one, other]).await;
     scene.redis.start_again();
     for gateway in &gateways {
         scene.in_step(gateway).await;
         assert_eq!(figure(gateway, "revocations_in_step").await, 1);
     }
+    has_learned(one, ENDS).await;
     let session = scene.known_session(&[one, other]).await;
     log_out(one, &session).await;
     feels_the_end(other, &session).await;
+    has_learned(other, ENDS + 1).await;
 }
 
 #[tokio::test]
@@ -47,12 +50,12 @@ async fn a_redis_that_dies_is_missed_and_one_that_returns_is_found() {
         return;
     };
     let [one, other] = scene.replicas().await;
-    for _ in 0..3 {
+    for round in 1..=3 {
         scene.redis.kill();
         for gateway in [&one, &other] {
             complains(gateway, &UNREACHABLE).await;
         }
-        everything_works(&scene, &[&one, &other]).await;
+        everything_works([&one, &other]).await;
         scene.redis.start_again();
         for gateway in [&one, &other] {
             scene.in_step(gateway).await;
@@ -61,6 +64,8 @@ async fn a_redis_that_dies_is_missed_and_one_that_returns_is_found() {
         let session = scene.known_session(&[&one, &other]).await;
         log_out(&other, &session).await;
         feels_the_end(&one, &session).await;
+        has_learned(&one, round * (ENDS + 1)).await;
+        has_learned(&other, round * ENDS).await;
     }
 }
 
@@ -71,17 +76,21 @@ async fn a_redis_that_hangs_is_noticed_and_holds_nobody_up() {
     let session = scene.known_session(&[&one, &other]).await;
     scene.redis.signal("STOP");
     log_out(&one, &session).await;
-    everything_works(&scene, &[&one, &other]).await;
+    everything_works([&one, &other]).await;
     for gateway in [&one, &other] {
         complains(gateway, &UNREACHABLE).await;
     }
-    everything_works(&scene, &[&one, &other]).await;
+    everything_works([&one, &other]).await;
+    // The control: knowledge does not age here by itself.
+    assert!(serves(&other, &session).await);
     scene.redis.signal("CONT");
     feels_the_end(&other, &session).await;
     for gateway in [&one, &other] {
         scene.in_step(gateway).await;
         has_told_all(gateway).await;
     }
+    has_learned(&one, 2 * ENDS).await;
+    has_learned(&other, 2 * ENDS + 1).await;
 }
 
 #[tokio::test]
@@ -91,8 +100,9 @@ async fn a_redis_that_sleeps_for_a_while_holds_nobody_up() {
     let session = scene.known_session(&[&one, &other]).await;
     let mut admin = scene.redis.admin();
     let asleep = std::thread::spawn(move || admin.run("DEBUG SLEEP 5"));
-    everything_works(&scene, &[&one, &other]).await;
+    everything_works([&one, &other]).await;
     log_out(&one, &session).await;
     asleep.join().expect("awake again");
     feels_the_end(&other, &session).await;
+    has_learned(&other, ENDS + 1).await;
 }

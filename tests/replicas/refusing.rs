@@ -1,7 +1,7 @@
 //! A Redis that answers, and refuses.
 
 use crate::app::TestApp;
-use crate::figures::{complains, figure, has_told_all};
+use crate::figures::{complains, figure, has_learned, has_told_all};
 use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
 use crate::server::Server;
 
@@ -47,7 +47,7 @@ async fn keeps_nothing(begin: &[&str], end: &str) {
     complains(&one, &[]).await;
     assert_eq!(admin.dump().len(), 5);
     let [late] = scene.replicas().await;
-    assert_eq!(figure(&late, "revocations_received_total").await, 5);
+    has_learned(&late, 5).await;
 }
 
 #[tokio::test]

@@ -88,6 +88,36 @@ async fn what_the_iam_told_in_a_notice_is_told_and_what_it_answered_is_not() {
 }
 
 #[tokio::test]
+async fn a_logout_is_told_also_where_the_iam_had_called_the_session_over_already() {
+    let house = House::new();
+    let notebook = Notebook::of(&house);
+    let session = house.log_in("alice").await;
+    house.iam.end("secret-1");
+    house.clock.advance(LIVENESS);
+    house.granted(&session).await.unwrap_err();
+    house.log_out(&session).await.unwrap();
+    assert_eq!(notebook.told().len(), 1);
+    assert_eq!(house.iam.calls(Operation::Logout), 0);
+}
+
+#[tokio::test]
+async fn an_end_that_is_told_while_the_iam_is_asked_wins() {
+    let here = House::new();
+    let (there, notebook) = (here.replica(), Notebook::of(&here));
+    let session = here.log_in("alice").await;
+    let mut calls = here.iam.hold(Operation::Introspection);
+    let exchange = there.begin_exchange(&session);
+    let call = calls.next().await;
+    here.log_out(&session).await.unwrap();
+    for told in notebook.told() {
+        there.gateway.learn(&told);
+    }
+    call.reply(active("alice", "read write"));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Revoked.into()));
+}
+
+#[tokio::test]
 async fn after_a_gap_the_iam_is_asked_again_however_fresh_its_last_word_is() {
     let house = House::new();
     let session = house.log_in("alice").await;

@@ -1,0 +1,107 @@
+use super::super::load_tests::{load_text, problems};
+
+/// What is wrong with these lines under `[revocations.redis]`.
+fn wrong(lines: &str) -> Vec<String> {
+    problems(&format!("[revocations.redis]\n{lines}"), &[])
+}
+
+/// The same, in production, of Redis alone.
+fn wrong_in_production(lines: &str) -> Vec<String> {
+    let text = format!("environment = 'production'\n[revocations.redis]\n{lines}");
+    let about_redis = |problem: &String| problem.starts_with("revocations");
+    problems(&text, &[])
+        .into_iter()
+        .filter(about_redis)
+        .collect()
+}
+
+#[test]
+fn a_redis_is_given_by_its_address_and_by_nothing_unless_it_is_wanted() {
+    assert!(load_text("", &[]).unwrap().revocations.redis.is_none());
+    let by_environment = [("REVOCATIONS__REDIS__URL", "rediss://[::1]:7000/3")];
+    let settings = load_text("", &by_environment).unwrap();
+    let redis = settings.revocations.redis.unwrap();
+    assert_eq!((redis.host().as_str(), redis.port()), ("::1", 7000));
+    assert_eq!((redis.has_tls(), redis.database()), (true, Some(3)));
+    let settings = load_text("revocations.redis.url = 'redis://redis.test'", &[]).unwrap();
+    let redis = settings.revocations.redis.unwrap();
+    assert_eq!((redis.host().as_str(), redis.port()), ("redis.test", 6379));
+    assert_eq!((redis.has_tls(), redis.database()), (false, Some(0)));
+}
+
+#[test]
+fn an_address_that_is_not_one_of_a_redis_is_refused() {
+    for url in [
+        "http://redis.test",
+        "redis:",
+        "redis:///1",
+        "unix:///run/redis.sock",
+        "redis://redis.test/one",
+        "redis://redis.test/-1",
+        "redis://redis.test/1/2",
+        "redis://redis.test/?protocol=3",
+        "rediss://redis.test/#insecure",
+        "redis://user@redis.test",
+        "redis://:canary@redis.test",
+    ] {
+        let found = wrong(&format!("url = '{url}'"));
+        assert_eq!(found.len(), 1, "{url}: {found:?}");
+        assert!(found[0].starts_with("revocations.redis.url: "), "{found:?}");
+        assert!(!found[0].contains("canary"), "{found:?}");
+    }
+    let found = wrong("username = 'somebody'");
+    assert!(
+        found[0].contains("revocations.redis.url: is missing"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_password_comes_from_one_place_and_is_shown_in_no_message() {
+    let url = "url = 'redis://redis.test'\n";
+    let found = wrong(&format!(
+        "{url}password = 'canary'\npassword_file = '/canary'"
+    ));
+    assert!(found[0].contains("exclude each other"), "{found:?}");
+    let found = wrong(&format!("{url}password_file = '/no/such/file'"));
+    assert!(
+        found[0].contains("password_file: cannot be read"),
+        "{found:?}"
+    );
+    assert!(wrong(&format!("{url}password = ''"))[0].contains("must not be empty"));
+    let found = wrong(&format!("{url}ca_file = '/ca.pem'"));
+    assert!(found[0].contains("rediss:// alone"), "{found:?}");
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "canary\n").unwrap();
+    let text = format!(
+        "[revocations.redis]\n{url}password_file = {:?}",
+        file.path()
+    );
+    let redis = load_text(&text, &[]).unwrap().revocations.redis.unwrap();
+    let secret = redis.secret().unwrap().unwrap();
+    assert_eq!(secrecy::ExposeSecret::expose_secret(&secret), "canary");
+    assert!(!format!("{redis:?}").contains("canary"));
+}
+
+#[test]
+fn production_wants_tls_but_on_this_machine_and_a_password_everywhere() {
+    let password = "password = 'canary'\n";
+    for near in ["localhost", "127.0.0.1", "[::1]", "127.9.9.9:7000/2"] {
+        let found = wrong_in_production(&format!("{password}url = 'redis://{near}'"));
+        assert!(found.is_empty(), "{near}: {found:?}");
+        let found = wrong_in_production(&format!("url = 'redis://{near}'"));
+        assert!(
+            found[0].starts_with("revocations.redis.password: "),
+            "{found:?}"
+        );
+    }
+    for far in ["redis.test", "10.0.0.1", "[2001:db8::1]", "localhost.test"] {
+        let found = wrong_in_production(&format!("{password}url = 'redis://{far}'"));
+        assert_eq!(found.len(), 1, "{far}: {found:?}");
+        assert!(found[0].contains("rediss://"), "{found:?}");
+        let found = wrong_in_production(&format!("{password}url = 'rediss://{far}'"));
+        assert!(found.is_empty(), "{far}: {found:?}");
+        assert!(wrong(&format!("url = 'redis://{far}'")).is_empty());
+    }
+}
