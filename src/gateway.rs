@@ -4,6 +4,7 @@ mod ending;
 pub mod error;
 pub mod keys;
 pub mod knowledge;
+mod logout_token;
 pub mod mint;
 mod opening;
 pub mod policy;
@@ -18,6 +19,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
+use iam_adapters::LogoutTokens;
 use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope};
 use zeroize::Zeroizing;
 
@@ -47,6 +49,8 @@ pub struct Gateway {
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     replicas: OnceLock<Arc<dyn Replicas>>,
+    /// None: the IAM sends none.
+    logout_tokens: Option<LogoutTokens>,
 }
 
 impl Gateway {
@@ -66,6 +70,7 @@ impl Gateway {
             policy.freshness,
         );
         Self {
+            logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             iam,
             keys,
             clock,

@@ -24,7 +24,7 @@ use crate::gateway::mint::TokenPolicy;
 use crate::gateway::random::Random;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
-use crate::http::{self, Front, Patience};
+use crate::http::{self, Forgeries, Front, Patience};
 use crate::replicas::{Bus, Redis};
 use crate::telemetry::metrics::Metrics;
 
@@ -183,6 +183,7 @@ impl Application {
             precise_backend_status: settings.http.precise_backend_status,
             http: settings.http.clone(),
             patience,
+            forgeries: Forgeries::default(),
         });
 
         let public = Listener {

@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
 use crate::error::IamError;
+use crate::logout_token::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 use breaker::Breaker;
@@ -29,13 +30,21 @@ pub enum Operation {
     Introspection,
     /// [`IamAdapter::end_session`].
     Logout,
+    /// [`IamAdapter::verification_keys`].
+    Keys,
     /// [`IamAdapter::probe`].
     Probe,
 }
 
 impl Operation {
     /// Every operation there is.
-    pub const ALL: [Self; 4] = [Self::Login, Self::Introspection, Self::Logout, Self::Probe];
+    pub const ALL: [Self; 5] = [
+        Self::Login,
+        Self::Introspection,
+        Self::Logout,
+        Self::Keys,
+        Self::Probe,
+    ];
 
     /// The operation's name in logs and metrics.
     #[must_use]
@@ -44,6 +53,7 @@ impl Operation {
             Self::Login => "login",
             Self::Introspection => "introspection",
             Self::Logout => "logout",
+            Self::Keys => "keys",
             Self::Probe => "probe",
         }
     }
@@ -99,6 +109,8 @@ pub struct Limits {
     pub introspection: Limit,
     /// Of [`Operation::Logout`].
     pub logout: Limit,
+    /// Of [`Operation::Keys`].
+    pub keys: Limit,
     /// Of [`Operation::Probe`].
     pub probe: Limit,
 }
@@ -121,6 +133,7 @@ pub struct Guarded {
     login: Lane,
     introspection: Lane,
     logout: Lane,
+    keys: Lane,
     probe: Lane,
 }
 
@@ -145,6 +158,7 @@ impl Guarded {
             login: lane(Operation::Login, limits.login),
             introspection: lane(Operation::Introspection, limits.introspection),
             logout: lane(Operation::Logout, limits.logout),
+            keys: lane(Operation::Keys, limits.keys),
             probe: lane(Operation::Probe, limits.probe),
         }
     }
@@ -194,6 +208,17 @@ impl IamAdapter for Guarded {
             .await
     }
 
+    fn logout_audience(&self) -> Option<&str> {
+        self.adapter.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.keys
+            .call(|| self.adapter.verification_keys())
+            .instrument(self.span(Operation::Keys))
+            .await
+    }
+
     async fn probe(&self) -> Result<(), IamError> {
         let result = self
             .probe
@@ -202,7 +227,7 @@ impl IamAdapter for Guarded {
             .await;
         if result.is_ok() {
             // Whoever waits for the IAM to come back need wait no longer.
-            for lane in [&self.login, &self.introspection, &self.logout] {
+            for lane in [&self.login, &self.introspection, &self.logout, &self.keys] {
                 lane.circuit.as_ref().inspect(|circuit| circuit.try_again());
             }
         }

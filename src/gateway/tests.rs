@@ -7,6 +7,7 @@ mod house;
 mod load;
 mod login;
 mod logout;
+mod logout_tokens;
 mod notices;
 mod revoked_midway;
 mod scope;

@@ -129,7 +129,7 @@ fn ok(json: Vec<u8>) -> HttpResponse {
 }
 
 impl Front {
-    fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
+    pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         Problem::Gateway {
             operation,
             error,

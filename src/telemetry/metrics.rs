@@ -3,8 +3,10 @@
 
 mod iam;
 mod keys;
+mod logout_tokens;
 mod outcome;
 mod replicas;
+mod route;
 
 use std::fmt;
 use std::time::Duration;
@@ -25,66 +27,10 @@ pub use replicas::{Ignored, ReplicaFigures};
 
 use keys::KeyFigures;
 
-/// What a request asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// `POST /api/v1/auth/login`.
-    Login,
-    /// `POST /api/v1/auth/token`.
-    Token,
-    /// `POST /api/v1/auth/logout`.
-    Logout,
-    /// The discovery documents and `openapi.yaml`.
-    WellKnown,
-    /// The management listener.
-    Management,
-    /// Anything else.
-    Other,
-}
+pub use logout_tokens::LogoutTokenOutcome;
+pub use route::Route;
 
-impl Route {
-    const ALL: [Self; 6] = [
-        Self::Login,
-        Self::Token,
-        Self::Logout,
-        Self::WellKnown,
-        Self::Management,
-        Self::Other,
-    ];
-
-    /// The route of a path.
-    #[must_use]
-    pub fn of(path: &str) -> Self {
-        match path {
-            "/api/v1/auth/login" => Self::Login,
-            "/api/v1/auth/token" => Self::Token,
-            "/api/v1/auth/logout" => Self::Logout,
-            "/openapi.yaml" => Self::WellKnown,
-            "/health/live" | "/health/ready" | "/metrics" => Self::Management,
-            path if path.starts_with("/.well-known/") => Self::WellKnown,
-            _ => Self::Other,
-        }
-    }
-
-    /// Whether it is one of the three operations.
-    #[must_use]
-    pub const fn is_operation(self) -> bool {
-        matches!(self, Self::Login | Self::Token | Self::Logout)
-    }
-
-    /// The route's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::Token => "token",
-            Self::Logout => "logout",
-            Self::WellKnown => "well_known",
-            Self::Management => "management",
-            Self::Other => "other",
-        }
-    }
-}
+use logout_tokens::LogoutTokenCounters;
 
 /// From 100 µs, below which no exchange stays, to the longest deadline.
 const BUCKETS: [f64; 16] = [
@@ -109,6 +55,7 @@ pub struct Metrics {
     keys: KeyFigures,
     lines_dropped: Counter,
     replicas: ReplicaFigures,
+    logout_tokens: LogoutTokenCounters,
 }
 
 impl Default for Metrics {
@@ -129,6 +76,7 @@ impl Default for Metrics {
         let keys = KeyFigures::register(&mut registry);
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
+        let logout_tokens = LogoutTokenCounters::register(&mut registry);
 
         let replicas = ReplicaFigures::default();
         replicas.register(&mut registry);
@@ -149,6 +97,7 @@ impl Default for Metrics {
             keys,
             lines_dropped,
             replicas,
+            logout_tokens,
         }
     }
 }
@@ -174,6 +123,11 @@ impl Metrics {
         if let Some(counter) = self.knowledge.get(source as usize) {
             counter.inc();
         }
+    }
+
+    /// Counts a logout token by what became of it.
+    pub fn logout_token(&self, outcome: LogoutTokenOutcome) {
+        self.logout_tokens.count(outcome);
     }
 
     /// The counter of lost log lines, for the writer that loses them.

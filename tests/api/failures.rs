@@ -14,6 +14,7 @@ mod circuit;
 mod faulty;
 mod faulty_iam;
 mod logout;
+mod logout_tokens;
 mod misconfigured;
 mod outage;
 mod panics;

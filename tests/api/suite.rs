@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose};
+use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, Shelf};
+use auth_gateway::gateway::seal;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::{Account, Fixture};
-use iam_adapters::{Clock, Permission, Permissions};
+use iam_adapters::{Clock, Permission, Permissions, UpstreamSession};
 use jiff::Timestamp;
 use secrecy::SecretString;
 use tempfile::TempDir;
+use zeroize::Zeroizing;
 
 use crate::app::TestApp;
 use crate::client::{Client, Session};
@@ -214,5 +216,16 @@ impl KeyFolder {
             ("keys.signing_dir", &self.signing),
             ("keys.sealing_dir", &self.sealing),
         ]
+    }
+
+    /// What a gateway with these keys has sealed into a session token.
+    pub(crate) fn unsealed(&self, session: &Session) -> UpstreamSession {
+        // To open a seal, no time is needed.
+        let whenever = ManualClock::at(Duration::ZERO).now();
+        let sealing = Shelf::open((&self.sealing).into(), whenever, Duration::ZERO);
+        let mut buffer = Zeroizing::default();
+        let ring = sealing.expect("sealing keys").ring();
+        let opened = seal::open(&ring, &session.session_token, &mut buffer);
+        opened.expect("our seal").upstream().expect("a subject")
     }
 }

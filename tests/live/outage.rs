@@ -8,7 +8,7 @@ use crate::app::TestApp;
 use crate::client::{Client, Session};
 use crate::keycloak::{Instance, Keycloak};
 use crate::process::Process;
-use crate::scene::{Scene, unsealed};
+use crate::scene::Scene;
 use crate::suite::{KeyFolder, READ, session_of};
 
 /// Only what the test itself causes shall be the IAM's last word.
@@ -117,7 +117,7 @@ async fn watching(keycloak: &Keycloak) -> Process {
 }
 
 async fn is_active(keycloak: &Keycloak, keys: &KeyFolder, session: &Session) -> bool {
-    let upstream = unsealed(keys, session);
+    let upstream = keys.unsealed(session);
     let told = keycloak.introspect(&upstream.secret).await;
     told["active"].as_bool().expect("a word on the session")
 }

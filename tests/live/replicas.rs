@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use crate::app::TestApp;
 use crate::client::JWKS;
 use crate::figures::iam_calls;
-use crate::scene::{Scene, unsealed};
+use crate::scene::Scene;
 use crate::suite::{KeyFolder, READ, session_of};
 
 const CROWD: usize = 200;
@@ -25,7 +25,7 @@ async fn two_gateways_share_sessions_and_the_end_of_them() {
         let session = session_of(here, &user).await;
         assert_eq!(there.exchange(&session, READ).await.token().scope, READ);
         assert_eq!(here.log_out(&session).await.status, 200);
-        let upstream = unsealed(&keys, &session);
+        let upstream = keys.unsealed(&session);
         let told = scene.keycloak.introspect(&upstream.secret).await;
         assert_eq!(told["active"], false);
         scene.outlive_freshness();

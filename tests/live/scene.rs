@@ -1,21 +1,15 @@
 //! What most tests play in: a Keycloak, its administrator, and gateways before it by one clock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use auth_gateway::gateway::keys::Shelf;
-use auth_gateway::gateway::seal;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::{Account, Fixture};
-use iam_adapters::{Clock as _, UpstreamSession};
 use jiff::Timestamp;
-use zeroize::Zeroizing;
 
 use crate::administrator::{Administrator, PermissionsFrom};
 use crate::app::TestApp;
-use crate::client::Session;
 use crate::keycloak::Keycloak;
-use crate::suite::{KeyFolder, World};
+use crate::suite::World;
 
 /// The longest that anything may go unnoticed, in seconds, as these gateways are set.
 pub(crate) const FRESHNESS: u64 = 60;
@@ -80,17 +74,6 @@ impl Scene {
     pub(crate) fn outlive_freshness(&self) {
         self.world.advance(FRESHNESS);
     }
-}
-
-/// What a gateway with these keys has sealed into a session token.
-pub(crate) fn unsealed(keys: &KeyFolder, session: &Session) -> UpstreamSession {
-    let [_, (_, sealing)] = keys.settings();
-    // To open a seal, no time is needed.
-    let whenever = ManualClock::at(Duration::ZERO).now();
-    let sealing = Shelf::open(sealing.into(), whenever, Duration::ZERO).expect("sealing keys");
-    let mut buffer = Zeroizing::default();
-    let opened = seal::open(&sealing.ring(), &session.session_token, &mut buffer);
-    opened.expect("our seal").upstream().expect("a subject")
 }
 
 /// A timestamp of the API in seconds since 1970.

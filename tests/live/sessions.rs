@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use std::sync::Arc;
 
 use crate::app::TestApp;
-use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds, unsealed};
+use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds};
 use crate::suite::{KeyFolder, READ, session_of, unheard_of};
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_
     let user = scene.user(&[READ]).await;
     let deleted = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
-    let upstream = unsealed(&keys, &deleted);
+    let upstream = keys.unsealed(&deleted);
     scene.administrator.end_session(&user, &upstream).await;
     // What is known is still fresh: nobody asks Keycloak.
     assert_eq!(gateway.exchange(&deleted, READ).await.token().scope, READ);
@@ -109,7 +109,7 @@ async fn after_a_password_change_the_session_fares_as_keycloak_says() {
     answer.is_error(401, "invalid_grant");
     gateway.log_in(&user.email, &new).await.session();
     scene.outlive_freshness();
-    let upstream = unsealed(&keys, &session);
+    let upstream = keys.unsealed(&session);
     let told = scene.keycloak.introspect(&upstream.secret).await;
     let lives = told["active"].as_bool().expect("a word on the session");
     let answer = gateway.exchange(&session, READ).await;
@@ -125,7 +125,7 @@ async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
     let user = scene.user(&[READ]).await;
     let ended = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
-    let (at_end, at_kept) = (unsealed(&keys, &ended), unsealed(&keys, &kept));
+    let (at_end, at_kept) = (keys.unsealed(&ended), keys.unsealed(&kept));
     let active = async |secret| scene.keycloak.introspect(secret).await["active"].clone();
     assert_eq!(active(&at_end.secret).await, true);
     assert_eq!(gateway.log_out(&ended).await.status, 200);
@@ -151,7 +151,7 @@ async fn a_session_expires_when_keycloak_says() {
     let before = now();
     let session = session_of(&gateway, &user).await;
     let after = now();
-    let upstream = unsealed(&keys, &session);
+    let upstream = keys.unsealed(&session);
     let told = scene.keycloak.introspect(&upstream.secret).await;
     let at_keycloak = told["exp"].as_u64().expect("an expiry");
     let here = seconds(&session.expires_at);

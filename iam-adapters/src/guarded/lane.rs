@@ -127,7 +127,7 @@ impl Lane {
 const fn retries(operation: Operation) -> u32 {
     match operation {
         Operation::Login => 0,
-        Operation::Introspection | Operation::Logout | Operation::Probe => 1,
+        Operation::Introspection | Operation::Logout | Operation::Keys | Operation::Probe => 1,
     }
 }
 

@@ -13,6 +13,7 @@ use super::refusal::{self, No};
 use super::wire::{self, Discovery, Grant, Introspected, UnverifiedRefreshToken};
 use crate::client::Answer;
 use crate::error::{IamError, Misconfiguration};
+use crate::logout_token::{NoKeys, VerificationKeys};
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Subject, UpstreamSession};
 
@@ -157,6 +158,17 @@ impl Keycloak {
     pub(super) fn ending(&self, session: &UpstreamSession) -> RequestBuilder {
         self.as_client(&self.logout)
             .form(&[("refresh_token", session.secret.expose_secret())])
+    }
+
+    /// The realm's keys, from the realm's own address and not from the one that the discovery
+    /// document names: there is nothing to learn from it, and nothing to be led astray by.
+    pub(super) async fn fetch_keys(&self) -> Result<VerificationKeys, IamError> {
+        let answer = self.client.send(self.client.get(&self.keys)).await?;
+        if answer.status != StatusCode::OK {
+            return Err(refusal::of(&answer).into_fault());
+        }
+        VerificationKeys::parse(&answer.body)
+            .map_err(|NoKeys| IamError::Unreadable("the realm's keys".to_owned()))
     }
 
     async fn introspected(&self, token: &str) -> Result<Introspected, IamError> {

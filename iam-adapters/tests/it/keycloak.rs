@@ -20,6 +20,7 @@ mod faults;
 mod grant;
 mod introspection;
 mod issuer;
+mod keys;
 mod login;
 mod logout;
 mod probe;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
     Authenticated, ClientContext, Clock, Credentials, Guarded, IamAdapter, IamError, Introspection,
     UpstreamSession,
@@ -71,6 +72,14 @@ impl IamAdapter for Busy {
         self.iam.end_session(session).await
     }
 
+    fn logout_audience(&self) -> Option<&str> {
+        self.iam.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.iam.verification_keys().await
+    }
+
     async fn probe(&self) -> Result<(), IamError> {
         self.iam.probe().await
     }
@@ -100,6 +109,7 @@ impl Scene {
             login: limit,
             introspection: limit,
             logout: limit,
+            keys: limit,
             probe: limit,
         };
         let mut made = None;

@@ -169,6 +169,12 @@ async fn a_panic_of_the_adapter_is_a_fault_of_its_call_and_told_as_one() {
         async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
             panic!("as it always does")
         }
+        fn logout_audience(&self) -> Option<&str> {
+            None
+        }
+        async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+            panic!("as it always does")
+        }
         async fn probe(&self) -> Result<(), IamError> {
             panic!("as it always does")
         }
@@ -181,6 +187,7 @@ async fn a_panic_of_the_adapter_is_a_fault_of_its_call_and_told_as_one() {
         login: limit,
         introspection: limit,
         logout: limit,
+        keys: limit,
         probe: limit,
     };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
