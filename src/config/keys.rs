@@ -84,3 +84,23 @@ impl KeySettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::load_tests::problems;
+
+    #[test]
+    fn the_folders_are_looked_at_often_enough_and_not_all_the_time() {
+        for (interval, fine) in [
+            ("1s", true),
+            ("30s", true),
+            ("999ms", false),
+            ("31s", false),
+        ] {
+            let found = problems(&format!("[keys]\nreload_interval = \"{interval}\""), &[]);
+            let expected = format!("keys.reload_interval: {interval} is not within 1s and 30s");
+            assert_eq!(found.is_empty(), fine, "{found:?}");
+            assert!(fine || found[0].starts_with(&expected), "{found:?}");
+        }
+    }
+}

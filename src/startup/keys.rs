@@ -75,8 +75,11 @@ impl Watch {
         }
     }
 
-    /// Never ends.
+    /// Never ends, but where no folder is set.
     pub(super) async fn run(self) {
+        if self.folders.is_empty() {
+            return;
+        }
         let changed = Arc::new(Notify::new());
         let mut watcher = watcher(&changed);
         let mut told = Vec::new();

@@ -145,6 +145,18 @@ fn every_series_is_there_before_anything_happened() {
         first.count(&format!(
             "auth_gateway_key_age_seconds{{purpose=\"{purpose}\"}}"
         ));
+        let labels = format!("purpose=\"{purpose}\"");
+        assert_eq!(
+            first.count(&format!("auth_gateway_keys_unreadable{{{labels}}}")),
+            0
+        );
+        for outcome in ["taken", "refused"] {
+            let labels = format!("{labels},outcome=\"{outcome}\"");
+            assert_eq!(
+                first.count(&format!("auth_gateway_key_reloads_total{{{labels}}}")),
+                0
+            );
+        }
     }
     assert_eq!(first.count("auth_gateway_log_lines_dropped_total"), 0);
 }
