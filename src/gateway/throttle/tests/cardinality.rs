@@ -1,0 +1,69 @@
+//! Ten million accounts and addresses that nobody ever saw before or after.
+
+use super::*;
+
+const OFFENDER: &str = "offender@example.test";
+
+/// Resident, in MiB.
+fn memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.expect("a figure").parse::<f64>().expect("a number") / 1024.0
+}
+
+/// Nothing is forgotten meanwhile, and nothing but the tables holds anybody up.
+fn unforgiving() -> Limits {
+    Limits {
+        replica: None,
+        ..defaults()
+    }
+}
+
+fn flood(door: &mut Door, attempts: usize, password: &str) {
+    for number in 0..attempts {
+        let email = format!("user{number}@example.test");
+        let _ = door.log_in(&email, password, elsewhere(number));
+    }
+}
+
+#[test]
+fn whoever_offended_before_a_flood_is_held_to_it_after() {
+    let mut door = Door::new(unforgiving());
+    let abroad = elsewhere(15_000_000);
+    for number in 0..100 {
+        assert!(door.refused(&format!("guess{number}@example.test"), abroad));
+    }
+    while door.refused(OFFENDER, HOME) {}
+    flood(&mut door, 600_000, "");
+    assert!(door.throttle.untracked() > 200_000);
+    assert!(!door.refused(OFFENDER, elsewhere(16_000_000)));
+    let still = door.log_in("anybody@example.test", RIGHT, abroad);
+    assert_eq!(stopped(&still), Some((Limit::Address, 9.0)));
+}
+
+#[test]
+fn whom_no_table_has_room_for_is_held_to_the_rate_of_the_replica() {
+    let mut door = Door::new(defaults());
+    flood(&mut door, 600_000, "");
+    assert_eq!(door.asked, 0);
+    let newcomers = 700_000..701_000;
+    let through = newcomers.filter(|number| {
+        let email = format!("newcomer{number}@example.test");
+        door.refused(&email, elsewhere(*number))
+    });
+    assert_eq!(through.count(), 30);
+}
+
+#[test]
+#[ignore = "takes minutes, and measures the memory of the whole process: run it alone"]
+fn ten_million_of_them_take_no_more_than_64_mib() {
+    let mut door = Door::new(unforgiving());
+    flood(&mut door, 1_000, "wrong");
+    let before = memory();
+    flood(&mut door, 10_000_000, "wrong");
+    flood(&mut door, 10_000_000, RIGHT);
+    let grown = memory() - before;
+    println!("grown by {grown:.1} MiB");
+    assert!(grown <= 64.0, "{grown}");
+}
