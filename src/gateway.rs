@@ -16,9 +16,7 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::{
-    ClientContext, Clock, Credentials, IamAdapter, Moment, Scope, UpstreamSession,
-};
+use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Scope, UpstreamSession};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;

@@ -12,7 +12,8 @@ use serde::forward_to_deserialize_any;
 
 use super::{
     CacheSettings, HttpSettings, IamSettings, KeySettings, LogSettings, LoginLimitSettings,
-    ManagementSettings, PermissionSettings, SessionSettings, Settings, TlsSettings, TokenSettings, UpstreamSettings,
+    ManagementSettings, PermissionSettings, SessionSettings, Settings, TlsSettings, TokenSettings,
+    UpstreamSettings,
 };
 
 /// What every environment variable that sets something begins with. Two underscores, because an

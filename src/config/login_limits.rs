@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn without_a_word_the_rate_is_what_a_small_keycloak_bears_and_the_mock_bears_any() {
-        let keycloak = r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
+        let keycloak =
+            r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
         let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
         let keycloak = IamSettings::Keycloak(keycloak);
         for (rate, iam, logins) in [

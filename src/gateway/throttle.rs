@@ -97,7 +97,7 @@ impl fmt::Display for Limit {
 /// The attempts of the last minutes, and what they leave room for.
 pub struct Throttle {
     clock: Arc<dyn Clock>,
-    /// SipHash with a key that this process chose at its start and nobody sees.
+    /// `SipHash` with a key that this process chose at its start and nobody sees.
     keyed: RandomState,
     account: Option<Pace>,
     address: Option<Pace>,

@@ -1,6 +1,5 @@
 use std::future::pending;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::pin::pin;
 
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;

@@ -4,7 +4,7 @@ use super::*;
 
 const PROXY: &str = "10.0.0.1";
 
-/// Who the client is, where everybody in 10.0.0.0/8 and fd00::/8 is a trusted proxy.
+/// Who the client is, where everybody in 10.0.0.0/8 and `fd00::/8` is a trusted proxy.
 fn client(peer: &str, headers: &[(&str, &str)]) -> String {
     let mut map = HeaderMap::new();
     for (name, value) in headers {

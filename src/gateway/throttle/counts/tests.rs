@@ -17,7 +17,7 @@ fn pace(failures: u32) -> Pace {
 enum Step {
     Begin,
     /// One of those under way ends, as a failure or not.
-    End(prop::sample::Index, bool),
+    End(bool),
     /// In milliseconds.
     Wait(u64),
 }
@@ -25,7 +25,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => Just(Step::Begin),
-        4 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(which, failed)| Step::End(which, failed)),
+        4 => any::<bool>().prop_map(Step::End),
         1 => (0..4_000u64).prop_map(Step::Wait),
     ]
 }
@@ -52,7 +52,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Wait(milliseconds) => now += milliseconds * 1_000_000,
-                Step::End(_, failed) if pending > 0 => {
+                Step::End(failed) if pending > 0 => {
                     pending -= 1;
                     counts.settle(1, pace, now, failed);
                     if failed {

@@ -157,9 +157,16 @@ fn what_stands_for_an_account_tells_nothing_of_it() {
     let (one, other) = (Door::new(defaults()), Door::new(defaults()));
     let shown = one.throttle.account(ALICE).to_string();
     assert_eq!(shown.len(), 16);
-    assert_eq!(shown, one.throttle.account(" ALICE@example.test").to_string());
+    assert_eq!(
+        shown,
+        one.throttle.account(" ALICE@example.test").to_string()
+    );
     assert_ne!(shown, one.throttle.account("bob@example.test").to_string());
-    assert_ne!(shown, other.throttle.account(ALICE).to_string(), "another key");
+    assert_ne!(
+        shown,
+        other.throttle.account(ALICE).to_string(),
+        "another key"
+    );
 }
 
 #[test]
@@ -170,16 +177,4 @@ fn a_machine_that_was_suspended_forgets_nothing_early() {
     assert!(!door.refused(ALICE, None));
     door.clock.set_wall(Duration::ZERO);
     assert!(!door.refused(ALICE, None));
-}
-
-#[test]
-fn a_login_that_nobody_polls_begins_no_attempt() {
-    let door = Door::new(defaults());
-    let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
-    for _ in 0..20 {
-        let ask = pending::<Result<(), IamError>>();
-        drop(pin!(door.throttle.limit(&credentials, None, ask)));
-    }
-    let mut door = door;
-    assert!(door.refused(ALICE, None));
 }
