@@ -13,14 +13,14 @@ pub mod replicas;
 pub mod revocations;
 pub mod seal;
 pub mod session;
+pub mod throttle;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::LogoutTokens;
-use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope};
+use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, LogoutTokens, Moment, Scope};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
@@ -35,6 +35,7 @@ use random::Random;
 use replicas::Replicas;
 use revocations::{End, Revocations};
 use session::SessionId;
+use throttle::Throttle;
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
@@ -51,6 +52,7 @@ pub struct Gateway {
     replicas: OnceLock<Arc<dyn Replicas>>,
     /// None: the IAM sends none.
     logout_tokens: Option<LogoutTokens>,
+    throttle: Throttle,
 }
 
 impl Gateway {
@@ -69,6 +71,7 @@ impl Gateway {
             Arc::clone(&revocations),
             policy.freshness,
         );
+        let throttle = Throttle::new(policy.login_limits, Arc::clone(&clock));
         Self {
             logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             iam,
@@ -79,6 +82,7 @@ impl Gateway {
             knowledge: Arc::new(knowledge),
             revocations,
             replicas: OnceLock::new(),
+            throttle,
         }
     }
 
@@ -86,18 +90,18 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::Refused`] where the IAM says no, otherwise a fault.
+    /// [`GatewayError::Refused`] where the IAM says no, [`GatewayError::TooManyLogins`] where it is
+    /// not asked, otherwise a fault.
     pub async fn log_in(
         &self,
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<NewSession, GatewayError> {
-        if credentials.has_empty_password() {
-            return Err(GatewayError::Refused(Refusal::InvalidCredentials));
-        }
         let session_id = SessionId::generate(&*self.random)?;
         let asked_at = self.clock.now();
-        let authenticated = self.iam.authenticate(credentials, client).await?;
+        let ask = self.iam.authenticate(credentials, client);
+        let limited = self.throttle.limit(credentials, client.address, ask);
+        let authenticated = limited.await?;
         let verified_at = self.clock.now().unix_seconds();
         let max_lifetime = self.policy.session_max_lifetime;
         let lifetime = authenticated
@@ -114,6 +118,7 @@ impl Gateway {
         let permissions = authenticated.permissions.map(Arc::new);
         self.knowledge.learn(&fingerprint, asked_at, permissions);
         Ok(NewSession {
+            subject: authenticated.session.subject,
             session_id,
             session_token: session_token.into(),
             verified_at,

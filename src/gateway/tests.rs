@@ -1,3 +1,4 @@
+mod busy;
 mod coalescing;
 mod elsewhere;
 mod exchange;

@@ -9,6 +9,7 @@ mod replicas;
 mod route;
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iam_adapters::Moment;
@@ -20,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Source;
+use crate::gateway::throttle::{Limit, Throttle};
 
 pub use iam::IamFigures;
 pub use outcome::Outcome;
@@ -53,6 +55,8 @@ pub struct Metrics {
     /// Of the calls to the IAM.
     pub iam: IamFigures,
     keys: KeyFigures,
+    throttled: [Counter; Limit::ALL.len()],
+    untracked: Counter,
     lines_dropped: Counter,
     replicas: ReplicaFigures,
     logout_tokens: LogoutTokenCounters,
@@ -64,6 +68,8 @@ impl Default for Metrics {
         let requests = Family::<Labels<2>, Counter>::default();
         let durations = histograms();
         let knowledge = Family::<Labels<1>, Counter>::default();
+        let throttled = Family::<Labels<1>, Counter>::default();
+        let untracked = Counter::default();
         let lines_dropped = Counter::default();
 
         let help = "Requests, by route and outcome";
@@ -74,6 +80,10 @@ impl Default for Metrics {
         registry.register("knowledge", help, knowledge.clone());
         let iam = IamFigures::registered_in(&mut registry);
         let keys = KeyFigures::register(&mut registry);
+        let help = "Logins answered with 429 by this replica's own limits, by limit";
+        registry.register("logins_throttled", help, throttled.clone());
+        let help = "Login attempts that no limit but the replica's counts, for want of room";
+        registry.register("logins_untracked", help, untracked.clone());
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
         let logout_tokens = LogoutTokenCounters::register(&mut registry);
@@ -92,6 +102,9 @@ impl Default for Metrics {
                 .map(|route| durations.get_or_create_owned(&[("route", route.name())])),
             knowledge: Source::ALL
                 .map(|source| knowledge.get_or_create_owned(&[("source", source.name())])),
+            throttled: Limit::ALL
+                .map(|limit| throttled.get_or_create_owned(&[("limit", limit.name())])),
+            untracked,
             registry,
             iam,
             keys,
@@ -123,6 +136,19 @@ impl Metrics {
         if let Some(counter) = self.knowledge.get(source as usize) {
             counter.inc();
         }
+    }
+
+    /// Counts a login that a limit stopped.
+    pub fn throttled(&self, limit: Limit) {
+        if let Some(counter) = self.throttled.get(limit as usize) {
+            counter.inc();
+        }
+    }
+
+    /// Takes how much the limits have lost sight of.
+    pub fn untracked(&self, throttle: &Throttle) {
+        let untracked = throttle.untracked();
+        self.untracked.inner().store(untracked, Ordering::Relaxed);
     }
 
     /// Counts a logout token by what became of it.

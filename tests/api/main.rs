@@ -14,6 +14,7 @@ mod edge;
 mod failures;
 #[cfg(test)]
 mod keys;
+mod limits;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::logout_token::VerificationKeys;
-use iam_adapters::{
-    Authenticated, ClientContext, Clock, Credentials, Guarded, IamAdapter, IamError, Introspection,
-    UpstreamSession,
-};
-use tokio::time::{Instant, sleep};
+use iam_adapters::{Clock, Guarded, IamAdapter as _, IamError};
+use tokio::time::Instant;
 
+use super::busy::Busy;
 use super::house::{House, LIVENESS, Session, policy};
 use super::scripted::Scripted;
 use crate::gateway::error::GatewayError;
@@ -21,69 +17,6 @@ use crate::gateway::knowledge::Source;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 const CONCURRENCY: usize = 128;
-
-/// An IAM that takes its time to introspect, and notes how much it has to do at once.
-#[derive(Debug)]
-struct Busy {
-    iam: Arc<Scripted>,
-    takes: fn(call: usize) -> Duration,
-    calls: AtomicUsize,
-    under_way: AtomicUsize,
-    most: AtomicUsize,
-}
-
-/// Counts itself out, also where the caller gives up.
-struct UnderWay<'a>(&'a AtomicUsize);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-#[async_trait]
-impl IamAdapter for Busy {
-    fn name(&self) -> &'static str {
-        self.iam.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.iam.issuer()
-    }
-
-    async fn authenticate(
-        &self,
-        credentials: &Credentials,
-        client: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        self.iam.authenticate(credentials, client).await
-    }
-
-    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        let now = 1 + self.under_way.fetch_add(1, Ordering::SeqCst);
-        let _counted = UnderWay(&self.under_way);
-        self.most.fetch_max(now, Ordering::SeqCst);
-        sleep((self.takes)(call)).await;
-        self.iam.introspect(session).await
-    }
-
-    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.iam.end_session(session).await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        self.iam.logout_audience()
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.iam.verification_keys().await
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        self.iam.probe().await
-    }
-}
 
 #[derive(Debug)]
 struct Silent;
