@@ -1,6 +1,6 @@
 //! The keys: read when the gateway starts, and again whenever their folders change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,34 +81,40 @@ impl Watch {
             return;
         }
         let changed = Arc::new(Notify::new());
-        let mut watcher = watcher(&changed);
+        let mut given = None;
         let mut told = Vec::new();
         loop {
-            for folder in &self.folders {
-                if let Some(Err(error)) = watcher
-                    .as_mut()
-                    .map(|watcher| watcher.watch(folder, RecursiveMode::NonRecursive))
-                {
-                    tracing::debug!(folder = %folder.display(), error = %error, "not watched");
-                }
-            }
-            self.look(&mut told).await;
+            given = self.look(given.or_else(|| watcher(&changed))).await;
+            self.tell(&mut told);
             let _ = tokio::time::timeout(self.interval, changed.notified()).await;
             tokio::time::sleep(SETTLING).await;
         }
     }
 
-    /// Tells what is new since `told`.
-    async fn look(&self, told: &mut Vec<Concern>) {
+    async fn look(&self, mut watcher: Option<RecommendedWatcher>) -> Option<RecommendedWatcher> {
         let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
+        let folders = self.folders.clone();
         // Reading a file may take as long as it pleases a network.
         let looked = tokio::task::spawn_blocking(move || {
+            // Again each time: another folder may be there now. Before it is read, so that no
+            // change falls in between.
+            if let Some(watcher) = &mut watcher {
+                for folder in &folders {
+                    watch(watcher, folder);
+                }
+            }
             for (purpose, taken) in keys.reload(now) {
                 tell(purpose, &taken);
             }
+            watcher
         });
-        // A panic was logged where it happened; the next look may find a better folder.
-        let _ = looked.await;
+        // A panic was logged where it happened, and took the watcher along; the next look gets
+        // another one, and may find a better folder.
+        looked.await.unwrap_or_default()
+    }
+
+    /// Logs what is new since `told`.
+    fn tell(&self, told: &mut Vec<Concern>) {
         let concerns = self.keys.concerns(self.clock.now());
         for new in concerns.iter().filter(|concern| !told.contains(concern)) {
             tracing::warn!(code = new.code, "{}", new.message);
@@ -117,6 +123,12 @@ impl Watch {
             tracing::info!(code = gone.code, "no longer: {}", gone.message);
         }
         *told = concerns;
+    }
+}
+
+fn watch(watcher: &mut RecommendedWatcher, folder: &Path) {
+    if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
+        tracing::debug!(folder = %folder.display(), error = %error, "the folder is not watched");
     }
 }
 
