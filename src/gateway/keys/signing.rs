@@ -166,12 +166,31 @@ impl fmt::Debug for SigningKey {
     }
 }
 
+/// The bytes of `d` on either curve, never fewer (RFC 7518 section 6.2.2.1, RFC 8037 section 2).
+const PRIVATE_LEN: usize = 32;
+
+/// What the libraries take for granted: josekit panics where `d` is longer than its curve has room
+/// for.
+fn has_room_for(jwk: &Jwk) -> Result<(), KeyError> {
+    let length = jwk
+        .parameter("d")
+        .and_then(Value::as_str)
+        .and_then(|d| BASE64.decode(d).map(Zeroizing::new).ok())
+        .map(|d| d.len());
+    if length == Some(PRIVATE_LEN) {
+        Ok(())
+    } else {
+        Err(KeyError::Invalid("d is not 32 bytes in base64url"))
+    }
+}
+
 fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
     match algorithm {
         Algorithm::Es256 => {
             if jwk.curve() != Some("P-256") {
                 return Err(KeyError::Invalid("ES256 needs a key on the curve P-256"));
             }
+            has_room_for(jwk)?;
             let invalid = "not a private key on the curve P-256";
             let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
@@ -183,6 +202,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             if jwk.curve() != Some("Ed25519") {
                 return Err(KeyError::Invalid("EdDSA needs a key on the curve Ed25519"));
             }
+            has_room_for(jwk)?;
             let invalid = "not a private key on the curve Ed25519";
             let pair = EdKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());

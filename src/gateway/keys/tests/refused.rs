@@ -151,6 +151,26 @@ fn a_public_half_alone_does_not_sign() {
 }
 
 #[test]
+fn a_private_half_that_is_too_long_or_too_short_is_refused() {
+    for algorithm in [Algorithm::Es256, Algorithm::EdDsa] {
+        let good = generated(KeyPurpose::Signing(algorithm));
+        let d = BASE64.decode(good["d"].as_str().unwrap()).unwrap();
+        for other in [
+            &d[1..],
+            &[&d[..], &[0]].concat(),
+            &[&[0], &d[..]].concat(),
+            &[&[1], &d[..]].concat(),
+            &[255; 32],
+            &[0; 32],
+            &[255; 4096],
+        ] {
+            let jwk = changed(&good, "d", json!(BASE64.encode(other)));
+            assert!(!usable(&jwk), "{algorithm:?}, {} bytes", other.len());
+        }
+    }
+}
+
+#[test]
 fn halves_that_do_not_belong_together_are_refused() {
     for (algorithm, public) in [
         (Algorithm::Es256, &["x", "y"][..]),
