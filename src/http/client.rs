@@ -27,11 +27,10 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> 
     // Several headers are one list, in their order (RFC 9110 section 5.3).
     let lines: Vec<_> = headers.get_all(X_FORWARDED_FOR).collect();
     for line in lines.into_iter().rev() {
-        let Ok(line) = line.to_str() else {
-            return peer;
-        };
-        for hop in line.rsplit(',') {
-            let Ok(hop) = hop.trim().parse::<IpAddr>() else {
+        // Each hop for itself: what a client wrote at the left must not spoil what the proxies added.
+        for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
+            let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
+            let Ok(hop) = hop.parse::<IpAddr>() else {
                 return peer;
             };
             client = hop.to_canonical();
@@ -64,6 +63,9 @@ mod tests {
             (PROXY, &[""], PROXY),
             (PROXY, &["unknown"], PROXY),
             (PROXY, &["203.0.113.9, unknown"], PROXY),
+            (PROXY, &["unknown, 203.0.113.9"], "203.0.113.9"),
+            (PROXY, &["é, 203.0.113.9"], "203.0.113.9"),
+            (PROXY, &["203.0.113.9, é"], PROXY),
             (PROXY, &["203.0.113.9:4711"], PROXY),
             (PROXY, &["2001:db8::7"], "2001:db8::7"),
             (PROXY, &["fe80::1%eth0"], PROXY),
