@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod flips;
 mod foreign;
 mod shape;
 
@@ -98,6 +99,14 @@ fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_cont
         assert_eq!(sealed(&alike).len(), sealed(&mixed).len());
         let longer = "a".repeat(length + 3);
         assert_eq!(sealed(&longer).len(), sealed(&alike).len() + 4);
+    }
+    // To the byte: nothing is compressed, whatever it is.
+    for length in 0..300 {
+        let secret = "a".repeat(length);
+        let text = serde_json::to_string(&session(&secret)).unwrap().len();
+        let token = sealed(&secret);
+        let frame = parts(&token)[0].len() + 4 + 16 + TAG_TEXT_LEN;
+        assert_eq!(token.len(), frame + (text * 4).div_ceil(3));
     }
 }
 
