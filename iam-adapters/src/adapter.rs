@@ -5,6 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use crate::error::IamError;
+use crate::logout_token::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 /// One kind of IAM, spoken to in its own language.
@@ -68,6 +69,21 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     ///
     /// Faults only.
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError>;
+
+    /// Whom the IAM addresses its logout tokens to (`aud` in OpenID Connect Back-Channel Logout 1.0
+    /// section 2.4): the gateway's own client id. None: it sends no such tokens.
+    fn logout_audience(&self) -> Option<&str>;
+
+    /// The public keys that verify what the IAM signs, logout tokens among it, as of now.
+    ///
+    /// Only [`LogoutTokens`](crate::logout_token::LogoutTokens) asks, and keeps them for a while.
+    /// They come from where the configuration says, never from where a token says.
+    ///
+    /// # Errors
+    ///
+    /// Faults only; [`IamError::Unreadable`] where there is no key that can be used, and where
+    /// the IAM sends no logout tokens.
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError>;
 
     /// Tells whether the IAM would serve this gateway now. Cheap, changes nothing, and proves the
     /// gateway's own credentials where the IAM lets it.

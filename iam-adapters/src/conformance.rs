@@ -20,6 +20,7 @@ pub mod administration;
 mod expect;
 pub mod identity;
 pub mod logins;
+pub mod logout_tokens;
 pub mod sessions;
 
 pub use crate::mock::AccountState;
@@ -58,11 +59,12 @@ pub trait Fixture: Send + Sync {
     /// Brings an account into one of [`Fixture::account_states`], or back.
     async fn set_state(&self, user: &Account, state: AccountState);
 
-    /// Ends one session of a user.
-    async fn end_session(&self, user: &Account, session: &UpstreamSession);
+    /// Ends one session of a user, and gives the logout tokens that the IAM sends about it (OpenID
+    /// Connect Back-Channel Logout 1.0): none where it sends none, or nobody here receives them.
+    async fn end_session(&self, user: &Account, session: &UpstreamSession) -> Vec<String>;
 
-    /// Ends all sessions of a user.
-    async fn end_sessions_of(&self, user: &Account);
+    /// Ends all sessions of a user, and gives the logout tokens as [`Fixture::end_session`] does.
+    async fn end_sessions_of(&self, user: &Account) -> Vec<String>;
 }
 
 /// A user whom the suite made.
@@ -126,6 +128,9 @@ pub const PROMISES: &[Promise] = promises![
     administration::a_disabled_user_is_refused_and_their_session_inactive,
     administration::a_deleted_user_is_refused_and_their_session_inactive,
     administration::a_password_change_refuses_the_old_one,
+    logout_tokens::a_logout_token_names_the_session_that_ended_and_no_other,
+    logout_tokens::logout_tokens_name_every_session_of_a_user_logged_out_everywhere,
+    logout_tokens::an_altered_logout_token_is_refused,
     identity::probe_succeeds,
     identity::names_do_not_change,
     identity::debug_shows_no_secret,

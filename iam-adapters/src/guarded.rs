@@ -12,6 +12,7 @@ use tracing::Instrument as _;
 
 use crate::adapter::IamAdapter;
 use crate::error::IamError;
+use crate::logout_token::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 /// What the gateway asks of an IAM.
@@ -23,13 +24,21 @@ pub enum Operation {
     Introspection,
     /// [`IamAdapter::end_session`].
     Logout,
+    /// [`IamAdapter::verification_keys`].
+    Keys,
     /// [`IamAdapter::probe`].
     Probe,
 }
 
 impl Operation {
     /// Every operation there is.
-    pub const ALL: [Self; 4] = [Self::Login, Self::Introspection, Self::Logout, Self::Probe];
+    pub const ALL: [Self; 5] = [
+        Self::Login,
+        Self::Introspection,
+        Self::Logout,
+        Self::Keys,
+        Self::Probe,
+    ];
 
     /// The operation's name in logs and metrics.
     #[must_use]
@@ -38,6 +47,7 @@ impl Operation {
             Self::Login => "login",
             Self::Introspection => "introspection",
             Self::Logout => "logout",
+            Self::Keys => "keys",
             Self::Probe => "probe",
         }
     }
@@ -63,6 +73,8 @@ pub struct Limits {
     pub introspection: Limit,
     /// Of [`Operation::Logout`].
     pub logout: Limit,
+    /// Of [`Operation::Keys`].
+    pub keys: Limit,
     /// Of [`Operation::Probe`].
     pub probe: Limit,
 }
@@ -103,6 +115,7 @@ pub struct Guarded {
     login: Lane,
     introspection: Lane,
     logout: Lane,
+    keys: Lane,
     probe: Lane,
 }
 
@@ -116,6 +129,7 @@ impl Guarded {
             login: Lane::new(Operation::Login, limits.login, 0),
             introspection: Lane::new(Operation::Introspection, limits.introspection, 1),
             logout: Lane::new(Operation::Logout, limits.logout, 1),
+            keys: Lane::new(Operation::Keys, limits.keys, 1),
             probe: Lane::new(Operation::Probe, limits.probe, 1),
         }
     }
@@ -186,6 +200,16 @@ impl IamAdapter for Guarded {
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.call(&self.logout, || self.adapter.end_session(session))
             .instrument(self.span(Operation::Logout))
+            .await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.adapter.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.call(&self.keys, || self.adapter.verification_keys())
+            .instrument(self.span(Operation::Keys))
             .await
     }
 

@@ -1,5 +1,5 @@
 //! Keycloak, 26.4 and later: login by direct grant, liveness and permissions by introspection of
-//! the refresh token, logout by refresh token.
+//! the refresh token, logout by refresh token; logout tokens verified with the realm's keys.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use url::form_urlencoded;
 use crate::adapter::IamAdapter;
 use crate::client::{ClientError, UpstreamClient};
 use crate::error::{IamError, Misconfiguration};
+use crate::logout_token::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod calls;
@@ -38,6 +39,7 @@ pub struct Keycloak {
     token: Url,
     introspection: Url,
     logout: Url,
+    keys: Url,
     issuer: String,
     client_id: String,
     /// Form-encoded, as RFC 6749 section 2.3.1 asks for before HTTP Basic; so is the secret.
@@ -97,6 +99,7 @@ impl Keycloak {
             token: protocol(&["token"]),
             introspection: protocol(&["token", "introspect"]),
             logout: protocol(&["logout"]),
+            keys: protocol(&["certs"]),
             issuer: settings.expected_issuer(),
             client_id: settings.client_id.clone(),
             basic_id: form_encoded(&settings.client_id),
@@ -247,6 +250,14 @@ impl IamAdapter for Keycloak {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.noting(self.log_out(session).await)
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        Some(&self.client_id)
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.noting(self.fetch_keys().await)
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod error;
 pub mod guarded;
 pub mod keycloak;
+pub mod logout_token;
 pub mod mock;
 pub mod registry;
 pub mod scope;
@@ -16,6 +17,7 @@ pub use adapter::IamAdapter;
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
 pub use guarded::Guarded;
+pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
 pub use scope::{InvalidScope, Permission, Permissions, Scope};
 pub use types::{
     Authenticated, ClientContext, Credentials, Introspection, InvalidCredentials, Subject,

@@ -14,20 +14,29 @@ use serde::Deserialize;
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
 use crate::error::IamError;
+use crate::logout_token::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod directory;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod sessions;
+mod signer;
 mod user;
 mod users;
 mod users_file;
 
 pub use directory::Directory;
+pub use signer::LogoutSigner;
 pub use user::{AccountState, InvalidUser, User};
 pub use users::{Users, UsersError};
 pub use users_file::{DEMO_USERS, InvalidUsers, load, parse};
+
+/// Which IAM this is; there is only the one.
+const ISSUER: &str = "urn:auth-gateway:mock";
+
+/// What the mock calls the gateway, as the only client that it has.
+const CLIENT: &str = "auth-gateway";
 
 /// `[iam.mock]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -111,7 +120,7 @@ impl IamAdapter for Mock {
     }
 
     fn issuer(&self) -> &'static str {
-        "urn:auth-gateway:mock"
+        ISSUER
     }
 
     async fn authenticate(
@@ -129,6 +138,14 @@ impl IamAdapter for Mock {
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.directory.end_session(session);
         Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        Some(CLIENT)
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.directory.verification_keys()
     }
 
     async fn probe(&self) -> Result<(), IamError> {

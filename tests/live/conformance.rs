@@ -41,6 +41,7 @@ async fn the_guarded_adapter_keeps_every_promise() {
         login: limit,
         introspection: limit,
         logout: limit,
+        keys: limit,
         probe: limit,
     };
     let guarded =

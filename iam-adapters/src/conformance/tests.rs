@@ -32,6 +32,7 @@ async fn the_guard_keeps_every_promise_of_what_it_guards() {
         login: limit,
         introspection: limit,
         logout: limit,
+        keys: limit,
         probe: limit,
     };
     let guarded = |mock| Guarded::new(Arc::new(mock), limits, Arc::new(Silent));
@@ -72,6 +73,7 @@ fn every_promise_that_is_written_is_tried() {
         include_str!("administration.rs"),
         include_str!("identity.rs"),
         include_str!("logins.rs"),
+        include_str!("logout_tokens.rs"),
         include_str!("sessions.rs"),
     ]
     .iter()

@@ -73,6 +73,15 @@ impl IamAdapter for Scripted {
         self.answer().await
     }
 
+    fn logout_audience(&self) -> Option<&str> {
+        Some("scripted")
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.answer().await?;
+        VerificationKeys::parse(b"{}").map_err(|none| IamError::Unreadable(none.to_string()))
+    }
+
     async fn probe(&self) -> Result<(), IamError> {
         self.answer().await
     }
@@ -105,6 +114,7 @@ fn guarded(adapter: &Arc<Scripted>, concurrency: usize) -> (Arc<Guarded>, Arc<Se
         login: limit(5),
         introspection: limit(2),
         logout: limit(5),
+        keys: limit(2),
         probe: limit(2),
     };
     let seen = Arc::<Seen>::default();
@@ -141,6 +151,19 @@ async fn an_idempotent_call_is_tried_once_more_when_the_iam_could_not_be_reached
         *seen.0.lock().unwrap(),
         [(Operation::Logout, Some("unreachable"))],
         "one call is observed, whatever it took"
+    );
+}
+
+#[tokio::test]
+async fn the_keys_are_asked_for_in_a_lane_of_their_own() {
+    let adapter = Scripted::failing(&[unreachable()]);
+    let (guarded, seen) = guarded(&adapter, 1);
+    assert_eq!(guarded.logout_audience(), Some("scripted"));
+    assert!(guarded.verification_keys().await.is_err(), "no key set");
+    assert_eq!(adapter.calls(), 2);
+    assert_eq!(
+        *seen.0.lock().unwrap(),
+        [(Operation::Keys, Some("unreadable"))]
     );
 }
 

@@ -13,6 +13,7 @@ use super::refusal::{self, No};
 use super::wire::{self, Discovery, Grant, Introspected, UnverifiedRefreshToken};
 use crate::client::Answer;
 use crate::error::{IamError, Misconfiguration};
+use crate::logout_token::{NoKeys, VerificationKeys};
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Subject, UpstreamSession};
 
@@ -154,6 +155,17 @@ impl Keycloak {
             StatusCode::OK if answer.body.is_empty() => Ok(()),
             _ => Err(refusal::of(&answer)),
         }
+    }
+
+    /// The realm's keys, from the realm's own address and not from the one that the discovery
+    /// document names: there is nothing to learn from it, and nothing to be led astray by.
+    pub(super) async fn fetch_keys(&self) -> Result<VerificationKeys, IamError> {
+        let answer = self.client.send(self.client.get(&self.keys)).await?;
+        if answer.status != StatusCode::OK {
+            return Err(refusal::of(&answer).into_fault());
+        }
+        VerificationKeys::parse(&answer.body)
+            .map_err(|NoKeys| IamError::Unreadable("the realm's keys".to_owned()))
     }
 
     async fn introspected(&self, token: &str) -> Result<Introspected, IamError> {

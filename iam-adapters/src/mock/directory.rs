@@ -8,17 +8,22 @@ use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
 use super::sessions::Sessions;
+use super::signer::LogoutSigner;
 use super::user::{AccountState, User};
 use super::users::{Users, UsersError};
+use super::{CLIENT, ISSUER};
 use crate::clock::Clock;
 use crate::error::{IamError, Refusal};
+use crate::logout_token::VerificationKeys;
 use crate::scope::Permissions;
-use crate::types::{Authenticated, Credentials, Introspection, UpstreamSession};
+use crate::types::{Authenticated, Credentials, Introspection, Subject, UpstreamSession};
 
 /// An IAM in memory. Users are found by their address, upper and lower case being the same.
 pub struct Directory {
     clock: Arc<dyn Clock>,
     session_lifetime: Duration,
+    /// None: the machine had no randomness for a key.
+    signer: Option<LogoutSigner>,
     state: RwLock<State>,
 }
 
@@ -36,6 +41,7 @@ impl Directory {
         Self {
             clock,
             session_lifetime,
+            signer: LogoutSigner::generate(),
             state: RwLock::new(State {
                 users,
                 sessions: Sessions::new(),
@@ -95,6 +101,16 @@ impl Directory {
         {
             state.sessions.end(&session.id);
         }
+    }
+
+    /// The keys for the logout tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::Failed`] where the machine had no randomness at the start.
+    pub fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        let keys = self.signer.as_ref().and_then(LogoutSigner::keys);
+        keys.ok_or_else(|| IamError::Failed("no randomness".to_owned()))
     }
 
     fn user_of(&self, session: &UpstreamSession) -> Option<Arc<User>> {
@@ -193,6 +209,22 @@ impl Directory {
         let mut state = self.write();
         let (number, _) = state.users.find(email).ok_or(UsersError::Unknown)?;
         Ok(state.sessions.end_all_of(number))
+    }
+}
+
+/// What it tells others.
+impl Directory {
+    /// The logout token that says, as of now, that one session ended (where its id is given), or
+    /// all of a subject. Whether that is so is not asked. None: the machine has no randomness.
+    #[must_use]
+    pub fn logout_token(
+        &self,
+        subject: Option<&Subject>,
+        session_id: Option<&str>,
+    ) -> Option<String> {
+        let now = self.clock.now().unix_seconds();
+        let signer = self.signer.as_ref()?;
+        signer.logout_token((ISSUER, CLIENT), subject, session_id, now)
     }
 }
 

@@ -76,14 +76,17 @@ impl Fixture for MockFixture {
         self.directory.set_state(&user.email, state).expect("known");
     }
 
-    async fn end_session(&self, _user: &Account, session: &UpstreamSession) {
+    async fn end_session(&self, user: &Account, session: &UpstreamSession) -> Vec<String> {
         assert!(
             self.directory.end_session_by_id(&session.id),
             "alive before"
         );
+        let (subject, id) = (Some(&user.subject), Some(session.id.as_str()));
+        Vec::from_iter(self.directory.logout_token(subject, id))
     }
 
-    async fn end_sessions_of(&self, user: &Account) {
+    async fn end_sessions_of(&self, user: &Account) -> Vec<String> {
         self.directory.end_sessions_of(&user.email).expect("known");
+        Vec::from_iter(self.directory.logout_token(Some(&user.subject), None))
     }
 }

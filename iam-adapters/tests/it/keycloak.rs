@@ -18,6 +18,7 @@ mod faults;
 mod grant;
 mod introspection;
 mod issuer;
+mod keys;
 mod login;
 mod logout;
 mod probe;

@@ -10,6 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::adapter::IamAdapter;
 use crate::error::{IamError, Refusal};
+use crate::logout_token::VerificationKeys;
 use crate::mock::Mock;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
@@ -34,6 +35,8 @@ pub(super) enum Flaw {
     MixesUpCallers,
     RemembersPermissions,
     RemembersLife,
+    HasNoKeys,
+    NamesAnotherAudience,
     ProbesBadly,
     RenamesItself,
     ShowsPasswords,
@@ -99,6 +102,14 @@ pub(super) const FLAWS: &[(Flaw, &[&str])] = &[
             "all_sessions_of_a_user_end_when_the_administrator_says_so",
             "a_disabled_user_is_refused_and_their_session_inactive",
             "a_deleted_user_is_refused_and_their_session_inactive",
+        ],
+    ),
+    (Flaw::HasNoKeys, &["an_altered_logout_token_is_refused"]),
+    (
+        Flaw::NamesAnotherAudience,
+        &[
+            "a_logout_token_names_the_session_that_ended_and_no_other",
+            "logout_tokens_name_every_session_of_a_user_logged_out_everywhere",
         ],
     ),
     (Flaw::ProbesBadly, &["probe_succeeds"]),
@@ -249,6 +260,18 @@ impl IamAdapter for Flawed {
             _ => self.mock.end_session(session).await?,
         }
         Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        let another = self.is(Flaw::NamesAnotherAudience).then_some("another");
+        another.or(self.mock.logout_audience())
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        if self.is(Flaw::HasNoKeys) {
+            return Err(IamError::Failed("503".to_owned()));
+        }
+        self.mock.verification_keys().await
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -10,14 +10,15 @@ use serde_json::json;
 
 use super::{CONNECT_DEADLINE, PASSWORD, adapter, client, credentials, kind, session};
 use crate::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN, grant, inactive,
+    DISCOVERY, INTROSPECTION, KEYS, LOGOUT, TOKEN, grant, inactive,
 };
 use crate::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
 
-const OPERATIONS: [(Operation, &str); 5] = [
+const OPERATIONS: [(Operation, &str); 6] = [
     (Operation::Login, TOKEN),
     (Operation::Introspection, INTROSPECTION),
     (Operation::Logout, LOGOUT),
+    (Operation::Keys, KEYS),
     (Operation::Probe, DISCOVERY),
     (Operation::Probe, INTROSPECTION),
 ];
@@ -43,6 +44,7 @@ async fn call(keycloak: &impl IamAdapter, operation: Operation) -> Result<(), Ia
         }
         Operation::Introspection => keycloak.introspect(&session()).await.map(|_| ()),
         Operation::Logout => keycloak.end_session(&session()).await,
+        Operation::Keys => keycloak.verification_keys().await.map(|_| ()),
         Operation::Probe => keycloak.probe().await,
     }
 }
@@ -184,6 +186,7 @@ async fn an_answer_that_does_not_come_or_does_not_end_is_dropped_at_the_deadline
         login: limit,
         introspection: limit,
         logout: limit,
+        keys: limit,
         probe: limit,
     };
     for answer in [Answer::hanging(), Answer::dripping()] {

@@ -16,6 +16,7 @@ pub(crate) const DISCOVERY: &str = "/realms/shop/.well-known/openid-configuratio
 pub(crate) const TOKEN: &str = "/realms/shop/protocol/openid-connect/token";
 pub(crate) const INTROSPECTION: &str = "/realms/shop/protocol/openid-connect/token/introspect";
 pub(crate) const LOGOUT: &str = "/realms/shop/protocol/openid-connect/logout";
+pub(crate) const KEYS: &str = "/realms/shop/protocol/openid-connect/certs";
 
 impl ScriptedUpstream {
     /// Starts a server that logs everybody in as the one user.
@@ -32,6 +33,7 @@ impl ScriptedUpstream {
             .on(TOKEN, Answer::json(200, grant()))
             .on(INTROSPECTION, Answer::json(200, active()))
             .on(LOGOUT, Answer::empty(204))
+            .on(KEYS, key_set())
     }
 }
 
@@ -40,6 +42,21 @@ pub(crate) fn discovery(issuer: &str) -> Answer {
     Answer::json(
         200,
         json!({"issuer": issuer, "grant_types_supported": ["password"]}),
+    )
+}
+
+/// 200 of the realm's keys: the one of RFC 8037 appendix A.2.
+pub(crate) fn key_set() -> Answer {
+    Answer::json(
+        200,
+        json!({"keys": [{
+            "kty": "OKP",
+            "crv": "Ed25519",
+            "use": "sig",
+            "alg": "EdDSA",
+            "kid": "k",
+            "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+        }]}),
     )
 }
 

@@ -1,0 +1,151 @@
+//! What a logout token has to say (section 2.4), and the checks of section 2.6.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::error::InvalidLogoutToken;
+use super::jws::{object, present};
+use super::taken::TokenId;
+use super::{Ended, LogoutNotice};
+use crate::clock::Moment;
+use crate::types::Subject;
+
+/// How long after its issue a token is accepted: Keycloak's live as long, and are sent at once.
+pub const AGE_MAX: Duration = Duration::from_secs(120);
+
+/// How far the IAM's clock may be ahead of ours. Where it is behind, [`AGE_MAX`] has room for it.
+pub const SKEW_MAX: Duration = Duration::from_secs(60);
+
+const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
+
+/// Read straight from the JSON, so that a member that stands there twice is refused, and so is a
+/// number that is a string. `null` is nobody's value.
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    aud: Audience,
+    iat: u64,
+    jti: String,
+    events: Events,
+    /// Required by the specification since 2022; an IAM that is older is held to `iat` alone.
+    #[serde(default, deserialize_with = "given")]
+    exp: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
+    nbf: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
+    sid: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    sub: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    nonce: bool,
+}
+
+/// RFC 7519 section 4.1.3.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Audience {
+    fn names(&self, audience: &str) -> bool {
+        match self {
+            Self::One(one) => one == audience,
+            Self::Many(many) => many.iter().any(|one| one == audience),
+        }
+    }
+}
+
+fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Whether the logout is among the events, with an object as its value.
+struct Events(bool);
+
+impl<'de> Deserialize<'de> for Events {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Events;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("events")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Events, A::Error> {
+                let mut logout = false;
+                while let Some(name) = map.next_key::<String>()? {
+                    if name != EVENT {
+                        map.next_value::<IgnoredAny>()?;
+                    } else if logout {
+                        return Err(A::Error::duplicate_field(EVENT));
+                    } else {
+                        map.next_value::<HashMap<String, IgnoredAny>>()?;
+                        logout = true;
+                    }
+                }
+                Ok(Events(logout))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+/// Reads the claims of a token whose signature is verified.
+pub(super) fn check(
+    claims: &[u8],
+    issuer: &str,
+    audience: &str,
+    now: Moment,
+) -> Result<LogoutNotice, InvalidLogoutToken> {
+    let claims: Claims = object(claims).ok_or(InvalidLogoutToken::Claims)?;
+    let now = now.unix_seconds();
+    let latest = now.saturating_add(SKEW_MAX.as_secs());
+    if claims.iss != issuer {
+        return Err(InvalidLogoutToken::Issuer);
+    }
+    if !claims.aud.names(audience) {
+        return Err(InvalidLogoutToken::Audience);
+    }
+    if claims.iat > latest || now.saturating_sub(claims.iat) > AGE_MAX.as_secs() {
+        return Err(InvalidLogoutToken::Time);
+    }
+    if claims.exp.is_some_and(|exp| exp <= now) || claims.nbf.is_some_and(|nbf| nbf > latest) {
+        return Err(InvalidLogoutToken::Expired);
+    }
+    if !claims.events.0 {
+        return Err(InvalidLogoutToken::Event);
+    }
+    if claims.nonce {
+        return Err(InvalidLogoutToken::Nonce);
+    }
+    if [Some(&claims.jti), claims.sid.as_ref(), claims.sub.as_ref()]
+        .into_iter()
+        .flatten()
+        .any(String::is_empty)
+    {
+        return Err(InvalidLogoutToken::Claims);
+    }
+    let ended = match (claims.sid, claims.sub.and_then(Subject::new)) {
+        (Some(id), _) => Ended::Session(id),
+        (None, Some(subject)) => Ended::AllOf(subject),
+        (None, None) => return Err(InvalidLogoutToken::Nobody),
+    };
+    Ok(LogoutNotice {
+        ended,
+        issued_at: claims.iat,
+        id: TokenId::of(&claims.jti),
+    })
+}

@@ -1,0 +1,233 @@
+//! Every way in which a token can be wrong, and that it is found out for that and nothing else.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::super::InvalidLogoutToken as Why;
+use super::super::TOKEN_BYTES_MAX;
+use super::house::{CLIENT, EVENT, House, ISSUER, claims, header};
+
+#[tokio::test]
+async fn a_token_with_a_wrong_claim_is_refused_for_it() {
+    let house = House::new();
+    let now = house.now();
+    for (member, value, why) in [
+        ("iss", json!("https://iam.test/realms/other"), Why::Issuer),
+        ("iss", json!(format!("{ISSUER}/")), Why::Issuer),
+        ("iss", json!(ISSUER.to_uppercase()), Why::Issuer),
+        ("iss", json!([ISSUER]), Why::Claims),
+        ("aud", json!("another"), Why::Audience),
+        ("aud", json!(format!("{CLIENT} ")), Why::Audience),
+        ("aud", json!(["another", ""]), Why::Audience),
+        ("aud", json!([]), Why::Audience),
+        ("aud", json!({CLIENT: true}), Why::Claims),
+        ("aud", json!(null), Why::Claims),
+        ("iat", json!(now - 121), Why::Time),
+        ("iat", json!(0), Why::Time),
+        ("iat", json!(now + 61), Why::Time),
+        ("iat", json!(u64::MAX), Why::Time),
+        ("iat", json!(now.to_string()), Why::Claims),
+        ("iat", json!(-1), Why::Claims),
+        ("iat", json!(1.8e9), Why::Claims),
+        ("iat", json!(null), Why::Claims),
+        ("exp", json!(now), Why::Expired),
+        ("exp", json!(0), Why::Expired),
+        ("exp", json!((now + 60).to_string()), Why::Claims),
+        ("exp", json!(null), Why::Claims),
+        ("nbf", json!(now + 61), Why::Expired),
+        ("nbf", json!("0"), Why::Claims),
+        ("events", json!({}), Why::Event),
+        ("events", json!({"urn:another": {}}), Why::Event),
+        ("events", json!({EVENT.to_uppercase(): {}}), Why::Event),
+        ("events", json!({EVENT: null}), Why::Claims),
+        ("events", json!({EVENT: []}), Why::Claims),
+        ("events", json!({EVENT: true}), Why::Claims),
+        ("events", json!([EVENT]), Why::Claims),
+        ("events", json!(EVENT), Why::Claims),
+        ("nonce", json!("n"), Why::Nonce),
+        ("nonce", json!(null), Why::Nonce),
+        ("jti", json!(""), Why::Claims),
+        ("jti", json!(1), Why::Claims),
+        ("sid", json!(""), Why::Claims),
+        ("sid", json!(7), Why::Claims),
+        ("sid", json!(null), Why::Claims),
+        ("sub", json!(""), Why::Claims),
+        ("sub", json!(["s"]), Why::Claims),
+    ] {
+        let mut claims = claims(&house);
+        claims[member] = value.clone();
+        let token = house.sign(&header(&house), &claims);
+        assert_eq!(house.why(&token).await, Some(why), "{member}: {value}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_without_what_it_needs_is_refused() {
+    let house = House::new();
+    for (members, why) in [
+        (&["iss"][..], Why::Claims),
+        (&["aud"], Why::Claims),
+        (&["iat"], Why::Claims),
+        (&["jti"], Why::Claims),
+        (&["events"], Why::Claims),
+        (&["sid", "sub"], Why::Nobody),
+    ] {
+        let mut claims = claims(&house);
+        for member in members {
+            claims.as_object_mut().unwrap().remove(*member);
+        }
+        let token = house.sign(&header(&house), &claims);
+        assert_eq!(house.why(&token).await, Some(why), "{members:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_with_a_wrong_header_is_refused_for_it() {
+    let house = House::new();
+    for (member, value, why) in [
+        ("typ", json!("JWT"), Why::Type),
+        ("typ", json!("at+jwt"), Why::Type),
+        ("typ", json!("Logout"), Why::Type),
+        ("typ", json!(""), Why::Type),
+        ("typ", json!(null), Why::Type),
+        ("typ", json!(1), Why::Malformed),
+        ("alg", json!("none"), Why::Algorithm),
+        ("alg", json!("None"), Why::Algorithm),
+        ("alg", json!("HS256"), Why::Algorithm),
+        ("alg", json!("RS256"), Why::Algorithm),
+        ("alg", json!("ES384"), Why::Algorithm),
+        ("alg", json!("es256"), Why::Algorithm),
+        ("alg", json!(""), Why::Algorithm),
+        ("alg", json!(["ES256"]), Why::Malformed),
+        ("kid", json!("another"), Why::UnknownKey),
+        ("kid", json!(""), Why::UnknownKey),
+        ("kid", json!(null), Why::Malformed),
+        ("crit", json!(["exp"]), Why::Critical),
+        ("crit", json!([]), Why::Critical),
+        ("crit", json!(null), Why::Critical),
+        ("b64", json!(false), Why::Critical),
+        ("b64", json!(true), Why::Critical),
+    ] {
+        let mut header = header(&house);
+        header[member] = value.clone();
+        let token = house.sign(&header, &claims(&house));
+        assert_eq!(house.why(&token).await, Some(why), "{member}: {value}");
+    }
+    for (member, why) in [
+        ("typ", Why::Type),
+        ("alg", Why::Malformed),
+        ("kid", Why::Malformed),
+    ] {
+        let mut header = header(&house);
+        header.as_object_mut().unwrap().remove(member);
+        let token = house.sign(&header, &claims(&house));
+        assert_eq!(house.why(&token).await, Some(why), "{member}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_stands_there_twice_is_refused() {
+    let house = House::new();
+    let (header, claims) = (header(&house), claims(&house));
+    let twice = |object: &Value, member: &str| {
+        let text = object.to_string();
+        let again = format!("{}:{}", json!(member), object[member]);
+        format!("{},{again}}}", text.strip_suffix('}').unwrap())
+    };
+    for member in ["alg", "kid", "typ"] {
+        let token = house
+            .signer
+            .sign(&twice(&header, member), &claims.to_string());
+        let why = house.why(&token.unwrap()).await;
+        assert_eq!(why, Some(Why::Malformed), "{member}");
+    }
+    for member in ["iss", "aud", "iat", "exp", "jti", "sub", "sid", "events"] {
+        let token = house
+            .signer
+            .sign(&header.to_string(), &twice(&claims, member));
+        let why = house.why(&token.unwrap()).await;
+        assert_eq!(why, Some(Why::Claims), "{member}");
+    }
+    let event = format!("{{\"{EVENT}\":{{}}}}");
+    let twice = format!("{{\"{EVENT}\":{{}},\"{EVENT}\":{{}}}}");
+    let claims = claims.to_string();
+    assert!(claims.contains(&event), "{claims}");
+    let token = house
+        .signer
+        .sign(&header.to_string(), &claims.replace(&event, &twice));
+    assert_eq!(house.why(&token.unwrap()).await, Some(Why::Claims));
+}
+
+#[tokio::test]
+async fn only_the_signature_of_the_named_key_over_these_very_bytes_counts() {
+    let house = House::new();
+    let (one, other) = (
+        house.sign(&header(&house), &claims(&house)),
+        house.sign(&header(&house), &claims(&house)),
+    );
+    let (signed, signature) = one.rsplit_once('.').unwrap();
+    let (_, others) = other.rsplit_once('.').unwrap();
+    let altered = signature.chars().rev().collect::<String>();
+    let impostor = House::new();
+    let mut bringing = header(&house);
+    bringing["jwk"] = json!({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"});
+    bringing["jku"] = json!("http://evil.test/keys");
+    for token in [
+        format!("{signed}."),
+        format!("{signed}.{others}"),
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode([0; 64])),
+        impostor.sign(&header(&house), &claims(&house)),
+        impostor.sign(&bringing, &claims(&house)),
+    ] {
+        assert_eq!(house.why(&token).await, Some(Why::Signature), "{token}");
+    }
+    // Read backwards, the last character may have bits that say nothing.
+    assert!(house.why(&format!("{signed}.{altered}")).await.is_some());
+    let payload = signed.split_once('.').unwrap().1;
+    for at in [0, payload.len() / 2] {
+        let mut altered = payload.to_owned().into_bytes();
+        altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
+        let altered = String::from_utf8(altered).unwrap();
+        let token = one.replace(payload, &altered);
+        assert_eq!(house.why(&token).await, Some(Why::Signature), "{at}");
+    }
+    // What the header brings along is not looked at where the signature is right.
+    house.verify(&bringing, &claims(&house)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_compact_jws_is_refused() {
+    let house = House::new();
+    let good = house.sign(&header(&house), &claims(&house));
+    let [header, payload, signature] = [0, 1, 2].map(|at| good.split('.').nth(at).unwrap());
+    for token in [
+        String::new(),
+        ".".to_owned(),
+        "..".to_owned(),
+        format!("{header}.{payload}"),
+        format!(".{payload}.{signature}"),
+        format!("{good}."),
+        format!("{good}.{signature}"),
+        format!("{header}.{payload}.{signature}.{signature}.{signature}"),
+        format!("{good}="),
+        format!(" {good}"),
+        format!("{good}\n"),
+        format!("{header}=.{payload}.{signature}"),
+        format!("{}.{payload}.{signature}", URL_SAFE_NO_PAD.encode("[]")),
+        format!("{}.{payload}.{signature}", URL_SAFE_NO_PAD.encode("{}")),
+        format!("{}.{payload}.{signature}", URL_SAFE_NO_PAD.encode("{")),
+        "é.é.é".to_owned(),
+    ] {
+        assert_eq!(house.why(&token).await, Some(Why::Malformed), "{token}");
+    }
+    let header = super::house::header(&house).to_string();
+    for payload in ["", "[]", "null", "{", "{\"iss\":1}", "\u{feff}{}"] {
+        let token = house.signer.sign(&header, payload).unwrap();
+        assert_eq!(house.why(&token).await, Some(Why::Claims), "{payload}");
+    }
+    let long = "A".repeat(TOKEN_BYTES_MAX + 1);
+    assert_eq!(house.why(&long).await, Some(Why::TooLong));
+    let longest = &long[..TOKEN_BYTES_MAX];
+    assert_eq!(house.why(longest).await, Some(Why::Malformed));
+}

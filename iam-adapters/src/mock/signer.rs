@@ -1,0 +1,108 @@
+//! The key with which the mock signs its logout tokens.
+
+use std::fmt;
+
+use aws_lc_rs::rand::{self, SystemRandom};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
+
+use crate::logout_token::VerificationKeys;
+use crate::types::Subject;
+
+/// How long a logout token may be used, in seconds: as long as Keycloak's.
+const LIFETIME: u64 = 120;
+
+/// Signs logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.4) with a key that is
+/// made at the start and forgotten at the end.
+pub struct LogoutSigner {
+    key: EcdsaKeyPair,
+    key_id: String,
+}
+
+impl LogoutSigner {
+    /// Makes a key; none where the machine has no randomness.
+    #[must_use]
+    pub fn generate() -> Option<Self> {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).ok()?;
+        let key_id = random()?;
+        Some(Self { key, key_id })
+    }
+
+    /// The name of the key (`kid`).
+    #[must_use]
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// The key set (RFC 7517) that verifies what is signed here; none only where the library fails.
+    #[must_use]
+    pub fn keys(&self) -> Option<VerificationKeys> {
+        // SEC 1 section 2.3.3: one byte for the form, then both coordinates.
+        let coordinates = self.key.public_key().as_ref().get(1..)?;
+        let (x, y) = coordinates.split_at_checked(coordinates.len() / 2)?;
+        let set = json!({"keys": [{
+            "kty": "EC",
+            "crv": "P-256",
+            "use": "sig",
+            "alg": "ES256",
+            "kid": self.key_id,
+            "x": URL_SAFE_NO_PAD.encode(x),
+            "y": URL_SAFE_NO_PAD.encode(y),
+        }]});
+        VerificationKeys::parse(set.to_string().as_bytes()).ok()
+    }
+
+    /// A logout token from an issuer to an audience, issued at `now` in seconds since 1970.
+    #[must_use]
+    pub fn logout_token(
+        &self,
+        (issuer, audience): (&str, &str),
+        subject: Option<&Subject>,
+        session_id: Option<&str>,
+        now: u64,
+    ) -> Option<String> {
+        let mut claims = json!({
+            "iss": issuer,
+            "aud": audience,
+            "iat": now,
+            "exp": now + LIFETIME,
+            "jti": random()?,
+            "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
+        });
+        if let Some(subject) = subject {
+            claims["sub"] = subject.as_str().into();
+        }
+        if let Some(id) = session_id {
+            claims["sid"] = id.into();
+        }
+        let header = json!({"alg": "ES256", "typ": "logout+jwt", "kid": self.key_id});
+        self.sign(&header.to_string(), &claims.to_string())
+    }
+
+    /// A compact JWS (RFC 7515 section 7.1) of any header and any payload, as they are.
+    #[must_use]
+    pub fn sign(&self, header: &str, payload: &str) -> Option<String> {
+        let [header, payload] = [header, payload].map(|part| URL_SAFE_NO_PAD.encode(part));
+        let signed = format!("{header}.{payload}");
+        let signature = self
+            .key
+            .sign(&SystemRandom::new(), signed.as_bytes())
+            .ok()?;
+        Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// Shows no key.
+impl fmt::Debug for LogoutSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogoutSigner").finish_non_exhaustive()
+    }
+}
+
+fn random() -> Option<String> {
+    let mut bits = [0; 16];
+    rand::fill(&mut bits).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(bits))
+}
