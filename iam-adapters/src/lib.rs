@@ -11,6 +11,7 @@ pub mod logout_token;
 pub mod mock;
 pub mod registry;
 pub mod scope;
+pub mod secret_file;
 pub mod types;
 
 pub use adapter::IamAdapter;
