@@ -11,3 +11,6 @@ pub mod health;
 pub mod http;
 pub mod startup;
 pub mod telemetry;
+#[cfg(test)]
+#[path = "../iam-adapters/src/wycheproof.rs"]
+mod wycheproof;

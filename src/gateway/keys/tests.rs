@@ -8,6 +8,7 @@ use super::*;
 mod folder;
 mod refused;
 mod rotation;
+mod wycheproof;
 
 const PURPOSES: [KeyPurpose; 4] = [
     KeyPurpose::Signing(Algorithm::Es256),

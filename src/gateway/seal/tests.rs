@@ -11,6 +11,7 @@ use super::*;
 mod flips;
 mod foreign;
 mod shape;
+mod wycheproof;
 
 const AT: Moment = Moment {
     unix: Duration::from_secs(1_800_000_000),
