@@ -12,5 +12,6 @@ pub mod http;
 pub mod startup;
 pub mod telemetry;
 #[cfg(test)]
+#[expect(dead_code, reason = "iam-adapters needs more of it")]
 #[path = "../iam-adapters/src/wycheproof.rs"]
 mod wycheproof;

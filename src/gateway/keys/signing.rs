@@ -71,6 +71,7 @@ impl SigningKey {
             .into_iter()
             .find(|algorithm| jwk.algorithm() == Some(algorithm.name()))
             .ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
+        is_meant_for(jwk, "sig", &["sign"])?;
         let (signer, public) = signer(algorithm, jwk)?;
         let header = format!(
             r#"{{"typ":"at+jwt","alg":"{}","kid":"{kid}"}}"#,
@@ -163,6 +164,20 @@ impl fmt::Debug for SigningKey {
             .field("algorithm", &self.algorithm)
             .field("first_use", &self.first_use)
             .finish_non_exhaustive()
+    }
+}
+
+/// Refuses a key that was made for something else, where it says so (RFC 7517 sections 4.2 and
+/// 4.3): then others hold it too.
+pub(super) fn is_meant_for(jwk: &Jwk, usage: &str, operations: &[&str]) -> Result<(), KeyError> {
+    let used_so = jwk.key_use().is_none_or(|said| said == usage);
+    let all = operations
+        .iter()
+        .all(|operation| jwk.is_for_key_operation(operation));
+    if used_so && all {
+        Ok(())
+    } else {
+        Err(KeyError::Invalid("its use or key_ops is another one"))
     }
 }
 

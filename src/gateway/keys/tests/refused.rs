@@ -93,6 +93,32 @@ fn a_key_for_one_purpose_is_none_for_the_other() {
 }
 
 #[test]
+fn a_key_that_says_it_is_for_something_else_is_refused() {
+    for purpose in PURPOSES {
+        let good = generated(purpose);
+        let (usage, other) = match purpose {
+            KeyPurpose::Signing(_) => ("sig", "enc"),
+            KeyPurpose::Sealing => ("enc", "sig"),
+        };
+        assert!(usable(&changed(&good, "use", json!(usage))));
+        let all = json!(["sign", "verify", "encrypt", "decrypt"]);
+        assert!(usable(&changed(&good, "key_ops", all)));
+        for (member, value) in [
+            ("use", json!(other)),
+            ("use", json!("")),
+            ("use", json!([usage])),
+            ("key_ops", json!([])),
+            ("key_ops", json!(["verify"])),
+            ("key_ops", json!(["decrypt"])),
+            ("key_ops", json!("sign")),
+        ] {
+            let bad = changed(&good, member, value);
+            assert!(!usable(&bad), "{purpose:?} {}", bad[member]);
+        }
+    }
+}
+
+#[test]
 fn other_curves_are_refused() {
     for curve in [EcCurve::P384, EcCurve::P521, EcCurve::Secp256k1] {
         let jwk = dressed(&Jwk::generate_ec_key(curve).unwrap(), "ES256");
