@@ -15,6 +15,7 @@ mod known;
 mod layers;
 mod listed;
 mod log;
+mod login_limits;
 mod management;
 mod permissions;
 mod problems;
@@ -37,6 +38,7 @@ pub use http::{HttpSettings, TlsSettings};
 pub use iam_adapters::registry::IamSettings;
 pub use keys::KeySettings;
 pub use log::{LogFormat, LogSettings};
+pub use login_limits::LoginLimitSettings;
 pub use management::ManagementSettings;
 pub use permissions::PermissionSettings;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
@@ -68,6 +70,8 @@ pub struct Settings {
     pub management: ManagementSettings,
     /// `[session]`: what login creates.
     pub session: SessionSettings,
+    /// `[login_limits]`: how many logins may be tried.
+    pub login_limits: LoginLimitSettings,
     /// `[permissions]`: what users may do.
     pub permissions: PermissionSettings,
     /// `[token]`: the access tokens.
@@ -169,6 +173,7 @@ impl Settings {
         );
         self.http.check(problems);
         self.session.check(&self.upstream, problems);
+        self.login_limits.check(problems);
         self.permissions.check(&self.upstream, problems);
         self.token.check(problems);
         self.keys.check(problems);

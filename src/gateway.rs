@@ -10,6 +10,7 @@ pub mod policy;
 pub mod revocations;
 pub mod seal;
 pub mod session;
+pub mod throttle;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope};
+use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Scope};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
@@ -30,6 +31,7 @@ use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
 use revocations::{End, Revocations};
 use session::SessionId;
+use throttle::Throttle;
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
@@ -43,6 +45,7 @@ pub struct Gateway {
     policy: Policy,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
+    throttle: Throttle,
 }
 
 impl Gateway {
@@ -61,6 +64,7 @@ impl Gateway {
             Arc::clone(&revocations),
             policy.freshness,
         );
+        let throttle = Throttle::new(policy.login_limits, Arc::clone(&clock));
         Self {
             iam,
             keys,
@@ -69,6 +73,7 @@ impl Gateway {
             policy,
             knowledge: Arc::new(knowledge),
             revocations,
+            throttle,
         }
     }
 
@@ -76,17 +81,17 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::Refused`] where the IAM says no, otherwise a fault.
+    /// [`GatewayError::Refused`] where the IAM says no, [`GatewayError::TooManyLogins`] where it is
+    /// not asked, otherwise a fault.
     pub async fn log_in(
         &self,
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<NewSession, GatewayError> {
-        if credentials.has_empty_password() {
-            return Err(GatewayError::Refused(Refusal::InvalidCredentials));
-        }
         let asked_at = self.clock.now();
-        let authenticated = self.iam.authenticate(credentials, client).await?;
+        let ask = self.iam.authenticate(credentials, client);
+        let limited = self.throttle.limit(credentials, client.address, ask);
+        let authenticated = limited.await?;
         let verified_at = self.clock.now().unix_seconds();
         let max_lifetime = self.policy.session_max_lifetime;
         let lifetime = authenticated
@@ -103,6 +108,7 @@ impl Gateway {
         let permissions = authenticated.permissions.map(Arc::new);
         self.knowledge.learn(&fingerprint, asked_at, permissions);
         Ok(NewSession {
+            subject: authenticated.session.subject,
             session_id,
             session_token: session_token.into(),
             verified_at,

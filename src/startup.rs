@@ -125,6 +125,7 @@ fn policy(settings: &Settings) -> Policy {
             stale_if_error: settings.stale_if_error,
             max_bytes: settings.cache.max_bytes as u64,
         },
+        login_limits: settings.login_limits.before(&settings.iam),
         session_max_lifetime: settings.session.max_lifetime,
         token: TokenPolicy {
             issuer: settings.http.public_url.issuer().to_owned(),

@@ -1,5 +1,6 @@
 //! The one place that knows which IAMs there are.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,17 @@ impl IamSettings {
         match self {
             Self::Keycloak(_) => "keycloak",
             Self::Mock(_) => "mock",
+        }
+    }
+
+    /// How many logins a second a small installation bears, from all replicas together; none: any
+    /// number.
+    #[must_use]
+    pub const fn logins_per_second(&self) -> Option<NonZeroU32> {
+        match self {
+            // Two cores: 15 logins a second each, by Keycloak's own sizing guide.
+            Self::Keycloak(_) => NonZeroU32::new(30),
+            Self::Mock(_) => None,
         }
     }
 

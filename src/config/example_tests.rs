@@ -56,6 +56,7 @@ fn a_setting_is_off_in_the_example_only_where_it_has_no_default() {
             "http.workers",
             "keys.sealing_dir",
             "keys.signing_dir",
+            "login_limits.rate",
         ]
     );
 }

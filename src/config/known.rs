@@ -11,8 +11,9 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::{
-    CacheSettings, HttpSettings, IamSettings, KeySettings, LogSettings, ManagementSettings,
-    PermissionSettings, SessionSettings, Settings, TlsSettings, TokenSettings, UpstreamSettings,
+    CacheSettings, HttpSettings, IamSettings, KeySettings, LogSettings, LoginLimitSettings,
+    ManagementSettings, PermissionSettings, SessionSettings, Settings, TlsSettings, TokenSettings,
+    UpstreamSettings,
 };
 
 /// What every environment variable that sets something begins with. Two underscores, because an
@@ -35,6 +36,7 @@ impl Known {
                 ("http.tls", fields::<TlsSettings>(None)),
                 ("management", fields::<ManagementSettings>(None)),
                 ("session", fields::<SessionSettings>(None)),
+                ("login_limits", fields::<LoginLimitSettings>(None)),
                 ("permissions", fields::<PermissionSettings>(None)),
                 ("token", fields::<TokenSettings>(None)),
                 ("keys", fields::<KeySettings>(None)),

@@ -8,6 +8,8 @@ use std::time::Duration;
 use iam_adapters::{IamError, Refusal};
 use thiserror::Error;
 
+use super::throttle::Limit;
+
 /// Why an operation did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GatewayError {
@@ -29,6 +31,14 @@ pub enum GatewayError {
     /// The IAM and this gateway do not understand each other; only an operator can help.
     #[error("{0}")]
     Broken(IamError),
+    /// There were too many logins already. The IAM was not asked.
+    #[error("too many logins: the limit of the {limit}")]
+    TooManyLogins {
+        /// Which limit it was.
+        limit: Limit,
+        /// How long to wait.
+        retry_after: Duration,
+    },
     /// The IAM asks for fewer calls.
     #[error("the IAM asks for fewer calls")]
     Throttled {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use super::knowledge::Freshness;
 use super::mint::TokenPolicy;
+use super::throttle::Limits;
 
 /// All of it.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// How old knowledge may be.
     pub freshness: Freshness,
+    /// How many logins may be tried.
+    pub login_limits: Limits,
     /// The longest life of a session, whatever the IAM promises.
     pub session_max_lifetime: Duration,
     /// What every token says.

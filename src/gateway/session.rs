@@ -72,6 +72,8 @@ impl fmt::Debug for SessionId {
 /// A session as login hands it out.
 #[derive(Debug)]
 pub struct NewSession {
+    /// Whose it is.
+    pub subject: Subject,
     /// Its id.
     pub session_id: SessionId,
     /// What proves its possession.

@@ -29,23 +29,30 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
+    let address = client_address(&front, &request);
+    front
+        .gateway
+        .throttle()
+        .admit(address)
+        .map_err(|error| front.failed(Operation::Login, error))?;
     let body = body::read(&request, payload, front.patience.body).await?;
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
         .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;
+    let request_id = note(&request, |note| {
+        note.account = Some(front.gateway.throttle().account(credentials.email()));
+        note.id.as_str().to_owned()
+    });
     let client = ClientContext {
-        address: client_address(&front, &request),
-        request_id: request
-            .extensions()
-            .get::<Note>()
-            .map(|note| note.id.as_str().to_owned())
-            .unwrap_or_default(),
+        address,
+        request_id: request_id.unwrap_or_default(),
     };
     let session = front
         .gateway
         .log_in(&credentials, &client)
         .await
         .map_err(|error| front.failed(Operation::Login, error))?;
+    note(&request, |note| note.subject = Some(session.subject));
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
         session_token: session.session_token.expose_secret(),
@@ -73,9 +80,7 @@ pub(super) async fn exchange(
         .await
         .map_err(|error| front.failed(Operation::Token, error))?;
     front.metrics.knowledge(exchanged.source);
-    if let Some(note) = request.extensions_mut().get_mut::<Note>() {
-        note.source = Some(exchanged.source);
-    }
+    note(&request, |note| note.source = Some(exchanged.source));
     let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
@@ -99,6 +104,11 @@ pub(super) async fn log_out(
         .await
         .map_err(|error| front.failed(Operation::Logout, error))?;
     Ok(json(&LogoutResponse { status: "Ok" }))
+}
+
+/// Notes something for the request's log line.
+fn note<T>(request: &HttpRequest, write: impl FnOnce(&mut Note) -> T) -> Option<T> {
+    request.extensions_mut().get_mut::<Note>().map(write)
 }
 
 /// Over-long is told apart from wrong, whatever else is right about the pair.
@@ -126,6 +136,9 @@ fn ok(json: Vec<u8>) -> HttpResponse {
 
 impl Front {
     fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
+        if let GatewayError::TooManyLogins { limit, .. } = &error {
+            self.metrics.throttled(*limit);
+        }
         Problem::Gateway {
             operation,
             error,

@@ -1,6 +1,6 @@
 //! Where a request comes from.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderMap, HeaderName};
@@ -11,6 +11,10 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The client's address: the peer's, or, where the peer is a trusted proxy, the right-most address
 /// in `X-Forwarded-For` that is not one itself. What stands left of it anybody may have written.
+///
+/// Where a proxy wrote what cannot be read, the client is the peer: nobody becomes invisible to
+/// what counts by address. `Forwarded` (RFC 7239) is not looked at, because a proxy that knows
+/// only one of the two headers passes the other on as its client wrote it.
 #[must_use]
 pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip().to_canonical();
@@ -30,7 +34,7 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> 
         // Each hop for itself: what a client wrote at the left must not spoil what the proxies added.
         for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
             let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
-            let Ok(hop) = hop.parse::<IpAddr>() else {
+            let Some(hop) = address_in(hop) else {
                 return peer;
             };
             client = hop.to_canonical();
@@ -42,44 +46,15 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> 
     client
 }
 
-#[cfg(test)]
-mod tests {
-    use actix_web::http::header::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn the_client_is_the_right_most_hop_that_is_no_trusted_proxy() {
-        const PROXY: &str = "10.0.0.1";
-        for (peer, lines, client) in [
-            ("192.0.2.1", &["203.0.113.9"][..], "192.0.2.1"),
-            (PROXY, &[], PROXY),
-            (PROXY, &["203.0.113.9"], "203.0.113.9"),
-            (PROXY, &["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
-            (PROXY, &["1.1.1.1", "203.0.113.9"], "203.0.113.9"),
-            (PROXY, &["203.0.113.9, 10.9.9.9"], "203.0.113.9"),
-            (PROXY, &["203.0.113.9", "10.9.9.9,10.8.8.8"], "203.0.113.9"),
-            (PROXY, &["10.7.7.7, 10.9.9.9"], "10.7.7.7"),
-            (PROXY, &[""], PROXY),
-            (PROXY, &["unknown"], PROXY),
-            (PROXY, &["203.0.113.9, unknown"], PROXY),
-            (PROXY, &["unknown, 203.0.113.9"], "203.0.113.9"),
-            (PROXY, &["é, 203.0.113.9"], "203.0.113.9"),
-            (PROXY, &["203.0.113.9, é"], PROXY),
-            (PROXY, &["203.0.113.9:4711"], PROXY),
-            (PROXY, &["2001:db8::7"], "2001:db8::7"),
-            (PROXY, &["fe80::1%eth0"], PROXY),
-            (PROXY, &["::ffff:203.0.113.9"], "203.0.113.9"),
-            (PROXY, &["127.0.0.1"], "127.0.0.1"),
-        ] {
-            let mut headers = HeaderMap::new();
-            for line in lines {
-                headers.append(X_FORWARDED_FOR, HeaderValue::from_str(line).unwrap());
-            }
-            let found = behind_proxies(peer.parse().unwrap(), &headers, |ip| {
-                ip.to_string().starts_with("10.")
-            });
-            assert_eq!(found.to_string(), client, "{peer} {lines:?}");
-        }
+/// An address, also with a port, as some load balancers write it; IPv6 then is in brackets. One
+/// with a zone means something on one machine alone.
+fn address_in(hop: &str) -> Option<IpAddr> {
+    if hop.contains('%') {
+        return None;
     }
+    let bare = hop.parse().ok();
+    bare.or_else(|| hop.parse().ok().map(|with: SocketAddr| with.ip()))
 }
+
+#[cfg(test)]
+mod tests;

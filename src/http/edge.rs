@@ -13,8 +13,10 @@ use actix_web::middleware::Next;
 use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
 use futures_util::FutureExt as _;
+use iam_adapters::Subject;
 
 use crate::gateway::knowledge::Source;
+use crate::gateway::throttle::Account;
 use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
@@ -24,12 +26,27 @@ use super::problem::Problem;
 use super::request_id::{self, RequestId};
 
 /// What goes with a request from here to its handler and back.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Note {
     /// The request's id.
     pub(super) id: RequestId,
     /// What an exchange was decided on.
     pub(super) source: Option<Source>,
+    /// Whose login it is by its own word, whatever comes of it.
+    pub(super) account: Option<Account>,
+    /// Who logged in.
+    pub(super) subject: Option<Subject>,
+}
+
+impl Note {
+    fn of(id: RequestId) -> Self {
+        Self {
+            id,
+            source: None,
+            account: None,
+            subject: None,
+        }
+    }
 }
 
 /// The middleware around both listeners.
@@ -65,10 +82,7 @@ async fn handle(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    request.extensions_mut().insert(Note {
-        id: seen.id,
-        source: None,
-    });
+    request.extensions_mut().insert(Note::of(seen.id));
     if front.health.is_draining() && seen.route.is_operation() {
         let mut response = Problem::Draining.response(&seen.id);
         response
@@ -87,16 +101,12 @@ async fn handle(
         );
         return Err(Broken { id: seen.id }.into());
     };
-    let source = response
-        .request()
-        .extensions()
-        .get::<Note>()
-        .and_then(|note| note.source);
+    let note = response.request().extensions_mut().remove::<Note>();
     let problem = response
         .response()
         .error()
         .and_then(Error::as_error::<Problem>);
-    seen.finish(front, response.status(), problem, source);
+    seen.finish(front, response.status(), problem, note.as_ref());
     let response = match problem.map(|problem| problem.response(&seen.id)) {
         Some(told) => response.into_response(told),
         None => response.map_into_boxed_body(),
@@ -157,7 +167,7 @@ impl Seen {
         front: &Front,
         status: StatusCode,
         problem: Option<&Problem>,
-        source: Option<Source>,
+        note: Option<&Note>,
     ) {
         let took = self.began.elapsed();
         let outcome = problem.map_or(Outcome::Ok, |problem| problem.answer().code.into());
@@ -172,7 +182,9 @@ impl Seen {
                     status = status.as_u16(),
                     outcome = outcome.name(),
                     iam.adapter = front.adapter,
-                    cache = source.map(Source::name),
+                    cache = note.and_then(|note| note.source).map(Source::name),
+                    account = note.and_then(|note| note.account).map(tracing::field::display),
+                    subject = note.and_then(|note| note.subject.as_ref()).map(Subject::as_str),
                     client.address = self.client.map(tracing::field::display),
                     error = problem.and_then(Problem::cause).map(tracing::field::display),
                     duration_ms = took.as_secs_f64() * 1e3,

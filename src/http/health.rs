@@ -44,6 +44,7 @@ pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
     front
         .metrics
         .keys(front.gateway.keys(), front.gateway.now());
+    front.metrics.untracked(front.gateway.throttle());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

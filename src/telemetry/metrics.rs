@@ -2,6 +2,7 @@
 //! depend on the number of users.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iam_adapters::guarded::Operation;
@@ -15,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::{Keys, age_seconds};
 use crate::gateway::knowledge::Source;
+use crate::gateway::throttle::{Limit, Throttle};
 use crate::http::problem::Code;
 
 /// What a request asked for.
@@ -156,6 +158,8 @@ pub struct Metrics {
     iam_durations: Histograms,
     key_ages: Family<Labels<1>, Gauge>,
     key_counts: Family<Labels<1>, Gauge>,
+    throttled: [Counter; Limit::ALL.len()],
+    untracked: Counter,
     lines_dropped: Counter,
 }
 
@@ -169,6 +173,8 @@ impl Default for Metrics {
         let iam_durations = histograms();
         let key_ages = Family::default();
         let key_counts = Family::default();
+        let throttled = Family::<Labels<1>, Counter>::default();
+        let untracked = Counter::default();
         let lines_dropped = Counter::default();
 
         let help = "Requests, by route and outcome";
@@ -190,6 +196,10 @@ impl Default for Metrics {
         registry.register_with_unit("key_age", help, Unit::Seconds, Family::clone(&key_ages));
         let help = "Keys loaded, by purpose";
         registry.register("keys", help, Family::clone(&key_counts));
+        let help = "Logins answered with 429 by this replica's own limits, by limit";
+        registry.register("logins_throttled", help, throttled.clone());
+        let help = "Login attempts that no limit but the replica's counts, for want of room";
+        registry.register("logins_untracked", help, untracked.clone());
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
 
@@ -210,6 +220,9 @@ impl Default for Metrics {
                 .map(|route| durations.get_or_create_owned(&[("route", route.name())])),
             knowledge: Source::ALL
                 .map(|source| knowledge.get_or_create_owned(&[("source", source.name())])),
+            throttled: Limit::ALL
+                .map(|limit| throttled.get_or_create_owned(&[("limit", limit.name())])),
+            untracked,
             registry,
             iam_calls,
             iam_durations,
@@ -241,6 +254,19 @@ impl Metrics {
         if let Some(counter) = self.knowledge.get(source as usize) {
             counter.inc();
         }
+    }
+
+    /// Counts a login that a limit stopped.
+    pub fn throttled(&self, limit: Limit) {
+        if let Some(counter) = self.throttled.get(limit as usize) {
+            counter.inc();
+        }
+    }
+
+    /// Takes how much the limits have lost sight of.
+    pub fn untracked(&self, throttle: &Throttle) {
+        let untracked = throttle.untracked();
+        self.untracked.inner().store(untracked, Ordering::Relaxed);
     }
 
     /// Counts a call to the IAM.

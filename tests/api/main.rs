@@ -11,6 +11,8 @@ mod edge;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod mock_world;

@@ -115,6 +115,11 @@ fn every_series_is_there_before_anything_happened() {
             "auth_gateway_key_age_seconds{{purpose=\"{purpose}\"}}"
         ));
     }
+    for limit in ["account", "address", "replica"] {
+        let series = format!("auth_gateway_logins_throttled_total{{limit=\"{limit}\"}}");
+        assert_eq!(first.count(&series), 0);
+    }
+    assert_eq!(first.count("auth_gateway_logins_untracked_total"), 0);
     assert_eq!(first.count("auth_gateway_log_lines_dropped_total"), 0);
 }
 

@@ -25,8 +25,10 @@ pub(crate) const SESSIONS_ALONE: (&str, &str) = ("permissions.ttl", "1h");
 /// For gateways that only notice in time what becomes of permissions.
 pub(crate) const PERMISSIONS_ALONE: (&str, &str) = ("session.freshness", "1h");
 
-/// How slow a Keycloak may be on a busy machine is not what is tried here.
-pub(crate) const PATIENCE: [(&str, &str); 5] = [
+/// How slow a Keycloak may be on a busy machine, and how many logins it should be spared by a clock
+/// that mostly stands still, is not what is tried here.
+pub(crate) const PATIENCE: [(&str, &str); 6] = [
+    ("login_limits.rate", "0"),
     ("upstream.connect_deadline", "10s"),
     ("upstream.login_deadline", "60s"),
     ("upstream.introspection_deadline", "30s"),

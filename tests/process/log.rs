@@ -101,6 +101,66 @@ fn a_request_has_one_line_with_all_that_is_known_of_it() {
 }
 
 #[test]
+fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
+    let mut program = Program::serve(&[("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")]);
+    let (public, _) = program.addresses();
+    let mut connection = Connection::to(public);
+    let mut log_in = |id: &str, email: &str, password: &str| {
+        let body = serde_json::json!({ "email": email, "password": password });
+        let request = post(LOGIN, &body.to_string());
+        let named = with(&format!("x-request-id: {id}"), &request);
+        connection.send(named).answer().status
+    };
+    let alice = "alice@example.test";
+    assert_eq!(log_in("in", alice, "alice-pass"), 200);
+    assert_eq!(log_in("wrong", "ALICE@example.test", "wrong"), 401);
+    assert_eq!(log_in("empty", alice, ""), 401);
+    assert_eq!(log_in("stopped", alice, "alice-pass"), 429);
+    assert_eq!(log_in("bob", "bob@example.test", "wrong"), 401);
+    // What a terminal or a line-wise reader of logs would stumble over.
+    assert_eq!(
+        log_in("ansi", "\u{1b}[31mcanary@example.test", "wrong"),
+        400
+    );
+    assert_eq!(log_in("crlf", "canary@example.test\r\n{}", "wrong"), 400);
+    assert_eq!(log_in("rtl", "\u{202e}canary\"@example.test", "wrong"), 401);
+    let log = end(program);
+    let line = |id: &str| {
+        let lines = of(&log, id);
+        let [line] = lines[..] else {
+            panic!("{id}: {lines:#?}");
+        };
+        line.clone()
+    };
+    let account = line("in")["account"].clone();
+    let digits = account.as_str().expect("an account");
+    assert!(digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert!(line("in")["subject"].is_string());
+    for (id, error) in [
+        ("wrong", "login refused: invalid credentials"),
+        ("empty", "login refused: invalid credentials"),
+        ("stopped", "too many logins: the limit of the account"),
+    ] {
+        assert_eq!(line(id)["account"], account, "{id}");
+        assert_eq!(line(id)["subject"], Value::Null, "{id}");
+        assert_eq!(line(id)["error"], error, "{id}");
+        assert_eq!(line(id)["client.address"], "127.0.0.1", "{id}");
+    }
+    for id in ["bob", "rtl"] {
+        assert!(line(id)["account"].is_string() && line(id)["account"] != account);
+    }
+    for id in ["ansi", "crlf"] {
+        assert_eq!(line(id)["account"], Value::Null, "no address, no account");
+    }
+    for line in &log {
+        let text = line.to_string();
+        for typed in ["canary", "alice@", "ALICE@", "bob@", "\u{202e}", "\\u001b"] {
+            assert!(!text.contains(typed), "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
     for (trusted, client) in [("127.0.0.0/8", "203.0.113.9"), ("10.0.0.0/8", "127.0.0.1")] {
         let mut program = Program::serve(&[("HTTP__TRUSTED_PROXIES", trusted)]);

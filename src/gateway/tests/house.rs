@@ -20,6 +20,7 @@ use crate::gateway::keys::{KeyRing, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::seal::SealingKey;
+use crate::gateway::throttle::{Bound, Limits};
 use crate::gateway::{BASE64, Exchanged, Gateway, Policy};
 
 /// The time at which every house begins, in seconds since 1970.
@@ -56,6 +57,17 @@ pub(super) fn policy() -> Policy {
             permissions: PERMISSIONS,
             stale_if_error: Duration::ZERO,
             max_bytes: 16 * 1024 * 1024,
+        },
+        login_limits: Limits {
+            account: Bound {
+                failures: 10,
+                window: Duration::from_secs(300),
+            },
+            address: Bound {
+                failures: 100,
+                window: Duration::from_secs(900),
+            },
+            replica: None,
         },
         session_max_lifetime: Duration::from_secs(86_400),
         token: TokenPolicy {

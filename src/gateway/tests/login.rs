@@ -10,6 +10,7 @@ use super::house::{House, LIVENESS, START, policy};
 use super::scripted::{Reply, Scripted};
 use crate::gateway::error::{GatewayError, Internal};
 use crate::gateway::knowledge::Source;
+use crate::gateway::throttle::Limit;
 
 #[tokio::test]
 async fn an_empty_password_is_refused_without_asking_the_iam() {
@@ -152,6 +153,67 @@ async fn a_login_is_asked_once_whatever_comes_of_it_and_the_next_one_asks_again(
     );
     house.log_in("alice").await;
     assert_eq!(house.iam.calls(Operation::Login), faults().len() + 2);
+}
+
+/// Whether the limit of the account stops it.
+async fn is_stopped(house: &House, password: &str) -> bool {
+    let login = house.try_log_in("alice@example.test", password).await;
+    matches!(
+        login,
+        Err(GatewayError::TooManyLogins {
+            limit: Limit::Account,
+            ..
+        })
+    )
+}
+
+#[tokio::test]
+async fn no_exchange_and_no_logout_moves_an_accounts_limit_either_way() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    for _ in 0..10 {
+        assert!(!is_stopped(&house, "wrong").await);
+    }
+    assert!(is_stopped(&house, "right").await);
+    let asked = house.iam.calls(Operation::Login);
+    for _ in 0..100 {
+        house.exchange(&session, "read").await.unwrap();
+    }
+    assert!(is_stopped(&house, "right").await);
+    house.clock.advance(Duration::from_secs(30));
+    house.exchange(&session, "read").await.unwrap();
+    assert_eq!(house.introspections(), 1);
+    house.log_out(&session).await.unwrap();
+    for _ in 0..100 {
+        house.exchange(&session, "read").await.unwrap_err();
+    }
+    assert_eq!(house.iam.calls(Operation::Login), asked);
+    // Half a minute has room for one refusal, and for no other.
+    assert!(!is_stopped(&house, "wrong").await);
+    assert!(is_stopped(&house, "right").await);
+}
+
+#[tokio::test]
+async fn a_login_under_way_holds_its_place_until_the_iam_has_answered() {
+    let house = House::new();
+    let mut calls = house.iam.hold(Operation::Login);
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        let house = house.clone();
+        let login = tokio::spawn(async move { house.log_in("alice").await });
+        held.push((login, calls.next().await));
+    }
+    assert!(is_stopped(&house, "right").await);
+    for (login, call) in held {
+        call.reply(Reply::Model);
+        login.await.unwrap();
+    }
+    let again = tokio::spawn({
+        let house = house.clone();
+        async move { house.log_in("alice").await }
+    });
+    calls.next().await.reply(Reply::Model);
+    again.await.unwrap();
 }
 
 #[tokio::test]

@@ -134,6 +134,10 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             Answer::later(fault(StatusCode::GATEWAY_TIMEOUT), RetryAfter::Soon)
         }
         GatewayError::Broken(_) => Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError),
+        GatewayError::TooManyLogins { retry_after, .. } => Answer::later(
+            StatusCode::TOO_MANY_REQUESTS,
+            RetryAfter::Asked(whole_seconds(*retry_after)),
+        ),
         GatewayError::Throttled { retry_after } => {
             let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
             Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(seconds))
@@ -145,7 +149,9 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
     }
 }
 
-/// RFC 9110 section 10.2.3: a whole number of seconds; here never zero, which would invite a loop.
+/// RFC 9110 section 10.2.3: a whole number of seconds; here never zero, which would invite a loop,
+/// and never too few.
 fn whole_seconds(pause: Duration) -> u64 {
-    pause.as_secs().max(1)
+    let begun = u64::from(pause.subsec_nanos() > 0);
+    pause.as_secs().saturating_add(begun).max(1)
 }

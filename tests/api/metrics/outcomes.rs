@@ -20,18 +20,26 @@ struct World {
 impl World {
     /// A gateway whose first probe is over, and whose next one is far away.
     async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    async fn with(more: &[(&str, &str)]) -> Self {
         let keycloak = ScriptedUpstream::keycloak().await;
         keycloak.once(INTROSPECTION, inactive());
         let gateway = TestApp::spawn(
             Arc::new(SystemClock::default()),
             &[
-                ("iam.keycloak.url", &keycloak.url()),
-                ("iam.keycloak.realm", "shop"),
-                ("iam.keycloak.client_id", "auth-gateway"),
-                ("iam.keycloak.client_secret", "a-secret-of-the-client"),
-                ("iam.keycloak.permissions_client", "shop-api"),
-                ("upstream.probe_interval", "1h"),
-            ],
+                more,
+                &[
+                    ("iam.keycloak.url", keycloak.url().as_str()),
+                    ("iam.keycloak.realm", "shop"),
+                    ("iam.keycloak.client_id", "auth-gateway"),
+                    ("iam.keycloak.client_secret", "a-secret-of-the-client"),
+                    ("iam.keycloak.permissions_client", "shop-api"),
+                    ("upstream.probe_interval", "1h"),
+                ],
+            ]
+            .concat(),
         );
         keycloak.received(INTROSPECTION, 1).await;
         Self { keycloak, gateway }
@@ -162,6 +170,25 @@ async fn each_end_of_an_exchange_and_of_a_logout_has_its_counters() {
         world.counts(counters, || {
             let (answered, _) = ask(&world.gateway, path, &with(&session, more));
             assert_eq!(answered, status, "{path} {more:?}");
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
+    for (limit, setting) in [
+        ("account", "login_limits.account_failures"),
+        ("address", "login_limits.address_failures"),
+        ("replica", "login_limits.rate"),
+    ] {
+        let world = World::with(&[(setting, "1")]).await;
+        let wrong = json!({"error": "invalid_grant"});
+        world.keycloak.once(GRANT, Answer::json(401, wrong));
+        assert_eq!(world.log_in().0, 401);
+        let throttled = format!("logins_throttled_total{{limit=\"{limit}\"}}");
+        let request = "requests_total{outcome=\"temporarily_unavailable\",route=\"login\"}";
+        world.counts(&[&throttled, request], || {
+            assert_eq!(world.log_in().0, 429, "{limit}");
         });
     }
 }

@@ -1,0 +1,112 @@
+//! `[login_limits]`: how many logins may be tried.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use iam_adapters::registry::IamSettings;
+use serde::Deserialize;
+
+use super::problems::Problems;
+use crate::gateway::throttle::{Bound, Limits};
+
+const FAILURES_MAX: usize = 1_000_000;
+
+/// How many logins may be tried, on each replica.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoginLimitSettings {
+    /// The most refused logins of one account at once; 0: no bound.
+    pub account_failures: u32,
+    /// The time in which all of them are forgotten, one after the other.
+    #[serde(with = "humantime_serde")]
+    pub account_window: Duration,
+    /// The most refused logins from one address at once; 0: no bound.
+    pub address_failures: u32,
+    /// The time in which all of them are forgotten, one after the other.
+    #[serde(with = "humantime_serde")]
+    pub address_window: Duration,
+    /// Logins a second that reach the IAM; 0: no bound; none: what suits the IAM.
+    pub rate: Option<u32>,
+}
+
+impl Default for LoginLimitSettings {
+    fn default() -> Self {
+        Self {
+            account_failures: 10,
+            account_window: Duration::from_secs(5 * 60),
+            address_failures: 100,
+            address_window: Duration::from_secs(15 * 60),
+            rate: None,
+        }
+    }
+}
+
+impl LoginLimitSettings {
+    /// The limits before this IAM.
+    #[must_use]
+    pub fn before(&self, iam: &IamSettings) -> Limits {
+        Limits {
+            account: Bound {
+                failures: self.account_failures,
+                window: self.account_window,
+            },
+            address: Bound {
+                failures: self.address_failures,
+                window: self.address_window,
+            },
+            replica: self
+                .rate
+                .map_or_else(|| iam.logins_per_second(), NonZeroU32::new),
+        }
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        for (key, most) in [
+            ("account_failures", Some(self.account_failures)),
+            ("address_failures", Some(self.address_failures)),
+            ("rate", self.rate),
+        ] {
+            let most = usize::try_from(most.unwrap_or_default()).unwrap_or(usize::MAX);
+            problems.number_within(&format!("login_limits.{key}"), most, 0..=FAILURES_MAX);
+        }
+        for (key, window) in [
+            ("account_window", self.account_window),
+            ("address_window", self.address_window),
+        ] {
+            problems.duration_within(
+                &format!("login_limits.{key}"),
+                window,
+                Duration::from_secs(1)..=Duration::from_secs(24 * 3600),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iam_adapters::keycloak::KeycloakSettings;
+
+    use super::*;
+
+    #[test]
+    fn without_a_word_the_rate_is_what_a_small_keycloak_bears_and_the_mock_bears_any() {
+        let keycloak =
+            r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
+        let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
+        let keycloak = IamSettings::Keycloak(keycloak);
+        for (rate, iam, logins) in [
+            (None, &keycloak, Some(30)),
+            (None, &IamSettings::default(), None),
+            (Some(0), &keycloak, None),
+            (Some(7), &keycloak, Some(7)),
+            (Some(7), &IamSettings::default(), Some(7)),
+        ] {
+            let settings = LoginLimitSettings {
+                rate,
+                ..LoginLimitSettings::default()
+            };
+            let limits = settings.before(iam);
+            assert_eq!(limits.replica.map(NonZeroU32::get), logins, "{rate:?}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! How many logins may be tried here: for each account, for each address, and in all.
+//!
+//! The first two count refusals alone, so that neither a busy office behind one address nor a
+//! program that logs in all day is in anybody's way. The third counts whatever would reach the
+//! IAM. An attempt holds its place from before the IAM is asked until the answer is there, so that
+//! no number of attempts at once gets past a bound; a success, and a fault, give the place back.
+//! Everything is counted by keyed hashes in tables of a fixed size, and on this replica alone.
+//!
+//! What is decided depends on nothing but earlier attempts: whether an account exists does not
+//! show. One exception is wanted. An address from which an account was logged in to is *familiar*
+//! to it, and has a count of its own, so that strangers cannot lock out the account's owner.
+
+mod account;
+mod attempt;
+mod counts;
+mod familiar;
+mod network;
+mod rate;
+
+use std::fmt;
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use iam_adapters::Clock;
+
+use super::Gateway;
+use super::error::GatewayError;
+use counts::{Counts, Pace};
+use familiar::Familiar;
+use network::Network;
+use rate::Rate;
+
+pub use account::Account;
+
+/// How many times more failures than an IPv6 /64 the /48 around it may have. Whoever rents a server
+/// has a /64 or all 65,536 of a /48, so one bound alone could be walked around; a provider gives
+/// its customers a /64 or a /56 each, so one for the /48 alone would punish neighbours.
+const NEIGHBOURHOOD: u32 = 10;
+
+/// What an operator allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Refused logins for each account.
+    pub account: Bound,
+    /// Refused logins from each address.
+    pub address: Bound,
+    /// Logins that reach the IAM from this replica in a second; none: no bound.
+    pub replica: Option<NonZeroU32>,
+}
+
+/// So many failures at once, and another for each part of the window that passes: 10 in 5 minutes
+/// are 10, and then one in 30 seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// The most at once; 0: no bound.
+    pub failures: u32,
+    /// The time in which all of them are forgotten.
+    pub window: Duration,
+}
+
+/// Which of the limits an attempt ran into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// That of its account.
+    Account,
+    /// That of its address, or of the network around it.
+    Address,
+    /// That of the whole replica.
+    Replica,
+}
+
+impl Limit {
+    /// Every limit there is.
+    pub const ALL: [Self; 3] = [Self::Account, Self::Address, Self::Replica];
+
+    /// The limit's name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Address => "address",
+            Self::Replica => "replica",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The attempts of the last minutes, and what they leave room for.
+pub struct Throttle {
+    clock: Arc<dyn Clock>,
+    /// `SipHash` with a key that this process chose at its start and nobody sees.
+    keyed: RandomState,
+    account: Option<Pace>,
+    address: Option<Pace>,
+    neighbourhood: Option<Pace>,
+    accounts: Counts,
+    addresses: Counts,
+    familiar: Familiar,
+    rate: Option<Rate>,
+    untracked: AtomicU64,
+}
+
+/// What a hash is of, so that no two kinds of thing ever share a count.
+#[derive(Hash)]
+enum Kind {
+    Account,
+    Network,
+    Pair,
+    Reserve,
+}
+
+impl Throttle {
+    /// With no attempt made yet.
+    #[must_use]
+    pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
+        let around = Bound {
+            failures: limits.address.failures.saturating_mul(NEIGHBOURHOOD),
+            ..limits.address
+        };
+        Self {
+            clock,
+            keyed: RandomState::new(),
+            account: Pace::of(limits.account),
+            address: Pace::of(limits.address),
+            neighbourhood: Pace::of(around),
+            accounts: Counts::default(),
+            addresses: Counts::default(),
+            familiar: Familiar::default(),
+            rate: limits.replica.map(Rate::new),
+            untracked: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a login from this address can be let in at all, whoever it is for. Takes nothing,
+    /// so that it can be asked before a request's body is read.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
+    pub fn admit(&self, address: Option<IpAddr>) -> Result<(), GatewayError> {
+        let now = self.now();
+        for (network, pace) in self.networks(address) {
+            let key = self.hash(&Kind::Network, network);
+            let there = self.addresses.room(key, pace, now);
+            there.map_err(|wait| too_many(Limit::Address, wait))?;
+        }
+        if let Some(rate) = &self.rate {
+            let left = rate.left(now);
+            left.map_err(|wait| too_many(Limit::Replica, wait))?;
+        }
+        Ok(())
+    }
+
+    /// What stands for an account in the log.
+    #[must_use]
+    pub fn account(&self, email: &str) -> Account {
+        Account::new(self.hash(&Kind::Account, account::canonical(email)))
+    }
+
+    /// How many attempts went uncounted so far, because a table was full of others.
+    #[must_use]
+    pub fn untracked(&self) -> u64 {
+        self.untracked.load(Ordering::Relaxed)
+    }
+
+    /// What the rate keeps back in a flood is for familiar addresses, and not all for one of
+    /// them: as often as its account may fail.
+    fn may_use_reserve(&self, familiar: Option<u64>, now: u64) -> bool {
+        let Some(pair) = familiar else {
+            return false;
+        };
+        let Some(pace) = self.account else {
+            return true;
+        };
+        let key = self.hash(&Kind::Reserve, pair);
+        let used = self.accounts.take(key, pace, now).is_ok();
+        if used {
+            self.accounts.settle(key, pace, now, true);
+        }
+        used
+    }
+
+    fn networks(&self, address: Option<IpAddr>) -> impl Iterator<Item = (Network, Pace)> {
+        let address = address.map(|address| address.to_canonical());
+        let own = address.map(Network::of).zip(self.address);
+        let around = address.and_then(Network::around).zip(self.neighbourhood);
+        own.into_iter().chain(around)
+    }
+
+    fn hash(&self, kind: &Kind, what: impl Hash) -> u64 {
+        self.keyed.hash_one((kind, what))
+    }
+
+    /// In nanoseconds, by the clock that nobody sets.
+    fn now(&self) -> u64 {
+        nanoseconds(self.clock.now().monotonic)
+    }
+}
+
+/// As many as fit: 584 years.
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn too_many(limit: Limit, wait: u64) -> GatewayError {
+    GatewayError::TooManyLogins {
+        limit,
+        retry_after: Duration::from_nanos(wait),
+    }
+}
+
+impl fmt::Debug for Throttle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Throttle")
+    }
+}
+
+impl Gateway {
+    /// What is let in of the logins.
+    #[must_use]
+    pub fn throttle(&self) -> &Throttle {
+        &self.throttle
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// So many failures, each forgotten in a second.
+fn pace(failures: u32) -> Pace {
+    let window = Duration::from_secs(failures.into());
+    Pace::of(Bound { failures, window }).unwrap()
+}
+
+/// What happens to one key.
+#[derive(Debug, Clone)]
+enum Step {
+    Begin,
+    /// One of those under way ends, as a failure or not.
+    End(bool),
+    /// In milliseconds.
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Begin),
+        4 => any::<bool>().prop_map(Step::End),
+        1 => (0..4_000u64).prop_map(Step::Wait),
+    ]
+}
+
+/// The exact reference: all failures that ever were, by their time, worked off one after the other,
+/// a second each. How long the last of them still has.
+fn outstanding(failures: &[u64], now: u64) -> u64 {
+    let done_at = failures
+        .iter()
+        .fold(0, |done_at: u64, at| done_at.max(*at) + SECOND);
+    done_at.saturating_sub(now)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn an_attempt_may_begin_exactly_where_the_bound_would_hold_if_all_under_way_failed(
+        most in 1..8u32,
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        let (counts, pace) = (Counts::default(), pace(most));
+        let (mut now, mut pending, mut failures) = (SECOND, 0u64, Vec::new());
+        for step in steps {
+            match step {
+                Step::Wait(milliseconds) => now += milliseconds * 1_000_000,
+                Step::End(failed) if pending > 0 => {
+                    pending -= 1;
+                    counts.settle(1, pace, now, failed);
+                    if failed {
+                        failures.push(now);
+                    }
+                }
+                Step::End(..) => {}
+                Step::Begin => {
+                    let full = outstanding(&failures, now) + (pending + 1) * SECOND
+                        > u64::from(most) * SECOND;
+                    prop_assert_eq!(counts.room(1, pace, now).is_err(), full);
+                    match counts.take(1, pace, now) {
+                        Ok(taken) => {
+                            prop_assert!(!full && taken.is_tracked());
+                            pending += 1;
+                        }
+                        Err(wait) => {
+                            prop_assert!(full && wait > 0);
+                            // It is the time to wait, and not less, where nothing is under way.
+                            if pending == 0 {
+                                prop_assert_eq!(counts.room(1, pace, now + wait), Ok(()));
+                                prop_assert!(counts.room(1, pace, now + wait - 1).is_err());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        // In any time there are as many as the bound, and one for each second of it.
+        for (first, from) in failures.iter().enumerate() {
+            for (last, to) in failures.iter().enumerate().skip(first) {
+                let there = u64::try_from(last - first + 1).unwrap();
+                prop_assert!(there <= u64::from(most) + (to - from) / SECOND);
+            }
+        }
+        // What all others gave back left no trace.
+        if pending == 0 && outstanding(&failures, now) == 0 {
+            prop_assert_eq!(counts.take(2, pace, now), Ok(Taken::Tracked));
+            counts.settle(2, pace, now, false);
+            prop_assert!(counts.tracked() <= 1);
+        }
+    }
+}
+
+#[test]
+fn an_attempt_that_did_not_fail_leaves_nothing_behind() {
+    let (counts, pace) = (Counts::default(), pace(3));
+    for key in 0..1_000 {
+        assert_eq!(counts.take(key, pace, 0), Ok(Taken::Tracked));
+        counts.settle(key, pace, 0, false);
+    }
+    assert_eq!(counts.tracked(), 0);
+}
+
+/// Fails once with each of these keys; how many of them were counted.
+fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) -> usize {
+    let mut tracked = 0;
+    for key in keys {
+        if counts.take(key, pace, now).unwrap().is_tracked() {
+            tracked += 1;
+            counts.settle(key, pace, now, true);
+        }
+    }
+    tracked
+}
+
+#[test]
+fn a_full_table_keeps_whom_it_knows_and_leaves_newcomers_uncounted() {
+    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * ROOM);
+    let offender = 7;
+    assert_eq!(fail(&counts, [offender; 2].into_iter(), pace, 0), 2);
+    assert!(counts.take(offender, pace, 0).is_err());
+    assert_eq!(fail(&counts, 1_000..600_000, pace, 0), room - 1);
+    assert_eq!(counts.tracked(), room);
+    assert!(counts.take(offender, pace, 0).is_err());
+    assert_eq!(counts.take(999_999, pace, 0), Ok(Taken::Untracked));
+}
+
+#[test]
+fn what_is_over_makes_room_and_what_is_under_way_is_not_over() {
+    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * ROOM);
+    assert_eq!(counts.take(7, pace, 0), Ok(Taken::Tracked));
+    fail(&counts, 1_000..600_000, pace, 0);
+    assert_eq!(counts.tracked(), room);
+    assert_eq!(fail(&counts, 600_000..700_000, pace, SECOND), 100_000);
+    assert!(counts.tracked() < room);
+    counts.settle(7, pace, SECOND, true);
+    assert_eq!(counts.take(7, pace, SECOND), Ok(Taken::Tracked));
+    assert!(counts.take(7, pace, SECOND).is_err());
+}
+
+#[test]
+fn a_table_takes_the_memory_that_it_says() {
+    // A place is a key, a count and a byte of the map's own.
+    let place = size_of::<(u64, Count)>() + 1;
+    let bytes = SHARDS * ROOM / 7 * 8 * place;
+    assert_eq!(ROOM % 7, 0);
+    assert_eq!(place, 25);
+    assert!(bytes <= 13 * 1024 * 1024, "{bytes}");
+}

@@ -1,0 +1,89 @@
+//! The logins that reach the IAM from this replica, whoever they are for.
+
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// So many a second. A second's worth may come at once; another one is kept for those who are
+/// familiar, who so come through a flood of strangers at the full rate.
+#[derive(Debug)]
+pub(super) struct Rate {
+    /// The time that one takes up, in nanoseconds.
+    each: u64,
+    /// When all that was taken has been worked off.
+    done_at: Mutex<u64>,
+}
+
+impl Rate {
+    pub(super) fn new(per_second: NonZeroU32) -> Self {
+        Self {
+            each: (SECOND / u64::from(per_second.get())).max(1),
+            done_at: Mutex::new(0),
+        }
+    }
+
+    /// Whether anything is left, the reserve included; if not, the time until something is.
+    pub(super) fn left(&self, now: u64) -> Result<(), u64> {
+        let done_at = *self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.fits(done_at.max(now), 2 * SECOND, now)
+    }
+
+    /// Takes one. `reserve` is asked only where there is nothing else left.
+    pub(super) fn take(&self, now: u64, reserve: impl FnOnce() -> bool) -> Result<(), u64> {
+        let mut done_at = self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = (*done_at).max(now);
+        if let Err(wait) = self.fits(from, SECOND, now) {
+            self.fits(from, 2 * SECOND, now)?;
+            if !reserve() {
+                return Err(wait);
+            }
+        }
+        *done_at = from.saturating_add(self.each);
+        Ok(())
+    }
+
+    /// Whether one more fits into so much time from now on.
+    fn fits(&self, from: u64, within: u64, now: u64) -> Result<(), u64> {
+        let done_at = from.saturating_add(self.each);
+        let most = now.saturating_add(within);
+        if done_at <= most {
+            Ok(())
+        } else {
+            Err(done_at - most)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(rate: &Rate, now: u64, reserve: bool) -> usize {
+        std::iter::from_fn(|| rate.take(now, || reserve).ok()).count()
+    }
+
+    #[test]
+    fn a_second_is_for_everybody_and_another_for_the_familiar() {
+        let rate = Rate::new(NonZeroU32::new(20).unwrap());
+        assert_eq!(taken(&rate, 0, false), 20);
+        assert_eq!(rate.left(0), Ok(()));
+        assert_eq!(taken(&rate, 0, true), 20);
+        assert_eq!(rate.left(0), Err(SECOND / 20));
+        assert_eq!(rate.take(0, || true), Err(SECOND / 20));
+        // The familiar come first until the reserve is whole again.
+        assert_eq!(taken(&rate, SECOND / 2, false), 0);
+        assert_eq!(taken(&rate, SECOND / 2, true), 10);
+        assert_eq!(taken(&rate, 60 * SECOND, false), 20);
+    }
+
+    #[test]
+    fn in_no_time_are_there_more_than_the_rate_and_two_seconds_worth() {
+        let rate = Rate::new(NonZeroU32::new(7).unwrap());
+        let mut taken_in_all = 0;
+        for step in 0..10_000 {
+            taken_in_all += taken(&rate, step * SECOND / 100, step % 3 == 0);
+        }
+        assert!((700..=714).contains(&taken_in_all), "{taken_in_all}");
+    }
+}

@@ -1,0 +1,113 @@
+use std::future::pending;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use futures_util::FutureExt as _;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::{Credentials, IamError, Refusal};
+
+use super::*;
+use crate::config::{IamSettings, LoginLimitSettings};
+
+mod attempts;
+mod cardinality;
+mod stuffing;
+mod victim;
+
+const RIGHT: &str = "right";
+const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const START: Duration = Duration::from_secs(1_800_000_000);
+
+/// A throttle before an IAM that knows one password.
+struct Door {
+    clock: Arc<ManualClock>,
+    throttle: Throttle,
+    /// How often the IAM was asked.
+    asked: usize,
+}
+
+/// The defaults before a Keycloak.
+fn defaults() -> Limits {
+    Limits {
+        replica: NonZeroU32::new(30),
+        ..LoginLimitSettings::default().before(&IamSettings::default())
+    }
+}
+
+impl Door {
+    fn new(limits: Limits) -> Self {
+        let clock = Arc::new(ManualClock::at(START));
+        Self {
+            throttle: Throttle::new(limits, Arc::<ManualClock>::clone(&clock)),
+            clock,
+            asked: 0,
+        }
+    }
+
+    /// As the gateway does it: admitted before its body is read, then asked about.
+    fn log_in(
+        &mut self,
+        email: &str,
+        password: &str,
+        address: impl Into<Option<IpAddr>>,
+    ) -> Result<(), GatewayError> {
+        let address = address.into();
+        self.throttle.admit(address)?;
+        self.meet(email, password, address, |right| {
+            if right {
+                Ok(())
+            } else {
+                Err(IamError::Refused(Refusal::InvalidCredentials))
+            }
+        })
+    }
+
+    fn meet(
+        &mut self,
+        email: &str,
+        password: &str,
+        address: Option<IpAddr>,
+        answer: impl FnOnce(bool) -> Result<(), IamError>,
+    ) -> Result<(), GatewayError> {
+        let credentials = Credentials::new(email.to_owned(), password.into()).unwrap();
+        let ask = async {
+            self.asked += 1;
+            answer(password == RIGHT)
+        };
+        let limited = self.throttle.limit(&credentials, address, ask);
+        limited.now_or_never().expect("an IAM that does not wait")
+    }
+
+    /// Whether the attempt reached a verdict, which was no.
+    fn refused(&mut self, email: &str, address: impl Into<Option<IpAddr>>) -> bool {
+        match self.log_in(email, "wrong", address) {
+            Err(GatewayError::Refused(_)) => true,
+            Err(GatewayError::TooManyLogins { .. }) => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+/// Which limit stopped it, and for how many seconds.
+fn stopped(result: &Result<(), GatewayError>) -> Option<(Limit, f64)> {
+    match result {
+        Err(GatewayError::TooManyLogins { limit, retry_after }) => {
+            Some((*limit, retry_after.as_secs_f64()))
+        }
+        _ => None,
+    }
+}
+
+/// One of many addresses that have nothing in common.
+fn elsewhere(number: usize) -> IpAddr {
+    Ipv4Addr::from_bits(0x0b00_0000 + u32::try_from(number).unwrap()).into()
+}
+
+/// One of many /64 in one /48.
+fn next_door(number: usize) -> IpAddr {
+    let number = u128::try_from(number % 65_536).unwrap();
+    Ipv6Addr::from_bits(0x2001_0db8_0001_0000_0000_0000_0000_0001 + (number << 64)).into()
+}

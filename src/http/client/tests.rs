@@ -1,0 +1,138 @@
+use actix_web::http::header::HeaderValue;
+
+use super::*;
+
+const PROXY: &str = "10.0.0.1";
+
+/// Who the client is, where everybody in 10.0.0.0/8 and `fd00::/8` is a trusted proxy.
+fn client(peer: &str, headers: &[(&str, &str)]) -> String {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let name = HeaderName::try_from(*name).unwrap();
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        map.append(name, value);
+    }
+    let found = behind_proxies(peer.parse().unwrap(), &map, |ip| {
+        let text = ip.to_string();
+        text.starts_with("10.") || text.starts_with("fd")
+    });
+    found.to_string()
+}
+
+/// The lines of `X-Forwarded-For`, and the client that a trusted proxy means by them.
+fn forms() -> Vec<(Vec<String>, &'static str)> {
+    let long = vec!["198.51.100.7"; 300].join(", ");
+    let proxies = vec!["10.1.1.1"; 400].join(",");
+    let (long, proxies) = (long.as_str(), proxies.as_str());
+    let endless: [&[&str]; 3] = [&[long], &["203.0.113.9", proxies], &[proxies]];
+    let forms: Vec<(&[&str], &str)> = vec![
+        (&[], PROXY),
+        (&["203.0.113.9"], "203.0.113.9"),
+        // What the client wrote itself stands on the left, whatever it looks like.
+        (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
+        (&["127.0.0.1, 203.0.113.9"], "203.0.113.9"),
+        (&["10.0.0.1, 203.0.113.9"], "203.0.113.9"),
+        (&["unknown, 203.0.113.9"], "203.0.113.9"),
+        (&["<script>, ,,; 203.0.113.9, 203.0.113.9"], "203.0.113.9"),
+        (&["é, 203.0.113.9"], "203.0.113.9"),
+        // Several headers are one list.
+        (&["1.1.1.1", "203.0.113.9"], "203.0.113.9"),
+        (&["203.0.113.9", "10.9.9.9,10.8.8.8"], "203.0.113.9"),
+        // A chain of proxies.
+        (&["203.0.113.9, 10.9.9.9"], "203.0.113.9"),
+        (&["203.0.113.9,\t10.9.9.9 ,10.8.8.8"], "203.0.113.9"),
+        (&["10.7.7.7, 10.9.9.9"], "10.7.7.7"),
+        // Not readable at the place that counts.
+        (&[""], PROXY),
+        (&[" "], PROXY),
+        (&["203.0.113.9,"], PROXY),
+        (&["203.0.113.9, , 10.9.9.9"], PROXY),
+        (&["unknown"], PROXY),
+        (&["_hidden"], PROXY),
+        (&["203.0.113.9, unknown"], PROXY),
+        (&["203.0.113.9, é"], PROXY),
+        (&["203.0.113.9", ""], PROXY),
+        (&["203.0.113.9 198.51.100.7"], PROXY),
+        (&["203.0.113"], PROXY),
+        (&["203.0.113.256"], PROXY),
+        (&["0xcb.0.113.9"], PROXY),
+        (&["3405803785"], PROXY),
+        (&["0203.0.113.9"], PROXY),
+        (&["203.0.113.9/32"], PROXY),
+        (&["\"203.0.113.9\""], PROXY),
+        (&["for=203.0.113.9"], PROXY),
+        (&["localhost"], PROXY),
+        // Ports and brackets.
+        (&["203.0.113.9:4711"], "203.0.113.9"),
+        (&["1.1.1.1:1, 203.0.113.9:4711, 10.9.9.9:80"], "203.0.113.9"),
+        (&["[2001:db8::7]:4711"], "2001:db8::7"),
+        (&["203.0.113.9:"], PROXY),
+        (&["203.0.113.9:65536"], PROXY),
+        (&["203.0.113.9:http"], PROXY),
+        // IPv6.
+        (&["2001:db8::7"], "2001:db8::7"),
+        (&["2001:DB8:0::7, fd00::1"], "2001:db8::7"),
+        (&["::ffff:203.0.113.9"], "203.0.113.9"),
+        (&["203.0.113.9, ::ffff:10.9.9.9"], "203.0.113.9"),
+        (&["fe80::1%eth0"], PROXY),
+        (&["fe80::1%1"], PROXY),
+        (&["[fe80::1%1]:80"], PROXY),
+        // A loopback that a proxy itself names is that proxy's client.
+        (&["127.0.0.1"], "127.0.0.1"),
+        (&["::1"], "::1"),
+        // 4 KiB of them.
+        (endless[0], "198.51.100.7"),
+        (endless[1], "203.0.113.9"),
+        (endless[2], "10.1.1.1"),
+    ];
+    let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+    forms
+        .into_iter()
+        .map(|(lines, client)| (owned(lines), client))
+        .collect()
+}
+
+fn named<'a>(name: &'a str, lines: &'a [String]) -> Vec<(&'a str, &'a str)> {
+    lines.iter().map(|line| (name, line.as_str())).collect()
+}
+
+#[test]
+fn the_client_is_the_right_most_hop_that_is_no_trusted_proxy() {
+    for (lines, expected) in forms() {
+        let headers = named("X-Forwarded-For", &lines);
+        assert_eq!(client(PROXY, &headers), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn nobody_but_a_trusted_proxy_is_believed() {
+    for (lines, _) in forms() {
+        let headers = named("x-forwarded-for", &lines);
+        for stranger in ["192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"] {
+            assert_eq!(client(stranger, &headers), stranger, "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn no_other_header_says_who_the_client_is() {
+    for name in [
+        "X_Forwarded_For",
+        "X-Forwarded_For",
+        "X_FORWARDED-FOR",
+        "Forwarded",
+        "X-Forwarded",
+        "X-Real-IP",
+        "X-Client-IP",
+        "Client-IP",
+        "True-Client-IP",
+        "CF-Connecting-IP",
+        "Forwarded-For",
+        "Via",
+    ] {
+        let spoofed = [(name, "127.0.0.1")];
+        assert_eq!(client(PROXY, &spoofed), PROXY, "{name}");
+        let beside = [(name, "127.0.0.1"), ("x-forwarded-for", "203.0.113.9")];
+        assert_eq!(client(PROXY, &beside), "203.0.113.9", "{name}");
+    }
+}

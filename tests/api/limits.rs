@@ -1,0 +1,115 @@
+//! How many logins may be tried, by whom, and what the IAM hears of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::mock::{Mock, MockSettings};
+use iam_adapters::{
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+
+use crate::app::TestApp;
+use crate::client::{LOGIN, Response};
+
+mod answers;
+mod forwarding;
+mod hostile;
+
+const ALICE: &str = "alice@example.test";
+const RIGHT: &str = "alice-pass";
+
+/// The mock with its demo users, and every login that reached it: address, password, client.
+#[derive(Debug)]
+struct Listening {
+    mock: Mock,
+    heard: Mutex<Vec<(String, String, Option<String>)>>,
+}
+
+#[async_trait]
+impl IamAdapter for Listening {
+    fn name(&self) -> &'static str {
+        self.mock.name()
+    }
+
+    fn issuer(&self) -> &str {
+        self.mock.issuer()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        let password = credentials.password().expose_secret();
+        let client_address = client.address.map(|address| address.to_string());
+        self.heard.lock().unwrap().push((
+            credentials.email().to_owned(),
+            password.to_owned(),
+            client_address,
+        ));
+        self.mock.authenticate(credentials, client).await
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.mock.introspect(session).await
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.mock.end_session(session).await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        self.mock.probe().await
+    }
+}
+
+/// A gateway before an IAM that listens, and the clock of both.
+struct Scene {
+    gateway: TestApp,
+    iam: Arc<Listening>,
+    clock: Arc<ManualClock>,
+}
+
+impl Scene {
+    fn new(overrides: &[(&str, &str)]) -> Self {
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+        let mock = Mock::connect(&MockSettings::default(), Arc::<ManualClock>::clone(&clock));
+        let iam = Arc::new(Listening {
+            mock: mock.expect("demo users"),
+            heard: Mutex::default(),
+        });
+        let behind = Arc::<Listening>::clone(&iam);
+        let gateway = TestApp::in_front_of(behind, Arc::<ManualClock>::clone(&clock), overrides);
+        Self {
+            gateway,
+            iam,
+            clock,
+        }
+    }
+
+    async fn log_in(&self, email: &str, password: &str) -> Response {
+        self.log_in_with(&[], email, password).await
+    }
+
+    async fn log_in_with(&self, headers: &[(&str, &str)], email: &str, password: &str) -> Response {
+        let body = json!({ "email": email, "password": password });
+        self.gateway.post(LOGIN, headers, body.to_string()).await
+    }
+
+    /// What the IAM heard since it was last asked.
+    fn heard(&self) -> Vec<(String, String, Option<String>)> {
+        std::mem::take(&mut *self.iam.heard.lock().unwrap())
+    }
+}
+
+/// Panics unless a limit stopped it, for so many seconds.
+#[track_caller]
+fn is_stopped(answer: &Response, seconds: &str) {
+    answer.is_error(429, "temporarily_unavailable");
+    assert_eq!(answer.header("retry-after"), seconds);
+    assert_eq!(answer.header("cache-control"), "no-store");
+}

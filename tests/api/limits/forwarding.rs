@@ -1,0 +1,120 @@
+//! Whom a login counts for behind a proxy, and whom the IAM is told of.
+
+use std::time::Duration;
+
+use super::{ALICE, Scene, is_stopped};
+
+/// Lines of `X-Forwarded-For` that a trusted proxy sends, and the client they mean. What is not
+/// readable where it counts means the proxy itself.
+const FORMS: [(&[&str], &str); 16] = [
+    (&["203.0.113.9"], "203.0.113.9"),
+    (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
+    (&["127.0.0.1, 203.0.113.9"], "203.0.113.9"),
+    (&["1.1.1.1", "203.0.113.9"], "203.0.113.9"),
+    (&["203.0.113.9, 10.0.0.1"], "203.0.113.9"),
+    (&["203.0.113.9:4711"], "203.0.113.9"),
+    (&["::ffff:203.0.113.9"], "203.0.113.9"),
+    (&["2001:db8::7"], "2001:db8::7"),
+    (&["[2001:db8::7]:4711"], "2001:db8::7"),
+    (&[], "127.0.0.1"),
+    (&[""], "127.0.0.1"),
+    (&["unknown"], "127.0.0.1"),
+    (&["203.0.113.9, unknown"], "127.0.0.1"),
+    (&["203.0.113.9,"], "127.0.0.1"),
+    (&["fe80::1%eth0"], "127.0.0.1"),
+    (&["for=203.0.113.9"], "127.0.0.1"),
+];
+
+const WINDOW: Duration = Duration::from_secs(900);
+
+/// One refusal an address is enough, and the network around it may have ten.
+fn scene(trusted: &str) -> Scene {
+    Scene::new(&[
+        ("http.trusted_proxies", trusted),
+        ("login_limits.address_failures", "1"),
+        ("login_limits.account_failures", "0"),
+    ])
+}
+
+fn headers<'a>(lines: &[&'a str]) -> Vec<(&'static str, &'a str)> {
+    lines
+        .iter()
+        .map(|line| ("X-Forwarded-For", *line))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_login_counts_for_the_client_that_a_trusted_proxy_means_and_the_iam_hears_of_it() {
+    let scene = scene("127.0.0.1,10.0.0.0/8");
+    for (lines, client) in FORMS {
+        let answer = scene.log_in_with(&headers(lines), ALICE, "wrong").await;
+        answer.is_error(401, "invalid_grant");
+        let [(_, _, told)] = &scene.heard()[..] else {
+            panic!("{lines:?} asked the IAM once");
+        };
+        assert_eq!(told.as_deref(), Some(client), "{lines:?}");
+        let itself = [client];
+        let again = headers(if client == "127.0.0.1" { &[] } else { &itself });
+        is_stopped(&scene.log_in_with(&again, ALICE, "wrong").await, "900");
+        let other = headers(&["198.51.100.200"]);
+        let answer = scene.log_in_with(&other, ALICE, "wrong").await;
+        answer.is_error(401, "invalid_grant");
+        scene.heard();
+        scene.clock.advance(WINDOW);
+    }
+}
+
+#[tokio::test]
+async fn nobody_gets_another_count_by_what_they_say_of_themselves() {
+    let scene = scene("10.0.0.0/8");
+    for (lines, _) in FORMS {
+        let answer = scene.log_in_with(&headers(lines), ALICE, "wrong").await;
+        answer.is_error(401, "invalid_grant");
+        let [(_, _, told)] = &scene.heard()[..] else {
+            panic!("{lines:?} asked the IAM once");
+        };
+        assert_eq!(told.as_deref(), Some("127.0.0.1"), "{lines:?}");
+        for (others, _) in FORMS {
+            let answer = scene.log_in_with(&headers(others), ALICE, "wrong").await;
+            is_stopped(&answer, "900");
+        }
+        scene.clock.advance(WINDOW);
+    }
+}
+
+#[tokio::test]
+async fn no_other_header_is_another_client() {
+    let scene = scene("127.0.0.1");
+    scene
+        .log_in(ALICE, "wrong")
+        .await
+        .is_error(401, "invalid_grant");
+    for name in [
+        "X_Forwarded_For",
+        "X-Forwarded_For",
+        "Forwarded",
+        "X-Real-IP",
+        "True-Client-IP",
+    ] {
+        for value in ["203.0.113.9", "for=203.0.113.9", "127.0.0.2"] {
+            let answer = scene.log_in_with(&[(name, value)], ALICE, "wrong").await;
+            is_stopped(&answer, "900");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_addresses_of_one_64_are_one_client() {
+    let scene = scene("127.0.0.1");
+    for (address, status) in [
+        ("2001:db8:1:1::1", 401),
+        ("2001:db8:1:1::2", 429),
+        ("2001:db8:1:1:ffff::1", 429),
+        ("2001:db8:1:2::1", 401),
+    ] {
+        let answer = scene
+            .log_in_with(&headers(&[address]), ALICE, "wrong")
+            .await;
+        assert_eq!(answer.status, status, "{address}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Names and passwords that were not chosen to be remembered: each is refused, and the IAM hears
+//! of it either to the byte or not at all.
+
+use super::Scene;
+
+/// What could mean something to a directory, a database, a shell, a log, a terminal or an eye.
+const TEXTS: [&str; 44] = [
+    "alice",
+    "Alice",
+    "*",
+    "*)(uid=*",
+    "admin)(&",
+    "*)(|(objectClass=*)",
+    "\\00",
+    "\\2a",
+    "\\",
+    "cn=admin,dc=example",
+    "a,b+c=d;e<f>g#h",
+    "\"quoted name\"",
+    "'",
+    "' OR '1'='1",
+    "'; DROP TABLE users; --",
+    "\" or \"\"=\"",
+    "{$gt: ''}",
+    "${jndi:ldap://x}",
+    "{{7*7}}",
+    "<script>alert(1)</script>",
+    "%00",
+    "%0d%0aSet-Cookie:a=b",
+    "%s%n%x",
+    "$(id)",
+    "`id`",
+    "| id",
+    "../../etc/passwd",
+    "a&username=bob",
+    "a+b",
+    "a%40b",
+    " leading",
+    "trailing ",
+    "in side",
+    "\u{a0}",
+    "\u{430}lice",
+    "\u{3b1}lice",
+    "ａｌｉｃｅ",
+    "alıce",
+    "e\u{301}",
+    "\u{202e}ecila",
+    "\u{200b}",
+    "\u{feff}alice",
+    "😀👩\u{200d}👩\u{200d}👧",
+    "xn--alice-cua",
+];
+
+/// Control characters, of the first block and of the second, alone and in company.
+fn controls() -> impl Iterator<Item = char> {
+    ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}')
+}
+
+fn scene() -> Scene {
+    Scene::new(&[
+        ("login_limits.account_failures", "0"),
+        ("login_limits.address_failures", "0"),
+    ])
+}
+
+#[tokio::test]
+async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
+    let scene = scene();
+    let mut tried = 0;
+    for text in TEXTS {
+        for email in [
+            format!("{text}@example.test"),
+            format!("alice{text}@example.test"),
+            format!("{text}alice@example.test"),
+            format!("alice@{text}"),
+            format!("alice@{text}.example.test"),
+            format!("alice@example.test{text}"),
+            format!("{text}@{text}"),
+        ] {
+            // Alice herself, and whom the mock takes for her.
+            if email.to_lowercase() == "alice@example.test" {
+                continue;
+            }
+            let answer = scene.log_in(&email, "alice-pass").await;
+            answer.is_error(401, "invalid_grant");
+            let heard = scene.heard();
+            assert_eq!(heard.len(), 1, "{email:?}");
+            assert_eq!((&heard[0].0, heard[0].1.as_str()), (&email, "alice-pass"));
+            tried += 1;
+        }
+    }
+    assert!(tried >= 300, "{tried}");
+}
+
+#[tokio::test]
+async fn what_is_no_address_is_a_400_and_the_iam_hears_nothing() {
+    let scene = scene();
+    let mut emails: Vec<String> = [
+        "",
+        "@",
+        "@@",
+        "alice",
+        "alice@",
+        "@example.test",
+        "alice@@example.test",
+        "alice@evil@example.test",
+        "alice@example.test@evil.test",
+        "alice@example.test,bob@example.test@x",
+        "\"a@b\"@example.test",
+        "ａｌｉｃｅ＠example.test",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for control in controls() {
+        emails.push(format!("alice{control}@example.test"));
+        emails.push(format!("alice@example.test{control}"));
+        emails.push(format!("{control}alice@example.test"));
+    }
+    emails.push(format!("{}@example.test", "a".repeat(309)));
+    emails.push(format!("alice@{}", "é".repeat(158)));
+    for email in emails {
+        let answer = scene.log_in(&email, "alice-pass").await;
+        answer.is_error(400, "invalid_request");
+        assert_eq!(scene.heard(), [], "{email:?}");
+    }
+    let longest = format!("{}@example.test", "a".repeat(307));
+    assert_eq!(longest.len(), 320);
+    scene
+        .log_in(&longest, "x")
+        .await
+        .is_error(401, "invalid_grant");
+    let huge = format!("{}@example.test", "a".repeat(64 * 1024));
+    scene
+        .log_in(&huge, "x")
+        .await
+        .is_error(413, "invalid_request");
+    assert_eq!(scene.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn a_password_of_any_kind_reaches_the_iam_to_the_byte() {
+    let scene = scene();
+    let mut passwords = vec![
+        "p".to_owned(),
+        "x".repeat(8),
+        "x".repeat(63),
+        "x".repeat(64),
+        "x".repeat(65),
+        "x".repeat(256),
+        "x".repeat(1_024),
+        "😀".repeat(64),
+        "😀".repeat(256),
+        " ".repeat(64),
+        "ALICE-PASS".to_owned(),
+        "alice-pas".to_owned(),
+    ];
+    passwords.extend(controls().map(String::from));
+    for text in TEXTS {
+        passwords.push(text.to_owned());
+        for control in ['\0', '\r', '\n', '\u{85}'] {
+            passwords.push(format!("alice-pass{control}{text}"));
+        }
+        passwords.push(format!("{text}alice-pass"));
+    }
+    assert!(passwords.len() >= 300, "{}", passwords.len());
+    for password in passwords {
+        let answer = scene.log_in("alice@example.test", &password).await;
+        answer.is_error(401, "invalid_grant");
+        let heard = scene.heard();
+        assert_eq!(heard.len(), 1, "{password:?}");
+        assert_eq!(heard[0].1, password);
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_is_empty_or_too_long_does_not_reach_the_iam() {
+    let scene = scene();
+    scene
+        .log_in("alice@example.test", "")
+        .await
+        .is_error(401, "invalid_grant");
+    for password in ["x".repeat(1_025), "😀".repeat(257)] {
+        let answer = scene.log_in("alice@example.test", &password).await;
+        answer.is_error(400, "invalid_request");
+    }
+    assert_eq!(scene.heard(), []);
+}
