@@ -4,6 +4,7 @@ mod ending;
 pub mod error;
 pub mod keys;
 pub mod knowledge;
+mod logout_token;
 pub mod mint;
 mod opening;
 pub mod policy;
@@ -18,7 +19,7 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Scope};
+use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, LogoutTokens, Moment, Scope};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
@@ -46,6 +47,8 @@ pub struct Gateway {
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     throttle: Throttle,
+    /// None: the IAM sends none.
+    logout_tokens: Option<LogoutTokens>,
 }
 
 impl Gateway {
@@ -66,6 +69,7 @@ impl Gateway {
         );
         let throttle = Throttle::new(policy.login_limits, Arc::clone(&clock));
         Self {
+            logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             iam,
             keys,
             clock,

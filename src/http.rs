@@ -1,11 +1,13 @@
 //! The network's side of the gateway. Every route stands on this page.
 
 mod auth;
+mod backchannel_logout;
 mod body;
 mod client;
 pub mod connection;
 mod dto;
 mod edge;
+mod forgeries;
 mod health;
 pub mod problem;
 mod request_id;
@@ -23,6 +25,7 @@ use crate::health::Health;
 use crate::telemetry::metrics::Metrics;
 
 pub use edge::around;
+pub use forgeries::Forgeries;
 use problem::Problem;
 
 /// What the handlers of both listeners share.
@@ -44,6 +47,8 @@ pub struct Front {
     pub http: HttpSettings,
     /// How long clients may take.
     pub patience: Patience,
+    /// Who sends forged logout tokens.
+    pub forgeries: Forgeries,
 }
 
 /// How long clients may take. Nobody who runs a gateway has a reason to change it, so it is no
@@ -74,6 +79,10 @@ pub fn public(routes: &mut ServiceConfig) {
         .service(post("/api/v1/auth/login").route(web::post().to(auth::log_in)))
         .service(post("/api/v1/auth/token").route(web::post().to(auth::exchange)))
         .service(post("/api/v1/auth/logout").route(web::post().to(auth::log_out)))
+        .service(
+            post("/api/v1/auth/backchannel-logout")
+                .route(web::post().to(backchannel_logout::receive)),
+        )
         .service(get("/.well-known/jwks.json", well_known::keys))
         .service(get(
             "/.well-known/oauth-authorization-server",

@@ -22,7 +22,7 @@ use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
-use crate::http::{self, Front, Patience};
+use crate::http::{self, Forgeries, Front, Patience};
 use crate::telemetry::metrics::Metrics;
 
 use listener::Listener;
@@ -199,6 +199,7 @@ impl Application {
             precise_backend_status: settings.http.precise_backend_status,
             http: settings.http.clone(),
             patience,
+            forgeries: Forgeries::default(),
         });
 
         let public = Listener {

@@ -74,6 +74,11 @@ impl UpstreamSettings {
                 deadline: self.logout_deadline,
                 concurrency: self.logout_concurrency,
             },
+            // As cheap as a probe, and asked for once for all who wait.
+            keys: Limit {
+                deadline: self.probe_deadline,
+                concurrency: 1,
+            },
             // One task probes, and waits for the answer.
             probe: Limit {
                 deadline: self.probe_deadline,

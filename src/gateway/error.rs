@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use iam_adapters::{IamError, Refusal};
+use iam_adapters::logout_token::InvalidLogoutToken;
+use iam_adapters::{IamError, LogoutTokenError, Refusal};
 use thiserror::Error;
 
 use super::throttle::Limit;
@@ -22,6 +23,12 @@ pub enum GatewayError {
     /// Nothing that was asked for may be held, and the configuration wants that refused.
     #[error("none of the scope asked for may be held")]
     NothingGranted,
+    /// The logout token is not good. The reason is for the log alone.
+    #[error("invalid logout token: {0}")]
+    InvalidLogoutToken(InvalidLogoutToken),
+    /// The IAM sends no logout tokens.
+    #[error("this IAM sends no logout tokens")]
+    NoLogoutTokens,
     /// The IAM could not be asked, or failed; trying again helps.
     #[error("{0}")]
     Unavailable(IamError),
@@ -111,6 +118,15 @@ impl From<IamError> for GatewayError {
             IamError::Unreadable(_) | IamError::Misconfigured { .. } => Self::Broken(error),
             IamError::Throttled { retry_after } => Self::Throttled { retry_after },
             IamError::Saturated => Self::Full,
+        }
+    }
+}
+
+impl From<LogoutTokenError> for GatewayError {
+    fn from(error: LogoutTokenError) -> Self {
+        match error {
+            LogoutTokenError::Invalid(why) => Self::InvalidLogoutToken(why),
+            LogoutTokenError::NoKeys(fault) => fault.into(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod history;
 mod house;
 mod login;
 mod logout;
+mod logout_tokens;
 mod notices;
 mod revoked_midway;
 mod scope;

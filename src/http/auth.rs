@@ -135,7 +135,7 @@ fn ok(json: Vec<u8>) -> HttpResponse {
 }
 
 impl Front {
-    fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
+    pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         if let GatewayError::TooManyLogins { limit, .. } = &error {
             self.metrics.throttled(*limit);
         }

@@ -1,4 +1,4 @@
-//! A request's body: a JSON object of bounded size, within a bounded time.
+//! A request's body: a JSON object or a form of bounded size, within a bounded time.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,12 +14,36 @@ use super::problem::Problem;
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
 pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Reads the body within `patience`, after everything that can be told without it.
+/// Reads a body of JSON within `patience`, after everything that can be told without it.
 ///
 /// # Errors
 ///
 /// The [`Problem`] of a request that is not fit to be parsed.
 pub(super) async fn read(
+    request: &HttpRequest,
+    payload: Payload,
+    patience: Duration,
+) -> Result<Bytes, Problem> {
+    // RFC 8259 section 11.
+    read_as("application/json", request, payload, patience).await
+}
+
+/// Reads a form as [`read`] does JSON.
+///
+/// # Errors
+///
+/// The [`Problem`] of a request that is not fit to be parsed.
+pub(super) async fn read_form(
+    request: &HttpRequest,
+    payload: Payload,
+    patience: Duration,
+) -> Result<Bytes, Problem> {
+    let media_type = "application/x-www-form-urlencoded";
+    read_as(media_type, request, payload, patience).await
+}
+
+async fn read_as(
+    media_type: &str,
     request: &HttpRequest,
     payload: Payload,
     patience: Duration,
@@ -31,15 +55,15 @@ pub(super) async fn read(
     let headers = request.headers();
     // One of each kind alone: of two, which would count?
     let mut types = headers.get_all(header::CONTENT_TYPE);
-    let json = types
+    let fit = types
         .next()
         .and_then(|value| value.to_str().ok())
-        .is_some_and(is_json)
+        .is_some_and(|said| is(media_type, said))
         && types.next().is_none();
     let plain = headers
         .get_all(header::CONTENT_ENCODING)
         .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if !json || !plain {
+    if !fit || !plain {
         return Err(Problem::UnsupportedMediaType);
     }
     let announced = headers
@@ -59,14 +83,14 @@ pub(super) async fn read(
         .map_err(|_| Problem::TooSlow)?
 }
 
-/// RFC 8259 section 11: JSON has no charset parameter, but UTF-8 is what many clients say.
-fn is_json(content_type: &str) -> bool {
+/// Neither JSON nor a form has a charset parameter, but UTF-8 is what many clients say.
+fn is(media_type: &str, content_type: &str) -> bool {
     let (essence, parameter) = content_type
         .split_once(';')
         .map_or((content_type, ""), |(essence, parameter)| {
             (essence, parameter.trim())
         });
-    essence.trim().eq_ignore_ascii_case("application/json")
+    essence.trim().eq_ignore_ascii_case(media_type)
         && ["", "charset=utf-8", "charset=\"utf-8\""]
             .iter()
             .any(|known| parameter.eq_ignore_ascii_case(known))
@@ -172,7 +196,7 @@ mod tests {
             "application/json;charset=UTF-8",
             "application/json; charset=\"utf-8\"",
         ] {
-            assert!(is_json(fit), "{fit}");
+            assert!(is("application/json", fit), "{fit}");
         }
         for unfit in [
             "",
@@ -182,7 +206,7 @@ mod tests {
             "application/x-www-form-urlencoded",
             "application/json, text/plain",
         ] {
-            assert!(!is_json(unfit), "{unfit}");
+            assert!(!is("application/json", unfit), "{unfit}");
         }
     }
 }

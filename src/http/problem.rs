@@ -63,7 +63,7 @@ impl Code {
     }
 }
 
-/// Which of the three operations a failure belongs to: the contract gives them different statuses.
+/// Which operation a failure belongs to: the contract gives them different statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// `POST login`.
@@ -72,12 +72,14 @@ pub enum Operation {
     Token,
     /// `POST logout`.
     Logout,
+    /// `POST backchannel-logout`.
+    BackchannelLogout,
 }
 
 /// Why a request gets no success.
 #[derive(Debug)]
 pub enum Problem {
-    /// The body is not a JSON object with the members needed, or a query came with it.
+    /// The body does not hold what is needed, or a query came with it.
     InvalidRequest(&'static str),
     /// The scope is outside the grammar of RFC 6749 section 3.3.
     InvalidScope,
@@ -87,7 +89,7 @@ pub enum Problem {
     TooLarge,
     /// There are more headers, or longer ones, than fit into memory.
     HeadersTooLarge,
-    /// The body is not `application/json`.
+    /// The body is not of the media type that the path takes.
     UnsupportedMediaType,
     /// The body did not come in time.
     TooSlow,
@@ -95,6 +97,8 @@ pub enum Problem {
     NotFound,
     /// The path has other methods: these.
     MethodNotAllowed(&'static str),
+    /// The sender has sent forged logout tokens; for so many seconds nobody looks at another.
+    Forging(u64),
     /// The gateway is about to stop.
     Draining,
     /// The code panicked.
@@ -125,6 +129,7 @@ impl Problem {
             | Self::TooSlow
             | Self::NotFound
             | Self::MethodNotAllowed(_)
+            | Self::Forging(_)
             | Self::Draining
             | Self::Panic => None,
         }

@@ -1,6 +1,9 @@
 //! The figures for Prometheus. Every series exists from the start, and their number does not
 //! depend on the number of users.
 
+mod logout_tokens;
+mod route;
+
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,66 +22,10 @@ use crate::gateway::knowledge::Source;
 use crate::gateway::throttle::{Limit, Throttle};
 use crate::http::problem::Code;
 
-/// What a request asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// `POST /api/v1/auth/login`.
-    Login,
-    /// `POST /api/v1/auth/token`.
-    Token,
-    /// `POST /api/v1/auth/logout`.
-    Logout,
-    /// The discovery documents and `openapi.yaml`.
-    WellKnown,
-    /// The management listener.
-    Management,
-    /// Anything else.
-    Other,
-}
+pub use logout_tokens::LogoutTokenOutcome;
+pub use route::Route;
 
-impl Route {
-    const ALL: [Self; 6] = [
-        Self::Login,
-        Self::Token,
-        Self::Logout,
-        Self::WellKnown,
-        Self::Management,
-        Self::Other,
-    ];
-
-    /// The route of a path.
-    #[must_use]
-    pub fn of(path: &str) -> Self {
-        match path {
-            "/api/v1/auth/login" => Self::Login,
-            "/api/v1/auth/token" => Self::Token,
-            "/api/v1/auth/logout" => Self::Logout,
-            "/openapi.yaml" => Self::WellKnown,
-            "/health/live" | "/health/ready" | "/metrics" => Self::Management,
-            path if path.starts_with("/.well-known/") => Self::WellKnown,
-            _ => Self::Other,
-        }
-    }
-
-    /// Whether it is one of the three operations.
-    #[must_use]
-    pub const fn is_operation(self) -> bool {
-        matches!(self, Self::Login | Self::Token | Self::Logout)
-    }
-
-    /// The route's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::Token => "token",
-            Self::Logout => "logout",
-            Self::WellKnown => "well_known",
-            Self::Management => "management",
-            Self::Other => "other",
-        }
-    }
-}
+use logout_tokens::LogoutTokenCounters;
 
 /// How a request ended: well, or with one of the error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +108,7 @@ pub struct Metrics {
     throttled: [Counter; Limit::ALL.len()],
     untracked: Counter,
     lines_dropped: Counter,
+    logout_tokens: LogoutTokenCounters,
 }
 
 impl Default for Metrics {
@@ -202,6 +150,7 @@ impl Default for Metrics {
         registry.register("logins_untracked", help, untracked.clone());
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
+        let logout_tokens = LogoutTokenCounters::register(&mut registry);
 
         for operation in Operation::ALL.map(Operation::name) {
             let _ = iam_durations.get_or_create(&[("operation", operation)]);
@@ -229,6 +178,7 @@ impl Default for Metrics {
             key_ages,
             key_counts,
             lines_dropped,
+            logout_tokens,
         }
     }
 }
@@ -267,6 +217,11 @@ impl Metrics {
     pub fn untracked(&self, throttle: &Throttle) {
         let untracked = throttle.untracked();
         self.untracked.inner().store(untracked, Ordering::Relaxed);
+    }
+
+    /// Counts a logout token by what became of it.
+    pub fn logout_token(&self, outcome: LogoutTokenOutcome) {
+        self.logout_tokens.count(outcome);
     }
 
     /// Counts a call to the IAM.

@@ -18,9 +18,12 @@ pub(crate) use response::{Response, Session, names};
 pub(crate) const LOGIN: &str = "/api/v1/auth/login";
 pub(crate) const TOKEN: &str = "/api/v1/auth/token";
 pub(crate) const LOGOUT: &str = "/api/v1/auth/logout";
+pub(crate) const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
 pub(crate) const JWKS: &str = "/.well-known/jwks.json";
 pub(crate) const METADATA: &str = "/.well-known/oauth-authorization-server";
 pub(crate) const READY: &str = "/health/ready";
+
+const FORM: &str = "application/x-www-form-urlencoded";
 
 const JSON: &str = "application/json";
 
@@ -62,6 +65,14 @@ impl Client {
 
     pub(crate) async fn log_out(&self, session: &Session) -> Response {
         self.post_json(LOGOUT, &session.pair()).await
+    }
+
+    /// Sends a logout token, as an IAM does.
+    pub(crate) async fn tell_logout(&self, logout_token: &str) -> Response {
+        // A compact JWS needs no escapes.
+        let form = format!("logout_token={logout_token}");
+        self.post(BACKCHANNEL_LOGOUT, &[("content-type", FORM)], form)
+            .await
     }
 
     pub(crate) async fn post_json(&self, path: &str, body: &Value) -> Response {

@@ -13,6 +13,7 @@ use crate::client::Response;
 mod faulty;
 mod faulty_iam;
 mod logout;
+mod logout_tokens;
 mod misconfigured;
 mod outage;
 mod panics;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
@@ -60,6 +61,14 @@ impl IamAdapter for Listening {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.mock.end_session(session).await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.mock.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.mock.verification_keys().await
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod app;
 #[cfg(test)]
+mod backchannel_logout;
+#[cfg(test)]
 mod client;
 mod contract;
 #[cfg(test)]

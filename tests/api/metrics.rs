@@ -16,10 +16,11 @@ mod outcomes;
 
 use exposition::Exposition;
 
-const ROUTES: [&str; 6] = [
+const ROUTES: [&str; 7] = [
     "login",
     "token",
     "logout",
+    "backchannel_logout",
     "well_known",
     "management",
     "other",
@@ -35,11 +36,34 @@ const OUTCOMES: [&str; 7] = [
     "server_error",
 ];
 
+const LOGOUT_TOKENS: [&str; 20] = [
+    "session_ended",
+    "subject_ended",
+    "turned_away",
+    "fault",
+    "too_long",
+    "malformed",
+    "critical",
+    "type",
+    "unknown_key",
+    "algorithm",
+    "signature",
+    "claims",
+    "issuer",
+    "audience",
+    "time",
+    "expired",
+    "event",
+    "nobody",
+    "nonce",
+    "replayed",
+];
+
 fn over_the_mock() -> TestApp {
     TestApp::spawn(Arc::new(SystemClock::default()), &[])
 }
 
-fn figures(gateway: &TestApp) -> Exposition {
+pub(crate) fn figures(gateway: &TestApp) -> Exposition {
     let answer = Connection::to(gateway.addresses().management)
         .send(get("/metrics"))
         .answer();
@@ -86,7 +110,7 @@ fn every_series_is_there_before_anything_happened() {
         let series = format!("auth_gateway_knowledge_total{{source=\"{source}\"}}");
         assert_eq!(first.count(&series), 0);
     }
-    for operation in ["login", "introspection", "logout", "probe"] {
+    for operation in ["login", "introspection", "logout", "keys", "probe"] {
         for outcome in [
             "ok",
             "refused",
@@ -105,6 +129,10 @@ fn every_series_is_there_before_anything_happened() {
         first.count(&format!(
             "auth_gateway_iam_call_duration_seconds_count{{{labels}}}"
         ));
+    }
+    for outcome in LOGOUT_TOKENS {
+        let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(first.count(&series), 0);
     }
     for purpose in ["signing", "sealing"] {
         assert_eq!(

@@ -13,7 +13,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::admin_api::AdminApi;
+use crate::another_realm::send_logout_tokens;
 use crate::keycloak::{Keycloak, PERMISSIONS_CLIENT};
+use crate::logout_inbox::LogoutInbox;
 
 /// Which roles are permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +30,13 @@ pub(crate) enum PermissionsFrom {
 #[derive(Debug)]
 pub(crate) struct Administrator {
     pub(crate) api: AdminApi,
-    keycloak: Keycloak,
+    pub(crate) keycloak: Keycloak,
     adapter: Arc<dyn IamAdapter>,
     /// The path of the roles that are permissions, and that of a user's mappings to them.
     roles: Vec<String>,
     mappings: Vec<String>,
     states: Vec<AccountState>,
+    inbox: Option<LogoutInbox>,
 }
 
 /// How many wrong passwords lock an account, in a realm that locks accounts.
@@ -74,7 +77,26 @@ impl Administrator {
             roles,
             mappings,
             states,
+            inbox: None,
         }
+    }
+
+    /// Has the realm send its logout tokens here. Not for a realm that others use.
+    pub(crate) async fn reading_logout_tokens(self) -> Self {
+        let inbox = LogoutInbox::open().await;
+        send_logout_tokens(&self.api, &self.keycloak, &inbox.url()).await;
+        Self {
+            inbox: Some(inbox),
+            ..self
+        }
+    }
+
+    /// Does something that ends sessions, and gives the logout tokens that came of it.
+    async fn ending(&self, method: Method, path: &[&str]) -> Vec<String> {
+        let received = || self.inbox.as_ref().map(LogoutInbox::tokens);
+        let before = received().unwrap_or_default().len();
+        self.api.done(method, path, None).await;
+        received().unwrap_or_default().split_off(before)
     }
 
     /// The role of that name, which is made where there is none.
@@ -266,13 +288,13 @@ impl Fixture for Administrator {
         self.change(&user.subject, &changes).await;
     }
 
-    async fn end_session(&self, _user: &Account, session: &UpstreamSession) {
+    async fn end_session(&self, _user: &Account, session: &UpstreamSession) -> Vec<String> {
         let path = ["sessions", &session.id];
-        self.api.done(Method::DELETE, &path, None).await;
+        self.ending(Method::DELETE, &path).await
     }
 
-    async fn end_sessions_of(&self, user: &Account) {
+    async fn end_sessions_of(&self, user: &Account) -> Vec<String> {
         let path = ["users", user.subject.as_str(), "logout"];
-        self.api.done(Method::POST, &path, None).await;
+        self.ending(Method::POST, &path).await
     }
 }

@@ -6,14 +6,11 @@ use std::time::Duration;
 use iam_adapters::conformance::{self, AccountState, Fixture as _, logins};
 use iam_adapters::guarded::{Limit, Limits, Observer, Operation};
 use iam_adapters::{Guarded, IamAdapter, IamError};
-use reqwest::Method;
-use secrecy::ExposeSecret;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::admin_api::AdminApi;
 use crate::administrator::{Administrator, FAILURES_THAT_LOCK, PermissionsFrom};
+use crate::another_realm::another_realm;
 use crate::keycloak::Keycloak;
-use crate::suite::unheard_of;
 
 #[derive(Debug)]
 struct Silent;
@@ -51,13 +48,14 @@ async fn the_guarded_adapter_keeps_every_promise() {
     conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;
 }
 
-/// In a realm whose name needs encoding in an address.
+/// In a realm whose name needs encoding in an address, and whose logout tokens are read.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn with_realm_roles_as_permissions_the_adapter_keeps_every_promise() {
     let keycloak = another_realm(&json!({})).await;
     let realm = PermissionsFrom::Realm;
-    conformance::all(&Administrator::new(&keycloak, realm, |bare| bare).await).await;
+    let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
+    conformance::all(&administrator.reading_logout_tokens().await).await;
 }
 
 /// Not the whole suite: such a realm also refuses logins of one user at the same time.
@@ -76,30 +74,4 @@ async fn in_a_realm_that_locks_accounts_a_locked_one_is_refused_until_it_is_let_
     assert!(states.contains(&AccountState::Locked));
     let kept = logins::an_account_kept_out_is_refused_until_it_is_let_in(&administrator).await;
     assert_eq!(kept, Ok(()));
-}
-
-/// A new realm, with a client of the same name and secret as in the shared one.
-async fn another_realm(more: &Value) -> Keycloak {
-    let shared = Keycloak::shared();
-    let name = format!("Outlet {}", unheard_of());
-    let mut realm = json!({
-        "realm": name,
-        "enabled": true,
-        "clients": [{
-            "clientId": shared.client_id,
-            "secret": shared.client_secret.expose_secret(),
-            "publicClient": false,
-            "standardFlowEnabled": false,
-            "directAccessGrantsEnabled": true,
-        }],
-    });
-    let members = realm.as_object_mut().expect("an object");
-    members.extend(more.as_object().expect("an object").clone());
-    let server = AdminApi::new(shared.clone());
-    let made = server.call_server(Method::POST, &[], Some(realm)).await;
-    assert_eq!(made.status, 201, "{}", made.body);
-    Keycloak {
-        realm: name,
-        ..shared
-    }
 }

@@ -82,8 +82,18 @@ impl Keycloak {
 
     /// A login by hand. Gives the status.
     pub(crate) async fn log_in(&self, email: &str, password: &str) -> u16 {
-        let answer = self
-            .post(&["token"])
+        self.grant(email, password).await.status().as_u16()
+    }
+
+    /// The access token of a login by hand, which Keycloak signs for everybody to verify.
+    pub(crate) async fn access_token(&self, email: &str, password: &SecretString) -> SecretString {
+        let answer = self.grant(email, password.expose_secret()).await;
+        let answer: Value = answer.json().await.expect("JSON");
+        answer["access_token"].as_str().expect("a login").into()
+    }
+
+    async fn grant(&self, email: &str, password: &str) -> reqwest::Response {
+        self.post(&["token"])
             .form(&[
                 ("grant_type", "password"),
                 ("username", email),
@@ -91,8 +101,7 @@ impl Keycloak {
             ])
             .send()
             .await
-            .expect("an answer");
-        answer.status().as_u16()
+            .expect("an answer")
     }
 
     fn post(&self, endpoint: &[&str]) -> reqwest::RequestBuilder {

@@ -9,10 +9,14 @@ mod administered;
 #[cfg(test)]
 mod administrator;
 #[cfg(test)]
+mod another_realm;
+#[cfg(test)]
 mod api_suite;
 #[cfg(test)]
 #[path = "../api/app.rs"]
 mod app;
+#[cfg(test)]
+mod backchannel_logout;
 #[cfg(test)]
 #[path = "../api/client.rs"]
 mod client;
@@ -25,6 +29,8 @@ mod figures;
 #[cfg(test)]
 mod keycloak;
 #[cfg(test)]
+mod logout_inbox;
+#[cfg(test)]
 mod misconfigured;
 #[cfg(test)]
 mod outage;
@@ -36,6 +42,10 @@ mod random_scopes;
 mod replicas;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of the adapter need more of it")]
+#[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
+mod scripted_upstream;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::guarded::Operation;
+use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::mock::LogoutSigner;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Permission,
     Permissions, Refusal, Subject, UpstreamSession,
@@ -13,6 +15,9 @@ use iam_adapters::{
 use secrecy::ExposeSecret as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+
+/// What the IAM calls the gateway.
+pub(in crate::gateway) const CLIENT: &str = "the-gateway";
 
 /// What the IAM does with one call.
 #[derive(Debug)]
@@ -70,6 +75,8 @@ pub(in crate::gateway) struct Scripted {
     pub(in crate::gateway) expires_in: Option<Duration>,
     /// Appended to every upstream secret.
     pub(in crate::gateway) ballast: usize,
+    /// Where it has none, it sends no logout tokens.
+    pub(in crate::gateway) signer: Option<LogoutSigner>,
     pub(in crate::gateway) model: Mutex<Model>,
 }
 
@@ -81,6 +88,7 @@ impl Default for Scripted {
             tells_permissions: true,
             expires_in: None,
             ballast: 0,
+            signer: None,
             model: Mutex::default(),
         }
     }
@@ -238,6 +246,16 @@ impl IamAdapter for Scripted {
         self.obey(Operation::Logout).await?;
         self.end(session.secret.expose_secret());
         Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.signer.as_ref().map(|_| CLIENT)
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.obey(Operation::Keys).await?;
+        let keys = self.signer.as_ref().and_then(LogoutSigner::keys);
+        Ok(keys.expect("an IAM that sends logout tokens"))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -26,6 +26,7 @@ fn front() -> Data<Front> {
         precise_backend_status: false,
         http: settings.http,
         patience,
+        forgeries: http::Forgeries::default(),
     })
 }
 
@@ -51,6 +52,7 @@ async fn once_the_gateway_drains_an_operation_is_refused_and_its_connection_clos
         "/api/v1/auth/login",
         "/api/v1/auth/token",
         "/api/v1/auth/logout",
+        "/api/v1/auth/backchannel-logout",
     ] {
         let response = ask(uri).await;
         assert_eq!(response.status(), 503, "{uri}");

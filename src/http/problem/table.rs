@@ -84,6 +84,9 @@ impl Problem {
                 allow: Some(methods),
                 ..invalid(StatusCode::METHOD_NOT_ALLOWED)
             },
+            Self::Forging(seconds) => {
+                Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(*seconds))
+            }
             Self::Draining => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
             Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
             Self::Gateway {
@@ -107,7 +110,7 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
         GatewayError::Refused(_) => match operation {
             Operation::Login => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
             // Only a login can be refused; an adapter that says so elsewhere is at fault.
-            Operation::Token | Operation::Logout => {
+            Operation::Token | Operation::Logout | Operation::BackchannelLogout => {
                 Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError)
             }
         },
@@ -121,11 +124,18 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             | InvalidSession::Revoked
             | InvalidSession::Ended,
         ) => match operation {
-            Operation::Logout => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest),
+            Operation::Logout | Operation::BackchannelLogout => {
+                Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest)
+            }
             Operation::Login | Operation::Token => {
                 Answer::challenged(Code::InvalidGrant, TOKEN_CHALLENGE)
             }
         },
+        // OpenID Connect Back-Channel Logout 1.0 section 2.8.
+        GatewayError::InvalidLogoutToken(_) => {
+            Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest)
+        }
+        GatewayError::NoLogoutTokens => Answer::new(StatusCode::NOT_FOUND, Code::InvalidRequest),
         GatewayError::NothingGranted => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidScope),
         GatewayError::Unavailable(_) => {
             Answer::later(fault(StatusCode::SERVICE_UNAVAILABLE), RetryAfter::Soon)

@@ -7,10 +7,11 @@ const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW",
 ];
 
-const POSTED: [&str; 3] = [
+const POSTED: [&str; 4] = [
     "/api/v1/auth/login",
     "/api/v1/auth/token",
     "/api/v1/auth/logout",
+    "/api/v1/auth/backchannel-logout",
 ];
 
 const READ: [&str; 4] = [

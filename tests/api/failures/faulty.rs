@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::guarded::Operation;
+use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
@@ -33,7 +34,7 @@ pub(super) const OPERATIONS: [Operation; 3] = [
 pub(super) enum Fault {
     Says(IamError),
     Panics,
-    /// Not at all.
+    /// Not at all; of the keys: there are none, and no logout tokens.
     Never,
 }
 
@@ -88,6 +89,16 @@ impl IamAdapter for Faulty {
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.play(Operation::Logout)?;
         self.mock.end_session(session).await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        let silent = matches!(self.fault_of(Operation::Keys), Some(Fault::Never));
+        (!silent).then(|| self.mock.logout_audience()).flatten()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.play(Operation::Keys)?;
+        self.mock.verification_keys().await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
@@ -147,6 +158,16 @@ impl Scene {
         self.iam.script.lock().expect("the script").clear();
     }
 
+    /// A logout token that ends all sessions of the one user.
+    pub(super) fn logout_token(&self) -> String {
+        let directory = self.iam.mock.directory();
+        let users = directory.users();
+        let alice = users.iter().find(|user| user.email() == EMAIL);
+        let subject = alice.expect("a demo user").subject();
+        let token = directory.logout_token(Some(subject), None);
+        token.expect("a signature")
+    }
+
     /// Waits until the IAM has been probed.
     pub(super) async fn is_probed(&self) {
         let mut probes = self.iam.probes.subscribe();
@@ -172,7 +193,7 @@ impl Scene {
             Operation::Login => self.log_in().await,
             Operation::Introspection => self.exchange(&session).await,
             Operation::Logout => self.gateway.log_out(&session).await,
-            Operation::Probe => panic!("no client asks for a probe"),
+            Operation::Keys | Operation::Probe => panic!("no client asks for that"),
         }
     }
 }

@@ -29,7 +29,7 @@ async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {
         let (path, body) = match operation {
             Operation::Login => (LOGIN, login),
             Operation::Introspection => (TOKEN, pair),
-            Operation::Logout | Operation::Probe => (LOGOUT, pair),
+            Operation::Logout | Operation::Keys | Operation::Probe => (LOGOUT, pair),
         };
         scene.fails(operation, Fault::Panics);
         let answer = connection.post(path, &body.to_string()).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Every series by its name and labels, as they are written, and its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Exposition(BTreeMap<String, String>);
+pub(crate) struct Exposition(BTreeMap<String, String>);
 
 #[derive(Debug, Default)]
 struct Family {
@@ -16,7 +16,7 @@ struct Family {
 impl Exposition {
     /// Panics where the text breaks a rule of the format.
     #[track_caller]
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let body = text.strip_suffix("# EOF\n").expect("an end that is said");
         let (mut series, mut seen) = (BTreeMap::new(), BTreeSet::new());
         let mut family = Family::default();
@@ -54,19 +54,19 @@ impl Exposition {
 
     /// The value of a series, as it is written.
     #[track_caller]
-    pub(super) fn value(&self, series: &str) -> &str {
+    pub(crate) fn value(&self, series: &str) -> &str {
         let value = self.0.get(&sorted(series));
         value.unwrap_or_else(|| panic!("no {series}: {:#?}", self.names()))
     }
 
     /// The value of a series that counts.
     #[track_caller]
-    pub(super) fn count(&self, series: &str) -> u64 {
+    pub(crate) fn count(&self, series: &str) -> u64 {
         self.value(series).parse().expect("a whole number")
     }
 
     /// Every series.
-    pub(super) fn names(&self) -> BTreeSet<&str> {
+    pub(crate) fn names(&self) -> BTreeSet<&str> {
         self.0.keys().map(String::as_str).collect()
     }
 

@@ -3,7 +3,7 @@
 #![no_main]
 
 use std::cell::RefCell;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use auth_gateway_fuzz::gateway::{EMAIL, Gateway, PASSWORD};
 use libfuzzer_sys::fuzz_target;
@@ -62,10 +62,15 @@ fn client(hops: &[&[u8]]) -> IpAddr {
         .collect();
     let mut client = PEER;
     for hop in list.into_iter().rev() {
-        let text = std::str::from_utf8(hop).unwrap_or_default().trim();
-        let Ok(address) = text.parse::<IpAddr>() else {
+        let text = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
+        // Also with a port; never with a zone.
+        let with_port = text.parse::<SocketAddr>().map(|with| with.ip());
+        let Ok(address) = text.parse::<IpAddr>().or(with_port) else {
             return PEER;
         };
+        if text.contains('%') {
+            return PEER;
+        }
         client = address.to_canonical();
         let trusted = match client {
             IpAddr::V4(v4) => v4 == Ipv4Addr::LOCALHOST || v4.octets()[0] == 10,

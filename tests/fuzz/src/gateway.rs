@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use auth_gateway::config;
 use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
+use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
@@ -94,6 +95,10 @@ impl Gateway {
             ("http.listen", "127.0.0.1:0"),
             ("management.listen", "127.0.0.1:0"),
             ("http.workers", "1"),
+            // A million logins are what is wanted here.
+            ("login_limits.account_failures", "0"),
+            ("login_limits.address_failures", "0"),
+            ("login_limits.rate", "0"),
         ];
         let settings: BTreeMap<_, _> = small
             .iter()
@@ -248,6 +253,14 @@ impl IamAdapter for Watched {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.iam.end_session(session).await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.iam.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.iam.verification_keys().await
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -66,8 +66,9 @@ fn every_signature_that_is_good_is_verified_and_no_other() {
             assert_eq!(
                 is_verified(&vector),
                 due,
-                "{}: {}",
+                "{} ({}): {}",
                 vector.name,
+                vector.group,
                 vector.comment
             );
             *if due { &mut good } else { &mut bad } += 1;

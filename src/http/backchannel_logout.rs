@@ -1,0 +1,87 @@
+//! `POST /api/v1/auth/backchannel-logout`: what the IAM calls when a session ended there (OpenID
+//! Connect Back-Channel Logout 1.0 section 2.5).
+
+use std::borrow::Cow;
+
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use url::form_urlencoded;
+
+use super::Front;
+use super::body;
+use super::client::client_address;
+use super::problem::{Operation, Problem, no_store};
+use crate::gateway::error::GatewayError;
+use crate::telemetry::metrics::LogoutTokenOutcome;
+
+/// Takes no place that a login or a logout waits for, so that an IAM may call from within either.
+pub(super) async fn receive(
+    front: Data<Front>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let sender = client_address(&front, &request);
+    let now = front.gateway.now();
+    if let Some(seconds) = sender.and_then(|sender| front.forgeries.turned_away(sender, now)) {
+        front.metrics.logout_token(LogoutTokenOutcome::TurnedAway);
+        return Err(Problem::Forging(seconds));
+    }
+    let body = body::read_form(&request, payload, front.patience.body).await?;
+    let token = logout_token(&body)?;
+    let received = front.gateway.receive_logout_token(&token).await;
+    if let Some(outcome) = LogoutTokenOutcome::of(&received) {
+        front.metrics.logout_token(outcome);
+    }
+    if let Some(sender) = sender {
+        match &received {
+            Ok(_) => front.forgeries.good(sender, now),
+            Err(GatewayError::InvalidLogoutToken(_)) => front.forgeries.invalid(sender, now),
+            Err(_) => {}
+        }
+    }
+    received.map_err(|error| front.failed(Operation::BackchannelLogout, error))?;
+    let mut response = HttpResponse::Ok();
+    no_store(&mut response);
+    Ok(response.finish())
+}
+
+/// The one parameter of that name. Section 2.5 has others ignored.
+fn logout_token(body: &[u8]) -> Result<Cow<'_, str>, Problem> {
+    let mut tokens = form_urlencoded::parse(body)
+        .filter(|(name, _)| name == "logout_token")
+        .map(|(_, token)| token);
+    match (tokens.next(), tokens.next()) {
+        (Some(token), None) => Ok(token),
+        (None | Some(_), _) => Err(Problem::InvalidRequest("not exactly one logout_token")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_has_exactly_one_logout_token() {
+        for (body, token) in [
+            ("logout_token=a.b.c", "a.b.c"),
+            ("more=1&logout_token=a.b.c&more=2&", "a.b.c"),
+            ("logout%5Ftoken=a%2Eb.c", "a.b.c"),
+            ("logout_token=", ""),
+        ] {
+            let found = logout_token(body.as_bytes());
+            assert_eq!(found.expect(body), token);
+        }
+        for body in [
+            "",
+            "&",
+            "logout_token2=a",
+            "LOGOUT_TOKEN=a",
+            "token=a",
+            "{\"logout_token\":\"a\"}",
+            "logout_token=a&logout_token=a",
+            "logout_token=a&logout%5Ftoken=b",
+        ] {
+            assert!(logout_token(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

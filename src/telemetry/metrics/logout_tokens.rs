@@ -1,0 +1,82 @@
+//! What became of the logout tokens that were sent here.
+
+use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::Labels;
+use crate::gateway::error::GatewayError;
+
+/// What became of a logout token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogoutTokenOutcome {
+    /// It ended one session of the IAM's.
+    SessionEnded,
+    /// It ended all of a subject's.
+    SubjectEnded,
+    /// It was not good.
+    Invalid(InvalidLogoutToken),
+    /// Nobody looked at it, because its sender had sent forged ones.
+    TurnedAway,
+    /// Whether it is good could not be found out.
+    Fault,
+}
+
+impl LogoutTokenOutcome {
+    /// What became of a token that was handed to the gateway; none where there is no such thing
+    /// as a logout token.
+    #[must_use]
+    pub fn of(received: &Result<Ended, GatewayError>) -> Option<Self> {
+        match received {
+            Ok(Ended::Session(_)) => Some(Self::SessionEnded),
+            Ok(Ended::AllOf(_)) => Some(Self::SubjectEnded),
+            Err(GatewayError::InvalidLogoutToken(why)) => Some(Self::Invalid(*why)),
+            Err(GatewayError::NoLogoutTokens) => None,
+            Err(_) => Some(Self::Fault),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::SessionEnded => "session_ended",
+            Self::SubjectEnded => "subject_ended",
+            Self::Invalid(why) => why.kind(),
+            Self::TurnedAway => "turned_away",
+            Self::Fault => "fault",
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let others = [
+            Self::SessionEnded,
+            Self::SubjectEnded,
+            Self::TurnedAway,
+            Self::Fault,
+        ];
+        let invalid = InvalidLogoutToken::ALL.into_iter().map(Self::Invalid);
+        invalid.chain(others)
+    }
+}
+
+pub(super) struct LogoutTokenCounters(Family<Labels<1>, Counter>);
+
+impl LogoutTokenCounters {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let counters = Self(Family::default());
+        let help = "Logout tokens from the IAM, or who says so, by what became of them";
+        registry.register("logout_tokens", help, counters.0.clone());
+        for outcome in LogoutTokenOutcome::all() {
+            let _ = counters.of(outcome);
+        }
+        counters
+    }
+
+    pub(super) fn count(&self, outcome: LogoutTokenOutcome) {
+        self.of(outcome).inc();
+    }
+
+    fn of(&self, outcome: LogoutTokenOutcome) -> Counter {
+        self.0.get_or_create_owned(&[("outcome", outcome.name())])
+    }
+}

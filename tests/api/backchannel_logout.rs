@@ -1,0 +1,215 @@
+//! The IAM tells the gateway that sessions ended: what it is believed, and what it is not.
+
+mod calling_back;
+mod flood;
+
+use std::path::Path;
+
+use auth_gateway::gateway::keys::{self, Algorithm};
+use auth_gateway::gateway::seal;
+use iam_adapters::UpstreamSession;
+use iam_adapters::conformance::Account;
+use zeroize::Zeroizing;
+
+use crate::app::TestApp;
+use crate::client::{BACKCHANNEL_LOGOUT, Session};
+use crate::mock_world::mock_world;
+use crate::suite::{KeyFolder, READ, World, session_of};
+
+/// What is known of a session stays good for longer than any of these tests goes on.
+const FRESHNESS: [(&str, &str); 2] = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A user with sessions, and the gateway that they were begun at.
+struct Scene {
+    world: World,
+    gateway: TestApp,
+    user: Account,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    async fn with(more: &[(&str, &str)]) -> Self {
+        let world = mock_world();
+        let gateway = world.gateway_with(&[&FRESHNESS[..], more].concat());
+        let user = world.user(&[READ]).await;
+        Self {
+            world,
+            gateway,
+            user,
+        }
+    }
+
+    async fn log_in(&self) -> Session {
+        session_of(&self.gateway, &self.user).await
+    }
+
+    /// A logout token about all of the user.
+    async fn token(&self) -> String {
+        let tokens = self.world.administrator.end_sessions_of(&self.user).await;
+        tokens.into_iter().next().expect("a logout token")
+    }
+
+    async fn is_over(&self, session: &Session) {
+        let answer = self.gateway.exchange(session, READ).await;
+        answer.is_error(401, "invalid_grant");
+    }
+
+    async fn is_alive(&self, session: &Session) {
+        assert_eq!(self.gateway.exchange(session, READ).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_logout_token_about_a_user_ends_all_sessions_they_had_and_is_acknowledged() {
+    let scene = Scene::new().await;
+    let neighbour = scene.world.user(&[READ]).await;
+    let neighbours = session_of(&scene.gateway, &neighbour).await;
+    let mut sessions = Vec::new();
+    for _ in 0..50 {
+        sessions.push(scene.log_in().await);
+    }
+    let token = scene.token().await;
+    // Here nobody knows of it yet, and what is known is fresh.
+    scene.is_alive(&sessions[0]).await;
+    let answer = scene.gateway.tell_logout(&token).await;
+    assert_eq!((answer.status, &*answer.body), (200, &b""[..]));
+    assert_eq!(answer.header("cache-control"), "no-store");
+    for session in &sessions {
+        scene.is_over(session).await;
+        assert_eq!(scene.gateway.log_out(session).await.status, 200);
+    }
+    scene.is_alive(&neighbours).await;
+    scene.world.advance(1);
+    let again = scene.log_in().await;
+    scene.is_alive(&again).await;
+}
+
+#[tokio::test]
+async fn a_logout_token_about_one_session_ends_that_one_on_every_replica_it_is_sent_to() {
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let scene = Scene::with(&keys.settings()).await;
+    let replica = scene
+        .world
+        .gateway_with(&[&FRESHNESS[..], &keys.settings()].concat());
+    let (ended, kept) = (scene.log_in().await, scene.log_in().await);
+    for session in [&ended, &kept] {
+        assert_eq!(replica.exchange(session, READ).await.status, 200);
+    }
+    let upstream = unsealed(&keys, &ended);
+    let administrator = &scene.world.administrator;
+    let tokens = administrator.end_session(&scene.user, &upstream).await;
+    for gateway in [&scene.gateway, &replica] {
+        assert_eq!(gateway.exchange(&ended, READ).await.status, 200);
+        assert_eq!(gateway.tell_logout(&tokens[0]).await.status, 200);
+        let answer = gateway.exchange(&ended, READ).await;
+        answer.is_error(401, "invalid_grant");
+        assert_eq!(gateway.exchange(&kept, READ).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_good_logout_token_gets_a_400_and_ends_nothing() {
+    let scene = Scene::new().await;
+    let session = scene.log_in().await;
+    let token = scene.token().await;
+    let (signed, signature) = token.rsplit_once('.').expect("a compact JWS");
+    let (header, claims) = signed.split_once('.').expect("a compact JWS");
+    let stranger = Scene::new().await.token().await;
+    for forged in [
+        "",
+        "a.b.c",
+        signed,
+        &format!("{signed}."),
+        &format!("{header}.{claims}A.{signature}"),
+        &format!("{token}="),
+        &format!("{token}.x"),
+        &stranger,
+        &session.session_token,
+        &scene
+            .gateway
+            .exchange(&session, READ)
+            .await
+            .token()
+            .access_token,
+    ] {
+        let answer = scene.gateway.tell_logout(forged).await;
+        answer.is_error(400, "invalid_request");
+        assert_eq!(answer.header("cache-control"), "no-store");
+    }
+    scene.is_alive(&session).await;
+    assert_eq!(scene.gateway.tell_logout(&token).await.status, 200);
+    scene.is_over(&session).await;
+}
+
+#[tokio::test]
+async fn a_logout_token_is_good_once_and_not_for_long() {
+    let scene = Scene::new().await;
+    let (token, late) = (scene.token().await, scene.token().await);
+    assert_eq!(scene.gateway.tell_logout(&token).await.status, 200);
+    scene.world.advance(1);
+    let session = scene.log_in().await;
+    let replayed = scene.gateway.tell_logout(&token).await;
+    replayed.is_error(400, "invalid_request");
+    scene.world.advance(120);
+    let expired = scene.gateway.tell_logout(&late).await;
+    expired.is_error(400, "invalid_request");
+    scene.is_alive(&session).await;
+}
+
+#[tokio::test]
+async fn only_a_form_with_one_logout_token_is_read() {
+    let scene = Scene::new().await;
+    let session = scene.log_in().await;
+    let token = scene.token().await;
+    let good = format!("logout_token={token}");
+    let form = ("content-type", FORM);
+    let json = ("content-type", "application/json");
+    let gzip = ("content-encoding", "gzip");
+    let query = format!("{BACKCHANNEL_LOGOUT}?{good}");
+    let long = format!("logout_token={}", "A".repeat(16 * 1024));
+    for (path, headers, body, status) in [
+        (BACKCHANNEL_LOGOUT, &[form][..], "", 400),
+        (BACKCHANNEL_LOGOUT, &[form], &*format!("{good}&{good}"), 400),
+        (
+            BACKCHANNEL_LOGOUT,
+            &[form],
+            &format!("{good}&logout_token="),
+            400,
+        ),
+        (BACKCHANNEL_LOGOUT, &[form], &good.to_uppercase(), 400),
+        (&query, &[form], &good, 400),
+        (BACKCHANNEL_LOGOUT, &[json], &good, 415),
+        (BACKCHANNEL_LOGOUT, &[form, json], &good, 415),
+        (BACKCHANNEL_LOGOUT, &[form, gzip], &good, 415),
+        (BACKCHANNEL_LOGOUT, &[form], &long, 413),
+    ] {
+        let answer = scene.gateway.post(path, headers, body).await;
+        answer.is_error(status, "invalid_request");
+    }
+    let answer = scene.gateway.get(BACKCHANNEL_LOGOUT, &[]).await;
+    answer.is_error(405, "invalid_request");
+    assert_eq!(answer.header("allow"), "POST");
+    scene.is_alive(&session).await;
+    let utf8 = [(
+        "content-type",
+        "application/x-www-form-urlencoded; charset=UTF-8",
+    )];
+    let beside = format!("more=1&{good}&more=2");
+    let answer = scene.gateway.post(BACKCHANNEL_LOGOUT, &utf8, beside).await;
+    assert_eq!(answer.status, 200);
+    scene.is_over(&session).await;
+}
+
+/// What the gateway with these keys has sealed into a session token.
+fn unsealed(keys: &KeyFolder, session: &Session) -> UpstreamSession {
+    let [_, (_, sealing)] = keys.settings();
+    let sealing = keys::load_sealing(Path::new(sealing)).expect("sealing keys");
+    let mut buffer = Zeroizing::default();
+    let opened = seal::open(&sealing, &session.session_token, &mut buffer);
+    opened.expect("our seal").upstream().expect("a subject")
+}

@@ -1,0 +1,97 @@
+//! An IAM that tells the gateway of the end of a session from within the logout that the gateway
+//! waits for, and waits for the answer, as Keycloak does.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use iam_adapters::clock::SystemClock;
+use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::mock::{Mock, MockSettings};
+use iam_adapters::{
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+};
+
+use super::FRESHNESS;
+use crate::app::TestApp;
+use crate::client::Client;
+use crate::metrics::figures;
+
+#[derive(Debug)]
+struct CallingBack {
+    mock: Mock,
+    gateway: OnceLock<Client>,
+}
+
+#[async_trait]
+impl IamAdapter for CallingBack {
+    fn name(&self) -> &'static str {
+        self.mock.name()
+    }
+
+    fn issuer(&self) -> &str {
+        self.mock.issuer()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.mock.authenticate(credentials, client).await
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.mock.introspect(session).await
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        let directory = self.mock.directory();
+        let token = directory.logout_token(Some(&session.subject), Some(&session.id));
+        let gateway = self.gateway.get().expect("a gateway");
+        let answer = gateway.tell_logout(&token.expect("a signature")).await;
+        assert_eq!(answer.status, 200);
+        self.mock.end_session(session).await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.mock.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.mock.verification_keys().await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        self.mock.probe().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_logout_waits_for_an_iam_that_waits_for_us() {
+    let clock = Arc::new(SystemClock::default());
+    let mock = Mock::connect(&MockSettings::default(), Arc::<SystemClock>::clone(&clock));
+    let iam = Arc::new(CallingBack {
+        mock: mock.expect("the demo users"),
+        gateway: OnceLock::new(),
+    });
+    // One thread to serve everything, and one place for logouts.
+    let few = [("http.workers", "1"), ("upstream.logout_concurrency", "1")];
+    let settings = [&FRESHNESS[..], &few].concat();
+    let gateway = TestApp::in_front_of(Arc::<CallingBack>::clone(&iam), clock, &settings);
+    iam.gateway.set(Client::clone(&gateway)).expect("the first");
+    let mut sessions = Vec::new();
+    for _ in 0..10 {
+        let password = "alice-pass".into();
+        sessions.push(
+            gateway
+                .log_in("alice@example.test", &password)
+                .await
+                .session(),
+        );
+    }
+    let answers = join_all(sessions.iter().map(|session| gateway.log_out(session))).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    let ended = "auth_gateway_logout_tokens_total{outcome=\"session_ended\"}";
+    assert_eq!(figures(&gateway).count(ended), 10);
+}

@@ -1,0 +1,105 @@
+//! Forged logout tokens in numbers, and the genuine one among them.
+
+use std::collections::BTreeMap;
+
+use super::{FORM, Scene};
+use crate::client::{BACKCHANNEL_LOGOUT, Response};
+use crate::metrics::figures;
+
+/// Every client says where it is, and is believed.
+const BEHIND_A_PROXY: [(&str, &str); 1] = [("http.trusted_proxies", "127.0.0.0/8")];
+
+const IAM: &str = "192.0.2.1";
+const FORGER: &str = "203.0.113.9";
+
+impl Scene {
+    async fn tell_from(&self, address: &str, token: &str) -> Response {
+        let headers = [("content-type", FORM), ("x-forwarded-for", address)];
+        let body = format!("logout_token={token}");
+        self.gateway.post(BACKCHANNEL_LOGOUT, &headers, body).await
+    }
+
+    /// So many forged tokens from one address; how often each status was the answer.
+    async fn flood_from(&self, address: &str, count: usize) -> BTreeMap<u16, usize> {
+        let genuine = self.token().await;
+        let (claims, _) = genuine.rsplit_once('.').expect("a compact JWS");
+        let mut statuses = BTreeMap::new();
+        for _ in 0..count {
+            let forged = format!("{claims}.{}", "A".repeat(86));
+            let answer = self.tell_from(address, &forged).await;
+            if answer.status == 429 {
+                answer.is_error(429, "temporarily_unavailable");
+                assert_eq!(answer.header("retry-after"), "10");
+            }
+            *statuses.entry(answer.status).or_default() += 1;
+        }
+        statuses
+    }
+
+    fn keys_asked_for(&self) -> u64 {
+        figures(&self.gateway)
+            .count("auth_gateway_iam_calls_total{operation=\"keys\",outcome=\"ok\"}")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forger_is_turned_away_for_a_while_and_the_iam_is_not() {
+    let scene = Scene::with(&BEHIND_A_PROXY).await;
+    let session = scene.log_in().await;
+    let flood = scene.flood_from(FORGER, 300).await;
+    assert_eq!(flood, [(400, 50), (429, 250)].into());
+    // Whoever is turned away is not read: what it sends may even be good.
+    let token = scene.token().await;
+    let answer = scene.tell_from(FORGER, &token).await;
+    answer.is_error(429, "temporarily_unavailable");
+    scene.is_alive(&session).await;
+    assert_eq!(scene.tell_from(IAM, &token).await.status, 200);
+    scene.is_over(&session).await;
+    scene.world.advance(10);
+    let flood = scene.flood_from(FORGER, 60).await;
+    assert_eq!(flood, [(400, 50), (429, 10)].into());
+    assert_eq!(scene.keys_asked_for(), 1, "the IAM heard nothing of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_forger_and_iam_look_alike_the_iam_still_gets_through() {
+    let scene = Scene::with(&BEHIND_A_PROXY).await;
+    let token = scene.token().await;
+    assert_eq!(scene.tell_from(IAM, &token).await.status, 200);
+    scene.world.advance(1);
+    let session = scene.log_in().await;
+    let flood = scene.flood_from(IAM, 200).await;
+    assert_eq!(flood, [(400, 200)].into());
+    let token = scene.token().await;
+    assert_eq!(scene.tell_from(IAM, &token).await.status, 200);
+    scene.is_over(&session).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_became_of_each_token_is_counted() {
+    let scene = Scene::with(&BEHIND_A_PROXY).await;
+    let token = scene.token().await;
+    for _ in 0..2 {
+        scene.tell_from(IAM, &token).await;
+    }
+    scene.flood_from(FORGER, 53).await;
+    let figures = figures(&scene.gateway);
+    for (outcome, count) in [
+        ("subject_ended", 1),
+        ("session_ended", 0),
+        ("replayed", 1),
+        ("signature", 50),
+        ("turned_away", 3),
+        ("fault", 0),
+    ] {
+        let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(figures.count(&series), count, "{outcome}");
+    }
+    let requests = |outcome: &str| {
+        let labels = format!("route=\"backchannel_logout\",outcome=\"{outcome}\"");
+        figures.count(&format!("auth_gateway_requests_total{{{labels}}}"))
+    };
+    assert_eq!(requests("ok"), 1);
+    assert_eq!(requests("invalid_request"), 51);
+    assert_eq!(requests("temporarily_unavailable"), 3);
+}

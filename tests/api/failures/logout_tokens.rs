@@ -1,0 +1,68 @@
+//! Logout tokens while the IAM's keys cannot be had, and where there are none.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use iam_adapters::IamError;
+use iam_adapters::guarded::Operation;
+
+use super::faulty::{Fault, Scene};
+
+#[tokio::test]
+async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
+    for (fault, status, code) in [
+        (
+            IamError::Unreachable("refused".to_owned()),
+            503,
+            "temporarily_unavailable",
+        ),
+        (
+            IamError::Failed("503".to_owned()),
+            503,
+            "temporarily_unavailable",
+        ),
+        (IamError::Unreadable("html".to_owned()), 502, "server_error"),
+    ] {
+        for precise in [false, true] {
+            let setting = ("http.precise_backend_status", &*precise.to_string());
+            let scene = Scene::new(&[setting]);
+            let session = scene.log_in().await.session();
+            let token = scene.logout_token();
+            scene.fails(Operation::Keys, Fault::Says(fault.clone()));
+            for _ in 0..2 {
+                let answer = scene.gateway.tell_logout(&token).await;
+                answer.is_error(if precise { status } else { 500 }, code);
+                assert_eq!(scene.exchange(&session).await.status, 200);
+            }
+            scene.recovers();
+            // The IAM is not asked at once again.
+            scene.clock.advance(Duration::from_secs(10));
+            assert_eq!(scene.gateway.tell_logout(&token).await.status, 200);
+            scene
+                .exchange(&session)
+                .await
+                .is_error(401, "invalid_grant");
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_that_never_come_are_given_up_and_keep_nobody_else_waiting() {
+    let scene = Scene::new(&[]);
+    let session = scene.log_in().await.session();
+    scene.fails(Operation::Keys, Fault::Panics);
+    let answer = scene.gateway.tell_logout(&scene.logout_token()).await;
+    answer.is_error(500, "temporarily_unavailable");
+    assert_eq!(scene.exchange(&session).await.status, 200);
+    assert_eq!(scene.gateway.log_out(&session).await.status, 200);
+}
+
+#[tokio::test]
+async fn before_an_iam_that_sends_no_logout_tokens_there_is_nothing_to_send_them_to() {
+    let silent = HashMap::from([(Operation::Keys, Fault::Never)]);
+    let scene = Scene::with_script(silent, &[]);
+    let session = scene.log_in().await.session();
+    let answer = scene.gateway.tell_logout(&scene.logout_token()).await;
+    answer.is_error(404, "invalid_request");
+    assert_eq!(scene.exchange(&session).await.status, 200);
+}

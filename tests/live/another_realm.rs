@@ -1,0 +1,53 @@
+//! Realms of a test's own, in the Keycloak that all tests share.
+
+use reqwest::Method;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use crate::admin_api::AdminApi;
+use crate::keycloak::Keycloak;
+use crate::suite::unheard_of;
+
+/// A new realm, with a client of the same name and secret as in the shared one.
+pub(crate) async fn another_realm(more: &Value) -> Keycloak {
+    let shared = Keycloak::shared();
+    let name = format!("Outlet {}", unheard_of());
+    let mut realm = json!({
+        "realm": name,
+        "enabled": true,
+        "clients": [{
+            "clientId": shared.client_id,
+            "secret": shared.client_secret.expose_secret(),
+            "publicClient": false,
+            "standardFlowEnabled": false,
+            "directAccessGrantsEnabled": true,
+        }],
+    });
+    let members = realm.as_object_mut().expect("an object");
+    members.extend(more.as_object().expect("an object").clone());
+    let server = AdminApi::new(shared.clone());
+    let made = server.call_server(Method::POST, &[], Some(realm)).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    Keycloak {
+        realm: name,
+        ..shared
+    }
+}
+
+/// From now on the realm tells this address of every session of our client's that ends.
+pub(crate) async fn send_logout_tokens(api: &AdminApi, keycloak: &Keycloak, url: &str) {
+    let clients = api.get(&["clients"]).await;
+    let mut clients = clients.as_array().expect("clients").iter();
+    let ours = clients.find(|client| client["clientId"] == *keycloak.client_id);
+    let id = ours.expect("our client")["id"].as_str().expect("an id");
+    let attributes = json!({
+        "clientId": keycloak.client_id,
+        "frontchannelLogout": false,
+        "attributes": {
+            "backchannel.logout.url": url,
+            "backchannel.logout.session.required": "true",
+        },
+    });
+    api.done(Method::PUT, &["clients", id], Some(attributes))
+        .await;
+}
