@@ -10,4 +10,5 @@ mod notices;
 mod revoked_midway;
 mod scope;
 pub(super) mod scripted;
+mod secrets;
 mod stale;
