@@ -13,7 +13,7 @@ mod key_cache;
 mod taken;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
@@ -85,8 +85,8 @@ impl LogoutTokens {
         let claims = jws.verify(&keys)?;
         let now = self.clock.now();
         let notice = claims::check(&claims, self.iam.issuer(), &self.audience, now)?;
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.knows(&notice.id, now) {
+        let known = self.taken().knows(&notice.id, now);
+        if known {
             return Err(InvalidLogoutToken::Replayed.into());
         }
         Ok(notice)
@@ -95,8 +95,11 @@ impl LogoutTokens {
     /// Takes note that a notice was acted on, so that its token is not accepted again. Not sooner:
     /// an IAM whose notice met a fault here has to be able to repeat it.
     pub fn take(&self, notice: &LogoutNotice) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.note(notice.id, self.clock.now());
+        self.taken().note(notice.id, self.clock.now());
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Administrator {
     roles: Vec<String>,
     mappings: Vec<String>,
     states: Vec<AccountState>,
-    inbox: Option<LogoutInbox>,
+    pub(crate) inbox: Option<LogoutInbox>,
 }
 
 /// How many wrong passwords lock an account, in a realm that locks accounts.

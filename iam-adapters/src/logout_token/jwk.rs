@@ -48,7 +48,7 @@ struct KeySet {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Entry {
-    Key(Jwk),
+    Key(Box<Jwk>),
     /// A key of a kind that is not known here (RFC 7517 section 5).
     Other(IgnoredAny),
 }

@@ -6,7 +6,8 @@ use aws_lc_rs::rand::{self, SystemRandom};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::logout_token::VerificationKeys;
 use crate::types::Subject;
@@ -19,6 +20,20 @@ const LIFETIME: u64 = 120;
 pub struct LogoutSigner {
     key: EcdsaKeyPair,
     key_id: String,
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    iss: &'a str,
+    aud: &'a str,
+    iat: u64,
+    exp: u64,
+    jti: String,
+    events: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sid: Option<&'a str>,
 }
 
 impl LogoutSigner {
@@ -63,22 +78,19 @@ impl LogoutSigner {
         session_id: Option<&str>,
         now: u64,
     ) -> Option<String> {
-        let mut claims = json!({
-            "iss": issuer,
-            "aud": audience,
-            "iat": now,
-            "exp": now + LIFETIME,
-            "jti": random()?,
-            "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
-        });
-        if let Some(subject) = subject {
-            claims["sub"] = subject.as_str().into();
-        }
-        if let Some(id) = session_id {
-            claims["sid"] = id.into();
-        }
+        let claims = Claims {
+            iss: issuer,
+            aud: audience,
+            iat: now,
+            exp: now + LIFETIME,
+            jti: random()?,
+            events: json!({"http://schemas.openid.net/event/backchannel-logout": {}}),
+            sub: subject.map(Subject::as_str),
+            sid: session_id,
+        };
         let header = json!({"alg": "ES256", "typ": "logout+jwt", "kid": self.key_id});
-        self.sign(&header.to_string(), &claims.to_string())
+        let claims = serde_json::to_string(&claims).ok()?;
+        self.sign(&header.to_string(), &claims)
     }
 
     /// A compact JWS (RFC 7515 section 7.1) of any header and any payload, as they are.

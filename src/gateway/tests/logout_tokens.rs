@@ -27,8 +27,8 @@ fn token(house: &House, subject: Option<&str>, session: Option<&str>, at: u64) -
     let subject = subject.and_then(Subject::new);
     let parties = (house.iam.issuer, CLIENT);
     let signer = house.iam.signer.as_ref().unwrap();
-    let signed = signer.logout_token(parties, subject.as_ref(), session, at);
-    signed.unwrap()
+    let token = signer.logout_token(parties, subject.as_ref(), session, at);
+    token.unwrap()
 }
 
 async fn tell(house: &House, token: &str) -> Result<Ended, GatewayError> {
