@@ -186,6 +186,7 @@ def start(java, home, http_port, timeout, durable):
     command = java_command(
         java, home, "start", "--optimized", "--cache=local", "--http-enabled=true", "--http-host=127.0.0.1",
         f"--http-port={port}", f"--http-management-port={management}", f"--hostname={url}",
+        "--proxy-headers=xforwarded", "--proxy-trusted-addresses=127.0.0.1,::1",
         *(["--db-url-properties=;WRITE_DELAY=0"] if durable else []),
     )
     os.chdir(home)

@@ -6,10 +6,12 @@ use auth_gateway::gateway::keys::Algorithm;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::conformance::{AccountState, Fixture as _};
 use reqwest::Method;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
 use std::sync::Arc;
 
 use crate::app::TestApp;
+use crate::client::LOGIN;
 use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds, unsealed};
 use crate::suite::{KeyFolder, READ, session_of, unheard_of};
 
@@ -31,6 +33,28 @@ async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_
     answer.is_error(401, "invalid_grant");
     assert_eq!(gateway.exchange(&kept, READ).await.token().scope, READ);
     assert_eq!(gateway.log_out(&deleted).await.status, 200);
+}
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn keycloak_knows_a_session_by_its_users_address_and_not_by_what_the_user_said_it_was() {
+    let scene = Scene::new().await;
+    let gateway = scene.gateway(&[("http.trusted_proxies", "127.0.0.1")]);
+    // From within: over plain http, a realm that asks for TLS from outside refuses all others.
+    for (forwarded, address) in [
+        ("10.1.1.1, 10.20.30.40", "10.20.30.40"),
+        ("10.20.30.41:4711", "10.20.30.41"),
+        ("10.20.30.40, unknown", "127.0.0.1"),
+    ] {
+        let user = scene.user(&[READ]).await;
+        let password = user.password.expose_secret();
+        let body = json!({ "email": user.email, "password": password }).to_string();
+        let headers = [("x-forwarded-for", forwarded)];
+        gateway.post(LOGIN, &headers, body).await.session();
+        let path = ["users", user.subject.as_str(), "sessions"];
+        let sessions = scene.administrator.api.get(&path).await;
+        assert_eq!(sessions[0]["ipAddress"], address, "{sessions}");
+    }
 }
 
 #[tokio::test]
