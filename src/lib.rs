@@ -12,3 +12,7 @@ pub mod http;
 pub mod replicas;
 pub mod startup;
 pub mod telemetry;
+#[cfg(test)]
+#[expect(dead_code, reason = "iam-adapters needs more of it")]
+#[path = "../iam-adapters/src/wycheproof.rs"]
+mod wycheproof;

@@ -13,6 +13,8 @@ pub mod registry;
 pub mod scope;
 pub mod secret_file;
 pub mod types;
+#[cfg(test)]
+mod wycheproof;
 
 pub use adapter::IamAdapter;
 pub use clock::{Clock, Moment};

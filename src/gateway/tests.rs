@@ -13,4 +13,5 @@ mod notices;
 mod revoked_midway;
 mod scope;
 pub(super) mod scripted;
+mod secrets;
 mod stale;

@@ -125,9 +125,13 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::InvalidRequest("the body is not a JSON object"));
     }
-    serde_json::from_slice(body).map_err(|_| {
-        Problem::InvalidRequest("the body is not JSON, or a member is missing or of another type")
-    })
+    // Of members that nobody knows, serde would not look whether they are text.
+    std::str::from_utf8(body)
+        .ok()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .ok_or(Problem::InvalidRequest(
+            "the body is not JSON, or a member is missing or of another type",
+        ))
 }
 
 #[cfg(test)]
@@ -164,6 +168,23 @@ mod tests {
         assert_eq!(whole.expect("in time"), "   ");
         let late = dripped(u64::MAX, patience).await;
         assert!(matches!(late, Err(Problem::TooSlow)), "{late:?}");
+    }
+
+    #[test]
+    fn a_body_is_text_also_where_nobody_reads_it() {
+        #[derive(Debug, Deserialize)]
+        struct Known {
+            #[expect(dead_code, reason = "only whether it is read counts")]
+            known: String,
+        }
+        assert!(parse::<Known>(br#"{"known":"a","other":"\u00e9"}"#).is_ok());
+        for bad in [
+            b"{\"known\":\"\xe9\"}".as_slice(),
+            b"{\"known\":\"a\",\"other\":\"\xe9\"}",
+            b"{\"known\":\"a\",\"\xff\":1}",
+        ] {
+            assert!(parse::<Known>(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -31,11 +31,10 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> 
     // Several headers are one list, in their order (RFC 9110 section 5.3).
     let lines: Vec<_> = headers.get_all(X_FORWARDED_FOR).collect();
     for line in lines.into_iter().rev() {
-        let Ok(line) = line.to_str() else {
-            return peer;
-        };
-        for hop in line.rsplit(',') {
-            let Some(hop) = address_in(hop.trim()) else {
+        // Each hop for itself: what a client wrote at the left must not spoil what the proxies added.
+        for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
+            let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
+            let Some(hop) = address_in(hop) else {
                 return peer;
             };
             client = hop.to_canonical();

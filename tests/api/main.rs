@@ -26,6 +26,8 @@ mod scripted_upstream;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
+mod token_kinds;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of the executable need more of it")]
 #[path = "../process/wire.rs"]
 mod wire;

@@ -15,8 +15,10 @@ pub(super) struct Unreadable;
 
 /// Reads a JSON object; an array, which serde would take for one, is none.
 pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
-    if body.trim_ascii_start().starts_with(b"{") {
-        serde_json::from_slice(body).map_err(|_| Unreadable)
+    // Of members that nobody reads, serde would not look whether they are text.
+    let text = std::str::from_utf8(body).map_err(|_| Unreadable)?;
+    if text.trim_ascii_start().starts_with('{') {
+        serde_json::from_str(text).map_err(|_| Unreadable)
     } else {
         Err(Unreadable)
     }
@@ -103,5 +105,33 @@ impl UnverifiedRefreshToken {
         let payload = token.expose_secret().split('.').nth(1).ok_or(Unreadable)?;
         let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| Unreadable)?;
         object(&payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_one_json_object_of_text() {
+        let active = |body: &[u8]| object::<Introspected>(body).map(|answer| answer.active);
+        assert!(matches!(
+            active(br#" {"active":true,"x":"\u00e9"} "#),
+            Ok(true)
+        ));
+        for bad in [
+            b"".as_slice(),
+            b"null",
+            b"[true]",
+            b"{\"active\":\"true\"}",
+            b"{\"active\":1}",
+            b"{\"active\":null}",
+            b"{\"active\":true,\"active\":false}",
+            b"{\"active\":true,\"x\":\"\xe9\"}",
+            b"{\"active\":true}{}",
+            b"\xef\xbb\xbf{\"active\":true}",
+        ] {
+            assert!(active(bad).is_err(), "{bad:?}");
+        }
     }
 }

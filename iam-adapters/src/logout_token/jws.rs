@@ -46,6 +46,18 @@ pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool
 
 impl<'t> Jws<'t> {
     pub(super) fn parse(token: &'t str) -> Result<Self, InvalidLogoutToken> {
+        let (jws, typ) = Self::of_any_type(token)?;
+        if typ.as_deref().is_some_and(is_logout_token) {
+            Ok(jws)
+        } else {
+            Err(InvalidLogoutToken::Type)
+        }
+    }
+
+    /// A token taken apart, and what it says it is.
+    pub(super) fn of_any_type(
+        token: &'t str,
+    ) -> Result<(Self, Option<String>), InvalidLogoutToken> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(InvalidLogoutToken::TooLong);
         }
@@ -59,16 +71,14 @@ impl<'t> Jws<'t> {
         if header.crit || header.b64 {
             return Err(InvalidLogoutToken::Critical);
         }
-        if !header.typ.as_deref().is_some_and(is_logout_token) {
-            return Err(InvalidLogoutToken::Type);
-        }
-        Ok(Self {
+        let jws = Self {
             key_id: header.kid,
             algorithm: header.alg,
             signed,
             payload,
             signature: decode(signature)?,
-        })
+        };
+        Ok((jws, header.typ))
     }
 
     /// The claims, once the signature is verified with the key that the header names.
@@ -101,8 +111,10 @@ fn decode(text: &str) -> Result<Vec<u8>, InvalidLogoutToken> {
 
 /// Reads a JSON object; an array, which serde would take for one, is none.
 pub(super) fn object<T: for<'a> Deserialize<'a>>(json: &[u8]) -> Option<T> {
-    if !json.trim_ascii_start().starts_with(b"{") {
+    // Of members that nobody reads, serde would not look whether they are text.
+    let text = std::str::from_utf8(json).ok()?;
+    if !text.trim_ascii_start().starts_with('{') {
         return None;
     }
-    serde_json::from_slice(json).ok()
+    serde_json::from_str(text).ok()
 }

@@ -1,9 +1,11 @@
 //! Logout tokens before the one who verifies them.
 
 mod algorithms;
+mod forged;
 mod house;
 mod keys;
 mod refused;
+mod wycheproof;
 
 use serde_json::json;
 

@@ -57,11 +57,10 @@ impl Directory {
     pub fn authenticate(&self, credentials: &Credentials) -> Result<Authenticated, IamError> {
         let now = self.clock.now().unix;
         let mut state = self.write();
-        let (number, user) = state
-            .users
-            .find(credentials.email())
-            .ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
-        may_log_in(&user, credentials.password()).map_err(IamError::Refused)?;
+        let found = state.users.find(credentials.email());
+        let user = found.as_ref().map(|(_, user)| &**user);
+        may_log_in(user, credentials.password()).map_err(IamError::Refused)?;
+        let (number, user) = found.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
         let (id, secret) = state
             .sessions
             .begin(number, now, self.session_lifetime)
@@ -228,19 +227,23 @@ impl Directory {
     }
 }
 
+/// What a password for nobody is compared with, so that the time tells nothing either.
+const NOBODYS_PASSWORD: &str = "nobody's password";
+
 /// In this order, as at Keycloak: a lock and a switched-off account are told whatever the
 /// password, an unfinished account only to those who know it.
-fn may_log_in(user: &User, password: &SecretString) -> Result<(), Refusal> {
-    let known = user.password.expose_secret().as_bytes();
-    let right = bool::from(known.ct_eq(password.expose_secret().as_bytes()));
-    match user.state {
-        AccountState::Locked => Err(Refusal::Locked),
-        AccountState::Disabled => Err(Refusal::Disabled),
-        AccountState::Active | AccountState::Incomplete if !right => {
+fn may_log_in(user: Option<&User>, password: &SecretString) -> Result<(), Refusal> {
+    let known = user.map_or(NOBODYS_PASSWORD, |user| user.password.expose_secret());
+    let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes()));
+    match user.map(|user| user.state) {
+        None => Err(Refusal::InvalidCredentials),
+        Some(AccountState::Locked) => Err(Refusal::Locked),
+        Some(AccountState::Disabled) => Err(Refusal::Disabled),
+        Some(AccountState::Active | AccountState::Incomplete) if !right => {
             Err(Refusal::InvalidCredentials)
         }
-        AccountState::Incomplete => Err(Refusal::Incomplete),
-        AccountState::Active => Ok(()),
+        Some(AccountState::Incomplete) => Err(Refusal::Incomplete),
+        Some(AccountState::Active) => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use super::signing::is_meant_for;
 use super::{Algorithm, KeyError, SigningKey};
 use crate::gateway::BASE64;
 use crate::gateway::seal::SealingKey;
@@ -107,6 +108,7 @@ impl KeyFile {
         if self.purpose() != Some(KeyPurpose::Sealing) || self.jwk.key_type() != "oct" {
             return Err(KeyError::Invalid("not an A256GCM key"));
         }
+        is_meant_for(&self.jwk, "enc", &["encrypt", "decrypt"])?;
         let secret = Zeroizing::new(self.jwk.key_value().unwrap_or_default());
         SealingKey::new(&secret, &self.kid, self.first_use)
     }

@@ -71,6 +71,7 @@ impl SigningKey {
             .into_iter()
             .find(|algorithm| jwk.algorithm() == Some(algorithm.name()))
             .ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
+        is_meant_for(jwk, "sig", &["sign"])?;
         let (signer, public) = signer(algorithm, jwk)?;
         let header = format!(
             r#"{{"typ":"at+jwt","alg":"{}","kid":"{kid}"}}"#,
@@ -178,12 +179,45 @@ impl fmt::Debug for SigningKey {
     }
 }
 
+/// Refuses a key that was made for something else, where it says so (RFC 7517 sections 4.2 and
+/// 4.3): then others hold it too.
+pub(super) fn is_meant_for(jwk: &Jwk, usage: &str, operations: &[&str]) -> Result<(), KeyError> {
+    let used_so = jwk.key_use().is_none_or(|said| said == usage);
+    let all = operations
+        .iter()
+        .all(|operation| jwk.is_for_key_operation(operation));
+    if used_so && all {
+        Ok(())
+    } else {
+        Err(KeyError::Invalid("its use or key_ops is another one"))
+    }
+}
+
+/// The bytes of `d` on either curve, never fewer (RFC 7518 section 6.2.2.1, RFC 8037 section 2).
+const PRIVATE_LEN: usize = 32;
+
+/// What the libraries take for granted: josekit panics where `d` is longer than its curve has room
+/// for.
+fn has_room_for(jwk: &Jwk) -> Result<(), KeyError> {
+    let length = jwk
+        .parameter("d")
+        .and_then(Value::as_str)
+        .and_then(|d| BASE64.decode(d).map(Zeroizing::new).ok())
+        .map(|d| d.len());
+    if length == Some(PRIVATE_LEN) {
+        Ok(())
+    } else {
+        Err(KeyError::Invalid("d is not 32 bytes in base64url"))
+    }
+}
+
 fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
     match algorithm {
         Algorithm::Es256 => {
             if jwk.curve() != Some("P-256") {
                 return Err(KeyError::Invalid("ES256 needs a key on the curve P-256"));
             }
+            has_room_for(jwk)?;
             let invalid = "not a private key on the curve P-256";
             let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
@@ -195,6 +229,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             if jwk.curve() != Some("Ed25519") {
                 return Err(KeyError::Invalid("EdDSA needs a key on the curve Ed25519"));
             }
+            has_room_for(jwk)?;
             let invalid = "not a private key on the curve Ed25519";
             let pair = EdKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());

@@ -13,6 +13,7 @@ mod plan;
 mod refused;
 mod reload;
 mod rotation;
+mod wycheproof;
 
 const PURPOSES: [KeyPurpose; 4] = [
     KeyPurpose::Signing(Algorithm::Es256),

@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use super::*;
 
 mod counting;
+mod flips;
 mod foreign;
 mod shape;
+mod wycheproof;
 
 const AT: Moment = Moment {
     unix: Duration::from_secs(1_800_000_000),
@@ -99,6 +101,14 @@ fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_cont
         assert_eq!(sealed(&alike).len(), sealed(&mixed).len());
         let longer = "a".repeat(length + 3);
         assert_eq!(sealed(&longer).len(), sealed(&alike).len() + 4);
+    }
+    // To the byte: nothing is compressed, whatever it is.
+    for length in 0..300 {
+        let secret = "a".repeat(length);
+        let text = serde_json::to_string(&session(&secret)).unwrap().len();
+        let token = sealed(&secret);
+        let frame = parts(&token)[0].len() + 4 + 16 + TAG_TEXT_LEN;
+        assert_eq!(token.len(), frame + (text * 4).div_ceil(3));
     }
 }
 

@@ -93,6 +93,32 @@ fn a_key_for_one_purpose_is_none_for_the_other() {
 }
 
 #[test]
+fn a_key_that_says_it_is_for_something_else_is_refused() {
+    for purpose in PURPOSES {
+        let good = generated(purpose);
+        let (usage, other) = match purpose {
+            KeyPurpose::Signing(_) => ("sig", "enc"),
+            KeyPurpose::Sealing => ("enc", "sig"),
+        };
+        assert!(usable(&changed(&good, "use", json!(usage))));
+        let all = json!(["sign", "verify", "encrypt", "decrypt"]);
+        assert!(usable(&changed(&good, "key_ops", all)));
+        for (member, value) in [
+            ("use", json!(other)),
+            ("use", json!("")),
+            ("use", json!([usage])),
+            ("key_ops", json!([])),
+            ("key_ops", json!(["verify"])),
+            ("key_ops", json!(["decrypt"])),
+            ("key_ops", json!("sign")),
+        ] {
+            let bad = changed(&good, member, value);
+            assert!(!usable(&bad), "{purpose:?} {}", bad[member]);
+        }
+    }
+}
+
+#[test]
 fn other_curves_are_refused() {
     for curve in [EcCurve::P384, EcCurve::P521, EcCurve::Secp256k1] {
         let jwk = dressed(&Jwk::generate_ec_key(curve).unwrap(), "ES256");
@@ -147,6 +173,26 @@ fn a_public_half_alone_does_not_sign() {
         assert!(!usable(&without(&good, "d")), "{algorithm:?}");
         assert!(!usable(&changed(&good, "d", json!(""))), "{algorithm:?}");
         assert!(!usable(&changed(&good, "d", json!("AA"))), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_private_half_that_is_too_long_or_too_short_is_refused() {
+    for algorithm in [Algorithm::Es256, Algorithm::EdDsa] {
+        let good = generated(KeyPurpose::Signing(algorithm));
+        let d = BASE64.decode(good["d"].as_str().unwrap()).unwrap();
+        for other in [
+            &d[1..],
+            &[&d[..], &[0]].concat(),
+            &[&[0], &d[..]].concat(),
+            &[&[1], &d[..]].concat(),
+            &[255; 32],
+            &[0; 32],
+            &[255; 4096],
+        ] {
+            let jwk = changed(&good, "d", json!(BASE64.encode(other)));
+            assert!(!usable(&jwk), "{algorithm:?}, {} bytes", other.len());
+        }
     }
 }
 

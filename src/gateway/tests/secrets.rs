@@ -1,0 +1,72 @@
+//! What is secret cannot be written down by accident: there is no code that would.
+
+use std::fmt::{Debug, Display};
+
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::mock::LogoutSigner;
+use iam_adapters::{Authenticated, Credentials, UpstreamSession};
+use secrecy::SecretString;
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use crate::gateway::NewSession;
+use crate::gateway::keys::{KeyFile, Keys, SigningKey};
+use crate::gateway::mint::AccessToken;
+use crate::gateway::seal::SealingKey;
+use crate::gateway::session::{FORMAT, SealedSession, SessionId};
+
+/// Does not compile where the type has the trait: then two traits offer the same name, and the
+/// compiler cannot tell which is meant.
+macro_rules! never {
+    ($trait:path: $($secret:ty),* $(,)?) => {$(
+        const _: fn() = || {
+            trait Named<Way> {
+                fn name() {}
+            }
+            struct ByTheTrait;
+            impl<T: ?Sized> Named<()> for T {}
+            impl<T: ?Sized + $trait> Named<ByTheTrait> for T {}
+            let _ = <$secret as Named<_>>::name;
+        };
+    )*};
+}
+
+never!(Serialize:
+    SecretString, Zeroizing<Vec<u8>>, Credentials, UpstreamSession, Authenticated, LogoutSigner,
+    SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SessionId,
+);
+never!(Display:
+    SecretString, Zeroizing<Vec<u8>>, Credentials, UpstreamSession, Authenticated, LogoutSigner,
+    SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SealedSession<'static>,
+);
+never!(Debug: KeyFile);
+
+#[test]
+fn what_can_be_shown_of_a_secret_does_not_show_it() {
+    const CANARY: &str = "canary";
+    let id = SessionId::generate(&SystemRandom::new()).unwrap();
+    let new = NewSession {
+        subject: iam_adapters::Subject::new("subject").unwrap(),
+        session_id: id,
+        session_token: CANARY.into(),
+        verified_at: 0,
+        expires_at: 0,
+    };
+    let sealed = SealedSession {
+        v: FORMAT,
+        sid: id.to_string().into(),
+        iam: "mock".into(),
+        iss: "urn:mock".into(),
+        sub: "subject".into(),
+        usid: CANARY.into(),
+        secret: CANARY.into(),
+        iat: 0,
+        exp: 0,
+    };
+    let secret: Vec<u8> = (b'a'..).take(32).collect();
+    let key = SealingKey::new(&secret, "k1", jiff::Timestamp::UNIX_EPOCH).unwrap();
+    let shown = format!("{new:?} {sealed:?} {key:?}");
+    for hidden in [CANARY, &id.to_string(), "abcdefgh", "97, 98", "6162"] {
+        assert!(!shown.contains(hidden), "{hidden}: {shown}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Every kind of token at every place that takes another kind.
+
+mod bad_sessions;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use iam_adapters::{ClientContext, Credentials};
+use secrecy::ExposeSecret as _;
+
+use crate::app::TestApp;
+use crate::client::{JWKS, Session};
+use crate::mock_world::mock_world;
+use crate::suite::verifier::Verifier;
+use crate::suite::{READ, World, session_of};
+
+/// One token of each kind, by its name: all of them genuine, but for what begins with `made-up`.
+async fn of_every_kind(
+    world: &World,
+    gateway: &TestApp,
+    session: &Session,
+) -> BTreeMap<&'static str, String> {
+    let user = world.user(&[READ]).await;
+    let other = session_of(gateway, &user).await;
+    let access_token = gateway.exchange(&other, READ).await.token().access_token;
+    let credentials = Credentials::new(user.email.clone(), user.password.clone());
+    let iam = world.administrator.adapter();
+    let upstream = iam
+        .authenticate(&credentials.unwrap(), &ClientContext::default())
+        .await
+        .unwrap();
+    // About another user, so that it would do no harm to the session in question.
+    let logout_token = world.administrator.end_sessions_of(&user).await.remove(0);
+    let encoded = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let parts: Vec<_> = session.session_token.split('.').collect();
+    let [header, nonce, tag] = [0, 2, 4].map(|at| parts[at]);
+    let claims = access_token.split('.').nth(1).unwrap();
+    let unsigned = encoded(r#"{"alg":"none","typ":"at+jwt"}"#);
+    BTreeMap::from([
+        ("access token", access_token.clone()),
+        ("logout token", logout_token),
+        ("session token", session.session_token.clone()),
+        ("session id", session.session_id.clone()),
+        ("upstream id", upstream.session.id),
+        (
+            "upstream secret",
+            upstream.session.secret.expose_secret().to_owned(),
+        ),
+        (
+            "published keys",
+            String::from_utf8(gateway.get(JWKS, &[]).await.body).unwrap(),
+        ),
+        (
+            "made-up JWE under our header",
+            format!("{header}..{nonce}.AAAA.{tag}"),
+        ),
+        (
+            "made-up JWE of an access token",
+            format!("{header}..{nonce}.{claims}.{tag}"),
+        ),
+        (
+            "made-up JWT without a signature",
+            format!("{unsigned}.{claims}."),
+        ),
+        (
+            "made-up refresh token",
+            format!(
+                "{}.{claims}.AAAA",
+                encoded(r#"{"alg":"HS512","typ":"JWT"}"#)
+            ),
+        ),
+    ])
+}
+
+#[tokio::test]
+async fn no_token_of_one_kind_is_taken_for_one_of_another() {
+    let world = mock_world();
+    let gateway = world.gateway();
+    let user = world.user(&[READ]).await;
+    let session = session_of(&gateway, &user).await;
+    let kinds = of_every_kind(&world, &gateway, &session).await;
+    let verifier = Verifier::discover(&gateway).await;
+    for (kind, token) in &kinds {
+        if *kind != "session token" {
+            let pair = Session {
+                session_token: token.clone(),
+                ..session.clone()
+            };
+            let answer = gateway.exchange(&pair, READ).await;
+            answer.is_error(401, "invalid_grant");
+            let answer = gateway.log_out(&pair).await;
+            answer.is_error(400, "invalid_request");
+        }
+        if *kind != "session id" {
+            let pair = Session {
+                session_id: token.clone(),
+                ..session.clone()
+            };
+            let long = token.len() > 64;
+            let (status, code) = if long {
+                (400, "invalid_request")
+            } else {
+                (401, "invalid_grant")
+            };
+            gateway.exchange(&pair, READ).await.is_error(status, code);
+            gateway
+                .log_out(&pair)
+                .await
+                .is_error(400, "invalid_request");
+        }
+        if *kind != "logout token" {
+            let answer = gateway.tell_logout(token).await;
+            assert_eq!(answer.status, 400, "{kind}");
+        }
+        assert_eq!(
+            verifier.try_claims(token).is_ok(),
+            *kind == "access token",
+            "{kind}"
+        );
+    }
+    // Each is what it is all the same, and none of this has ended anything, also not at the IAM.
+    let answer = gateway.tell_logout(&kinds["logout token"]).await;
+    assert_eq!(answer.status, 200);
+    for _ in 0..2 {
+        assert_eq!(gateway.exchange(&session, READ).await.status, 200);
+        world.advance(60);
+    }
+}

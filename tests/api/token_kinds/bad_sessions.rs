@@ -1,0 +1,136 @@
+//! Every way in which a session is no session, by one who has the sealing key and makes what he likes.
+
+use std::path::Path;
+
+use auth_gateway::gateway::keys::{self, Algorithm, KeyRing};
+use auth_gateway::gateway::seal::{SealingKey, seal};
+use auth_gateway::gateway::session::{FORMAT, SealedSession};
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::Clock as _;
+
+use crate::client::Session;
+use crate::mock_world::mock_world;
+use crate::suite::{KeyFolder, READ, World, session_of};
+
+/// The id of what is sealed here: a session that nobody else has.
+const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
+fn ring(keys: &KeyFolder) -> KeyRing<SealingKey> {
+    let [_, (_, folder)] = keys.settings();
+    keys::load_sealing(Path::new(folder)).unwrap()
+}
+
+/// A session as the gateway would seal it, but for one thing.
+fn sealed(
+    world: &World,
+    ring: &KeyRing<SealingKey>,
+    change: impl FnOnce(&mut SealedSession<'_>),
+) -> Session {
+    let iam = world.administrator.adapter();
+    let mut session = SealedSession {
+        v: FORMAT,
+        sid: ID.into(),
+        iam: iam.name().into(),
+        iss: iam.issuer().into(),
+        sub: "subject".into(),
+        usid: "upstream".into(),
+        secret: "secret".into(),
+        iat: world.now(),
+        exp: world.now() + 3600,
+    };
+    change(&mut session);
+    let token = seal(ring, &session, world.clock.now(), &SystemRandom::new());
+    Session {
+        session_id: ID.to_owned(),
+        session_token: token.unwrap(),
+        verified_at: String::new(),
+        expires_at: String::new(),
+    }
+}
+
+/// What comes of a good session in the hands of somebody without a key.
+fn altered(session: &Session) -> Vec<(&'static str, Session)> {
+    let parts: Vec<_> = session.session_token.split('.').collect();
+    let [header, nonce, text, tag] = [0, 2, 3, 4].map(|at| parts[at]);
+    [
+        ("no token", "garbage".to_owned()),
+        (
+            "no base64",
+            format!("{header}..{nonce}.{text}.{}*", &tag[..21]),
+        ),
+        ("five parts of nothing", "....".to_owned()),
+        (
+            "altered",
+            format!("{header}..{nonce}.AAAA{}.{tag}", &text[4..]),
+        ),
+    ]
+    .map(|(class, session_token)| {
+        let session = Session {
+            session_token,
+            ..session.clone()
+        };
+        (class, session)
+    })
+    .into()
+}
+
+#[tokio::test]
+async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let world = mock_world();
+    let gateway = world.replica(&keys);
+    let user = world.user(&[READ]).await;
+    let session = session_of(&gateway, &user).await;
+    let logged_out = session_of(&gateway, &user).await;
+    assert_eq!(gateway.log_out(&logged_out).await.status, 200);
+
+    let (own, others) = (ring(&keys), ring(&KeyFolder::new(Algorithm::Es256)));
+    let mut classes = altered(&session);
+    for (class, session_id) in [
+        ("another's id", logged_out.session_id.clone()),
+        ("no id", String::new()),
+    ] {
+        let bad = Session {
+            session_id,
+            ..session.clone()
+        };
+        classes.push((class, bad));
+    }
+    classes.extend([
+        ("unknown key", sealed(&world, &others, |_| {})),
+        ("other format", sealed(&world, &own, |it| it.v += 1)),
+        (
+            "odd id within",
+            sealed(&world, &own, |it| it.sid = "odd".into()),
+        ),
+        (
+            "other adapter",
+            sealed(&world, &own, |it| it.iam = "keycloak".into()),
+        ),
+        (
+            "other issuer",
+            sealed(&world, &own, |it| it.iss = "urn:other".into()),
+        ),
+        ("nobody's", sealed(&world, &own, |it| it.sub = "".into())),
+        ("expired", sealed(&world, &own, |it| it.exp = it.iat)),
+        ("logged out", logged_out),
+    ]);
+    let mut told = Vec::new();
+    for (class, bad) in &classes {
+        let answer = gateway.exchange(bad, READ).await;
+        answer.is_error(401, "invalid_grant");
+        assert_eq!(
+            answer.header("www-authenticate"),
+            r#"Bearer realm="auth", error="invalid_token""#
+        );
+        told.push(answer.told());
+        assert_eq!(told.first(), told.last(), "{class}");
+        let answer = gateway.log_out(bad).await;
+        if matches!(*class, "expired" | "logged out") {
+            assert_eq!(answer.status, 200, "{class}");
+        } else {
+            answer.is_error(400, "invalid_request");
+        }
+    }
+    assert_eq!(gateway.exchange(&session, READ).await.status, 200);
+}

@@ -1,0 +1,84 @@
+//! Headers that the gateway acts on: `X-Forwarded-For` behind a trusted proxy, and `X-Request-Id`.
+
+#![no_main]
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use auth_gateway_fuzz::gateway::{EMAIL, Gateway, PASSWORD};
+use libfuzzer_sys::fuzz_target;
+use serde_json::json;
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+// The first line is the request id, every other one an `X-Forwarded-For`.
+fuzz_target!(|input: &[u8]| {
+    thread_local!(static GATEWAY: RefCell<Gateway> = RefCell::new(Gateway::start(&[
+        ("http.trusted_proxies", "127.0.0.1/32,10.0.0.0/8"),
+    ])));
+    let mut lines = input.split(|byte| *byte == b'\n');
+    let id = lines.next().unwrap_or_default();
+    let hops: Vec<_> = lines.collect();
+    let mut head = b"content-type: application/json\r\nx-request-id: ".to_vec();
+    head.extend_from_slice(id);
+    for hop in &hops {
+        head.extend_from_slice(b"\r\nX-Forwarded-For: ");
+        head.extend_from_slice(hop);
+    }
+    head.extend_from_slice(b"\r\n");
+    let body = json!({ "email": EMAIL, "password": PASSWORD }).to_string();
+    GATEWAY.with_borrow_mut(|gateway| {
+        let _ = gateway.seen();
+        let Some(answer) = gateway.post("/api/v1/auth/login", &head, body.as_bytes()) else {
+            return;
+        };
+        if answer.status != 200 {
+            // No request at all, or too much of it.
+            assert!(matches!(answer.status, 400 | 429 | 431), "{answer:?}");
+            answer.is_well_formed();
+            return;
+        }
+        let told = answer.header("x-request-id").expect("an id");
+        let fit = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+        let id = id.trim_ascii();
+        if (1..=64).contains(&id.len()) && id.iter().all(fit) {
+            assert_eq!(told.as_bytes(), id);
+        } else {
+            assert!(
+                told.len() == 16 && told.bytes().all(|byte| fit(&byte)),
+                "{told}"
+            );
+        }
+        assert_eq!(gateway.seen(), Some(client(&hops)), "{hops:?}");
+    });
+});
+
+/// The first from the right that is no trusted proxy; the peer where anything up to there is no
+/// address.
+fn client(hops: &[&[u8]]) -> IpAddr {
+    let list: Vec<&[u8]> = hops
+        .iter()
+        .flat_map(|line| line.split(|b| *b == b','))
+        .collect();
+    let mut client = PEER;
+    for hop in list.into_iter().rev() {
+        let text = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
+        // Also with a port; never with a zone.
+        let with_port = text.parse::<SocketAddr>().map(|with| with.ip());
+        let Ok(address) = text.parse::<IpAddr>().or(with_port) else {
+            return PEER;
+        };
+        if text.contains('%') {
+            return PEER;
+        }
+        client = address.to_canonical();
+        let trusted = match client {
+            IpAddr::V4(v4) => v4 == Ipv4Addr::LOCALHOST || v4.octets()[0] == 10,
+            IpAddr::V6(_) => false,
+        };
+        if !trusted {
+            return client;
+        }
+    }
+    client
+}

@@ -1,0 +1,46 @@
+//! A scope string: read by the grammar alone, and what is granted of it was asked for and is held.
+
+#![no_main]
+
+use auth_gateway_fuzz::is_scope_name;
+use iam_adapters::scope::{SCOPE_BYTES_MAX, SCOPE_NAMES_MAX};
+use iam_adapters::{Permission, Permissions, Scope};
+use libfuzzer_sys::fuzz_target;
+
+// The part before the first NUL is what is asked for, each part after it the name of a permission.
+fuzz_target!(|text: &str| {
+    let mut parts = text.split('\0');
+    let asked = parts.next().unwrap_or_default();
+    let names: Vec<_> = asked.split(' ').collect();
+    let legal = asked.is_empty()
+        || asked.len() <= SCOPE_BYTES_MAX
+            && names.len() <= SCOPE_NAMES_MAX
+            && names.iter().all(|name| is_scope_name(name));
+    let Ok(scope) = Scope::parse(asked) else {
+        assert!(!legal);
+        return;
+    };
+    assert!(legal);
+    let held: Permissions = parts
+        .filter_map(|name| {
+            let permission = Permission::parse(name).ok();
+            let fit = is_scope_name(name) && name.len() <= SCOPE_BYTES_MAX;
+            assert_eq!(permission.is_some(), fit);
+            permission
+        })
+        .collect();
+    let granted = scope.granted(&held);
+    assert!(granted.len() <= asked.len());
+    let again = Scope::parse(&granted).expect("what is granted can be asked for");
+    assert_eq!(again.granted(&held), granted);
+    let mut granted: Vec<_> = again.names().collect();
+    let mut both: Vec<_> = names
+        .into_iter()
+        .filter(|name| held.iter().any(|permission| permission.as_str() == *name))
+        .collect();
+    for list in [&mut granted, &mut both] {
+        list.sort_unstable();
+    }
+    both.dedup();
+    assert_eq!(granted, both);
+});

@@ -1,0 +1,72 @@
+//! The seal of session tokens: what was sealed opens the same, and nothing else opens.
+
+#![no_main]
+
+use auth_gateway::gateway::keys::KeyRing;
+use auth_gateway::gateway::seal::{SealingKey, TOKEN_BYTES_MAX, open, seal};
+use auth_gateway::gateway::session::{FORMAT, SealedSession};
+use auth_gateway_fuzz::NOW;
+use aws_lc_rs::rand::SystemRandom;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use libfuzzer_sys::fuzz_target;
+use zeroize::Zeroizing;
+
+fn ring() -> KeyRing<SealingKey> {
+    let secret: Vec<u8> = (0..32).collect();
+    let key = SealingKey::new(&secret, "k1", Timestamp::UNIX_EPOCH).expect("a key");
+    KeyRing::new(vec![key]).expect("a ring")
+}
+
+fn opens(keys: &KeyRing<SealingKey>, token: &str) -> bool {
+    let mut buffer = Zeroizing::default();
+    let opened = open(keys, token, &mut buffer).is_ok();
+    assert!(buffer.capacity() <= TOKEN_BYTES_MAX);
+    opened
+}
+
+fuzz_target!(|text: &str| {
+    thread_local!(static KEYS: KeyRing<SealingKey> = ring());
+    KEYS.with(|keys| {
+        // Nobody without the key makes a token, also where the header is right.
+        assert!(!opens(keys, text));
+        let header = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1"}"#;
+        let header = URL_SAFE_NO_PAD.encode(header);
+        assert!(!opens(keys, &format!("{header}.{text}")));
+
+        let mut parts = text.splitn(6, '\0');
+        let mut part = || parts.next().unwrap_or_default();
+        let session = SealedSession {
+            v: FORMAT,
+            sid: part().into(),
+            iam: part().into(),
+            iss: part().into(),
+            sub: part().into(),
+            usid: part().into(),
+            secret: part().into(),
+            iat: text.len() as u64,
+            exp: u64::MAX - text.len() as u64,
+        };
+        let Ok(token) = seal(keys, &session, NOW, &SystemRandom::new()) else {
+            assert!(text.len() > TOKEN_BYTES_MAX / 16);
+            return;
+        };
+        let mut buffer = Zeroizing::default();
+        let opened = open(keys, &token, &mut buffer).expect("our own");
+        assert_eq!(
+            serde_json::to_value(&opened).expect("JSON"),
+            serde_json::to_value(&session).expect("JSON")
+        );
+        // The input also says which character becomes which.
+        let seed: usize = text.bytes().map(usize::from).sum();
+        let at = seed % token.len();
+        let mut other = token.into_bytes();
+        let was = other[at];
+        other[at] = b"AZaz09-_.=~\0"[seed % 12];
+        if other[at] != was {
+            let other = String::from_utf8(other).expect("text");
+            assert!(!opens(keys, &other));
+        }
+    });
+});

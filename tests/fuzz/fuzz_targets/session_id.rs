@@ -1,0 +1,15 @@
+//! A session id: one text for each, and no other text is it.
+
+#![no_main]
+
+use auth_gateway::gateway::session::SessionId;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Some(id) = SessionId::parse(text) {
+        assert_eq!(id.to_string(), text);
+        assert!(id.is(text));
+        assert!(!id.is(&format!("{text}A")));
+        assert!(!format!("{id:?}").contains(text));
+    }
+});
