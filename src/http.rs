@@ -4,6 +4,7 @@ mod auth;
 mod body;
 mod client;
 pub mod connection;
+pub mod crowd;
 mod dto;
 mod edge;
 mod health;
@@ -54,8 +55,13 @@ pub struct Patience {
     pub headers: Duration,
     /// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
     pub body: Duration,
+    /// To take an answer, once they let it wait.
+    pub answer: Duration,
     /// From one request to the next.
     pub idle: Duration,
+    /// Not of the clients but theirs: a request that would wait longer than this for the worker is
+    /// refused. Whoever waits much longer asks again, and is then in the queue twice.
+    pub queue: Duration,
 }
 
 impl Default for Patience {
@@ -63,7 +69,9 @@ impl Default for Patience {
         Self {
             headers: Duration::from_secs(5),
             body: Duration::from_secs(5),
+            answer: Duration::from_secs(5),
             idle: Duration::from_secs(15),
+            queue: Duration::from_millis(200),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, front.patience.body).await?;
+    let body = body::read(&request, payload, &front).await?;
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
         .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;
@@ -60,7 +60,7 @@ pub(super) async fn exchange(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, front.patience.body).await?;
+    let body = body::read(&request, payload, &front).await?;
     let asked: TokenRequest<'_> = body::parse(&body)?;
     bounded(&asked.session_id, &asked.session_token)?;
     if asked.grant_type != "session" {
@@ -90,7 +90,7 @@ pub(super) async fn log_out(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, front.patience.body).await?;
+    let body = body::read(&request, payload, &front).await?;
     let asked: LogoutRequest<'_> = body::parse(&body)?;
     bounded(&asked.session_id, &asked.session_token)?;
     front

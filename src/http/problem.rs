@@ -97,6 +97,8 @@ pub enum Problem {
     MethodNotAllowed(&'static str),
     /// The gateway is about to stop.
     Draining,
+    /// There is more to do than the gateway can do.
+    Overloaded,
     /// The code panicked.
     Panic,
     /// The operation failed.
@@ -126,6 +128,7 @@ impl Problem {
             | Self::NotFound
             | Self::MethodNotAllowed(_)
             | Self::Draining
+            | Self::Overloaded
             | Self::Panic => None,
         }
     }

@@ -1,6 +1,8 @@
 //! The figures for Prometheus. Every series exists from the start, and their number does not
 //! depend on the number of users.
 
+mod shed;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::gateway::keys::{Keys, age_seconds};
 use crate::gateway::knowledge::Source;
 use crate::http::problem::Code;
+
+pub use shed::Shed;
 
 /// What a request asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +161,7 @@ pub struct Metrics {
     key_ages: Family<Labels<1>, Gauge>,
     key_counts: Family<Labels<1>, Gauge>,
     lines_dropped: Counter,
+    shed: Shed,
 }
 
 impl Default for Metrics {
@@ -192,6 +197,7 @@ impl Default for Metrics {
         registry.register("keys", help, Family::clone(&key_counts));
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
+        let shed = Shed::registered_in(&mut registry);
 
         for operation in Operation::ALL.map(Operation::name) {
             let _ = iam_durations.get_or_create(&[("operation", operation)]);
@@ -216,6 +222,7 @@ impl Default for Metrics {
             key_ages,
             key_counts,
             lines_dropped,
+            shed,
         }
     }
 }
@@ -258,6 +265,12 @@ impl Metrics {
     #[must_use]
     pub fn lines_dropped(&self) -> Counter {
         self.lines_dropped.clone()
+    }
+
+    /// The counters of what was parted with.
+    #[must_use]
+    pub fn shed(&self) -> &Shed {
+        &self.shed
     }
 
     /// Takes the keys as they are now.

@@ -21,6 +21,5 @@ mod scripted_upstream;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
-#[expect(dead_code, reason = "the tests of the executable need more of it")]
 #[path = "../process/wire.rs"]
 mod wire;

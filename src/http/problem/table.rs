@@ -84,7 +84,9 @@ impl Problem {
                 allow: Some(methods),
                 ..invalid(StatusCode::METHOD_NOT_ALLOWED)
             },
-            Self::Draining => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
+            Self::Draining | Self::Overloaded => {
+                Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
+            }
             Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
             Self::Gateway {
                 operation,
