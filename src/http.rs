@@ -59,8 +59,8 @@ pub struct Patience {
     pub answer: Duration,
     /// From one request to the next.
     pub idle: Duration,
-    /// Not of the clients but theirs: a request that would wait longer than this for the worker is
-    /// refused. Whoever waits much longer asks again, and is then in the queue twice.
+    /// For the worker to get to their request. After that they are told to come back later: most
+    /// of those who wait much longer have given up, or asked again, and nobody needs the answer.
     pub queue: Duration,
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn read(
     let turn = request.conn_data::<Turn>();
     let body = within(front.patience.body, turn, collect(payload)).await?;
     // Only now, because the connection of a request that was read whole can go on.
-    if turn.is_some_and(|turn| turn.behind() > front.patience.queue) {
+    if turn.is_some_and(|turn| turn.waited_longer_than(front.patience.queue)) {
         front.metrics.shed().behind.inc();
         return Err(Problem::Overloaded);
     }

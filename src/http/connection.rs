@@ -33,7 +33,7 @@ pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// How long a client that is told to go may still send what nobody reads: were the connection cut
 /// at once, it might never see the answer.
-pub const LINGER: Duration = Duration::from_secs(1);
+pub const LINGER: Duration = Duration::from_millis(500);
 
 /// A connection that ends by itself where its client lets it wait.
 ///

@@ -1,5 +1,5 @@
 //! The connections of one worker together: whose turn it is on each of them, who makes room where
-//! they are too many, and how far the worker is behind.
+//! they are too many, and whether the worker keeps up.
 
 pub(super) mod turn;
 
@@ -14,11 +14,12 @@ use crate::telemetry::metrics::{Metrics, Shed};
 
 pub use turn::Turn;
 
-/// How often a worker that keeps up is asked how far it is behind.
+/// How often a worker that keeps up is asked whether it does.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Below this, a worker keeps up.
-const KEEPS_UP: Duration = Duration::from_millis(10);
+/// Since when a task stands in the worker's queue that was put at its end to measure it; none where
+/// the worker keeps up.
+type Marker = Rc<Cell<Option<Instant>>>;
 
 /// All connections of a worker.
 ///
@@ -31,9 +32,9 @@ pub struct Crowd {
     members: RefCell<BTreeMap<u64, Turn>>,
     /// How many came so far.
     came: Cell<u64>,
-    /// How many had come when room was last made.
-    came_before: Cell<u64>,
-    behind: Rc<Cell<Duration>>,
+    /// How many of them have not been made up for.
+    owed: Cell<usize>,
+    marker: Marker,
     shed: Shed,
 }
 
@@ -45,22 +46,26 @@ impl Crowd {
             most,
             members: RefCell::default(),
             came: Cell::new(0),
-            came_before: Cell::new(0),
-            behind: Rc::default(),
+            owed: Cell::new(0),
+            marker: Marker::default(),
             shed: metrics.shed().clone(),
         })
     }
 
     /// A place for a new connection. There is none where all are the gateway's turn.
     ///
-    /// Before the last places are taken, those that have kept the gateway waiting the longest are
-    /// asked to leave, many at once, so that it costs next to nothing for each newcomer.
+    /// Once few places are left, every newcomer costs one of those their place that have kept the
+    /// gateway waiting the longest. They are asked to leave many at once, so that looking for them
+    /// costs next to nothing.
     #[must_use]
     pub fn join(self: &Rc<Self>) -> Option<Place> {
         let there = self.members.borrow().len();
-        let spare = (self.most / 16).max(1);
+        let spare = (self.most / 8).max(1);
         if there + spare >= self.most {
-            self.make_room(spare);
+            self.owed.set(self.owed.get() + 1);
+            if self.owed.get() >= spare.div_ceil(4) {
+                self.make_room(self.owed.take());
+            }
         }
         if there >= self.most {
             self.shed.full.inc();
@@ -68,7 +73,7 @@ impl Crowd {
         }
         let name = self.came.get();
         self.came.set(name + 1);
-        let turn = Turn::of_a_new_connection(Rc::clone(&self.behind));
+        let turn = Turn::of_a_new_connection(Rc::clone(&self.marker));
         self.members.borrow_mut().insert(name, turn.clone());
         Some(Place {
             crowd: Rc::clone(self),
@@ -77,47 +82,47 @@ impl Crowd {
         })
     }
 
-    fn make_room(&self, spare: usize) {
-        let newcomers = self.came.get() - self.came_before.get();
-        let full = self.members.borrow().len() >= self.most;
-        if newcomers < (spare as u64).div_ceil(4) && !full {
-            return;
-        }
-        self.came_before.set(self.came.get());
+    fn make_room(&self, count: usize) {
         let members = self.members.borrow();
         let mut waiting: Vec<_> = members
             .values()
             .filter_map(|turn| turn.waiting().map(|key| (key, turn)))
             .collect();
-        if spare < waiting.len() {
-            waiting.select_nth_unstable_by_key(spare, |(key, _)| *key);
+        if count < waiting.len() {
+            waiting.select_nth_unstable_by_key(count, |(key, _)| *key);
         }
-        for (_, turn) in waiting.into_iter().take(spare) {
+        for (_, turn) in waiting.into_iter().take(count) {
             turn.leave();
             self.shed.idle.inc();
         }
     }
 
-    /// Measures how far the worker is behind, for as long as there is a crowd.
+    /// Measures how long the worker's queue is, for as long as there is a crowd. A worker keeps up
+    /// where nobody waits for longer than `keeps_up`.
     ///
-    /// A worker has one queue: the connections on which something happened, each in there once. So
-    /// whoever stands at its end waits as long as everybody who comes now.
-    pub async fn measure(crowd: Weak<Self>) {
-        let mut keeps_up = true;
+    /// The queue holds each connection once on which something happened, in their order. Whoever
+    /// is served while the marker is still in the queue came before it, and so has waited longer
+    /// than the marker. No queue is measured while the worker keeps up, and the first long wait is
+    /// not held against anybody: a machine that held its breath is no overload.
+    pub async fn measure(crowd: Weak<Self>, keeps_up: Duration) {
         loop {
-            let mut due = Instant::now();
-            if keeps_up {
-                due += LOOK;
-                sleep(LOOK).await;
-            } else {
+            let due = Instant::now() + LOOK;
+            sleep(LOOK).await;
+            let mut waited = due.elapsed();
+            loop {
+                let Some(crowd) = crowd.upgrade() else {
+                    return;
+                };
+                if waited < keeps_up {
+                    crowd.marker.set(None);
+                    break;
+                }
+                let began = Instant::now();
+                crowd.marker.set(Some(began));
+                drop(crowd);
                 tokio::task::yield_now().await;
+                waited = began.elapsed();
             }
-            let Some(crowd) = crowd.upgrade() else {
-                return;
-            };
-            let behind = due.elapsed();
-            crowd.behind.set(behind);
-            keeps_up = behind < KEEPS_UP;
         }
     }
 }

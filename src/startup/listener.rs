@@ -91,7 +91,10 @@ impl Listener {
                 .h1(map_config(app, |()| AppConfig::default()));
             let (front, tls) = (front.clone(), tls.clone());
             let crowd = Crowd::new(most, &front.metrics);
-            actix_web::rt::spawn(Crowd::measure(Rc::downgrade(&crowd)));
+            actix_web::rt::spawn(Crowd::measure(
+                Rc::downgrade(&crowd),
+                front.patience.queue / 10,
+            ));
             // A place is taken as soon as the connection is there, and not in its turn.
             fn_service(move |tcp| accept(tcp, crowd.join(), tls.clone(), front.clone()))
                 .and_then(http)

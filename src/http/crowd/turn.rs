@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Marker;
+
 /// Whose turn it is on a connection: ours, from the last byte of a request's headers to its
 /// response, or the client's.
 #[derive(Debug, Clone)]
@@ -22,7 +24,7 @@ struct State {
     bytes: Cell<usize>,
     leaving: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    behind: Rc<Cell<Duration>>,
+    marker: Marker,
 }
 
 /// Who has to do something next.
@@ -38,7 +40,7 @@ pub(in crate::http) enum Whose {
 }
 
 impl Turn {
-    pub(super) fn of_a_new_connection(behind: Rc<Cell<Duration>>) -> Self {
+    pub(super) fn of_a_new_connection(marker: Marker) -> Self {
         Self(Rc::new(State {
             whose: Cell::new(Whose::Theirs {
                 since: Instant::now(),
@@ -48,7 +50,7 @@ impl Turn {
             bytes: Cell::default(),
             leaving: Cell::default(),
             waker: RefCell::default(),
-            behind,
+            marker,
         }))
     }
 
@@ -97,9 +99,11 @@ impl Turn {
         self.0.begun.get()
     }
 
-    /// How long a request waits at the moment until the worker gets to it.
-    pub(in crate::http) fn behind(&self) -> Duration {
-        self.0.behind.get()
+    /// Whether a request that is looked at now has certainly waited longer than this for the
+    /// worker.
+    pub(in crate::http) fn waited_longer_than(&self, bound: Duration) -> bool {
+        let marker = self.0.marker.get();
+        marker.is_some_and(|since| since.elapsed() > bound)
     }
 
     /// Who is to leave first, where anybody is: whoever never sent a whole request, or owes the
