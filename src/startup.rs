@@ -1,10 +1,12 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
+mod files;
 mod listener;
 mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,6 +158,10 @@ pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>
     (Arc::new(gateway), guarded, health)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZero::get)
+}
+
 /// Where the two listeners are.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
@@ -199,13 +205,24 @@ impl Application {
             patience,
         });
 
+        let workers = settings.http.workers.unwrap_or_else(cores);
+        let (wanted, files) = (settings.http.max_connections, files::most());
+        let max_connections = files::connections(wanted, workers, files);
+        if max_connections < wanted {
+            tracing::warn!(
+                wanted,
+                max_connections,
+                files,
+                "fewer connections than http.max_connections, for want of files that may be open"
+            );
+        }
         let public = Listener {
             setting: "http.listen",
             listen: settings.http.listen,
             routes: http::public,
             tls,
-            workers: settings.http.workers,
-            max_connections: settings.http.max_connections,
+            workers,
+            max_connections,
             shutdown_deadline: settings.http.shutdown_deadline,
         };
         let management = Listener {
@@ -213,7 +230,7 @@ impl Application {
             listen: settings.management.listen,
             routes: http::management,
             tls: None,
-            workers: Some(1),
+            workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
             shutdown_deadline: Duration::ZERO,
         };

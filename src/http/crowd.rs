@@ -148,3 +148,6 @@ impl Drop for Place {
         self.crowd.members.borrow_mut().remove(&self.name);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,8 +38,8 @@ pub(super) struct Listener {
     pub(super) routes: fn(&mut ServiceConfig),
     /// The certificate, where it speaks TLS.
     pub(super) tls: Option<rustls::ServerConfig>,
-    /// Threads; none: one for each core.
-    pub(super) workers: Option<usize>,
+    /// Threads.
+    pub(super) workers: usize,
     /// The most connections open at once, for each worker.
     pub(super) max_connections: usize,
     /// How long requests under way may take to finish at the end.
@@ -55,17 +55,14 @@ impl Listener {
         let most = self.max_connections;
         let server = Server::build()
             .disable_signals()
-            .max_concurrent_connections(most + TURNED_AWAY.min(most))
+            .workers(self.workers)
+            .max_concurrent_connections(most + TURNED_AWAY.min(most / 4).max(1))
             .shutdown_timeout(
                 self.shutdown_deadline
                     .as_millis()
                     .div_ceil(1000)
                     .try_into()?,
             );
-        let server = match self.workers {
-            Some(workers) => server.workers(workers),
-            None => server,
-        };
         let stopping = server.graceful_shutdown_signal();
         let (front, routes) = (front.clone(), self.routes);
         let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
