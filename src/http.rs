@@ -5,6 +5,7 @@ mod backchannel_logout;
 mod body;
 mod client;
 pub mod connection;
+pub mod crowd;
 mod dto;
 mod edge;
 mod forgeries;
@@ -59,8 +60,13 @@ pub struct Patience {
     pub headers: Duration,
     /// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
     pub body: Duration,
+    /// To take an answer, once they let it wait.
+    pub answer: Duration,
     /// From one request to the next.
     pub idle: Duration,
+    /// For the worker to get to their request. After that they are told to come back later: most
+    /// of those who wait much longer have given up, or asked again, and nobody needs the answer.
+    pub queue: Duration,
 }
 
 impl Default for Patience {
@@ -68,7 +74,9 @@ impl Default for Patience {
         Self {
             headers: Duration::from_secs(5),
             body: Duration::from_secs(5),
+            answer: Duration::from_secs(5),
             idle: Duration::from_secs(15),
+            queue: Duration::from_millis(200),
         }
     }
 }

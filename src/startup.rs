@@ -1,5 +1,6 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
+mod files;
 mod keys;
 mod listener;
 mod revocations;
@@ -7,6 +8,7 @@ mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +140,10 @@ pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>
     (Arc::new(gateway), guarded, health)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZero::get)
+}
+
 /// Where the two listeners are.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
@@ -187,13 +193,24 @@ impl Application {
             forgeries: Forgeries::default(),
         });
 
+        let workers = settings.http.workers.unwrap_or_else(cores);
+        let (wanted, files) = (settings.http.max_connections, files::most());
+        let max_connections = files::connections(wanted, workers, files);
+        if max_connections < wanted {
+            tracing::warn!(
+                wanted,
+                max_connections,
+                files,
+                "fewer connections than http.max_connections, for want of files that may be open"
+            );
+        }
         let public = Listener {
             setting: "http.listen",
             listen: settings.http.listen,
             routes: http::public,
             tls,
-            workers: settings.http.workers,
-            max_connections: settings.http.max_connections,
+            workers,
+            max_connections,
             shutdown_deadline: settings.http.shutdown_deadline,
         };
         let management = Listener {
@@ -201,7 +218,7 @@ impl Application {
             listen: settings.management.listen,
             routes: http::management,
             tls: None,
-            workers: Some(1),
+            workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
             shutdown_deadline: Duration::ZERO,
         };

@@ -36,7 +36,7 @@ pub(super) async fn log_in(
         .throttle()
         .admit(address)
         .map_err(|error| front.failed(Operation::Login, error))?;
-    let body = body::read(&request, payload, front.patience.body).await?;
+    let body = body::read(&request, payload, &front).await?;
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
         .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;
@@ -68,7 +68,7 @@ pub(super) async fn exchange(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, front.patience.body).await?;
+    let body = body::read(&request, payload, &front).await?;
     let asked: TokenRequest<'_> = body::parse(&body)?;
     bounded(&asked.session_id, &asked.session_token)?;
     if asked.grant_type != "session" {
@@ -99,7 +99,7 @@ pub(super) async fn log_out(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, front.patience.body).await?;
+    let body = body::read(&request, payload, &front).await?;
     let asked: LogoutRequest<'_> = body::parse(&body)?;
     bounded(&asked.session_id, &asked.session_token)?;
     front

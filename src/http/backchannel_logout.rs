@@ -26,7 +26,7 @@ pub(super) async fn receive(
         front.metrics.logout_token(LogoutTokenOutcome::TurnedAway);
         return Err(Problem::Forging(seconds));
     }
-    let body = body::read_form(&request, payload, front.patience.body).await?;
+    let body = body::read_form(&request, payload, &front).await?;
     let token = logout_token(&body)?;
     let received = front.gateway.receive_logout_token(&token).await;
     if let Some(outcome) = LogoutTokenOutcome::of(&received) {

@@ -8,13 +8,16 @@ use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut, Payload};
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
+use tokio::time::Instant;
 
+use super::Front;
+use super::crowd::Turn;
 use super::problem::Problem;
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
 pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Reads a body of JSON within `patience`, after everything that can be told without it.
+/// Reads a body of JSON in time, after everything that can be told without it.
 ///
 /// # Errors
 ///
@@ -22,10 +25,10 @@ pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 pub(super) async fn read(
     request: &HttpRequest,
     payload: Payload,
-    patience: Duration,
+    front: &Front,
 ) -> Result<Bytes, Problem> {
     // RFC 8259 section 11.
-    read_as("application/json", request, payload, patience).await
+    read_as("application/json", request, payload, front).await
 }
 
 /// Reads a form as [`read`] does JSON.
@@ -36,17 +39,17 @@ pub(super) async fn read(
 pub(super) async fn read_form(
     request: &HttpRequest,
     payload: Payload,
-    patience: Duration,
+    front: &Front,
 ) -> Result<Bytes, Problem> {
     let media_type = "application/x-www-form-urlencoded";
-    read_as(media_type, request, payload, patience).await
+    read_as(media_type, request, payload, front).await
 }
 
 async fn read_as(
     media_type: &str,
     request: &HttpRequest,
     payload: Payload,
-    patience: Duration,
+    front: &Front,
 ) -> Result<Bytes, Problem> {
     // Credentials in a query end up in logs all over the place (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
@@ -73,14 +76,34 @@ async fn read_as(
     if announced.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
         return Err(Problem::TooLarge);
     }
+    let turn = request.conn_data::<Turn>();
+    let body = within(front.patience.body, turn, collect(payload)).await?;
+    // Only now, because the connection of a request that was read whole can go on.
+    if turn.is_some_and(|turn| turn.waited_longer_than(front.patience.queue)) {
+        front.metrics.shed().behind.inc();
+        return Err(Problem::Overloaded);
+    }
+    Ok(body)
+}
+
+async fn within(
+    patience: Duration,
+    turn: Option<&Turn>,
+    reading: impl Future<Output = Result<Bytes, Problem>>,
+) -> Result<Bytes, Problem> {
     // Nearly always the body is there already, and no timer is needed.
-    let mut reading = pin!(collect(payload));
+    let mut reading = pin!(reading);
     if let Some(read) = reading.as_mut().now_or_never() {
         return read;
     }
-    tokio::time::timeout(patience, reading)
-        .await
-        .map_err(|_| Problem::TooSlow)?
+    if let Some(turn) = turn {
+        turn.lend(Instant::now());
+    }
+    let read = tokio::time::timeout(patience, reading).await;
+    if let Some(turn) = turn {
+        turn.take();
+    }
+    read.map_err(|_| Problem::TooSlow)?
 }
 
 /// Neither JSON nor a form has a charset parameter, but UTF-8 is what many clients say.
@@ -153,12 +176,10 @@ mod tests {
             (sent < bytes).then_some((Ok(Bytes::from_static(b" ")), sent + 1))
         });
         let drips: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> = Box::pin(drips);
-        let request = TestRequest::post()
-            .insert_header((header::CONTENT_TYPE, "application/json"))
-            .to_http_request();
+        let request = TestRequest::post().to_http_request();
         let mut payload = dev::Payload::from(drips);
         let payload = Payload::from_request(&request, &mut payload).await;
-        read(&request, payload.expect("a payload"), patience).await
+        within(patience, None, collect(payload.expect("a payload"))).await
     }
 
     #[tokio::test(start_paused = true)]

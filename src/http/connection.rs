@@ -1,62 +1,39 @@
 //! A connection under watch. Whoever may send the next request has so long for it, and what is no
 //! request at all is answered in the form of every error.
 
-use std::cell::Cell;
+mod refused;
+
 use std::future::Future as _;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use actix_web::web::{Bytes, Data};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::crowd::turn::Whose;
+use super::crowd::{Place, Turn};
 use super::problem::Problem;
 use super::{Front, edge};
+use refused::refusal;
+
+pub use refused::turn_away;
 
 /// Plain or TLS.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
-/// Whose turn it is on a connection: ours, from the last byte of a request's headers to its
-/// response, or the client's.
-#[derive(Debug, Clone)]
-pub struct Turn(Rc<Cell<Whose>>);
+/// The longest head of a request, the line and all headers. Browsers and proxies stay far below.
+pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-#[derive(Debug, Clone, Copy)]
-enum Whose {
-    Ours,
-    /// Since then; and whether it is the connection's first request that is waited for.
-    Theirs {
-        since: Instant,
-        first: bool,
-    },
-}
-
-impl Turn {
-    fn of_a_new_connection() -> Self {
-        Self(Rc::new(Cell::new(Whose::Theirs {
-            since: Instant::now(),
-            first: true,
-        })))
-    }
-
-    /// The headers of a request are there.
-    pub(super) fn take(&self) {
-        self.0.set(Whose::Ours);
-    }
-
-    /// The request has its response, as of now.
-    pub(super) fn pass(&self, now: std::time::Instant) {
-        self.0.set(Whose::Theirs {
-            since: now.into(),
-            first: false,
-        });
-    }
-}
+/// How long a client that is told to go may still send what nobody reads: were the connection cut
+/// at once, it might never see the answer.
+pub const LINGER: Duration = Duration::from_millis(500);
 
 /// A connection that ends by itself where its client lets it wait.
 ///
@@ -66,28 +43,42 @@ pub struct Watched {
     io: Box<dyn Stream>,
     front: Data<Front>,
     peer: Option<SocketAddr>,
-    turn: Turn,
-    /// When the first byte came in the client's turn, and since when that turn was.
-    begun: Option<(Instant, Instant)>,
+    place: Place,
     /// Rings at the deadline or earlier: it is set anew when it rings, not with every request.
     alarm: Pin<Box<Sleep>>,
+    /// Since when the client does not take what is written.
+    blocked: Option<Instant>,
+    /// Whether reading waits for something else than the client.
+    declined: bool,
+    /// Whether the parser was left alone with a head of full length.
+    paused: bool,
     /// What the client is told in place of what actix would say.
     said: Bytes,
     over: bool,
+    /// Whether more of a request may be on its way, and since when nobody reads it.
+    lingering: Option<Instant>,
 }
 
 impl Watched {
     /// Watches a connection that was just accepted.
     #[must_use]
-    pub fn new(io: Box<dyn Stream>, peer: Option<SocketAddr>, front: Data<Front>) -> Self {
+    pub fn new(
+        io: Box<dyn Stream>,
+        peer: Option<SocketAddr>,
+        place: Place,
+        front: Data<Front>,
+    ) -> Self {
         Self {
             io,
             peer,
-            turn: Turn::of_a_new_connection(),
-            begun: None,
+            place,
             alarm: Box::pin(sleep_until(Instant::now() + front.patience.headers)),
+            blocked: None,
+            declined: false,
+            paused: false,
             said: Bytes::new(),
             over: false,
+            lingering: None,
             front,
         }
     }
@@ -95,20 +86,11 @@ impl Watched {
     /// What the handlers of its requests have to know of it.
     #[must_use]
     pub fn turn(&self) -> Turn {
-        self.turn.clone()
+        self.place.turn().clone()
     }
 
-    /// Whether the client had its time. If not, the task is woken when it has.
-    fn is_overdue(&mut self, cx: &mut Context<'_>) -> bool {
-        let Whose::Theirs { since, first } = self.turn.0.get() else {
-            return false;
-        };
-        let patience = self.front.patience;
-        let due = match self.begun {
-            Some((came, turn)) if turn == since => came + patience.headers,
-            _ if first => since + patience.headers,
-            _ => since + patience.idle,
-        };
+    /// Whether that time has come. If not, the task is woken when it has.
+    fn is_past(&mut self, due: Instant, cx: &mut Context<'_>) -> bool {
         if self.alarm.deadline() > due {
             self.alarm.as_mut().reset(due);
         }
@@ -121,19 +103,75 @@ impl Watched {
         false
     }
 
+    /// Whether the client had its time to say something.
+    fn is_overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        let turn = self.place.turn();
+        let Whose::Theirs { since, first } = turn.whose() else {
+            return false;
+        };
+        let patience = self.front.patience;
+        let due = match turn.begun() {
+            Some(came) => came + patience.headers,
+            None if first => since + patience.headers,
+            None => since + patience.idle,
+        };
+        self.is_past(due, cx)
+    }
+
+    /// Whether the client had its time to take an answer.
+    fn is_stalled(&mut self, cx: &mut Context<'_>) -> bool {
+        let since = *self.blocked.get_or_insert_with(Instant::now);
+        self.is_past(since + self.front.patience.answer, cx)
+    }
+
+    /// Whether to read on. Nothing is read ahead for a client that does not take its answers, and
+    /// not much while a request is under way: actix would hold it, and look at it all the time.
+    fn wants_more(&mut self, cx: &mut Context<'_>) -> bool {
+        let turn = self.place.turn();
+        let full = turn.bytes() >= HEAD_BYTES_MAX;
+        match turn.whose() {
+            _ if self.blocked.is_some() => self.declined = true,
+            Whose::Ours if full => self.declined = true,
+            Whose::Theirs { .. } if full && !self.paused => {
+                // Perhaps it is more than a head, and the parser has not seen it yet.
+                self.paused = true;
+                cx.waker().wake_by_ref();
+            }
+            Whose::Theirs { .. } if full => {
+                self.refuse(&Problem::HeadersTooLarge);
+                self.lingering = Some(Instant::now());
+                return true;
+            }
+            Whose::Ours | Whose::Body(_) | Whose::Theirs { .. } => {
+                self.paused = false;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The last word to this client.
+    fn refuse(&mut self, problem: &Problem) {
+        if !self.over {
+            self.said = edge::refuse(&self.front, self.peer, problem);
+        }
+        self.over = true;
+    }
+
     /// The end, for a reader. Who had begun a first request is told why; after that an answer
     /// could be taken for that of another request.
     fn end(&mut self) {
-        let first = matches!(self.turn.0.get(), Whose::Theirs { first: true, .. });
-        if first && self.begun.is_some() && !self.over {
-            self.said = edge::refuse(&self.front, self.peer, &Problem::TooSlow);
+        let turn = self.place.turn();
+        let first = matches!(turn.whose(), Whose::Theirs { first: true, .. });
+        if first && turn.begun().is_some() {
+            self.refuse(&Problem::TooSlow);
         }
         self.over = true;
     }
 
     fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.said.is_empty() {
-            let written = ready!(Pin::new(&mut self.io).poll_write(cx, &self.said))?;
+            let written = ready!(self.poll_write_in_time(cx, None))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -141,22 +179,48 @@ impl Watched {
         }
         Poll::Ready(Ok(()))
     }
-}
 
-/// actix answers what it cannot parse by itself, and with nothing in it.
-fn refusal(bytes: &[u8]) -> Option<Problem> {
-    let empty = |status: &str| {
-        bytes
-            .strip_prefix(b"HTTP/1.1 ")
-            .and_then(|rest| rest.strip_prefix(status.as_bytes()))
-            .is_some_and(|rest| rest.starts_with(b"\r\ncontent-length: 0\r\n"))
-    };
-    if empty("400 Bad Request") {
-        Some(Problem::InvalidRequest("not a request of HTTP/1.1"))
-    } else if empty("431 Request Header Fields Too Large") {
-        Some(Problem::HeadersTooLarge)
-    } else {
-        None
+    /// Writes these bytes, or else what was said, for as long as the client takes some of it.
+    fn poll_write_in_time(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: Option<&[u8]>,
+    ) -> Poll<io::Result<usize>> {
+        let io = Pin::new(&mut self.io);
+        match io.poll_write(cx, bytes.unwrap_or(&self.said)) {
+            Poll::Pending if self.is_stalled(cx) || self.is_parted_with(cx) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            tried => tried,
+        }
+    }
+
+    fn is_parted_with(&self, cx: &mut Context<'_>) -> bool {
+        self.place.turn().is_leaving(cx.waker())
+    }
+
+    /// Nothing that was to be written is left.
+    fn flushed(&mut self, cx: &mut Context<'_>) {
+        self.blocked = None;
+        let turn = self.place.turn();
+        let full = turn.whose() == Whose::Ours && turn.bytes() >= HEAD_BYTES_MAX;
+        if self.declined && !full {
+            self.declined = false;
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Takes what a client still sends that was told to go.
+    fn poll_linger(&mut self, since: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let mut sink = [MaybeUninit::uninit(); 4096];
+            let mut sink = ReadBuf::uninit(&mut sink);
+            match Pin::new(&mut self.io).poll_read(cx, &mut sink) {
+                Poll::Ready(Ok(())) if !sink.filled().is_empty() => {}
+                Poll::Pending if !self.is_past(since + LINGER, cx) => return Poll::Pending,
+                Poll::Ready(_) | Poll::Pending => return Poll::Ready(()),
+            }
+        }
     }
 }
 
@@ -166,19 +230,30 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.over || self.is_overdue(cx) {
+        if !self.over && self.is_overdue(cx) {
             self.end();
+        }
+        if !self.over && !self.wants_more(cx) {
+            return Poll::Pending;
+        }
+        if self.over {
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
-        if buffer.filled().len() > before
-            && let Whose::Theirs { since, .. } = self.turn.0.get()
-            && self.begun.is_none_or(|(_, turn)| turn != since)
-        {
-            self.begun = Some((Instant::now(), since));
+        match Pin::new(&mut self.io).poll_read(cx, buffer) {
+            Poll::Pending if self.is_parted_with(cx) => {
+                self.over = true;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Ok(())) => {
+                let came = buffer.filled().len() - before;
+                if came > 0 {
+                    self.place.turn().read(came);
+                }
+                Poll::Ready(Ok(()))
+            }
+            other => other,
         }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -193,23 +268,27 @@ impl AsyncWrite for Watched {
             self.said = edge::refuse(&self.front, self.peer, &problem);
             return Poll::Ready(Ok(bytes.len()));
         }
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        self.poll_write_in_time(cx, Some(bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A client that does not read what it asked for is as idle as one that does not ask.
-        let overdue = self.is_overdue(cx);
-        let flushed =
-            self.poll_said(cx)?.is_ready() && Pin::new(&mut self.io).poll_flush(cx)?.is_ready();
-        match (flushed, overdue) {
-            (true, _) => Poll::Ready(Ok(())),
-            (false, false) => Poll::Pending,
-            (false, true) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        ready!(self.poll_said(cx))?;
+        match Pin::new(&mut self.io).poll_flush(cx) {
+            Poll::Ready(Ok(())) => self.flushed(cx),
+            Poll::Pending if self.is_stalled(cx) => {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            other => return other,
         }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.as_mut().poll_flush(cx))?;
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
+        if let Some(since) = self.lingering {
+            ready!(self.poll_linger(since, cx));
+        }
+        Poll::Ready(Ok(()))
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Instant, SystemTime};
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_LENGTH, DATE, HttpDate};
+use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
@@ -21,7 +21,8 @@ use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
-use super::connection::Turn;
+use super::connection::HEAD_BYTES_MAX;
+use super::crowd::Turn;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
 
@@ -66,12 +67,14 @@ pub async fn around(
         client: client_address(&front, request.request()),
     };
     let turn = request.conn_data::<Turn>().cloned();
-    if let Some(turn) = &turn {
-        turn.take();
-    }
-    let response = handle(&front, &seen, request, next).await;
+    let came = turn.as_ref().map_or(0, Turn::take);
+    let response = if came > HEAD_BYTES_MAX && head_bytes(&request) > HEAD_BYTES_MAX {
+        Ok(turn_down(&front, &seen, request, &Problem::HeadersTooLarge))
+    } else {
+        handle(&front, &seen, request, next).await
+    };
     if let Some(turn) = turn {
-        turn.pass(Instant::now());
+        turn.pass(Instant::now().into());
     }
     response
 }
@@ -84,12 +87,7 @@ async fn handle(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     request.extensions_mut().insert(Note::of(seen.id));
     if front.health.is_draining() && seen.route.is_operation() {
-        let mut response = Problem::Draining.response(&seen.id);
-        response
-            .head_mut()
-            .set_connection_type(actix_web::http::ConnectionType::Close);
-        seen.finish(front, response.status(), Some(&Problem::Draining), None);
-        return Ok(seen.named(request.into_response(response)));
+        return Ok(turn_down(front, seen, request, &Problem::Draining));
     }
     // From here on the request belongs to the inner services, and is lost with them in a panic.
     let Ok(Ok(response)) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
@@ -112,6 +110,30 @@ async fn handle(
         None => response.map_into_boxed_body(),
     };
     Ok(seen.named(response))
+}
+
+/// The answer to a request that nobody looks at any further, on a connection that ends with it.
+fn turn_down(
+    front: &Front,
+    seen: &Seen,
+    request: ServiceRequest,
+    problem: &Problem,
+) -> ServiceResponse<BoxBody> {
+    let mut response = problem.response(&seen.id);
+    response
+        .head_mut()
+        .set_connection_type(ConnectionType::Close);
+    seen.finish(front, response.status(), Some(problem), None);
+    seen.named(request.into_response(response))
+}
+
+/// What the request line and the headers take on the wire, but for the version and line ends.
+fn head_bytes(request: &ServiceRequest) -> usize {
+    let line = request.method().as_str().len() + request.uri().to_string().len();
+    let headers = request.headers().iter();
+    line + headers
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum::<usize>()
 }
 
 /// The bytes that answer what never became a request; logged and counted as if it had.
@@ -191,7 +213,9 @@ impl Seen {
                 )
             };
         }
-        if status.is_server_error() {
+        // Of those there are as many as somebody likes to send, and nothing is broken.
+        let shed = matches!(problem, Some(Problem::Overloaded));
+        if status.is_server_error() && !shed {
             line!(tracing::Level::ERROR);
         } else if self.route == Route::Management {
             // Probes and scrapes come every few seconds and say nothing.

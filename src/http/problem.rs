@@ -101,6 +101,8 @@ pub enum Problem {
     Forging(u64),
     /// The gateway is about to stop.
     Draining,
+    /// There is more to do than the gateway can do.
+    Overloaded,
     /// The code panicked.
     Panic,
     /// The operation failed.
@@ -131,6 +133,7 @@ impl Problem {
             | Self::MethodNotAllowed(_)
             | Self::Forging(_)
             | Self::Draining
+            | Self::Overloaded
             | Self::Panic => None,
         }
     }

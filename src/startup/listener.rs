@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,15 +18,15 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::http::connection::{Stream, Watched};
+use crate::http::connection::{LINGER, Stream, Watched, turn_away};
+use crate::http::crowd::{Crowd, Place};
 use crate::http::{self, Front};
 
 /// Connections that the system may hold until a worker takes them.
 const BACKLOG: u32 = 1024;
 
-/// How long a client that is told to go may still send what nobody reads: were the connection cut
-/// at once, it might never see the answer.
-const LINGER: Duration = Duration::from_secs(1);
+/// Connections beyond the most, which get no more than a refusal. Beyond them, the backlog waits.
+const TURNED_AWAY: usize = 64;
 
 /// What a listener is made of.
 pub(super) struct Listener {
@@ -37,8 +38,8 @@ pub(super) struct Listener {
     pub(super) routes: fn(&mut ServiceConfig),
     /// The certificate, where it speaks TLS.
     pub(super) tls: Option<rustls::ServerConfig>,
-    /// Threads; none: one for each core.
-    pub(super) workers: Option<usize>,
+    /// Threads.
+    pub(super) workers: usize,
     /// The most connections open at once, for each worker.
     pub(super) max_connections: usize,
     /// How long requests under way may take to finish at the end.
@@ -51,19 +52,17 @@ impl Listener {
         let socket = bind(self.listen)
             .with_context(|| format!("cannot listen on {} ({})", self.listen, self.setting))?;
         let address = socket.local_addr()?;
+        let most = self.max_connections;
         let server = Server::build()
             .disable_signals()
-            .max_concurrent_connections(self.max_connections)
+            .workers(self.workers)
+            .max_concurrent_connections(most + TURNED_AWAY.min(most / 4).max(1))
             .shutdown_timeout(
                 self.shutdown_deadline
                     .as_millis()
                     .div_ceil(1000)
                     .try_into()?,
             );
-        let server = match self.workers {
-            Some(workers) => server.workers(workers),
-            None => server,
-        };
         let stopping = server.graceful_shutdown_signal();
         let (front, routes) = (front.clone(), self.routes);
         let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
@@ -88,7 +87,14 @@ impl Listener {
                 })
                 .h1(map_config(app, |()| AppConfig::default()));
             let (front, tls) = (front.clone(), tls.clone());
-            fn_service(move |tcp| accept(tcp, tls.clone(), front.clone())).and_then(http)
+            let crowd = Crowd::new(most, &front.metrics);
+            actix_web::rt::spawn(Crowd::measure(
+                Rc::downgrade(&crowd),
+                front.patience.queue / 10,
+            ));
+            // A place is taken as soon as the connection is there, and not in its turn.
+            fn_service(move |tcp| accept(tcp, crowd.join(), tls.clone(), front.clone()))
+                .and_then(http)
         })?;
         Ok((server.run(), address))
     }
@@ -108,17 +114,28 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 
 async fn accept(
     tcp: TcpStream,
+    place: Option<Place>,
     tls: Option<TlsAcceptor>,
     front: Data<Front>,
 ) -> Result<(Watched, Option<SocketAddr>), DispatchError> {
     let peer = tcp.peer_addr().ok();
+    let Some(place) = place else {
+        // To shake hands first would cost more than to serve.
+        if tls.is_none() {
+            let _ = timeout(LINGER, turn_away(tcp, peer, &front)).await;
+        }
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+    };
     let stream: Box<dyn Stream> = match tls {
         None => Box::new(tcp),
-        Some(tls) => Box::new(
-            timeout(front.patience.headers, tls.accept(tcp))
-                .await
-                .map_err(io::Error::from)??,
-        ),
+        Some(tls) => tokio::select! {
+            shaken = timeout(front.patience.headers, tls.accept(tcp)) => {
+                Box::new(shaken.map_err(io::Error::from)??)
+            }
+            () = place.turn().asked_to_leave() => {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+        },
     };
-    Ok((Watched::new(stream, peer, front), peer))
+    Ok((Watched::new(stream, peer, place, front), peer))
 }

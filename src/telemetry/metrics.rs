@@ -7,6 +7,7 @@ mod logout_tokens;
 mod outcome;
 mod replicas;
 mod route;
+mod shed;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -26,6 +27,7 @@ use crate::gateway::throttle::{Limit, Throttle};
 pub use iam::IamFigures;
 pub use outcome::Outcome;
 pub use replicas::{Ignored, ReplicaFigures};
+pub use shed::Shed;
 
 use keys::KeyFigures;
 
@@ -60,6 +62,7 @@ pub struct Metrics {
     lines_dropped: Counter,
     replicas: ReplicaFigures,
     logout_tokens: LogoutTokenCounters,
+    shed: Shed,
 }
 
 impl Default for Metrics {
@@ -90,6 +93,7 @@ impl Default for Metrics {
 
         let replicas = ReplicaFigures::default();
         replicas.register(&mut registry);
+        let shed = Shed::registered_in(&mut registry);
 
         Self {
             requests: Route::ALL.map(|route| {
@@ -111,6 +115,7 @@ impl Default for Metrics {
             lines_dropped,
             replicas,
             logout_tokens,
+            shed,
         }
     }
 }
@@ -166,6 +171,12 @@ impl Metrics {
     #[must_use]
     pub fn replicas(&self) -> ReplicaFigures {
         self.replicas.clone()
+    }
+
+    /// The counters of what was parted with.
+    #[must_use]
+    pub fn shed(&self) -> &Shed {
+        &self.shed
     }
 
     /// Takes the keys as they are now.

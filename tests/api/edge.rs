@@ -11,6 +11,7 @@ use crate::contract::Contract;
 use crate::wire::{ALICE, Answer, Connection, LOGIN, TOKEN, post};
 
 mod bodies;
+mod crowded;
 mod framing;
 mod hostile;
 mod ids;

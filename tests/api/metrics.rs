@@ -163,6 +163,10 @@ fn every_series_is_there_before_anything_happened() {
         assert_eq!(first.count(&series), 0);
     }
     assert_eq!(first.count("auth_gateway_logins_untracked_total"), 0);
+    for reason in ["behind", "full", "idle"] {
+        let series = format!("auth_gateway_shed_total{{reason=\"{reason}\"}}");
+        assert_eq!(first.count(&series), 0);
+    }
     assert_eq!(first.count("auth_gateway_log_lines_dropped_total"), 0);
 }
 

@@ -20,17 +20,7 @@ def running(settings=None):
 
     `settings` are named as in the configuration file: {"token.lifetime": "5m"}.
     """
-    public, management = free_ports(2)
-    url, management_url = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{management}"
-    chosen = {
-        "http.listen": f"127.0.0.1:{public}",
-        "http.public_url": url,
-        "management.listen": f"127.0.0.1:{management}",
-        **(settings or {}),
-    }
-    prefix = "AUTH_GATEWAY__"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(prefix)}
-    environment.update({prefix + name.upper().replace(".", "__"): str(value) for name, value in chosen.items()})
+    url, management_url, environment = settled(settings)
     with tempfile.TemporaryFile() as log:
         gateway = subprocess.Popen([BINARY], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
@@ -49,6 +39,22 @@ def running(settings=None):
             except subprocess.TimeoutExpired:
                 gateway.kill()
                 gateway.wait()
+
+
+def settled(settings=None):
+    """The URLs of both listeners, on free ports, and the environment that makes a gateway listen there."""
+    public, management = free_ports(2)
+    url, management_url = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{management}"
+    chosen = {
+        "http.listen": f"127.0.0.1:{public}",
+        "http.public_url": url,
+        "management.listen": f"127.0.0.1:{management}",
+        **(settings or {}),
+    }
+    prefix = "AUTH_GATEWAY__"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(prefix)}
+    environment.update({prefix + name.upper().replace(".", "__"): str(value) for name, value in chosen.items()})
+    return url, management_url, environment
 
 
 def wait_until_ready(gateway, health):

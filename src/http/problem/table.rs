@@ -87,7 +87,9 @@ impl Problem {
             Self::Forging(seconds) => {
                 Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(*seconds))
             }
-            Self::Draining => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
+            Self::Draining | Self::Overloaded => {
+                Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
+            }
             Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
             Self::Gateway {
                 operation,

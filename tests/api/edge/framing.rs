@@ -134,19 +134,64 @@ fn a_client_that_wants_no_further_request_gets_its_answer_and_the_end() {
     }
 }
 
+/// A request with a head of so many bytes, however it is made up.
+fn with_head_of(bytes: usize) -> [String; 3] {
+    let line = "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n";
+    let left = bytes - line.len() - 4;
+    let one = format!("{line}X: {}\r\n\r\n", "a".repeat(left - 3));
+    let many = 80;
+    let each = format!("X: {}\r\n", "a".repeat(left / many - 5)).repeat(many);
+    let path = line.replace("nowhere", &"n".repeat(left));
+    [one, format!("{line}{each}\r\n"), format!("{path}\r\n")]
+}
+
 #[test]
-fn headers_beyond_what_a_server_can_hold_are_refused() {
+fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
     let gateway = gateway();
-    let many = (0..200)
-        .map(|n| format!("X-{n}: a\r\n"))
-        .collect::<Vec<_>>()
-        .concat();
-    let large = format!("X: {}\r\n", "a".repeat(200_000));
-    for headers in [many, large] {
-        let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{headers}\r\n");
-        let answer = ask(&gateway, request);
-        assert_eq!(answer.status, 431, "{answer:?}");
-        assert_eq!(answer.header("connection"), Some("close"));
-        in_form(&answer);
+    for request in with_head_of(15 * 1024) {
+        assert_eq!(ask(&gateway, request).status, 404);
+    }
+    // The second one is refused by what was parsed, the last before the whole of it is there.
+    for bytes in [17 * 1024, 20_000, 200_000] {
+        for request in with_head_of(bytes) {
+            for before in ["", &get("/nowhere")] {
+                let mut connection = connect(&gateway);
+                if !before.is_empty() {
+                    assert_eq!(connection.send(before).answer().status, 404);
+                }
+                let answer = connection.send(&request).answer();
+                assert_eq!(answer.status, 431, "{bytes}: {answer:?}");
+                assert_eq!(answer.json()["error"], "invalid_request");
+                assert_eq!(answer.header("connection"), Some("close"));
+                in_form(&answer);
+                connection.closed();
+            }
+        }
+    }
+}
+
+#[test]
+fn more_headers_than_anybody_needs_are_refused() {
+    let gateway = gateway();
+    let many: String = (0..200).map(|n| format!("X-{n}: a\r\n")).collect();
+    let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{many}\r\n");
+    let answer = ask(&gateway, request);
+    assert_eq!(answer.status, 431, "{answer:?}");
+    assert_eq!(answer.header("connection"), Some("close"));
+    in_form(&answer);
+}
+
+#[test]
+fn the_bound_of_a_head_counts_no_body_and_no_further_request() {
+    let gateway = gateway();
+    let padded = format!("{}{ALICE}", " ".repeat(16 * 1024 - ALICE.len()));
+    let mut connection = connect(&gateway);
+    connection.send(post(LOGIN, &padded).repeat(10));
+    for _ in 0..10 {
+        assert_eq!(connection.answer().status, 200);
+    }
+    connection.send(get("/nowhere").repeat(2000));
+    for _ in 0..2000 {
+        assert_eq!(connection.answer().status, 404);
     }
 }

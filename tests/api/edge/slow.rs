@@ -1,5 +1,6 @@
 //! Clients that take their time, and hold a connection by it.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,9 @@ fn gateway(change: impl FnOnce(&mut Patience)) -> TestApp {
     parts.patience = Patience {
         headers: FOR_EVER,
         body: FOR_EVER,
+        answer: FOR_EVER,
         idle: FOR_EVER,
+        queue: FOR_EVER,
     };
     change(&mut parts.patience);
     TestApp::run(settings, parts)
@@ -95,4 +98,40 @@ fn a_body_that_nobody_wants_holds_no_connection_for_ever() {
         );
         connection.closed();
     }
+}
+
+/// More requests than all buffers between the two can hold, and none of the answers is read.
+#[test]
+fn answers_that_nobody_takes_end_the_connection() {
+    let gateway = gateway(|patience| patience.answer = BRIEF);
+    let requests = get("/openapi.yaml").repeat(1000);
+    let mut connection = connect(&gateway);
+    for _ in 0..400 {
+        connection.send(&requests);
+    }
+    let taken = connection.rest();
+    let answers = String::from_utf8_lossy(&taken)
+        .matches("HTTP/1.1 200")
+        .count();
+    assert!((1..10_000).contains(&answers), "{answers}");
+}
+
+/// What was asked for is all answered, in order, to a client that asks faster than it reads.
+#[test]
+fn a_client_that_takes_its_answers_late_gets_them_all() {
+    let gateway = gateway(|_| {});
+    let mut connection = connect(&gateway);
+    let mut asking = connection.stream().try_clone().expect("a second hand");
+    let asker = std::thread::spawn(move || {
+        let requests = get("/nowhere").repeat(100);
+        for _ in 0..50 {
+            asking
+                .write_all(requests.as_bytes())
+                .expect("an open connection");
+        }
+    });
+    for _ in 0..5000 {
+        assert_eq!(connection.answer().status, 404);
+    }
+    asker.join().expect("all were sent");
 }

@@ -1,8 +1,6 @@
 //! Every way in which a session is no session, by one who has the sealing key and makes what he likes.
 
-use std::path::Path;
-
-use auth_gateway::gateway::keys::{self, Algorithm, KeyRing};
+use auth_gateway::gateway::keys::{Algorithm, KeyRing};
 use auth_gateway::gateway::seal::{SealingKey, seal};
 use auth_gateway::gateway::session::{FORMAT, SealedSession};
 use aws_lc_rs::rand::SystemRandom;
@@ -14,11 +12,6 @@ use crate::suite::{KeyFolder, READ, World, session_of};
 
 /// The id of what is sealed here: a session that nobody else has.
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
-
-fn ring(keys: &KeyFolder) -> KeyRing<SealingKey> {
-    let [_, (_, folder)] = keys.settings();
-    keys::load_sealing(Path::new(folder)).unwrap()
-}
 
 /// A session as the gateway would seal it, but for one thing.
 fn sealed(
@@ -84,7 +77,10 @@ async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
     let logged_out = session_of(&gateway, &user).await;
     assert_eq!(gateway.log_out(&logged_out).await.status, 200);
 
-    let (own, others) = (ring(&keys), ring(&KeyFolder::new(Algorithm::Es256)));
+    let (own, others) = (
+        keys.sealing().ring(),
+        KeyFolder::new(Algorithm::Es256).sealing().ring(),
+    );
     let mut classes = altered(&session);
     for (class, session_id) in [
         ("another's id", logged_out.session_id.clone()),

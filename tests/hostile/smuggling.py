@@ -1,0 +1,206 @@
+"""Request smuggling: directly, and through proxies that keep one connection to the gateway for everybody."""
+
+import concurrent.futures
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import framings
+import machine
+import scene
+from scene import expect
+
+IDS = re.compile(rb"\r\nx-request-id: ([^\r\n]+)\r\n", re.IGNORECASE)
+STATUS = re.compile(rb"HTTP/1\.1 (\d\d\d) ")
+USERS = {"alice@example.test": "alice-pass", "bob@example.test": "bob-pass"}
+
+
+def sent(address, content, patience):
+    """All that comes back, and whether the connection was closed."""
+    received = bytearray()
+    with socket.create_connection(address, timeout=10) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(content)
+        connection.settimeout(patience)
+        while True:
+            try:
+                part = connection.recv(1 << 16)
+            except TimeoutError:
+                return bytes(received), False
+            except ConnectionResetError:
+                part = b""
+            if not part:
+                return bytes(received), True
+            received += part
+
+
+def seen_by(gateway):
+    """The ids of all requests that the gateway took for such."""
+    # Lines may stay in memory for a moment.
+    time.sleep(0.5)
+    gateway.log.seek(0)
+    lines = (json.loads(line) for line in gateway.log.read().splitlines() if line.startswith(b"{"))
+    return [line["request_id"] for line in lines if "request_id" in line]
+
+
+def direct():
+    """Every framing on a connection of its own: refused and closed, or read in the one way that there is."""
+    all_framings = framings.everything()
+    with scene.running() as gateway:
+        for framing in all_framings:
+            received, closed = sent(gateway.address, framing.content, 3 if framing.refused else 0.5)
+            statuses = STATUS.findall(received)
+            if framing.refused:
+                expect(statuses == [b"400"] and closed, f"{framing.name}: {statuses}, closed: {closed}")
+            else:
+                expect(statuses and b"500" not in statuses, f"{framing.name}: {statuses}")
+        seen = seen_by(gateway)
+        for framing in all_framings:
+            times = seen.count(framings.marker(framing.name))
+            expect(times == int(framing.own), f"{framing.name}: what it hides was served {times} times")
+        gateway.serves("afterwards")
+    print(f"  {len(all_framings)} framings, {sum(framing.refused for framing in all_framings)} refused")
+
+
+def login(number, user):
+    body = json.dumps({"email": user, "password": USERS[user]})
+    return (
+        f"POST /api/v1/auth/login HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+        f"X-Request-Id: victim-{number}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    ).encode()
+
+
+def visited(address, number, user="alice@example.test"):
+    """Somebody else, who must get an answer that is theirs alone."""
+    received, _ = sent(address, login(number, user), 10)
+    statuses, ids = STATUS.findall(received), IDS.findall(received)
+    own = f"victim-{number}".encode()
+    expect(statuses == [b"200"] and ids == [own], f"victim {number} was answered {statuses} to {ids}")
+    return json.loads(received[received.index(b"\r\n\r\n") + 4:])
+
+
+def through(proxy, gateway, address):
+    """Every framing through a proxy; after each, others come along the same way."""
+    victim = 0
+    own = 0
+    for framing in framings.everything():
+        received, _ = sent(address, framing.content, 0.3)
+        marker = framings.marker(framing.name).encode()
+        ids = IDS.findall(received)
+        expect(not any(one.startswith(b"victim") for one in ids), f"{framing.name}: got another's answer")
+        own += marker in ids
+        for _ in range(2):
+            victim += 1
+            try:
+                visited(address, victim)
+            except scene.Failure as failure:
+                raise scene.Failure(f"{proxy}, after {framing.name}: {failure}") from None
+    # What the proxy took for a request of the sender's has its answer there; nothing else was served.
+    served = sum(one.startswith("smuggled") for one in seen_by(gateway))
+    expect(served == own, f"{served} hidden requests were served, of which {own} to their sender")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        users = list(USERS) * 250
+        sessions = list(pool.map(lambda one: visited(address, f"p{one[0]}", one[1]), enumerate(users)))
+    expect(len({session["session_id"] for session in sessions}) == len(users), "two visitors got the same session")
+    print(f"  {proxy}: {victim + len(users)} visitors with their own answers; {own} hidden requests were the sender's own")
+
+
+@contextlib.contextmanager
+def proxy(name, configuration, command):
+    """A proxy of our own configuration in front of a gateway, ended by its id."""
+    with scene.running({"http.trusted_proxies": "127.0.0.0/8"}) as gateway, tempfile.TemporaryDirectory() as folder:
+        port = machine.free_ports(1)[0]
+        path = Path(folder) / "configuration"
+        path.write_text(configuration.format(port=port, upstream=gateway.address[1], folder=folder))
+        # Not below a temporary file that only root could read.
+        Path(folder).chmod(0o755)
+        with tempfile.TemporaryFile() as log:
+            child = subprocess.Popen(
+                [word.format(path=path, folder=folder) for word in command], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log)
+            try:
+                def listens():
+                    with contextlib.suppress(OSError):
+                        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                        return True
+                    return False
+
+                scene.eventually(listens, 10, f"{name} does not listen")
+                yield gateway, ("127.0.0.1", port)
+            except BaseException:
+                log.seek(0)
+                print(log.read().decode(errors="replace")[-1000:])
+                raise
+            finally:
+                child.terminate()
+                try:
+                    child.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
+
+
+NGINX = """
+user root;
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr crit;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    # As tolerant as it can be, so that much gets through to the gateway.
+    ignore_invalid_headers off;
+    underscores_in_headers on;
+    upstream gateway {{ server 127.0.0.1:{upstream}; keepalive 1; }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://gateway;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_request_buffering off;
+        }}
+    }}
+}}
+"""
+
+HAPROXY = """
+global
+    maxconn 512
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 5s
+    timeout server 10s
+frontend clients
+    bind 127.0.0.1:{port}
+    %s
+    default_backend gateway
+backend gateway
+    http-reuse always
+    server gateway 127.0.0.1:{upstream}
+"""
+
+
+def through_nginx():
+    """The same through nginx."""
+    with proxy("nginx", NGINX, [*machine.debian("nginx"), "-e", "stderr", "-c", "{path}"]) as (gateway, address):
+        through("nginx", gateway, address)
+
+
+def through_haproxy():
+    """The same through HAProxy, strict as it comes and as tolerant as it can be."""
+    for how, option in (("HAProxy", ""), ("HAProxy, tolerant", "option accept-invalid-http-request")):
+        with proxy(how, HAPROXY % option, [*machine.debian("haproxy"), "-db", "-f", "{path}"]) as (gateway, address):
+            through(how, gateway, address)
