@@ -95,6 +95,18 @@ async fn a_redis_that_hangs_is_noticed_and_holds_nobody_up() {
 }
 
 #[tokio::test]
+async fn a_redis_that_hangs_is_noticed_also_by_whoever_has_nothing_to_tell() {
+    let Some(scene) = Scene::new() else { return };
+    let [idle] = scene.replicas().await;
+    for _ in 0..2 {
+        scene.redis.signal("STOP");
+        complains(&idle, &UNREACHABLE).await;
+        scene.redis.signal("CONT");
+        scene.in_step(&idle).await;
+    }
+}
+
+#[tokio::test]
 async fn a_redis_that_sleeps_for_a_while_holds_nobody_up() {
     let Some(scene) = Scene::new() else { return };
     let [one, other] = scene.replicas().await;
