@@ -19,6 +19,7 @@ use super::BASE64;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Dated, Kept, KeyError, KeyFile, KeyRing, Shelf};
 use super::random::Random;
+use super::revocations::RevocationKey;
 use super::session::{FORMAT, SealedSession};
 
 /// The longest session token, in bytes. Keycloak's come to 1 to 2 KiB.
@@ -44,6 +45,7 @@ pub struct SealingKey {
     /// By which a key that was read again is known to be the same.
     digest: Digest,
     seals: Arc<AtomicU64>,
+    revocations: Arc<RevocationKey>,
 }
 
 impl SealingKey {
@@ -67,6 +69,8 @@ impl SealingKey {
         }
         let key = UnboundKey::new(&AES_256_GCM, secret)
             .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
+        let revocations = RevocationKey::derive(secret)
+            .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
         let header = format!(r#"{HEADER}:"{kid}"}}"#);
         let key = Self {
             kid: kid.to_owned(),
@@ -75,6 +79,7 @@ impl SealingKey {
             header: BASE64.encode(header),
             digest: digest(&SHA256, secret),
             seals: Arc::default(),
+            revocations: Arc::new(revocations),
         };
         key.self_test()?;
         Ok(key)
@@ -107,6 +112,12 @@ impl SealingKey {
     #[must_use]
     pub fn is_worn(&self) -> bool {
         self.seals() >= Self::SEALS_WORN
+    }
+
+    /// What names the ends of the sessions that this key sealed.
+    #[must_use]
+    pub fn revocations(&self) -> &Arc<RevocationKey> {
+        &self.revocations
     }
 }
 
@@ -183,6 +194,13 @@ pub fn seal(
     Ok(token)
 }
 
+/// The key that a token, or its header alone, says it was sealed with. Only opening proves it.
+#[must_use]
+pub fn key_of<'k>(keys: &'k KeyRing<SealingKey>, token: &str) -> Option<&'k SealingKey> {
+    let header = token.split('.').next()?;
+    keys.iter().find(|key| key.header == header)
+}
+
 /// Opens a session token into `buffer`, from which the session borrows.
 ///
 /// What the seal proves is who made it, not that the content suits: the caller looks at every
@@ -208,10 +226,7 @@ pub fn open<'b>(
     if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
         return Err(InvalidSession::Malformed);
     }
-    let key = keys
-        .iter()
-        .find(|key| key.header == header)
-        .ok_or(InvalidSession::UnknownKey)?;
+    let key = key_of(keys, header).ok_or(InvalidSession::UnknownKey)?;
     let mut nonce = [0; NONCE_LEN];
     if BASE64
         .decode_slice(nonce_text, &mut nonce)
@@ -242,8 +257,9 @@ pub fn open<'b>(
     Ok(session)
 }
 
-/// Opens a session token as [`open`] does. But a token by an unknown key, while the folder of the
-/// keys cannot be read, may be another replica's: a fault is never a refusal.
+/// Opens a session token as [`open`] does, and gives what names its session's ends. But a token by
+/// an unknown key, while the folder of the keys cannot be read, may be another replica's: a fault
+/// is never a refusal.
 ///
 /// # Errors
 ///
@@ -252,14 +268,17 @@ pub fn open_from<'b>(
     keys: &Shelf<SealingKey>,
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
-) -> Result<SealedSession<'b>, GatewayError> {
-    open(&keys.ring(), token, buffer).map_err(|refused| {
+) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
+    let ring = keys.ring();
+    let session = open(&ring, token, buffer).map_err(|refused| {
         let ours = || token.starts_with(&BASE64.encode(HEADER));
         if refused == InvalidSession::UnknownKey && keys.is_behind() && ours() {
-            return Internal::KeysUnreadable.into();
+            return GatewayError::from(Internal::KeysUnreadable);
         }
         refused.into()
-    })
+    })?;
+    let key = key_of(&ring, token).ok_or(InvalidSession::UnknownKey)?;
+    Ok((session, Arc::clone(key.revocations())))
 }
 
 #[cfg(test)]

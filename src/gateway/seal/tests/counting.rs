@@ -6,7 +6,7 @@ use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
 
 use super::*;
-use crate::gateway::keys::{Kept as _, Keys};
+use crate::gateway::keys::Keys;
 
 #[test]
 fn every_seal_is_counted_by_the_key_in_use() {
