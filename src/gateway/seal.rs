@@ -42,10 +42,10 @@ pub struct SealingKey {
     /// The protected header in base64url. It is authenticated with the content, so a token made
     /// for another purpose under the same key does not open.
     header: String,
-    revocations: Arc<RevocationKey>,
     /// By which a key that was read again is known to be the same.
     digest: Digest,
     seals: Arc<AtomicU64>,
+    revocations: Arc<RevocationKey>,
 }
 
 impl SealingKey {
@@ -77,9 +77,9 @@ impl SealingKey {
             first_use,
             key: LessSafeKey::new(key),
             header: BASE64.encode(header),
-            revocations: Arc::new(revocations),
             digest: digest(&SHA256, secret),
             seals: Arc::default(),
+            revocations: Arc::new(revocations),
         };
         key.self_test()?;
         Ok(key)
@@ -116,7 +116,7 @@ impl SealingKey {
 
     /// What names the ends of the sessions that this key sealed.
     #[must_use]
-    pub fn revocations(&self) -> &RevocationKey {
+    pub fn revocations(&self) -> &Arc<RevocationKey> {
         &self.revocations
     }
 }
@@ -257,7 +257,7 @@ pub fn open<'b>(
     Ok(session)
 }
 
-/// Opens a session token as [`open`] does, and gives what names the session's end. But a token by
+/// Opens a session token as [`open`] does, and gives what names its session's ends. But a token by
 /// an unknown key, while the folder of the keys cannot be read, may be another replica's: a fault
 /// is never a refusal.
 ///
@@ -278,7 +278,7 @@ pub fn open_from<'b>(
         refused.into()
     })?;
     let key = key_of(&ring, token).ok_or(InvalidSession::UnknownKey)?;
-    Ok((session, Arc::clone(&key.revocations)))
+    Ok((session, Arc::clone(key.revocations())))
 }
 
 #[cfg(test)]

@@ -28,6 +28,5 @@ mod suite;
 #[cfg(test)]
 mod token_kinds;
 #[cfg(test)]
-#[expect(dead_code, reason = "the tests of the executable need more of it")]
 #[path = "../process/wire.rs"]
 mod wire;
