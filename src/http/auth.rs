@@ -13,7 +13,7 @@ use crate::gateway::seal::TOKEN_BYTES_MAX;
 
 use super::Front;
 use super::body;
-use super::client::client_address;
+use super::client::{client_address, suspect_proxy};
 use super::dto::{
     LoginRequest, LogoutRequest, LogoutResponse, SessionResponse, TokenRequest, TokenResponse,
     timestamp,
@@ -31,11 +31,10 @@ pub(super) async fn log_in(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let address = client_address(&front, &request);
-    front
-        .gateway
-        .throttle()
-        .admit(address)
-        .map_err(|error| front.failed(Operation::Login, error))?;
+    if let Err(error) = front.gateway.throttle().admit(address) {
+        suspect_proxy(&front, &request);
+        return Err(front.failed(Operation::Login, error));
+    }
     let body = body::read(&request, payload, &front).await?;
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
