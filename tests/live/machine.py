@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -65,6 +66,45 @@ def install(command, timeout=900, **options):
         raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
     if code != 0:
         raise CannotRun(f"{command[0]} failed: {(said.splitlines() or ['no word'])[-1]}\n{said[-2000:]}")
+
+
+def debian(*packages):
+    """Programs that are called as their Debian packages, installed where they are missing. None is left running as a
+    service: whoever needs one starts it.
+
+    Returns the path of each.
+    """
+    def found():
+        return [shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") for name in packages]
+
+    missing = [name for name, path in zip(packages, found()) if path is None]
+    if missing:
+        if os.geteuid() != 0 or shutil.which("apt-get") is None:
+            raise CannotRun(f"{', '.join(missing)}: not installed, and only root can, on a Debian")
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2"]
+        with no_service_starts():
+            install([*apt, "update"], env=quiet)
+            install([*apt, "install", "--yes", "--no-install-recommends", *missing], env=quiet)
+    return found()
+
+
+@contextlib.contextmanager
+def no_service_starts():
+    """A package that brings a service would start it, on ports that nobody gave it."""
+    policy = Path("/usr/sbin/policy-rc.d")
+    try:
+        with policy.open("x") as file:
+            file.write("#!/bin/sh\nexit 101\n")
+    except FileExistsError:
+        # Whoever wrote it has decided.
+        yield
+        return
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink(missing_ok=True)
 
 
 def virtual_environment(name, requirements):
