@@ -15,6 +15,8 @@ mod metrics;
 #[cfg(test)]
 mod mock_world;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 #[expect(dead_code, reason = "the tests of the adapter need more of it")]
 #[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
 mod scripted_upstream;
