@@ -25,7 +25,11 @@ use super::keys::CLOCK_SKEW;
 pub enum End {
     /// Logged out here; the IAM has not confirmed it yet.
     LoggedOut,
-    /// Over at the IAM too.
+    /// By a word of the IAM that need not be its last: what it calls inactive may be alive again
+    /// once its user is let in again, and which sessions were verified up to a moment is told by
+    /// clocks that disagree. No reason not to tell the IAM of a logout.
+    Inactive,
+    /// Over at the IAM too, for good.
     Upstream,
 }
 
@@ -33,7 +37,7 @@ impl From<End> for InvalidSession {
     fn from(end: End) -> Self {
         match end {
             End::LoggedOut => Self::Revoked,
-            End::Upstream => Self::Ended,
+            End::Inactive | End::Upstream => Self::Ended,
         }
     }
 }
@@ -117,7 +121,7 @@ impl Revocation {
         Self {
             kind: Kind::Subject,
             name,
-            end: End::Upstream,
+            end: End::Inactive,
             verified_until,
             forget_at: last_expiry(now, max_lifetime),
         }

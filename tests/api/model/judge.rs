@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use iam_adapters::Moment;
 
-use super::line::{Outage, Word};
+use super::line::Word;
 use super::names::Names;
 use super::replica::{Answer, Granted, No, Pair};
 use super::scenario::Password;
-use super::stage::Stage;
+use super::stage::{Stage, Trouble};
 use super::tally::{Case, Tally};
 use super::truth::{Known, Window};
 
@@ -69,7 +69,7 @@ impl Exchange {
                     Case::Denied
                 });
                 if told_now {
-                    stage.learned(self.at, self.session, Known::Ended);
+                    stage.learned(self.at, self.session, Known::Inactive);
                 }
             }
             Err(No::Fault(fault)) => {
@@ -91,7 +91,7 @@ struct View<'a> {
     expired: bool,
     /// The replica has heard that the session is over.
     known: bool,
-    outage: Option<Outage>,
+    outage: Trouble,
     /// How old the IAM's words may be.
     liveness: Duration,
     permissions: Duration,
@@ -102,8 +102,8 @@ impl<'a> View<'a> {
         let (setting, at) = (&stage.setting, exchange.at);
         let life = &stage.lives[exchange.session];
         let clock = stage.clock_of(at);
-        let outage = stage.replicas[at].line.outage();
-        let stretched = outage.is_some_and(Outage::is_silent);
+        let outage = stage.trouble(at);
+        let stretched = outage.may_be_silent();
         let extra = if stretched { setting.stale_if_error } else { 0 };
         Self {
             stage,
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
     /// A fault is right only where the IAM does not serve, and where nothing could be said
     /// without it.
     fn may_fail(&self, fault: &str) -> Verdict {
-        hold(self.outage.is_some(), || {
+        hold(self.outage.is_possible(), || {
             format!("the IAM serves, and yet {fault}: {self:?}")
         })?;
         hold(!self.exchange.over_before, || {
@@ -187,16 +187,23 @@ impl<'a> View<'a> {
     /// time too, so short times are not judged; and some knowledge is renewed a little early.
     fn is_sure(&self) -> bool {
         const LONG: Duration = Duration::from_secs(30);
+        let setting = &self.stage.setting;
+        let extra = if self.outage.is_silent() {
+            setting.stale_if_error
+        } else {
+            0
+        };
         let life = &self.stage.lives[self.exchange.session];
         let subject = &self.stage.users[life.user].subject;
         let words = self.stage.replicas[self.exchange.at].line.words();
-        let sure = |bound: Duration, wanted: &dyn Fn(&Word) -> bool| {
+        let sure = |bound: u64, wanted: &dyn Fn(&Word) -> bool| {
             let mut words = words.iter().rev();
             let last = words.find(|word| word.names.is_some() && wanted(word));
+            let bound = Duration::from_secs(bound + extra);
             bound >= LONG && last.is_some_and(|word| self.is_younger(word, bound / 10 * 8))
         };
-        sure(self.liveness, &|word| word.session == life.upstream)
-            && sure(self.permissions, &|word| word.subject == *subject)
+        sure(setting.freshness, &|word| word.session == life.upstream)
+            && sure(setting.permissions_ttl, &|word| word.subject == *subject)
     }
 
     /// By whichever of the replica's clocks says more. A wall clock set back by more than a minute
@@ -223,7 +230,7 @@ impl<'a> View<'a> {
             Case::GrantedAfterTheEnd
         } else if user.names.now().and(self.exchange.asked) != granted.names {
             Case::GrantedFromBefore
-        } else if self.outage.is_some() {
+        } else if self.outage.is_certain() {
             Case::GrantedInAnOutage
         } else {
             Case::Granted
@@ -255,11 +262,13 @@ pub(super) fn log_in(
     password: Password,
     answer: Answer<Pair>,
 ) -> Verdict {
-    let outage = stage.replicas[at].line.outage();
+    let outage = stage.trouble(at);
     let good = stage.users[user].enabled.now() && password == Password::Right;
     match answer {
         Ok(pair) => {
-            hold(outage.is_none() && good, || "a login is let in".to_owned())?;
+            hold(!outage.is_certain() && good, || {
+                "a login is let in".to_owned()
+            })?;
             let setting = stage.setting;
             let lifetime = setting.session_lifetime.min(setting.max_lifetime);
             let expires_at = stage.clock_of(at).unix_seconds() + lifetime;
@@ -268,46 +277,53 @@ pub(super) fn log_in(
             Ok(())
         }
         Err(No::Denied) => {
-            let asked = outage.is_none() && !good;
+            let asked = !outage.is_certain() && !good;
             hold(asked || password == Password::Empty, || {
                 format!("a good login is denied: {outage:?}")
             })
         }
-        Err(No::Fault(fault)) => hold(outage.is_some() && password != Password::Empty, || {
-            format!("a login fails: {fault}")
-        }),
+        Err(No::Fault(fault)) => {
+            let excused = outage.is_possible() && password != Password::Empty;
+            hold(excused, || format!("a login fails: {fault}"))
+        }
         Err(No::Strange(what)) => broken(what),
     }
 }
 
-/// Whether a logout was answered rightly.
-pub(super) fn log_out(stage: &mut Stage, at: usize, session: usize, answer: Answer<()>) -> Verdict {
-    let outage = stage.replicas[at].line.outage();
+/// Whether a logout was answered rightly. `ends_before` is how many the IAM had been told before.
+pub(super) fn log_out(
+    stage: &mut Stage,
+    at: usize,
+    session: usize,
+    ends_before: usize,
+    answer: Answer<()>,
+) -> Verdict {
+    let outage = stage.trouble(at);
     let life = &stage.lives[session];
     let expired = stage.clock_of(at).unix_seconds() >= life.pair.expires_at;
     let over = expired || life.known[at] == Some(Known::Ended);
+    let told = stage.replicas[at].line.ends() > ends_before;
+    let confirmed = answer.is_ok();
     match answer {
-        Ok(()) => hold(outage.is_none() || over, || {
+        Ok(()) => hold(told && !outage.is_certain() || over, || {
             "a logout is confirmed that the IAM never heard of".to_owned()
         })?,
-        Err(No::Fault(fault)) => hold(outage.is_some() && !over, || {
+        Err(No::Fault(fault)) => hold(outage.is_possible() && !over, || {
             format!("a logout fails: {fault}")
         })?,
         Err(No::Denied) => return broken("a logout of a good pair is denied"),
         Err(No::Strange(what)) => return broken(what),
     }
-    if over {
-        return Ok(());
+    if told {
+        stage.ended(session);
     }
-    match outage {
-        None | Some(Outage::AnswerLost) => stage.ended(session),
-        Some(_) => {}
+    if !expired {
+        let known = if confirmed {
+            Known::Ended
+        } else {
+            Known::LoggedOut
+        };
+        stage.learned(at, session, known);
     }
-    let known = if outage.is_none() {
-        Known::Ended
-    } else {
-        Known::LoggedOut
-    };
-    stage.learned(at, session, known);
     Ok(())
 }

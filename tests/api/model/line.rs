@@ -1,5 +1,6 @@
 //! The way of one replica to the IAM: it can break, it can be slow, and it remembers every word.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -75,6 +76,7 @@ pub(super) struct Line {
     clock: Arc<ManualClock>,
     outage: Mutex<Option<Outage>>,
     words: Mutex<Vec<Word>>,
+    ends: AtomicUsize,
     held: watch::Sender<Option<Held>>,
 }
 
@@ -85,6 +87,7 @@ impl Line {
             clock,
             outage: Mutex::default(),
             words: Mutex::default(),
+            ends: AtomicUsize::default(),
             held: watch::Sender::new(None),
         }
     }
@@ -105,6 +108,11 @@ impl Line {
     /// Everything that the replica was told since its start.
     pub(super) fn words(&self) -> MutexGuard<'_, Vec<Word>> {
         self.words.lock().expect("the words")
+    }
+
+    /// How many sessions it ended at the IAM since its start.
+    pub(super) fn ends(&self) -> usize {
+        self.ends.load(Ordering::Relaxed)
     }
 
     fn note(&self, session: &UpstreamSession, asked: Moment, names: Option<Names>) {
@@ -181,6 +189,7 @@ impl IamAdapter for Line {
             self.serves()?;
         }
         self.mock.end_session(session).await?;
+        self.ends.fetch_add(1, Ordering::Relaxed);
         self.serves()
     }
 

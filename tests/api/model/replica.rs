@@ -1,6 +1,7 @@
 //! One gateway: the operations alone, or the whole of it behind its port.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::GatewayError;
@@ -34,6 +35,8 @@ pub(super) struct Replica {
     pub(super) clock: Arc<ManualClock>,
     pub(super) line: Arc<Line>,
     pub(super) door: Door,
+    /// When the IAM was last heard again after silence.
+    pub(super) silent_until: Option<Duration>,
     _running: Option<TestApp>,
 }
 
@@ -69,7 +72,8 @@ pub(super) struct Granted {
 pub(super) struct Pair {
     pub(super) id: String,
     pub(super) token: String,
-    /// In seconds since 1970.
+    /// Both in seconds since 1970.
+    pub(super) verified_at: u64,
     pub(super) expires_at: u64,
 }
 
@@ -100,6 +104,7 @@ impl Replica {
             clock,
             line,
             door,
+            silent_until: None,
             _running: running,
         }
     }
@@ -118,17 +123,18 @@ impl Door {
                 Ok(Pair {
                     id: session.session_id.to_string(),
                     token: session.session_token.expose_secret().to_owned(),
+                    verified_at: session.verified_at,
                     expires_at: session.expires_at,
                 })
             }
             Self::Service(client, _) => {
                 let answer = client.log_in(email, &password.into()).await;
                 let session = success(&answer, (401, "invalid_grant"))?.session();
-                let expires_at: Timestamp = session.expires_at.parse().expect("RFC 3339");
                 Ok(Pair {
+                    verified_at: seconds(&session.verified_at),
+                    expires_at: seconds(&session.expires_at),
                     id: session.session_id,
                     token: session.session_token,
-                    expires_at: expires_at.as_second().try_into().expect("after 1970"),
                 })
             }
         }
@@ -163,6 +169,25 @@ impl Door {
                 Ok(())
             }
         }
+    }
+}
+
+/// What the IAM tells unasked; whether there is anybody to hear it.
+impl Door {
+    pub(super) fn hear_of_session(&self, upstream: &str) -> bool {
+        match self {
+            Self::Operations(gateway) => gateway.end_upstream_session(upstream),
+            Self::Service(..) => return false,
+        }
+        true
+    }
+
+    pub(super) fn hear_of_user(&self, subject: &str, verified_until: u64) -> bool {
+        match self {
+            Self::Operations(gateway) => gateway.end_sessions_of(subject, verified_until),
+            Self::Service(..) => return false,
+        }
+        true
     }
 }
 
@@ -202,6 +227,11 @@ fn success<'a>(answer: &'a Response, denial: (u16, &str)) -> Answer<&'a Response
         }
         _ => Err(No::Strange(answer.told())),
     }
+}
+
+fn seconds(time: &str) -> u64 {
+    let time: Timestamp = time.parse().expect("RFC 3339");
+    time.as_second().try_into().expect("after 1970")
 }
 
 /// The claims of a token that nobody has to believe.

@@ -7,6 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinHandle};
 
 use super::judge::{self, Breach, Exchange, Verdict, broken, hold};
+use super::line::Outage;
 use super::names::Names;
 use super::replica::{Answer, Extent, Granted, No, Pair};
 use super::scenario::{Edge, Held, Password, REPLICAS, Scenario, Step};
@@ -84,14 +85,16 @@ impl Stage {
             Step::LogOut { at, session } => return self.log_out(at, session).await,
             Step::Permit { user, names } => self.permit(Self::user(user), Names::from_bits(names)),
             Step::Switch { user, on } => self.switch(Self::user(user), on),
-            Step::EndSession { session } => {
+            Step::EndSession { session, told } => {
                 if let Some(session) = self.session(session) {
-                    self.end_session(session);
+                    self.end_session(session, told.map(Self::replica));
                 }
             }
-            Step::EndSessionsOf { user } => self.end_sessions_of(Self::user(user)),
-            Step::Break { at, outage } => self.set_outage(at, Some(outage)),
-            Step::Mend { at } => self.set_outage(at, None),
+            Step::EndSessionsOf { user, told } => {
+                self.end_sessions_of(Self::user(user), told.map(Self::replica));
+            }
+            Step::Break { at, outage } => self.set_outages(at, Some(outage)),
+            Step::Mend { at } => self.set_outages(at, None),
             Step::Wait { millis } => self.advance(Duration::from_millis(millis)),
             Step::WaitFor {
                 edge,
@@ -135,9 +138,10 @@ impl Stage {
         let (at, Some(session)) = (Self::replica(at), self.session(session)) else {
             return Ok(());
         };
-        let door = &self.replicas[at].door;
-        let answer = door.log_out(&self.lives[session].pair).await;
-        judge::log_out(self, at, session, answer)
+        let replica = &self.replicas[at];
+        let ends_before = replica.line.ends();
+        let answer = replica.door.log_out(&self.lives[session].pair).await;
+        judge::log_out(self, at, session, ends_before, answer)
     }
 
     /// Neither session is any the worse for it, which later steps show.
@@ -243,10 +247,10 @@ impl Stage {
         }
     }
 
-    fn set_outage(&self, at: Option<u8>, outage: Option<super::line::Outage>) {
+    fn set_outages(&mut self, at: Option<u8>, outage: Option<Outage>) {
         for number in 0..REPLICAS {
             if at.is_none_or(|at| Self::replica(at) == number) {
-                self.replicas[number].line.set_outage(outage);
+                self.set_outage(number, outage);
             }
         }
     }

@@ -83,11 +83,14 @@ pub(super) enum Step {
         user: u8,
         on: bool,
     },
+    /// The administrator ends it, of which the IAM may tell one replica by itself.
     EndSession {
         session: u8,
+        told: Option<u8>,
     },
     EndSessionsOf {
         user: u8,
+        told: Option<u8>,
     },
     /// One replica, or all of them, cannot speak with the IAM as they should.
     Break {
@@ -213,11 +216,11 @@ fn step(setting: &Setting, dice: &mut Dice) -> Step {
             millis: dice.one_of(&[-1, 0, 1]),
         }),
         (2, |_, dice, _| Step::Break {
-            at: some_replica(dice),
+            at: maybe_replica(dice),
             outage: dice.one_of(&Outage::ALL),
         }),
         (6, |_, dice, _| Step::Mend {
-            at: some_replica(dice),
+            at: maybe_replica(dice),
         }),
         (1, |_, _, [at, ..]| Step::Restart { at }),
         (3, |setting, dice, [at, ..]| clock(setting, dice, at)),
@@ -237,8 +240,7 @@ fn asked(dice: &mut Dice) -> u8 {
     }
 }
 
-/// None: all of them.
-fn some_replica(dice: &mut Dice) -> Option<u8> {
+fn maybe_replica(dice: &mut Dice) -> Option<u8> {
     let one = dice.byte();
     dice.once_in(2).then_some(one)
 }
@@ -249,8 +251,14 @@ fn administer(dice: &mut Dice, session: u8, user: u8) -> Step {
         0..=5 => Step::Permit { user, names },
         6 => Step::Switch { user, on: false },
         7..=9 => Step::Switch { user, on: true },
-        _ if dice.once_in(3) => Step::EndSessionsOf { user },
-        _ => Step::EndSession { session },
+        _ if dice.once_in(3) => Step::EndSessionsOf {
+            user,
+            told: maybe_replica(dice),
+        },
+        _ => Step::EndSession {
+            session,
+            told: maybe_replica(dice),
+        },
     }
 }
 

@@ -7,6 +7,7 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::mock::{AccountState, Directory, Mock, User as Account, Users};
 use iam_adapters::{Clock as _, Moment};
 
+use super::line::Outage;
 use super::names::{Names, USERS};
 use super::replica::{Extent, Pair, Replica};
 use super::scenario::{REPLICAS, Setting};
@@ -16,8 +17,37 @@ use crate::suite::KeyFolder;
 /// When every scenario begins, since 1970.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
+/// How long a gateway may leave an IAM alone that has failed it.
+const PAUSE: Duration = Duration::from_secs(3);
+
 /// How many sessions a number can stand for: the newest.
 const IN_REACH: usize = 4;
+
+/// Whether a replica and the IAM understand each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trouble {
+    outage: Option<Outage>,
+    /// There was silence a moment ago, so the IAM may not be asked yet.
+    pause: bool,
+}
+
+impl Trouble {
+    pub(super) const fn is_certain(self) -> bool {
+        self.outage.is_some()
+    }
+
+    pub(super) const fn is_possible(self) -> bool {
+        self.outage.is_some() || self.pause
+    }
+
+    pub(super) fn is_silent(self) -> bool {
+        self.outage.is_some_and(Outage::is_silent)
+    }
+
+    pub(super) fn may_be_silent(self) -> bool {
+        self.pause || self.is_silent()
+    }
+}
 
 pub(super) struct Stage {
     pub(super) setting: Setting,
@@ -26,6 +56,8 @@ pub(super) struct Stage {
     pub(super) replicas: Vec<Replica>,
     pub(super) users: Vec<User>,
     pub(super) lives: Vec<Life>,
+    /// Up to when, in seconds since 1970, each replica heard that a user's sessions are over.
+    heard_until: [[Option<u64>; USERS]; REPLICAS],
     /// Nobody sets this one.
     true_clock: Arc<ManualClock>,
     overrides: Vec<(String, String)>,
@@ -55,6 +87,7 @@ impl Stage {
             replicas: Vec::new(),
             users: Vec::new(),
             lives: Vec::new(),
+            heard_until: [[None; USERS]; REPLICAS],
             true_clock,
             overrides: folders.into_iter().chain(times).collect(),
         };
@@ -98,6 +131,23 @@ impl Stage {
 
     pub(super) fn clock_of(&self, replica: usize) -> Moment {
         self.replicas[replica].clock.now()
+    }
+
+    pub(super) fn trouble(&self, replica: usize) -> Trouble {
+        let silent_until = self.replicas[replica].silent_until;
+        Trouble {
+            outage: self.replicas[replica].line.outage(),
+            pause: silent_until.is_some_and(|until| self.now() < until + PAUSE),
+        }
+    }
+
+    pub(super) fn set_outage(&mut self, replica: usize, outage: Option<Outage>) {
+        let now = self.now();
+        let replica = &mut self.replicas[replica];
+        if replica.line.outage().is_some_and(Outage::is_silent) {
+            replica.silent_until = Some(now);
+        }
+        replica.line.set_outage(outage);
     }
 
     /// Which session the number stands for; none where there is none.
@@ -152,6 +202,7 @@ impl Stage {
         let old = &self.replicas[replica];
         started.line.set_outage(old.line.outage());
         self.replicas[replica] = started;
+        self.heard_until[replica] = [None; USERS];
         for life in &mut self.lives {
             life.known[replica] = None;
         }
@@ -167,6 +218,7 @@ impl Stage {
             ended: None,
             known: [None; REPLICAS],
         });
+        self.spread_what_was_heard(self.lives.len() - 1);
     }
 
     /// Whether the replica needs nobody to say that the session is over.
@@ -208,19 +260,39 @@ impl Stage {
         self.directory.set_state(&user.email, state).expect("known");
     }
 
-    pub(super) fn end_session(&mut self, session: usize) {
-        self.directory
-            .end_session_by_id(&self.lives[session].upstream);
+    pub(super) fn end_session(&mut self, session: usize, told: Option<usize>) {
+        let upstream = &self.lives[session].upstream;
+        self.directory.end_session_by_id(upstream);
+        let heard = told.filter(|at| self.replicas[*at].door.hear_of_session(upstream));
         self.ended(session);
+        if let Some(at) = heard {
+            self.learned(at, session, Known::Ended);
+        }
     }
 
-    pub(super) fn end_sessions_of(&mut self, user: usize) {
-        self.directory
-            .end_sessions_of(&self.users[user].email)
-            .expect("known");
+    pub(super) fn end_sessions_of(&mut self, user: usize, told: Option<usize>) {
+        let User { email, subject, .. } = &self.users[user];
+        self.directory.end_sessions_of(email).expect("known");
+        let until = self.true_clock.now().unix_seconds();
+        let heard = told.filter(|at| self.replicas[*at].door.hear_of_user(subject, until));
+        if let Some(at) = heard {
+            self.heard_until[at][user] = Some(until);
+        }
         for session in 0..self.lives.len() {
             if self.lives[session].user == user {
                 self.ended(session);
+                self.spread_what_was_heard(session);
+            }
+        }
+    }
+
+    /// A replica that heard of the end of all sessions of a user takes each for ended that was
+    /// verified by then, also where it was in truth begun right afterwards.
+    fn spread_what_was_heard(&mut self, session: usize) {
+        for at in 0..REPLICAS {
+            let life = &self.lives[session];
+            if Some(life.pair.verified_at) <= self.heard_until[at][life.user] {
+                self.learned(at, session, Known::Inactive);
             }
         }
     }

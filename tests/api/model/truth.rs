@@ -87,7 +87,9 @@ impl User {
 pub(super) enum Known {
     /// Its client logged out there, and the IAM may not have heard of it.
     LoggedOut,
-    /// The IAM said so.
+    /// The IAM said so, which need not be its last word.
+    Inactive,
+    /// The IAM ended it.
     Ended,
 }
 
