@@ -20,6 +20,7 @@ mod permissions;
 mod problems;
 mod public_url;
 mod reading;
+mod revocations;
 mod safety;
 mod session;
 mod token;
@@ -40,6 +41,7 @@ pub use log::{LogFormat, LogSettings};
 pub use management::ManagementSettings;
 pub use permissions::PermissionSettings;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
+pub use revocations::{RedisSettings, RevocationSettings};
 pub use session::SessionSettings;
 pub use token::TokenSettings;
 pub use upstream::UpstreamSettings;
@@ -68,6 +70,8 @@ pub struct Settings {
     pub management: ManagementSettings,
     /// `[session]`: what login creates.
     pub session: SessionSettings,
+    /// `[revocations]`: how replicas learn of each other's logouts.
+    pub revocations: RevocationSettings,
     /// `[permissions]`: what users may do.
     pub permissions: PermissionSettings,
     /// `[token]`: the access tokens.

@@ -7,12 +7,13 @@ pub mod knowledge;
 pub mod mint;
 mod opening;
 pub mod policy;
+pub mod replicas;
 pub mod revocations;
 pub mod seal;
 pub mod session;
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
@@ -28,6 +29,7 @@ use error::{GatewayError, Internal, InvalidSession};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
+use replicas::Replicas;
 use revocations::{End, Revocations};
 use session::SessionId;
 
@@ -43,6 +45,7 @@ pub struct Gateway {
     policy: Policy,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
+    replicas: OnceLock<Arc<dyn Replicas>>,
 }
 
 impl Gateway {
@@ -69,6 +72,7 @@ impl Gateway {
             policy,
             knowledge: Arc::new(knowledge),
             revocations,
+            replicas: OnceLock::new(),
         }
     }
 
@@ -174,10 +178,10 @@ impl Gateway {
         })
     }
 
-    /// Ends a session: here first, then at the IAM. Access tokens already issued stay valid.
+    /// Ends a session: here first, then at the IAM, then at the other replicas. Access tokens already issued stay valid.
     ///
     /// A session that has ended already is a success, so that an answer which was lost can be
-    /// asked for again. Where the IAM fails, the session is over here all the same.
+    /// asked for again. Where the IAM fails, the session is over at every replica all the same.
     ///
     /// # Errors
     ///
@@ -198,11 +202,17 @@ impl Gateway {
         let upstream = upstream.ok_or(InvalidSession::Malformed)?;
         let over = opened.revocation(End::Upstream);
         let (iam, revocations) = (Arc::clone(&self.iam), Arc::clone(&self.revocations));
-        // A client that hangs up must not leave the session alive at the IAM.
+        let replicas = self.replicas.get().cloned();
+        // A client that hangs up must not leave the session alive at the IAM, or elsewhere.
         let ending = tokio::spawn(async move {
-            iam.end_session(&upstream).await?;
-            revocations.record(&over, now);
-            Ok(())
+            let ended = iam.end_session(&upstream).await;
+            if ended.is_ok() {
+                revocations.record(&over, now);
+            }
+            if let Some(replicas) = replicas {
+                replicas.tell(logged_out).await;
+            }
+            Ok(ended?)
         });
         ending.await.map_err(|_| Internal::LostTask)?
     }

@@ -68,6 +68,8 @@ pub struct Health {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     iam: Mutex<Iam>,
+    /// What is wrong between the replicas.
+    replicas: Mutex<Vec<Reason>>,
     draining: AtomicBool,
     leaving: AtomicBool,
 }
@@ -79,9 +81,16 @@ impl Health {
             clock,
             metrics,
             iam: Mutex::default(),
+            replicas: Mutex::default(),
             draining: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
         }
+    }
+
+    /// Takes what is wrong between this replica and the others; nothing, where all is well. It
+    /// never takes a replica out of service: none serves better.
+    pub fn replicas(&self, reasons: Vec<Reason>) {
+        *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = reasons;
     }
 
     /// From now on no load balancer should send anything here.
@@ -135,6 +144,11 @@ impl Health {
                 message: fault.to_string(),
             });
         }
+        let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        if readiness == Readiness::Ready && !replicas.is_empty() {
+            readiness = Readiness::Degraded;
+        }
+        reasons.extend(replicas.iter().cloned());
         if self.leaving.load(Ordering::Acquire) {
             readiness = Readiness::NotReady;
             reasons.push(Reason {

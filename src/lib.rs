@@ -1,7 +1,7 @@
 //! The map of the house.
 //!
 //! [`gateway`] decides: the three operations over one IAM adapter. [`http`] translates between the
-//! network and the gateway. [`startup`] is the only place that knows everyone and connects them;
+//! network and the gateway, [`replicas`] between the gateway and others of its kind. [`startup`] is the only place that knows everyone and connects them;
 //! around them stand [`cli`], [`config`], [`telemetry`] and [`health`].
 
 pub mod cli;
@@ -9,5 +9,6 @@ pub mod config;
 pub mod gateway;
 pub mod health;
 pub mod http;
+pub mod replicas;
 pub mod startup;
 pub mod telemetry;

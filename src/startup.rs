@@ -1,6 +1,7 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
 mod listener;
+mod revocations;
 mod tls;
 
 use std::future::Future;
@@ -23,6 +24,7 @@ use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
 use crate::http::{self, Front, Patience};
+use crate::replicas::{Bus, Redis};
 use crate::telemetry::metrics::Metrics;
 
 use listener::Listener;
@@ -49,6 +51,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// How long clients may take.
     pub patience: Patience,
+    /// The Redis between the replicas, where one is set.
+    pub redis: Option<Redis>,
 }
 
 impl Parts {
@@ -71,12 +75,8 @@ impl Parts {
                 None
             }
         };
-        let tls = settings.http.tls.files();
-        let tls = tls.map(|(chain, key)| tls::server(chain, key)).transpose();
-        let tls = tls.unwrap_or_else(|error| {
-            problems.push(format!("http.tls: {error:#}"));
-            None
-        });
+        let tls = tls::configured(settings, &mut problems);
+        let redis = revocations::redis(settings, &mut problems);
         match (iam, keys) {
             (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
                 iam,
@@ -85,6 +85,7 @@ impl Parts {
                 clock,
                 metrics: Arc::default(),
                 patience: Patience::default(),
+                redis,
             }),
             _ => Err(InvalidSettings { problems }),
         }
@@ -173,6 +174,7 @@ pub struct Application {
     addresses: Addresses,
     iam: Arc<Guarded>,
     health: Arc<Health>,
+    bus: Option<Bus>,
     probe_interval: Duration,
     shutdown_delay: Duration,
 }
@@ -188,7 +190,9 @@ impl Application {
         let adapter = parts.iam.name();
         let metrics = Arc::clone(&parts.metrics);
         let patience = parts.patience;
+        let (redis, clock) = (parts.redis.take(), Arc::clone(&parts.clock));
         let (gateway, iam, health) = connect(settings, parts);
+        let bus = revocations::bus(redis, &gateway, &health, &clock, &metrics);
         let front = Data::new(Front {
             gateway,
             metrics,
@@ -229,6 +233,7 @@ impl Application {
             },
             iam,
             health,
+            bus,
             probe_interval: settings.upstream.probe_interval,
             shutdown_delay: settings.http.shutdown_delay,
         })
@@ -251,6 +256,7 @@ impl Application {
         let serving = actix_web::rt::spawn(self.public);
         let beside = actix_web::rt::spawn(self.management);
         let probing = actix_web::rt::spawn(probe(self.iam, self.probe_interval));
+        let telling = revocations::run(self.bus);
         tracing::info!(
             http.address = %self.addresses.public,
             management.address = %self.addresses.management,
@@ -263,6 +269,7 @@ impl Application {
             () = stopped => Ok(Ok(())),
         };
         probing.abort();
+        revocations::end(telling).await;
         management.stop(false).await;
         tracing::info!("stopped");
         served?.context("a listener broke")

@@ -60,18 +60,26 @@ pub(super) fn check(
     })
 }
 
-/// Every step that a user's session takes, each told when it is done. The inner error is the IAM's.
+/// Every step that a user's session takes, each told when it is done. The inner error is the
+/// IAM's, or that of Redis.
 async fn walk(
     settings: &Settings,
     parts: Parts,
     account: Option<(&String, &String)>,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), String>> {
+    let redis = parts.redis.clone();
     let (gateway, iam, _) = startup::connect(settings, parts);
     if let Err(fault) = iam.probe().await {
         return Ok(Err(format!("IAM           {fault}")));
     }
     writeln!(out, "  IAM           answers, as {}", iam.issuer())?;
+    if let Some(redis) = redis {
+        if let Err(fault) = redis.probe().await {
+            return Ok(Err(format!("Redis         {fault}")));
+        }
+        writeln!(out, "  Redis         answers, and takes what is written")?;
+    }
     let Some((email, password)) = account else {
         writeln!(
             out,

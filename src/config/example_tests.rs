@@ -56,6 +56,11 @@ fn a_setting_is_off_in_the_example_only_where_it_has_no_default() {
             "http.workers",
             "keys.sealing_dir",
             "keys.signing_dir",
+            "revocations.redis.ca_file",
+            "revocations.redis.password",
+            "revocations.redis.password_file",
+            "revocations.redis.url",
+            "revocations.redis.username",
         ]
     );
 }

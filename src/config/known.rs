@@ -12,7 +12,8 @@ use serde::forward_to_deserialize_any;
 
 use super::{
     CacheSettings, HttpSettings, IamSettings, KeySettings, LogSettings, ManagementSettings,
-    PermissionSettings, SessionSettings, Settings, TlsSettings, TokenSettings, UpstreamSettings,
+    PermissionSettings, RedisSettings, RevocationSettings, SessionSettings, Settings, TlsSettings,
+    TokenSettings, UpstreamSettings,
 };
 
 /// What every environment variable that sets something begins with. Two underscores, because an
@@ -35,6 +36,8 @@ impl Known {
                 ("http.tls", fields::<TlsSettings>(None)),
                 ("management", fields::<ManagementSettings>(None)),
                 ("session", fields::<SessionSettings>(None)),
+                ("revocations", fields::<RevocationSettings>(None)),
+                ("revocations.redis", fields::<RedisSettings>(None)),
                 ("permissions", fields::<PermissionSettings>(None)),
                 ("token", fields::<TokenSettings>(None)),
                 ("keys", fields::<KeySettings>(None)),

@@ -109,13 +109,13 @@ impl From<ConfigError> for Complaint {
     }
 }
 
-/// A library that cannot read a value likes to quote it; what belongs to an adapter may be a secret,
-/// or an address with one in it.
+/// A library that cannot read a value likes to quote it; what belongs to an adapter or to Redis may be a
+/// secret, or an address with one in it.
 fn discreet(message: String, key: &str, refused: Option<&Value>) -> String {
     let Some(ValueKind::String(value)) = refused.map(|value| &value.kind) else {
         return message;
     };
-    if !key.starts_with("iam.") {
+    if !key.starts_with("iam.") && !key.starts_with("revocations.redis") {
         return message;
     }
     let quoted = message.replace(&format!("{value:?}"), "the value");

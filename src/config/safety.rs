@@ -7,6 +7,9 @@ use super::{Environment, IamSettings, Settings};
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let production = settings.environment == Environment::Production;
     check_iam(&settings.iam, production, problems);
+    if let Some(redis) = &settings.revocations.redis {
+        redis.check(production, problems);
+    }
     if production {
         check_production(settings, problems);
     } else {

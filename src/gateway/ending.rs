@@ -1,8 +1,12 @@
-//! What the IAM tells by itself: that sessions ended.
+//! Ends that did not begin with a logout here: the IAM tells them by itself, or another replica
+//! does.
+
+use std::sync::Arc;
 
 use super::Gateway;
 use super::error::InvalidSession;
-use super::revocations::{Revocation, RevocationKey, SessionNames};
+use super::replicas::Replicas;
+use super::revocations::{Learned, Revocation, RevocationKey, SessionNames};
 
 impl Gateway {
     /// Takes note that a session of the IAM's is over, by the IAM's own id of it.
@@ -36,7 +40,28 @@ impl Gateway {
         for key in self.keys.sealing.iter() {
             let revocation = revocation(key.revocations());
             self.revocations.record(&revocation, self.clock.now());
+            if let Some(replicas) = self.replicas.get() {
+                // Nobody waits for this one.
+                drop(replicas.tell(revocation));
+            }
         }
+    }
+
+    /// From now on, the other replicas are told what ends here. Only the first call counts.
+    pub fn join(&self, replicas: Arc<dyn Replicas>) {
+        // One gateway is one replica of one group: there is nothing to exchange later.
+        let _ = self.replicas.set(replicas);
+    }
+
+    /// Takes note of an end that another replica told.
+    pub fn learn(&self, revocation: &Revocation) -> Learned {
+        self.revocations.learn(revocation, self.clock.now())
+    }
+
+    /// Takes note that from now on every end that another replica tells is heard, after some may
+    /// have been missed: what the IAM said until now is not believed any more.
+    pub fn in_step_again(&self) {
+        self.knowledge.distrust_until(self.clock.now());
     }
 
     pub(super) fn refuse_ended(&self, names: &mut SessionNames<'_>) -> Result<(), InvalidSession> {

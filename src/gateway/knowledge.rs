@@ -9,6 +9,7 @@ mod asking;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -97,6 +98,9 @@ pub struct Knowledge {
     liveness: Cache<Digest, Moment>,
     permissions: Cache<Digest, Known>,
     flights: Mutex<HashMap<Digest, Flight>>,
+    /// What was asked then or before is not believed any more; as [`Moment::monotonic`], in
+    /// nanoseconds.
+    distrusted_until: AtomicU64,
 }
 
 /// What an entry costs beside its key and value: moka's own bookkeeping. Measured as resident
@@ -145,6 +149,7 @@ impl Knowledge {
             liveness,
             permissions,
             flights: Mutex::default(),
+            distrusted_until: AtomicU64::new(0),
         }
     }
 
@@ -167,12 +172,26 @@ impl Knowledge {
 
     fn known(&self, of: &Fingerprint, now: Moment, extra: Duration) -> Option<Arc<Permissions>> {
         let alive_at = self.liveness.get(&of.session)?;
-        if now.since(alive_at) >= self.freshness.liveness + extra {
+        if now.since(alive_at) >= self.freshness.liveness + extra || self.distrusts(alive_at) {
             return None;
         }
         let known = self.permissions.get(&of.subject)?;
         (now.since(known.asked_at) < self.freshness.permissions + extra)
             .then_some(known.permissions)
+    }
+
+    /// From now on, what the IAM said about sessions up to this moment is not believed any more,
+    /// however fresh it is and whether the IAM can be asked again or not: an end that another
+    /// replica recorded in the meantime may have been missed.
+    pub fn distrust_until(&self, moment: Moment) {
+        let nanos = nanos(moment);
+        self.distrusted_until.fetch_max(nanos, Ordering::Release);
+    }
+
+    fn distrusts(&self, asked_at: Moment) -> bool {
+        let until = self.distrusted_until.load(Ordering::Acquire);
+        // Zero is no moment: nothing was missed yet.
+        until > 0 && nanos(asked_at) <= until
     }
 
     /// Takes note that the IAM, asked at `asked_at`, called the session alive, and of what its
@@ -201,6 +220,10 @@ impl fmt::Debug for Knowledge {
             .field("freshness", &self.freshness)
             .finish_non_exhaustive()
     }
+}
+
+fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.monotonic.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn weight(heap: usize) -> u32 {

@@ -6,161 +6,85 @@
 //! for each end, and nothing for the sessions that live.
 
 mod name;
-
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+mod revocation;
 
 use iam_adapters::Moment;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 pub use name::{Name, RevocationKey, SessionNames};
-
-use super::error::InvalidSession;
-use super::keys::CLOCK_SKEW;
-
-/// How a session ended. The later is the stronger word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
-    /// Logged out here; the IAM has not confirmed it yet.
-    LoggedOut,
-    /// By a word of the IAM that need not be its last: what it calls inactive may be alive again
-    /// once its user is let in again, and which sessions were verified up to a moment is told by
-    /// clocks that disagree. No reason not to tell the IAM of a logout.
-    Inactive,
-    /// Over at the IAM too, for good.
-    Upstream,
-}
-
-impl From<End> for InvalidSession {
-    fn from(end: End) -> Self {
-        match end {
-            End::LoggedOut => Self::Revoked,
-            End::Inactive | End::Upstream => Self::Ended,
-        }
-    }
-}
-
-/// What a name is the name of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// One session of ours.
-    Session,
-    /// One session of the IAM's, and with it every session of ours that rests on it.
-    UpstreamSession,
-    /// A subject: all of its sessions up to a moment.
-    Subject,
-}
-
-impl Kind {
-    /// Every kind there is.
-    pub const ALL: [Self; 3] = [Self::Session, Self::UpstreamSession, Self::Subject];
-
-    /// The kind's number in what replicas agree on; it is never given to another.
-    #[must_use]
-    pub const fn tag(self) -> u8 {
-        match self {
-            Self::Session => 1,
-            Self::UpstreamSession => 2,
-            Self::Subject => 3,
-        }
-    }
-}
-
-/// That something ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Revocation {
-    /// What.
-    pub kind: Kind,
-    /// Its name.
-    pub name: Name,
-    /// How.
-    pub end: End,
-    /// Only sessions verified then or before are over, in seconds since 1970.
-    pub verified_until: u64,
-    /// When all of them would have expired anyway, in seconds since 1970.
-    pub forget_at: u64,
-}
-
-impl Revocation {
-    /// Of one session, which would have expired at `expires_at`.
-    #[must_use]
-    pub fn of_session(name: Name, end: End, expires_at: u64) -> Self {
-        Self {
-            kind: Kind::Session,
-            name,
-            end,
-            verified_until: u64::MAX,
-            forget_at: expires_at.saturating_add(CLOCK_SKEW.as_secs()),
-        }
-    }
-
-    /// Of a session at the IAM, by the IAM's word; no session of ours lives longer than
-    /// `max_lifetime`.
-    #[must_use]
-    pub fn of_upstream_session(name: Name, now: Moment, max_lifetime: Duration) -> Self {
-        Self {
-            kind: Kind::UpstreamSession,
-            name,
-            end: End::Upstream,
-            verified_until: u64::MAX,
-            forget_at: last_expiry(now, max_lifetime),
-        }
-    }
-
-    /// Of all sessions of a subject that were verified at `verified_until` or before, in seconds
-    /// since 1970, by the IAM's word.
-    #[must_use]
-    pub fn of_subject(
-        name: Name,
-        verified_until: u64,
-        now: Moment,
-        max_lifetime: Duration,
-    ) -> Self {
-        Self {
-            kind: Kind::Subject,
-            name,
-            end: End::Inactive,
-            verified_until,
-            forget_at: last_expiry(now, max_lifetime),
-        }
-    }
-}
-
-/// When the last session that exists now has expired by every clock: the one that made it may be
-/// ahead, and the one that forgets may be set back.
-fn last_expiry(now: Moment, max_lifetime: Duration) -> u64 {
-    let longest = max_lifetime.saturating_add(CLOCK_SKEW * 2).as_secs();
-    now.unix_seconds().saturating_add(longest)
-}
+pub use revocation::{End, Kind, Revocation};
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     end: End,
     verified_until: u64,
     forget_at: u64,
+    origin: Origin,
+}
+
+/// Who says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// This replica.
+    Here,
+    /// Another one.
+    Elsewhere,
 }
 
 impl Entry {
-    fn strengthen(&mut self, new: Self) {
+    fn new(revocation: &Revocation, origin: Origin) -> Self {
+        Self {
+            end: revocation.end,
+            verified_until: revocation.verified_until,
+            forget_at: revocation.forget_at,
+            origin,
+        }
+    }
+
+    /// Makes it no less than the new one; tells whether that changed anything.
+    fn strengthen(&mut self, new: &Self) -> bool {
+        let before = (self.end, self.verified_until, self.forget_at);
         self.end = self.end.max(new.end);
         self.verified_until = self.verified_until.max(new.verified_until);
         self.forget_at = self.forget_at.max(new.forget_at);
+        before != (self.end, self.verified_until, self.forget_at)
     }
+}
+
+/// What became of an end that another replica told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learned {
+    /// It is recorded.
+    New,
+    /// Nothing new in it.
+    Known,
+    /// All that it ends has expired.
+    Past,
+    /// No replica says such a thing: it reaches too far into the future.
+    Implausible,
+    /// There is no room for more.
+    Full,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     by_name: HashMap<(Kind, Name), Entry>,
+    /// How many of them other replicas told.
+    learned: usize,
     /// The number of entries at which the expired ones are next looked for.
     sweep_at: usize,
+    /// When they were last looked for, in seconds since 1970.
+    swept_at: u64,
 }
 
 /// What ended early.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Revocations {
     entries: RwLock<Entries>,
+    /// The most ends that are learned from other replicas.
+    room: usize,
     // How many entries there are of each kind: no name is made for a kind that has none.
     sessions: AtomicUsize,
     upstream_sessions: AtomicUsize,
@@ -169,7 +93,24 @@ pub struct Revocations {
     recorded: AtomicU64,
 }
 
+impl Default for Revocations {
+    fn default() -> Self {
+        Self::with_room(LEARNED_MAX)
+    }
+}
+
 impl Revocations {
+    fn with_room(room: usize) -> Self {
+        Self {
+            entries: RwLock::default(),
+            room,
+            sessions: AtomicUsize::default(),
+            upstream_sessions: AtomicUsize::default(),
+            subjects: AtomicUsize::default(),
+            recorded: AtomicU64::default(),
+        }
+    }
+
     /// How the session ended; none where it did not, as far as is known here. A second look
     /// through the same names costs nothing while nothing was recorded in between.
     #[must_use]
@@ -199,34 +140,69 @@ impl Revocations {
 
     /// Records an end. Nothing takes one back or makes it less.
     pub fn record(&self, revocation: &Revocation, now: Moment) {
-        let new = Entry {
-            end: revocation.end,
-            verified_until: revocation.verified_until,
-            forget_at: revocation.forget_at,
-        };
+        self.note(revocation, Origin::Here, now);
+    }
+
+    /// Records an end that another replica told. Of those there is a bound, since whoever can speak
+    /// in that replica's place could tell without end.
+    pub fn learn(&self, revocation: &Revocation, now: Moment) -> Learned {
+        let seconds = now.unix_seconds();
+        if revocation.forget_at <= seconds {
+            return Learned::Past;
+        }
+        if !revocation.is_plausible(now) {
+            return Learned::Implausible;
+        }
+        self.note(revocation, Origin::Elsewhere, now)
+    }
+
+    fn note(&self, revocation: &Revocation, origin: Origin, now: Moment) -> Learned {
+        let new = Entry::new(revocation, origin);
         let key = (revocation.kind, revocation.name);
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        match entries.by_name.entry(key) {
-            Slot::Occupied(mut known) => known.get_mut().strengthen(new),
-            Slot::Vacant(slot) => {
-                slot.insert(new);
-                self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
+        if let Some(known) = entries.by_name.get_mut(&key) {
+            if !known.strengthen(&new) {
+                return Learned::Known;
             }
+        } else {
+            if origin == Origin::Elsewhere && !self.has_room(&mut entries, now) {
+                return Learned::Full;
+            }
+            entries.by_name.insert(key, new);
+            entries.learned += usize::from(origin == Origin::Elsewhere);
+            self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
         }
         if entries.by_name.len() >= entries.sweep_at.max(SWEEP_MIN) {
-            let now = now.unix_seconds();
-            entries.by_name.retain(|(kind, _), entry| {
-                let keep = entry.forget_at > now;
-                if !keep {
-                    self.of(*kind).fetch_sub(1, Ordering::Relaxed);
-                }
-                keep
-            });
-            // Doubling makes the sweeps cost a constant for each entry made.
-            entries.sweep_at = entries.by_name.len() * 2;
+            self.sweep(&mut entries, now);
         }
         // Last, so that whoever sees it sees all the rest.
         self.recorded.fetch_add(1, Ordering::Release);
+        Learned::New
+    }
+
+    fn has_room(&self, entries: &mut Entries, now: Moment) -> bool {
+        if entries.learned >= self.room
+            && now.unix_seconds() >= entries.swept_at.saturating_add(SWEEP_PAUSE)
+        {
+            self.sweep(entries, now);
+        }
+        entries.learned < self.room
+    }
+
+    fn sweep(&self, entries: &mut Entries, now: Moment) {
+        let seconds = now.unix_seconds();
+        let learned = &mut entries.learned;
+        entries.by_name.retain(|(kind, _), entry| {
+            let keep = entry.forget_at > seconds;
+            if !keep {
+                self.of(*kind).fetch_sub(1, Ordering::Relaxed);
+                *learned -= usize::from(entry.origin == Origin::Elsewhere);
+            }
+            keep
+        });
+        // Doubling makes the sweeps cost a constant for each entry made.
+        entries.sweep_at = entries.by_name.len() * 2;
+        entries.swept_at = seconds;
     }
 
     /// How many ends are remembered.
@@ -250,6 +226,13 @@ impl Revocations {
 
 /// Fewer entries than this are not worth a sweep.
 const SWEEP_MIN: usize = 1024;
+
+/// The most ends that are learned from other replicas: more logouts than a day has for most, in
+/// some 100 MB where all that room is taken.
+const LEARNED_MAX: usize = 1_000_000;
+
+/// How often, in seconds, room is looked for where there is none.
+const SWEEP_PAUSE: u64 = 60;
 
 #[cfg(test)]
 mod tests;

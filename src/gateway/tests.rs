@@ -1,4 +1,5 @@
 mod coalescing;
+mod elsewhere;
 mod exchange;
 mod freshness;
 mod history;

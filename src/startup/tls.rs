@@ -10,12 +10,22 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret as _;
 
+use crate::config::Settings;
+
+/// What the settings name; none where they name nothing, or something is wrong with it.
+pub(super) fn configured(settings: &Settings, problems: &mut Vec<String>) -> Option<ServerConfig> {
+    let (chain, key) = settings.http.tls.files()?;
+    server(chain, key)
+        .map_err(|error| problems.push(format!("http.tls: {error:#}")))
+        .ok()
+}
+
 /// Reads a certificate chain and its key, both PEM.
 ///
 /// # Errors
 ///
 /// Where a file cannot be read, the key is open to everybody, or the two do not belong together.
-pub(super) fn server(chain: &Path, key: &Path) -> anyhow::Result<ServerConfig> {
+fn server(chain: &Path, key: &Path) -> anyhow::Result<ServerConfig> {
     let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| format!("{}: not a PEM certificate chain", chain.display()))?;

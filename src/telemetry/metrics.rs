@@ -1,6 +1,9 @@
 //! The figures for Prometheus. Every series exists from the start, and their number does not
 //! depend on the number of users.
 
+mod outcome;
+mod replicas;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -15,7 +18,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::{Keys, age_seconds};
 use crate::gateway::knowledge::Source;
-use crate::http::problem::Code;
+
+pub use outcome::Outcome;
+pub use replicas::{Ignored, ReplicaFigures};
 
 /// What a request asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,49 +83,6 @@ impl Route {
     }
 }
 
-/// How a request ended: well, or with one of the error codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Well.
-    Ok,
-    /// With this error.
-    Error(Code),
-}
-
-impl From<Code> for Outcome {
-    fn from(code: Code) -> Self {
-        Self::Error(code)
-    }
-}
-
-impl Outcome {
-    const ALL: [Self; 7] = [
-        Self::Ok,
-        Self::Error(Code::InvalidRequest),
-        Self::Error(Code::InvalidGrant),
-        Self::Error(Code::InvalidScope),
-        Self::Error(Code::UnsupportedGrantType),
-        Self::Error(Code::TemporarilyUnavailable),
-        Self::Error(Code::ServerError),
-    ];
-
-    const fn index(self) -> usize {
-        match self {
-            Self::Ok => 0,
-            Self::Error(code) => 1 + code as usize,
-        }
-    }
-
-    /// The outcome's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error(code) => code.name(),
-        }
-    }
-}
-
 /// How a call to the IAM can end.
 const IAM_OUTCOMES: [&str; 9] = [
     "ok",
@@ -157,6 +119,7 @@ pub struct Metrics {
     key_ages: Family<Labels<1>, Gauge>,
     key_counts: Family<Labels<1>, Gauge>,
     lines_dropped: Counter,
+    replicas: ReplicaFigures,
 }
 
 impl Default for Metrics {
@@ -193,6 +156,9 @@ impl Default for Metrics {
         let help = "Log lines lost because nobody took them off";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
 
+        let replicas = ReplicaFigures::default();
+        replicas.register(&mut registry);
+
         for operation in Operation::ALL.map(Operation::name) {
             let _ = iam_durations.get_or_create(&[("operation", operation)]);
             for outcome in IAM_OUTCOMES {
@@ -216,6 +182,7 @@ impl Default for Metrics {
             key_ages,
             key_counts,
             lines_dropped,
+            replicas,
         }
     }
 }
@@ -258,6 +225,12 @@ impl Metrics {
     #[must_use]
     pub fn lines_dropped(&self) -> Counter {
         self.lines_dropped.clone()
+    }
+
+    /// The figures of what passes between replicas.
+    #[must_use]
+    pub fn replicas(&self) -> ReplicaFigures {
+        self.replicas.clone()
     }
 
     /// Takes the keys as they are now.

@@ -97,10 +97,9 @@ async fn a_crowd_before_cold_replicas_is_served_without_a_flood_at_the_iam_and_n
     });
     let replicas: Vec<_> = replicas.collect();
 
-    let everywhere = replicas.iter().flat_map(|(gateway, _)| {
-        let asked = sessions.iter().map(move |session| (gateway, session));
-        asked
-    });
+    let everywhere = replicas
+        .iter()
+        .flat_map(|(gateway, _)| sessions.iter().map(move |session| (gateway, session)));
     let mut waiting: Vec<_> = everywhere.collect();
     while !waiting.is_empty() {
         let before = waiting.len();

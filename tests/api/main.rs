@@ -5,6 +5,8 @@
 mod app;
 #[cfg(test)]
 mod client;
+#[cfg(test)]
+mod cold_start;
 mod contract;
 #[cfg(test)]
 mod edge;

@@ -13,8 +13,14 @@ use auth_gateway::gateway::keys::Algorithm;
 
 use crate::suite::KeyFolder;
 
+#[path = "model/bus.rs"]
+mod bus;
 #[path = "model/dice.rs"]
 mod dice;
+#[path = "model/edges.rs"]
+mod edges;
+#[path = "model/hearing.rs"]
+mod hearing;
 #[path = "model/judge.rs"]
 mod judge;
 #[path = "model/kept.rs"]
@@ -25,16 +31,22 @@ mod line;
 mod minimal;
 #[path = "model/names.rs"]
 mod names;
+#[path = "model/random.rs"]
+mod random;
 #[path = "model/replica.rs"]
 mod replica;
 #[path = "model/run.rs"]
 mod run;
 #[path = "model/scenario.rs"]
 mod scenario;
+#[path = "model/sessions.rs"]
+mod sessions;
 #[path = "model/stage.rs"]
 mod stage;
 #[path = "model/tally.rs"]
 mod tally;
+#[path = "model/trouble.rs"]
+mod trouble;
 #[path = "model/truth.rs"]
 mod truth;
 

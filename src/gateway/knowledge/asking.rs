@@ -59,6 +59,7 @@ impl Knowledge {
         let entry = flights.entry(inquiry.fingerprint.session);
         if let Entry::Occupied(flight) = &entry
             && now.since(flight.get().asked_at) < patience
+            && !self.distrusts(flight.get().asked_at)
         {
             return Departure::Under(flight.get().answer.clone(), Source::Coalesced);
         }

@@ -8,7 +8,9 @@ use std::fmt;
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac};
+use base64::Engine as _;
 
+use super::super::BASE64;
 use super::super::session::{SealedSession, SessionId};
 use super::Kind;
 
@@ -21,6 +23,22 @@ const NAME_LEN: usize = 16;
 /// The name of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name([u8; NAME_LEN]);
+
+impl Name {
+    /// Reads what [`Name::encode`] wrote.
+    #[must_use]
+    pub fn decode(text: &str) -> Option<Self> {
+        let mut bits = [0; NAME_LEN];
+        let length = BASE64.decode_slice(text, &mut bits).ok()?;
+        (length == bits.len()).then_some(Self(bits))
+    }
+
+    /// The name as 22 characters of base64url (RFC 4648 section 5), unpadded.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        BASE64.encode(self.0)
+    }
+}
 
 /// Whoever can read a log should not be able to follow one session through it.
 impl fmt::Debug for Name {

@@ -1,7 +1,9 @@
 use std::collections::HashSet;
+use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 
+use super::super::keys::CLOCK_SKEW;
 use super::super::session::{FORMAT, SealedSession, SessionId};
 use super::*;
 
@@ -186,4 +188,94 @@ fn what_the_iam_told_is_kept_as_long_as_the_youngest_session_may_live() {
 fn debug_shows_no_name() {
     let shown = format!("{:?} {:?}", logged_out(id(), 0), key());
     assert!(shown.contains("Name([REDACTED])") && shown.contains("RevocationKey([REDACTED])"));
+}
+
+#[test]
+fn what_another_replica_tells_counts_as_what_was_recorded_here() {
+    let (here, elsewhere) = (Revocations::default(), Revocations::default());
+    let (one, other) = (id(), id());
+    here.record(&logged_out(one, 100), at(0));
+    assert_eq!(elsewhere.learn(&logged_out(one, 100), at(0)), Learned::New);
+    assert_eq!(
+        elsewhere.learn(&logged_out(one, 100), at(0)),
+        Learned::Known
+    );
+    assert_eq!(end_of(&elsewhere, one, 0), Some(End::LoggedOut));
+    assert_eq!(end_of(&elsewhere, other, 0), None);
+}
+
+#[test]
+fn nothing_that_is_told_makes_an_end_less() {
+    let revocations = Revocations::default();
+    let (session, name) = (id(), key().subject("keycloak", "https://iam.test", "alice"));
+    let over = Revocation::of_session(key().session(session), End::Upstream, 1_000);
+    let subject = Revocation::of_subject(name, 500, at(500), DAY);
+    for strong in [over, subject] {
+        revocations.record(&strong, at(500));
+        let weak = Revocation {
+            end: End::LoggedOut,
+            verified_until: strong.verified_until.min(400),
+            forget_at: 501,
+            ..strong
+        };
+        assert_eq!(revocations.learn(&weak, at(500)), Learned::Known);
+    }
+    for _ in 0..2 * SWEEP_MIN {
+        revocations.record(&logged_out(id(), 2_000), at(600));
+    }
+    assert_eq!(end_of(&revocations, session, 600), Some(End::Upstream));
+    assert_eq!(end_of(&revocations, id(), 500), Some(End::Upstream));
+}
+
+#[test]
+fn what_is_past_or_reaches_too_far_is_not_learned() {
+    let revocations = Revocations::default();
+    let now = at(1_000);
+    let told = |verified_until, forget_at| {
+        let name = key().subject("keycloak", "https://iam.test", "alice");
+        let made = Revocation::of_subject(name, verified_until, now, DAY);
+        revocations.learn(&Revocation { forget_at, ..made }, now)
+    };
+    let year = 366 * 86_400;
+    assert_eq!(told(1_000, 1_000), Learned::Past);
+    assert_eq!(told(1_000, 1_000 + year + 121), Learned::Implausible);
+    assert_eq!(told(1_000, u64::MAX), Learned::Implausible);
+    assert_eq!(told(1_061, 2_000), Learned::Implausible);
+    assert_eq!(told(u64::MAX, 2_000), Learned::Implausible);
+    assert_eq!(revocations.count(), 0);
+    assert_eq!(told(1_060, 1_000 + year + 120), Learned::New);
+}
+
+#[test]
+fn a_flood_from_elsewhere_fills_its_own_room_and_pushes_nothing_out() {
+    let revocations = Revocations::with_room(3);
+    let (here, told) = (id(), id());
+    revocations.record(&logged_out(here, 1_000), at(0));
+    assert_eq!(
+        revocations.learn(&logged_out(told, 1_000), at(0)),
+        Learned::New
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            revocations.learn(&logged_out(id(), 10), at(0)),
+            Learned::New
+        );
+    }
+    for _ in 0..100 {
+        assert_eq!(
+            revocations.learn(&logged_out(id(), 1_000), at(0)),
+            Learned::Full
+        );
+    }
+    let late = id();
+    revocations.record(&logged_out(late, 1_000), at(0));
+    for session in [here, told, late] {
+        assert_eq!(end_of(&revocations, session, 0), Some(End::LoggedOut));
+    }
+    // What has expired makes room.
+    let later = at(10 + CLOCK_SKEW.as_secs());
+    assert_eq!(
+        revocations.learn(&logged_out(id(), 1_000), later),
+        Learned::New
+    );
 }

@@ -8,10 +8,10 @@ use iam_adapters::Moment;
 
 use super::line::Word;
 use super::names::Names;
-use super::replica::{Answer, Granted, No, Pair};
-use super::scenario::Password;
-use super::stage::{Stage, Trouble};
+use super::replica::{Answer, Granted, No};
+use super::stage::Stage;
 use super::tally::{Case, Tally};
+use super::trouble::Trouble;
 use super::truth::{Known, Window};
 
 /// Which promise was broken, and how.
@@ -39,6 +39,7 @@ pub(super) struct Exchange {
     pub(super) at: usize,
     pub(super) session: usize,
     pub(super) asked: Names,
+    pub(super) began: Duration,
     pub(super) words_before: usize,
     /// Whether the replica knew, when it was asked, that the session is over.
     pub(super) over_before: bool,
@@ -123,12 +124,11 @@ impl<'a> View<'a> {
         let user = &stage.users[life.user];
         hold(!self.expired, || format!("an expired session: {self:?}"))?;
         hold(!self.known, || format!("a session is revived: {self:?}"))?;
-        let now = stage.now();
-        let window = Window::before(now, self.liveness);
+        let window = stage.window(&self.exchange, self.liveness);
         hold(life.was_alive(user, window), || {
             format!("a token too long after the end of its session: {self:?}")
         })?;
-        let window = Window::before(now, self.permissions);
+        let window = Window::before(stage.now(), self.permissions);
         let names = granted.names;
         hold(
             user.names.ever(window, |held, _| held.and(asked) == names),
@@ -153,13 +153,14 @@ impl<'a> View<'a> {
         let life = &self.stage.lives[self.exchange.session];
         let subject = &self.stage.users[life.user].subject;
         let words = self.stage.replicas[self.exchange.at].line.words();
-        let mut words = words.iter().rev();
-        let alive = words.clone().any(|word| {
+        let mut latest = words.iter().enumerate().rev();
+        let alive = latest.any(|(number, word)| {
             word.session == life.upstream
                 && word.names.is_some()
+                && (word.counts || number >= self.exchange.words_before)
                 && self.is_younger(word, self.liveness)
         });
-        let held = words.any(|word| {
+        let held = words.iter().rev().any(|word| {
             word.subject == *subject
                 && says(word) == Some(granted)
                 && self.is_younger(word, self.permissions)
@@ -200,7 +201,8 @@ impl<'a> View<'a> {
             let mut words = words.iter().rev();
             let last = words.find(|word| word.names.is_some() && wanted(word));
             let bound = Duration::from_secs(bound + extra);
-            bound >= LONG && last.is_some_and(|word| self.is_younger(word, bound / 10 * 8))
+            bound >= LONG
+                && last.is_some_and(|word| word.counts && self.is_younger(word, bound / 10 * 8))
         };
         sure(setting.freshness, &|word| word.session == life.upstream)
             && sure(setting.permissions_ttl, &|word| word.subject == *subject)
@@ -252,78 +254,4 @@ impl fmt::Debug for View<'_> {
             .field("user", &self.stage.users[life.user])
             .finish_non_exhaustive()
     }
-}
-
-/// Whether a login was answered rightly.
-pub(super) fn log_in(
-    stage: &mut Stage,
-    at: usize,
-    user: usize,
-    password: Password,
-    answer: Answer<Pair>,
-) -> Verdict {
-    let outage = stage.trouble(at);
-    let good = stage.users[user].enabled.now() && password == Password::Right;
-    match answer {
-        Ok(pair) => {
-            hold(!outage.is_certain() && good, || {
-                "a login is let in".to_owned()
-            })?;
-            let setting = stage.setting;
-            let lifetime = setting.session_lifetime.min(setting.max_lifetime);
-            let expires_at = stage.clock_of(at).unix_seconds() + lifetime;
-            hold(pair.expires_at == expires_at, || format!("{pair:?}"))?;
-            stage.began(user, pair, at);
-            Ok(())
-        }
-        Err(No::Denied) => {
-            let asked = !outage.is_certain() && !good;
-            hold(asked || password == Password::Empty, || {
-                format!("a good login is denied: {outage:?}")
-            })
-        }
-        Err(No::Fault(fault)) => {
-            let excused = outage.is_possible() && password != Password::Empty;
-            hold(excused, || format!("a login fails: {fault}"))
-        }
-        Err(No::Strange(what)) => broken(what),
-    }
-}
-
-/// Whether a logout was answered rightly. `ends_before` is how many the IAM had been told before.
-pub(super) fn log_out(
-    stage: &mut Stage,
-    at: usize,
-    session: usize,
-    ends_before: usize,
-    answer: Answer<()>,
-) -> Verdict {
-    let outage = stage.trouble(at);
-    let life = &stage.lives[session];
-    let expired = stage.clock_of(at).unix_seconds() >= life.pair.expires_at;
-    let over = expired || life.known[at] == Some(Known::Ended);
-    let told = stage.replicas[at].line.ends() > ends_before;
-    let confirmed = answer.is_ok();
-    match answer {
-        Ok(()) => hold(told && !outage.is_certain() || over, || {
-            "a logout is confirmed that the IAM never heard of".to_owned()
-        })?,
-        Err(No::Fault(fault)) => hold(outage.is_possible() && !over, || {
-            format!("a logout fails: {fault}")
-        })?,
-        Err(No::Denied) => return broken("a logout of a good pair is denied"),
-        Err(No::Strange(what)) => return broken(what),
-    }
-    if told {
-        stage.ended(session);
-    }
-    if !expired {
-        let known = if confirmed {
-            Known::Ended
-        } else {
-            Known::LoggedOut
-        };
-        stage.learned(at, session, known);
-    }
-    Ok(())
 }

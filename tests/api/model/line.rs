@@ -68,6 +68,8 @@ pub(super) struct Word {
     pub(super) asked: Moment,
     /// What its user may do; none: it is not alive.
     pub(super) names: Option<Names>,
+    /// Whether the replica may still believe it: not once it has missed what others told.
+    pub(super) counts: bool,
 }
 
 #[derive(Debug)]
@@ -121,6 +123,7 @@ impl Line {
             subject: session.subject.as_str().to_owned(),
             asked,
             names,
+            counts: true,
         });
     }
 

@@ -172,6 +172,16 @@ impl Door {
     }
 }
 
+impl Door {
+    /// The gateway itself, where there is nothing around it.
+    pub(super) fn gateway(&self) -> Option<&Arc<Gateway>> {
+        match self {
+            Self::Operations(gateway) => Some(gateway),
+            Self::Service(..) => None,
+        }
+    }
+}
+
 /// What the IAM tells unasked; whether there is anybody to hear it.
 impl Door {
     pub(super) fn hear_of_session(&self, upstream: &str) -> bool {

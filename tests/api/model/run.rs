@@ -6,11 +6,12 @@ use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinHandle};
 
-use super::judge::{self, Breach, Exchange, Verdict, broken, hold};
+use super::judge::{Breach, Exchange, Verdict, broken, hold};
 use super::line::Outage;
 use super::names::Names;
 use super::replica::{Answer, Extent, Granted, No, Pair};
-use super::scenario::{Edge, Held, Password, REPLICAS, Scenario, Step};
+use super::scenario::{Held, Password, REPLICAS, Scenario, Step};
+use super::sessions;
 use super::stage::Stage;
 use super::tally::{Case, Tally};
 use super::truth::User;
@@ -63,7 +64,6 @@ impl Stage {
                     return Ok(());
                 };
                 let exchanges = self.exchanges(at, session, asked);
-                let meanwhile = meanwhile.as_deref();
                 match self.extent {
                     Extent::Operations => {
                         self.storm(&exchanges, held, meanwhile, millis, tally).await
@@ -95,6 +95,8 @@ impl Stage {
             }
             Step::Break { at, outage } => self.set_outages(at, Some(outage)),
             Step::Mend { at } => self.set_outages(at, None),
+            Step::Cut { at } => self.bus.leave(Self::replica(at)),
+            Step::Rejoin { at } => self.rejoin(Self::replica(at)),
             Step::Wait { millis } => self.advance(Duration::from_millis(millis)),
             Step::WaitFor {
                 edge,
@@ -120,7 +122,7 @@ impl Stage {
         };
         let door = &self.replicas[at].door;
         let answer = door.log_in(&self.users[user].email, text).await;
-        judge::log_in(self, at, user, password, answer)
+        sessions::log_in(self, at, user, password, answer)
     }
 
     async fn exchange(&mut self, at: u8, session: u8, asked: u8, tally: &mut Tally) -> Verdict {
@@ -141,7 +143,7 @@ impl Stage {
         let replica = &self.replicas[at];
         let ends_before = replica.line.ends();
         let answer = replica.door.log_out(&self.lives[session].pair).await;
-        judge::log_out(self, at, session, ends_before, answer)
+        sessions::log_out(self, at, session, ends_before, answer)
     }
 
     /// Neither session is any the worse for it, which later steps show.
@@ -172,6 +174,7 @@ impl Stage {
             at,
             session,
             asked: Names::from_bits(asked),
+            began: self.now(),
             words_before: self.replicas[at].line.words().len(),
             over_before: self.is_known_to_be_over(session, at),
         });
@@ -189,7 +192,7 @@ impl Stage {
         &mut self,
         exchanges: &[Exchange],
         held: Held,
-        meanwhile: Option<&Step>,
+        meanwhile: &[Step],
         millis: u64,
         tally: &mut Tally,
     ) -> Verdict {
@@ -207,7 +210,7 @@ impl Stage {
                 waiting.push((exchange, sent));
             }
         }
-        if let Some(step) = meanwhile {
+        for step in meanwhile {
             self.happen(step).await?;
         }
         self.advance(Duration::from_millis(millis));
@@ -253,41 +256,6 @@ impl Stage {
                 self.set_outage(number, outage);
             }
         }
-    }
-
-    fn wait_for(&self, edge: Edge, at: usize, session: u8, millis: i8) {
-        let left = self
-            .session(session)
-            .and_then(|session| self.left(edge, at, session));
-        let offset = Duration::from_millis(millis.unsigned_abs().into());
-        let left = left.and_then(|left| match millis {
-            ..0 => left.checked_sub(offset),
-            0.. => Some(left + offset),
-        });
-        if let Some(left) = left {
-            self.advance(left);
-        }
-    }
-
-    /// How long it is until then, by the replica's clocks; none where it is over.
-    fn left(&self, edge: Edge, at: usize, session: usize) -> Option<Duration> {
-        let (now, life) = (self.clock_of(at), &self.lives[session]);
-        let setting = &self.setting;
-        let bound = match edge {
-            Edge::Liveness => setting.freshness,
-            Edge::StaleLiveness => setting.freshness + setting.stale_if_error,
-            Edge::Permissions => setting.permissions_ttl,
-            Edge::StalePermissions => setting.permissions_ttl + setting.stale_if_error,
-            Edge::Expiry => {
-                return Duration::from_secs(life.pair.expires_at).checked_sub(now.unix);
-            }
-        };
-        let words = self.replicas[at].line.words();
-        let asked = words
-            .iter()
-            .rfind(|word| word.session == life.upstream)?
-            .asked;
-        (asked.monotonic + Duration::from_secs(bound)).checked_sub(now.monotonic)
     }
 }
 

@@ -7,7 +7,8 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::mock::{AccountState, Directory, Mock, User as Account, Users};
 use iam_adapters::{Clock as _, Moment};
 
-use super::line::Outage;
+use super::bus::Bus;
+use super::hearing::SKEW;
 use super::names::{Names, USERS};
 use super::replica::{Extent, Pair, Replica};
 use super::scenario::{REPLICAS, Setting};
@@ -17,37 +18,8 @@ use crate::suite::KeyFolder;
 /// When every scenario begins, since 1970.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// How long a gateway may leave an IAM alone that has failed it.
-const PAUSE: Duration = Duration::from_secs(3);
-
 /// How many sessions a number can stand for: the newest.
 const IN_REACH: usize = 4;
-
-/// Whether a replica and the IAM understand each other.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Trouble {
-    outage: Option<Outage>,
-    /// There was silence a moment ago, so the IAM may not be asked yet.
-    pause: bool,
-}
-
-impl Trouble {
-    pub(super) const fn is_certain(self) -> bool {
-        self.outage.is_some()
-    }
-
-    pub(super) const fn is_possible(self) -> bool {
-        self.outage.is_some() || self.pause
-    }
-
-    pub(super) fn is_silent(self) -> bool {
-        self.outage.is_some_and(Outage::is_silent)
-    }
-
-    pub(super) fn may_be_silent(self) -> bool {
-        self.pause || self.is_silent()
-    }
-}
 
 pub(super) struct Stage {
     pub(super) setting: Setting,
@@ -57,8 +29,10 @@ pub(super) struct Stage {
     pub(super) users: Vec<User>,
     pub(super) lives: Vec<Life>,
     /// Up to when, in seconds since 1970, each replica heard that a user's sessions are over.
-    heard_until: [[Option<u64>; USERS]; REPLICAS],
-    /// Nobody sets this one.
+    pub(super) heard_until: [[Option<u64>; USERS]; REPLICAS],
+    pub(super) bus: Arc<Bus>,
+    /// When each replica last came back to the others, whom it may have missed.
+    pub(super) rejoined: [Option<Duration>; REPLICAS],
     true_clock: Arc<ManualClock>,
     overrides: Vec<(String, String)>,
 }
@@ -88,6 +62,8 @@ impl Stage {
             users: Vec::new(),
             lives: Vec::new(),
             heard_until: [[None; USERS]; REPLICAS],
+            bus: Arc::default(),
+            rejoined: [None; REPLICAS],
             true_clock,
             overrides: folders.into_iter().chain(times).collect(),
         };
@@ -95,8 +71,9 @@ impl Stage {
             stage.create_user(user);
         }
         for _ in 0..REPLICAS {
-            let replica = stage.start(ManualClock::at(START)).await;
+            let replica = stage.start(START).await;
             stage.replicas.push(replica);
+            stage.join(stage.replicas.len() - 1);
         }
         stage
     }
@@ -115,7 +92,11 @@ impl Stage {
         self.directory.create_user(account).expect("a new user");
     }
 
-    async fn start(&self, clock: ManualClock) -> Replica {
+    /// No process does anything in the very moment in which it begins.
+    async fn start(&self, wall: Duration) -> Replica {
+        const MOMENT: Duration = Duration::from_millis(1);
+        let clock = ManualClock::at(wall.saturating_sub(MOMENT));
+        clock.advance(MOMENT);
         let overrides = self.overrides.iter();
         let overrides: Vec<_> = overrides
             .map(|(key, value)| (key.as_str(), value.as_str()))
@@ -131,23 +112,6 @@ impl Stage {
 
     pub(super) fn clock_of(&self, replica: usize) -> Moment {
         self.replicas[replica].clock.now()
-    }
-
-    pub(super) fn trouble(&self, replica: usize) -> Trouble {
-        let silent_until = self.replicas[replica].silent_until;
-        Trouble {
-            outage: self.replicas[replica].line.outage(),
-            pause: silent_until.is_some_and(|until| self.now() < until + PAUSE),
-        }
-    }
-
-    pub(super) fn set_outage(&mut self, replica: usize, outage: Option<Outage>) {
-        let now = self.now();
-        let replica = &mut self.replicas[replica];
-        if replica.line.outage().is_some_and(Outage::is_silent) {
-            replica.silent_until = Some(now);
-        }
-        replica.line.set_outage(outage);
     }
 
     /// Which session the number stands for; none where there is none.
@@ -197,11 +161,12 @@ impl Stage {
 
     /// A new process in the place of an old one: what it knew is gone.
     pub(super) async fn restart(&mut self, replica: usize) {
-        let clock = ManualClock::at(self.clock_of(replica).unix);
-        let started = self.start(clock).await;
+        let started = self.start(self.clock_of(replica).unix).await;
         let old = &self.replicas[replica];
         started.line.set_outage(old.line.outage());
         self.replicas[replica] = started;
+        self.rejoined[replica] = None;
+        self.join(replica);
         self.heard_until[replica] = [None; USERS];
         for life in &mut self.lives {
             life.known[replica] = None;
@@ -265,7 +230,7 @@ impl Stage {
         self.directory.end_session_by_id(upstream);
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_session(upstream));
         self.ended(session);
-        if let Some(at) = heard {
+        for at in heard.map_or(vec![], |at| self.hearers(at, |_| true)) {
             self.learned(at, session, Known::Ended);
         }
     }
@@ -275,24 +240,16 @@ impl Stage {
         self.directory.end_sessions_of(email).expect("known");
         let until = self.true_clock.now().unix_seconds();
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_user(subject, until));
-        if let Some(at) = heard {
-            self.heard_until[at][user] = Some(until);
+        // Nobody is told what will be the case by their own clock.
+        let sense = |wall| until <= wall + SKEW;
+        for at in heard.map_or(vec![], |at| self.hearers(at, sense)) {
+            let before = &mut self.heard_until[at][user];
+            *before = (*before).max(Some(until));
         }
         for session in 0..self.lives.len() {
             if self.lives[session].user == user {
                 self.ended(session);
                 self.spread_what_was_heard(session);
-            }
-        }
-    }
-
-    /// A replica that heard of the end of all sessions of a user takes each for ended that was
-    /// verified by then, also where it was in truth begun right afterwards.
-    fn spread_what_was_heard(&mut self, session: usize) {
-        for at in 0..REPLICAS {
-            let life = &self.lives[session];
-            if Some(life.pair.verified_at) <= self.heard_until[at][life.user] {
-                self.learned(at, session, Known::Inactive);
             }
         }
     }

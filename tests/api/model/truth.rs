@@ -63,6 +63,13 @@ impl Window {
         Self(now.checked_sub(bound))
     }
 
+    /// Nor before this.
+    pub(super) fn and_not_before(self, moment: Option<Duration>) -> Self {
+        // Whatever changes at that very moment may be seen as it was before.
+        let after = moment.and_then(|moment| moment.checked_sub(Duration::from_nanos(1)));
+        Self(self.0.max(after))
+    }
+
     /// Whether what was true until then was true within it.
     fn reaches(self, until: Duration) -> bool {
         self.0.is_none_or(|after| until > after)

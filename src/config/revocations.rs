@@ -1,0 +1,156 @@
+//! `[revocations]`: how replicas learn of each other's logouts.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::{Host, Url};
+
+use super::problems::Problems;
+
+/// Where Redis listens unless it is said otherwise.
+const PORT: u16 = 6379;
+
+/// How replicas learn of each other's logouts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RevocationSettings {
+    /// `[revocations.redis]`: the Redis between the replicas; none: they learn of each other's
+    /// logouts from the IAM alone, within `session.freshness`.
+    pub redis: Option<RedisSettings>,
+}
+
+/// A Redis.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedisSettings {
+    /// `redis://host:port/database`, or `rediss://` for TLS.
+    pub url: Url,
+    /// The user; none: the default one.
+    #[serde(default)]
+    pub username: Option<String>,
+    /// The user's password; this or `password_file`, or none.
+    #[serde(default)]
+    pub password: Option<SecretString>,
+    /// The file in which it stands alone.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// Certificates (PEM) of the authorities to trust, in place of the machine's own.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Without what somebody may have written into the address.
+impl std::fmt::Debug for RedisSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisSettings")
+            .field("host", &self.host())
+            .field("tls", &self.has_tls())
+            .finish_non_exhaustive()
+    }
+}
+
+impl RedisSettings {
+    /// Whether Redis speaks TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.url.scheme() == "rediss"
+    }
+
+    /// The host, as it is looked up.
+    #[must_use]
+    pub fn host(&self) -> String {
+        match self.url.host() {
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(host) => host.to_string(),
+            None => String::new(),
+        }
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.url.port().unwrap_or(PORT)
+    }
+
+    /// The number of the database; none where the address says something else.
+    #[must_use]
+    pub fn database(&self) -> Option<i64> {
+        match self.url.path() {
+            "" | "/" => Some(0),
+            path => path.strip_prefix('/')?.parse::<u16>().ok().map(i64::from),
+        }
+    }
+
+    /// The password, from wherever it is told; otherwise the setting that is wrong, and why.
+    ///
+    /// # Errors
+    ///
+    /// Where both are told, the file cannot be read, or the password is empty.
+    pub fn secret(&self) -> Result<Option<SecretString>, (&'static str, String)> {
+        let (key, secret) = match (&self.password, &self.password_file) {
+            (None, None) => return Ok(None),
+            (Some(secret), None) => ("revocations.redis.password", secret.clone()),
+            (None, Some(file)) => {
+                let key = "revocations.redis.password_file";
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| (key, format!("cannot be read: {}", error.kind())))?;
+                let text = SecretString::from(text);
+                let trimmed = text.expose_secret().trim_end_matches(['\r', '\n']);
+                (key, trimmed.into())
+            }
+            (Some(_), Some(_)) => {
+                let both = "password and password_file exclude each other";
+                return Err(("revocations.redis", both.to_owned()));
+            }
+        };
+        if secret.expose_secret().is_empty() {
+            return Err((key, "must not be empty".to_owned()));
+        }
+        Ok(Some(secret))
+    }
+
+    fn is_loopback(&self) -> bool {
+        let host = self.host();
+        let address = host.parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    }
+
+    pub(super) fn check(&self, production: bool, problems: &mut Problems) {
+        let url = "revocations.redis.url";
+        if !matches!(self.url.scheme(), "redis" | "rediss") || self.host().is_empty() {
+            problems.add(url, "must begin with redis:// or rediss:// and name a host");
+        }
+        if !self.url.username().is_empty() || self.url.password().is_some() {
+            problems.add(
+                url,
+                "must hold no credentials: username and password have settings of their own",
+            );
+        }
+        let extra = self.url.query().is_some() || self.url.fragment().is_some();
+        if extra || self.database().is_none() {
+            let whole = "must have nothing after the host and port but /, or / and a number";
+            problems.add(url, whole);
+        }
+        if self.ca_file.is_some() && !self.has_tls() {
+            problems.add(
+                "revocations.redis.ca_file",
+                "is of use with rediss:// alone",
+            );
+        }
+        let secret = self.secret();
+        if let Err((key, problem)) = &secret {
+            problems.add(key, problem);
+        }
+        if production && !self.has_tls() && !self.is_loopback() {
+            problems.add(url, "must begin with rediss:// in production: TLS");
+        }
+        if production && matches!(secret, Ok(None)) {
+            problems.add(
+                "revocations.redis.password",
+                "or password_file is needed in production: whoever reaches Redis could end sessions",
+            );
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What passes between replicas, whatever carries it.
+
+use std::sync::{Arc, Mutex};
+
+use iam_adapters::IamError;
+use iam_adapters::guarded::Operation;
+
+use super::house::{House, LIVENESS, MOMENT, active, policy};
+use super::scripted::{Reply, Scripted};
+use crate::gateway::error::InvalidSession;
+use crate::gateway::replicas::{Replicas, Told};
+use crate::gateway::revocations::{Learned, Revocation};
+
+/// Keeps what it is told.
+#[derive(Debug, Default)]
+struct Notebook(Mutex<Vec<Revocation>>);
+
+impl Replicas for Notebook {
+    fn tell(&self, revocation: Revocation) -> Told {
+        self.0.lock().unwrap().push(revocation);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Notebook {
+    fn of(house: &House) -> Arc<Self> {
+        let notebook = Arc::<Self>::default();
+        house.gateway.join(Arc::<Self>::clone(&notebook));
+        notebook
+    }
+
+    fn told(&self) -> Vec<Revocation> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn a_logout_that_is_told_ends_the_session_at_the_other_replica_without_asking_the_iam() {
+    let (here, notebook) = {
+        let house = House::new();
+        let notebook = Notebook::of(&house);
+        (house, notebook)
+    };
+    let there = here.replica();
+    let (session, other) = (here.log_in("alice").await, here.log_in("alice").await);
+    there.granted(&session).await.unwrap();
+    here.log_out(&session).await.unwrap();
+    let [told] = notebook.told()[..] else {
+        panic!("one end was told");
+    };
+    assert_eq!(there.gateway.learn(&told), Learned::New);
+    let asked = there.introspections();
+    let refused = there.granted(&session).await;
+    assert_eq!(refused, Err(InvalidSession::Revoked.into()));
+    assert_eq!(there.introspections(), asked);
+    assert!(there.granted(&other).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_logout_is_told_after_the_iam_was_and_also_where_that_failed() {
+    let house = House::new();
+    let notebook = Notebook::of(&house);
+    let session = house.log_in("alice").await;
+    let mut calls = house.iam.hold(Operation::Logout);
+    let logout = {
+        let (house, session) = (house.clone(), session.clone());
+        tokio::spawn(async move { house.log_out(&session).await })
+    };
+    let call = calls.next().await;
+    assert_eq!(notebook.told(), []);
+    call.reply(Reply::Fault(IamError::Failed("502".to_owned())));
+    logout.await.unwrap().unwrap_err();
+    assert_eq!(notebook.told().len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_iam_told_in_a_notice_is_told_and_what_it_answered_is_not() {
+    let house = House::new();
+    let notebook = Notebook::of(&house);
+    let session = house.log_in("alice").await;
+    house.iam.end("secret-1");
+    house.clock.advance(LIVENESS);
+    house.granted(&session).await.unwrap_err();
+    assert_eq!(notebook.told(), []);
+    house.gateway.end_upstream_session("upstream");
+    house.gateway.end_sessions_of("alice", 0);
+    assert_eq!(notebook.told().len(), 2);
+}
+
+#[tokio::test]
+async fn after_a_gap_the_iam_is_asked_again_however_fresh_its_last_word_is() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.granted(&session).await.unwrap();
+    assert_eq!(house.introspections(), 0);
+    house.clock.advance(MOMENT);
+    house.gateway.in_step_again();
+    house.clock.advance(MOMENT);
+    for _ in 0..2 {
+        house.granted(&session).await.unwrap();
+        assert_eq!(house.introspections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn after_a_gap_silence_of_the_iam_does_not_bring_its_old_word_back() {
+    let mut policy = policy();
+    policy.freshness.stale_if_error = LIVENESS;
+    let house = House::with(Scripted::default(), policy);
+    let session = house.log_in("alice").await;
+    let silence = || Reply::Fault(IamError::Unreachable("refused".to_owned()));
+    house.clock.advance(LIVENESS);
+    house.iam.script(Operation::Introspection, silence());
+    house.granted(&session).await.unwrap();
+    house.gateway.in_step_again();
+    house.iam.script(Operation::Introspection, silence());
+    house.granted(&session).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn after_a_gap_no_question_from_before_it_is_joined() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    let mut calls = house.iam.hold(Operation::Introspection);
+    let early = house.begin_exchange(&session);
+    let early_call = calls.next().await;
+    house.gateway.in_step_again();
+    house.clock.advance(MOMENT);
+    let late = house.begin_exchange(&session);
+    let late_call = calls.next().await;
+    for call in [early_call, late_call] {
+        call.reply(active("alice", "read"));
+    }
+    early.await.unwrap().unwrap();
+    late.await.unwrap().unwrap();
+}

@@ -1,0 +1,121 @@
+//! How this replica stands with the others, told once for each change: in the log, to readiness and
+//! in the figures.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::RedisFault;
+use crate::health::{Health, Reason};
+use crate::telemetry::metrics::ReplicaFigures;
+
+#[derive(Debug, Default)]
+struct State {
+    /// None: not yet tried.
+    in_step: Option<Result<(), RedisFault>>,
+    refused: Option<RedisFault>,
+    full: bool,
+}
+
+/// The last word on each thing that can be wrong.
+#[derive(Debug)]
+pub(super) struct Standing {
+    state: Mutex<State>,
+    health: Arc<Health>,
+    figures: ReplicaFigures,
+}
+
+impl Standing {
+    pub(super) fn new(health: Arc<Health>, figures: ReplicaFigures) -> Self {
+        let standing = Self {
+            state: Mutex::default(),
+            health,
+            figures,
+        };
+        standing.change(|_| false);
+        standing
+    }
+
+    pub(super) fn in_step(&self) {
+        self.change(|state| {
+            state.in_step = Some(Ok(()));
+            tracing::info!("in step with the other replicas");
+            true
+        });
+    }
+
+    pub(super) fn out_of_step(&self, fault: &RedisFault) {
+        self.change(|state| {
+            let changed = state.in_step.as_ref() != Some(&Err(fault.clone()));
+            if changed {
+                tracing::warn!(error = %fault, "out of step with the other replicas");
+            }
+            state.in_step = Some(Err(fault.clone()));
+            state.refused = None;
+            changed
+        });
+    }
+
+    pub(super) fn refused(&self, fault: &RedisFault) {
+        self.change(|state| {
+            let changed = state.refused.as_ref() != Some(fault);
+            if changed {
+                tracing::warn!(error = %fault, "Redis keeps no revocations");
+            }
+            state.refused = Some(fault.clone());
+            changed
+        });
+    }
+
+    pub(super) fn accepted(&self) {
+        self.change(|state| {
+            let changed = state.refused.take().is_some();
+            if changed {
+                tracing::info!("Redis keeps revocations again");
+            }
+            changed
+        });
+    }
+
+    pub(super) fn full(&self) {
+        self.change(|state| {
+            if !state.full {
+                tracing::error!("no room for more revocations of other replicas");
+            }
+            !std::mem::replace(&mut state.full, true)
+        });
+    }
+
+    pub(super) fn has_room(&self) {
+        self.change(|state| std::mem::take(&mut state.full));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State) -> bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = state.in_step.is_none();
+        if change(&mut state) || began {
+            self.figures.in_step(matches!(state.in_step, Some(Ok(()))));
+            self.health.replicas(reasons(&state));
+        }
+    }
+}
+
+fn reasons(state: &State) -> Vec<Reason> {
+    let reason = |code, message: String| Reason { code, message };
+    let unreachable = match &state.in_step {
+        Some(Ok(())) => None,
+        None => Some("Redis was not asked yet".to_owned()),
+        Some(Err(fault)) => Some(format!("Redis {fault}")),
+    };
+    let unreachable = unreachable.map(|why| {
+        let bound = "logouts at other replicas are felt within session.freshness";
+        reason("revocations_unreachable", format!("{why}; {bound}"))
+    });
+    let refused = state.refused.as_ref().map(|fault| {
+        let bound = "a replica that starts or was away feels logouts within session.freshness";
+        reason("revocations_refused", format!("Redis {fault}; {bound}"))
+    });
+    let full = state.full.then(|| {
+        let what = "other replicas tell more revocations than there is room for";
+        reason("revocations_full", what.to_owned())
+    });
+    [unreachable, refused, full].into_iter().flatten().collect()
+}

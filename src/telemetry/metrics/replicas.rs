@@ -1,0 +1,98 @@
+//! The figures of what passes between replicas. Where no Redis is set they stay at zero.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Why something that another replica seemed to tell was ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ignored {
+    /// It is not what a replica writes.
+    Malformed,
+    /// It reaches further into the future than any session.
+    Implausible,
+    /// There was no room for more.
+    Full,
+}
+
+impl Ignored {
+    const ALL: [Self; 3] = [Self::Malformed, Self::Implausible, Self::Full];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Implausible => "implausible",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// How many revocations went to and fro.
+#[derive(Debug, Clone, Default)]
+pub struct ReplicaFigures {
+    in_step: Gauge,
+    outbox: Gauge,
+    sent: Counter,
+    failed: Counter,
+    dropped: Counter,
+    received: Counter,
+    ignored: Family<[(&'static str, &'static str); 1], Counter>,
+}
+
+impl ReplicaFigures {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Whether every revocation of the other replicas is heard (1) or not (0)";
+        registry.register("revocations_in_step", help, self.in_step.clone());
+        let help = "Revocations still to be told to the other replicas";
+        registry.register("revocations_outbox", help, self.outbox.clone());
+        let help = "Revocations told to the other replicas and kept for them";
+        registry.register("revocations_sent", help, self.sent.clone());
+        let help = "Revocations that Redis refused to keep, each time";
+        registry.register("revocations_failed", help, self.failed.clone());
+        let help = "Revocations never told, for want of room in the outbox";
+        registry.register("revocations_dropped", help, self.dropped.clone());
+        let help = "Revocations learned from the other replicas";
+        registry.register("revocations_received", help, self.received.clone());
+        let help = "What seemed to come from other replicas and was ignored, by reason";
+        registry.register("revocations_ignored", help, self.ignored.clone());
+        for reason in Ignored::ALL {
+            let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
+        }
+    }
+
+    /// Notes whether every revocation of the others is heard.
+    pub fn in_step(&self, in_step: bool) {
+        self.in_step.set(i64::from(in_step));
+    }
+
+    /// Notes how many revocations are still to be told.
+    pub fn outbox(&self, count: usize) {
+        self.outbox.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a revocation that was told and kept.
+    pub fn sent(&self) {
+        self.sent.inc();
+    }
+
+    /// Counts a revocation that Redis refused.
+    pub fn failed(&self) {
+        self.failed.inc();
+    }
+
+    /// Counts a revocation that was given up.
+    pub fn dropped(&self) {
+        self.dropped.inc();
+    }
+
+    /// Counts a revocation learned.
+    pub fn received(&self) {
+        self.received.inc();
+    }
+
+    /// Counts what was ignored.
+    pub fn ignored(&self, why: Ignored) {
+        self.ignored.get_or_create(&[("reason", why.name())]).inc();
+    }
+}

@@ -1,0 +1,53 @@
+//! What a gateway counts and says of itself.
+
+use crate::app::TestApp;
+use crate::scene::until;
+
+/// A figure of the gateway, by the name that it has after `auth_gateway_`; all labels together.
+pub(crate) async fn figure(gateway: &TestApp, name: &str) -> u64 {
+    figure_at(gateway.addresses().management, name).await
+}
+
+pub(crate) async fn figure_at(management: std::net::SocketAddr, name: &str) -> u64 {
+    let answer = reqwest::get(format!("http://{management}/metrics")).await;
+    let text = answer.expect("an answer").text().await.expect("text");
+    let counts: Vec<u64> = text
+        .lines()
+        .filter_map(|line| {
+            let series = line.strip_prefix("auth_gateway_")?.strip_prefix(name)?;
+            if !series.starts_with(['{', ' ']) {
+                return None;
+            }
+            Some(series.rsplit_once(' ')?.1.parse().expect("a count"))
+        })
+        .collect();
+    assert!(!counts.is_empty(), "no {name}: {text}");
+    counts.iter().sum()
+}
+
+/// The codes of what readiness complains of.
+pub(crate) async fn complaints(gateway: &TestApp) -> Vec<String> {
+    let ready = gateway.ready().await;
+    assert_eq!(ready.status, 200, "Redis takes no replica out of service");
+    let reasons = ready.json()["reasons"].clone();
+    let reasons = reasons.as_array().expect("a list").iter();
+    reasons
+        .map(|reason| reason["code"].as_str().expect("a code").to_owned())
+        .collect()
+}
+
+/// Waits until readiness complains of exactly this.
+pub(crate) async fn complains(gateway: &TestApp, codes: &[&str]) {
+    until(&format!("complaints are {codes:?}"), async || {
+        complaints(gateway).await == codes
+    })
+    .await;
+}
+
+/// Waits until nothing is left to tell.
+pub(crate) async fn has_told_all(gateway: &TestApp) {
+    until("all is told", async || {
+        figure(gateway, "revocations_outbox").await == 0
+    })
+    .await;
+}

@@ -1,0 +1,92 @@
+//! Whoever can write to Redis and publish there, but has no sealing key.
+
+use iam_adapters::Clock as _;
+
+use crate::figures::{complains, figure, has_told_all};
+use crate::scene::{Scene, feels_the_end, log_in, log_out, serves, until};
+
+#[tokio::test]
+async fn nothing_that_happens_in_redis_revives_a_session() {
+    let Some(scene) = Scene::new() else { return };
+    let [one, other] = scene.replicas().await;
+    let session = scene.known_session(&[&one, &other]).await;
+    log_out(&one, &session).await;
+    feels_the_end(&other, &session).await;
+    has_told_all(&one).await;
+    let mut admin = scene.redis.admin();
+    let [(key, value)] = &admin.dump()[..] else {
+        panic!("one key");
+    };
+    let what = key.rsplit_once("revocation:").expect("a prefix").1;
+    for word in ["", "un", "!", "-", "live:", "end:0:"] {
+        admin.publish(format!("{word}{what} {value}").as_bytes());
+    }
+    for forget_at in ["0", "1", "-1", ""] {
+        admin.words(&["SET", key, forget_at]);
+        admin.publish(format!("{what} {forget_at}").as_bytes());
+    }
+    admin.words(&["DEL", key]);
+    admin.publish(what.as_bytes());
+    admin.run("FLUSHALL");
+    admin.run("CLIENT KILL TYPE pubsub");
+    for gateway in [&one, &other] {
+        until("it came back", async || {
+            complains(gateway, &[]).await;
+            figure(gateway, "revocations_in_step").await == 1
+        })
+        .await;
+        assert!(!serves(gateway, &session).await);
+        scene.outlive_freshness();
+        assert!(!serves(gateway, &session).await);
+    }
+}
+
+#[tokio::test]
+async fn garbage_is_ignored_and_counted_and_ends_nothing() {
+    let Some(scene) = Scene::new() else { return };
+    let [listener] = scene.replicas().await;
+    let session = scene.known_session(&[&listener]).await;
+    let mut admin = scene.redis.admin();
+    let name = "AAAAAAAAAAAAAAAAAAAAAA";
+    let soon = scene.clock.now().unix_seconds() + 3_600;
+    let far = u64::MAX;
+    let big = "x".repeat(1_000_000);
+    let messages = [
+        String::new(),
+        "garbage".to_owned(),
+        format!("session:{name}"),
+        format!("session:{name} {far}"),
+        format!("subject:{name}:{far} {}", far / 2),
+        session.session_id.clone(),
+        format!("session:{} {soon}", session.session_id.len()),
+        big.clone(),
+    ];
+    for message in &messages {
+        admin.publish(message.as_bytes());
+    }
+    admin.publish(b"\xff\x00\xfe");
+    let ignored = messages.len() as u64 + 1;
+    until("all garbage is counted", async || {
+        figure(&listener, "revocations_ignored_total").await == ignored
+    })
+    .await;
+    // A name that is nobody's ends nothing, under whatever kind it comes.
+    admin.publish(format!("session:{} {soon}", session.session_id).as_bytes());
+    until("one is learned", async || {
+        figure(&listener, "revocations_received_total").await == 1
+    })
+    .await;
+    assert!(serves(&listener, &session).await);
+
+    let soon = soon.to_string();
+    let key = |what: &str| format!("auth-gateway:revocation:{what}");
+    admin.words(&["SET", &key("garbage"), &soon]);
+    admin.words(&["SET", &key(&format!("session:{name}")), &big]);
+    admin.words(&["SET", &key(&big), &soon]);
+    admin.words(&["LPUSH", &key(&format!("upstream_session:{name}")), &soon]);
+    let [late] = scene.replicas().await;
+    assert_eq!(figure(&late, "revocations_ignored_total").await, 4);
+    assert_eq!(figure(&late, "revocations_received_total").await, 0);
+    let session = log_in(&late).await;
+    assert!(serves(&late, &session).await);
+}

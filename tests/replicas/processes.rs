@@ -1,0 +1,88 @@
+//! The real executable.
+
+use crate::figures::figure_at;
+use crate::program::{self, Program};
+use crate::scene::until;
+use crate::server::Server;
+
+const PASSWORD: &str = "the password of this Redis";
+
+fn redis() -> Option<Server> {
+    Server::start_with(Some(PASSWORD), &["--port", "{port}"])
+}
+
+#[tokio::test]
+async fn processes_tell_each_other_and_end_as_they_are_told() {
+    let Some(redis) = redis() else { return };
+    let url = redis.url();
+    let variables = [
+        ("LOG__FORMAT", "json"),
+        ("REVOCATIONS__REDIS__URL", url.as_str()),
+        ("REVOCATIONS__REDIS__PASSWORD", PASSWORD),
+    ];
+    let mut processes = [(); 3].map(|()| Program::serve(&variables));
+    let mut addresses = Vec::new();
+    for process in &mut processes {
+        addresses.push(process.addresses());
+        process.logged("in step with the other replicas");
+    }
+    let client = crate::client::Client::new(addresses[0].0, addresses[0].1);
+    let answer = client
+        .log_in("alice@example.test", &"alice-pass".into())
+        .await;
+    let session = answer.session();
+    assert_eq!(client.log_out(&session).await.status, 200);
+    for (_, management) in &addresses[1..] {
+        until("it is learned", async || {
+            figure_at(*management, "revocations_received_total").await == 1
+        })
+        .await;
+    }
+    for process in processes {
+        process.signal("TERM");
+        let ended = process.wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.everything());
+        for secret in [PASSWORD, &session.session_id, &session.session_token] {
+            assert!(!ended.everything().contains(secret));
+        }
+    }
+}
+
+#[test]
+fn check_tells_whether_redis_can_be_reached() {
+    let Some(mut redis) = redis() else { return };
+    let url = redis.url();
+    let check = |password| {
+        let variables = [
+            ("REVOCATIONS__REDIS__URL", url.as_str()),
+            ("REVOCATIONS__REDIS__PASSWORD", password),
+        ];
+        program::run(&["check", "--online"], &variables)
+    };
+    let fine = check(PASSWORD);
+    assert_eq!(fine.code, Some(0), "{}", fine.everything());
+    assert!(fine.out.contains("Redis         answers"), "{}", fine.out);
+    let wrong = check("not the password");
+    assert_eq!(wrong.code, Some(69), "{}", wrong.everything());
+    assert!(
+        wrong.out.contains("Redis         refuses: "),
+        "{}",
+        wrong.out
+    );
+    assert!(!wrong.everything().contains("not the password"));
+    redis.admin().run("REPLICAOF 127.0.0.1 1");
+    let read_only = check(PASSWORD);
+    assert!(
+        read_only.out.contains("may only be read"),
+        "{}",
+        read_only.out
+    );
+    redis.kill();
+    let gone = check(PASSWORD);
+    assert_eq!(gone.code, Some(69), "{}", gone.everything());
+    assert!(
+        gone.out.contains("Redis         cannot be reached"),
+        "{}",
+        gone.out
+    );
+}

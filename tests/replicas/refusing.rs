@@ -1,0 +1,121 @@
+//! A Redis that answers, and refuses.
+
+use crate::app::TestApp;
+use crate::figures::{complains, figure, has_told_all};
+use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
+use crate::server::Server;
+
+const REFUSED: [&str; 1] = ["revocations_refused"];
+
+/// Logs a session out at the one and sees it felt at the other.
+async fn a_logout_is_felt(scene: &Scene, one: &TestApp, other: &TestApp) {
+    let session = scene.known_session(&[one, other]).await;
+    log_out(one, &session).await;
+    feels_the_end(other, &session).await;
+}
+
+#[tokio::test]
+async fn a_redis_that_may_only_be_read_still_tells_and_keeps_once_it_may_be_written() {
+    keeps_nothing(&["REPLICAOF 127.0.0.1 1"], "REPLICAOF NO ONE").await;
+}
+
+#[tokio::test]
+async fn a_redis_that_is_full_still_tells_and_keeps_once_there_is_room() {
+    let full = [
+        "CONFIG SET maxmemory-policy noeviction",
+        "CONFIG SET maxmemory 1",
+    ];
+    keeps_nothing(&full, "CONFIG SET maxmemory 0").await;
+}
+
+async fn keeps_nothing(begin: &[&str], end: &str) {
+    let Some(scene) = Scene::new() else { return };
+    let [one, other] = scene.replicas().await;
+    let mut admin = scene.redis.admin();
+    for command in begin {
+        admin.run(command);
+    }
+    // More than one, so that those refused hold up nobody who comes after.
+    for _ in 0..5 {
+        a_logout_is_felt(&scene, &one, &other).await;
+    }
+    complains(&one, &REFUSED).await;
+    complains(&other, &[]).await;
+    assert_eq!(figure(&one, "revocations_outbox").await, 5);
+    admin.run(end);
+    has_told_all(&one).await;
+    complains(&one, &[]).await;
+    assert_eq!(admin.dump().len(), 5);
+    let [late] = scene.replicas().await;
+    assert_eq!(figure(&late, "revocations_received_total").await, 5);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_no_reason_to_fail_and_a_right_one_is_found_to_be_so() {
+    let password = Some("the password of this Redis");
+    let Some(redis) = Server::start_with(password, &["--port", "{port}"]) else {
+        return;
+    };
+    let scene = Scene::around(redis);
+    let with = |password| scene.gateway(&[("revocations.redis.password", password)]);
+    let (right, other) = (
+        with("the password of this Redis"),
+        with("the password of this Redis"),
+    );
+    let (wrong, none) = (with("another"), scene.gateway(&[]));
+    for gateway in [&wrong, &none] {
+        complains(gateway, &["revocations_unreachable"]).await;
+        let session = log_in(gateway).await;
+        assert!(serves(gateway, &session).await);
+        log_out(gateway, &session).await;
+    }
+    for gateway in [&right, &other] {
+        scene.in_step(gateway).await;
+    }
+    a_logout_is_felt(&scene, &right, &other).await;
+    let mut admin = scene.redis.admin();
+    admin.run("CONFIG SET requirepass another");
+    // Who is in stays in, so all are thrown out.
+    admin.run("CLIENT KILL TYPE pubsub");
+    for gateway in [&right, &other] {
+        complains(gateway, &["revocations_unreachable"]).await;
+    }
+    scene.in_step(&wrong).await;
+    admin.words(&["CONFIG", "SET", "requirepass", "the password of this Redis"]);
+    for gateway in [&right, &other] {
+        scene.in_step(gateway).await;
+    }
+    a_logout_is_felt(&scene, &right, &other).await;
+}
+
+#[tokio::test]
+async fn a_user_of_redis_with_no_more_rights_than_needed_is_enough() {
+    let Some(scene) = Scene::new() else { return };
+    scene.redis.admin().words(&[
+        "ACL",
+        "SETUSER",
+        "gateway",
+        "on",
+        ">of-the-gateway",
+        "~auth-gateway:revocation:*",
+        "&auth-gateway:revocations",
+        "+ping",
+        "+scan",
+        "+getrange",
+        "+set",
+        "+del",
+        "+publish",
+        "+subscribe",
+    ]);
+    let user = [
+        ("revocations.redis.username", "gateway"),
+        ("revocations.redis.password", "of-the-gateway"),
+    ];
+    let (one, other) = (scene.gateway(&user), scene.gateway(&user));
+    for gateway in [&one, &other] {
+        scene.in_step(gateway).await;
+    }
+    a_logout_is_felt(&scene, &one, &other).await;
+    has_told_all(&one).await;
+    assert_eq!(scene.redis.admin().dump().len(), 1);
+}

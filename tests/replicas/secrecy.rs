@@ -1,0 +1,68 @@
+//! What whoever reads all of Redis, and everything that goes through it, learns.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+
+use crate::figures::has_told_all;
+use crate::scene::{EMAIL, PASSWORD, Scene, feels_the_end, log_out};
+
+/// Everything that any client sends, as it arrives.
+struct Monitor(BufReader<TcpStream>);
+
+impl Monitor {
+    fn of(port: u16) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        stream.write_all(b"MONITOR\r\n").expect("sent");
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("an answer");
+        assert_eq!(line, "+OK\r\n");
+        Self(reader)
+    }
+
+    /// All up to a line that contains this.
+    fn up_to(mut self, mark: &str) -> String {
+        let mut all = String::new();
+        while !all.contains(mark) {
+            assert!(self.0.read_line(&mut all).expect("a line") > 0, "{all}");
+        }
+        all
+    }
+}
+
+#[tokio::test]
+async fn redis_sees_no_session_no_token_no_user_and_no_key() {
+    let Some(scene) = Scene::new() else { return };
+    let monitor = Monitor::of(scene.redis.port());
+    let [one, other] = scene.replicas().await;
+    let (mut secrets, mut names) = (Vec::new(), 0);
+    for _ in 0..5 {
+        let session = scene.known_session(&[&one, &other]).await;
+        log_out(&one, &session).await;
+        feels_the_end(&other, &session).await;
+        names += 1;
+        secrets.push(session.session_id);
+        secrets.extend(session.session_token.split('.').map(str::to_owned));
+    }
+    has_told_all(&one).await;
+    secrets.extend([EMAIL, PASSWORD, &scene.subject, "alice"].map(str::to_owned));
+    secrets.retain(|secret| !secret.is_empty());
+
+    let mut admin = scene.redis.admin();
+    let dump = admin.dump();
+    assert_eq!(dump.len(), names);
+    admin.words(&["SET", "the-control", &secrets.join(" ")]);
+    let seen = format!("{dump:?}\n{}", monitor.up_to("the-control"));
+    let (before, control) = seen.split_once("the-control").expect("it was seen");
+    assert!(
+        before.contains("auth-gateway:revocation:session:"),
+        "{before}"
+    );
+    for secret in &secrets {
+        assert!(
+            control.contains(secret.as_str()),
+            "the control shows {secret}"
+        );
+        assert!(!before.contains(secret.as_str()), "Redis saw {secret}");
+    }
+}

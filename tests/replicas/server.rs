@@ -1,0 +1,193 @@
+//! A Redis of a test's own, on a free port, which ends with the test.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Far longer than anything here takes: it ends a test that would hang.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    child: Option<Child>,
+    port: u16,
+    options: Vec<String>,
+    folder: TempDir,
+    password: Option<&'static str>,
+}
+
+impl Server {
+    /// A Redis that keeps nothing on disk and listens here alone. None where this machine has no
+    /// Redis, which is said aloud, and is a failure where everything has to run.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with(None, &["--port", "{port}"])
+    }
+
+    /// With these options, in which `{port}` and `{folder}` are filled in.
+    pub(crate) fn start_with(password: Option<&'static str>, options: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::start_in(folder, password, options)
+    }
+
+    pub(crate) fn start_in(
+        folder: TempDir,
+        password: Option<&'static str>,
+        options: &[&str],
+    ) -> Option<Self> {
+        let there = Command::new("redis-server").arg("--version").output();
+        if there.is_err() {
+            let missing = "NOT RUN: redis-server is not installed (Debian: redis-server)";
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{missing}");
+            eprintln!("!!!!!!!!!!!!!!!!!!!! {missing}");
+            return None;
+        }
+        let mut server = Self {
+            child: None,
+            port: 0,
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+            folder,
+            password,
+        };
+        // Somebody else may take the port in the moment between.
+        while server.child.is_none() {
+            server.port = free_port();
+            server.launch();
+        }
+        Some(server)
+    }
+
+    fn launch(&mut self) {
+        let (port, folder) = (self.port.to_string(), self.folder.path().to_str());
+        let folder = folder.expect("a path of text");
+        let fill = |option: &String| option.replace("{port}", &port).replace("{folder}", folder);
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--dir", folder, "--enable-debug-command", "local"])
+            .args(self.options.iter().map(fill));
+        if let Some(password) = self.password {
+            command.args(["--requirepass", password]);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server starts");
+        let began = Instant::now();
+        loop {
+            if child.try_wait().expect("a child").is_some() {
+                return;
+            }
+            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "redis-server does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.child = Some(child);
+    }
+
+    /// Kills it, and all that it knew with it.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("a child");
+            child.wait().expect("a child");
+        }
+    }
+
+    /// Starts it again on the same port after it was killed.
+    pub(crate) fn start_again(&mut self) {
+        assert!(self.child.is_none(), "killed before");
+        self.launch();
+        assert!(self.child.is_some(), "redis-server starts again");
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.as_ref().expect("runs").id().to_string();
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &id])
+            .status();
+        assert!(sent.expect("kill").success());
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// An administrator's connection, without TLS.
+    pub(crate) fn admin(&self) -> Admin {
+        let password = self.password.map(|password| format!(":{password}@"));
+        let password = password.unwrap_or_default();
+        let client = redis::Client::open(format!("redis://{password}127.0.0.1:{}", self.port));
+        let connection = client.expect("an address").get_connection();
+        Admin(connection.expect("a connection"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Below the range from which the system takes the ports of outgoing connections.
+fn free_port() -> u16 {
+    loop {
+        let mut bits = [0; 2];
+        aws_lc_rs::rand::fill(&mut bits).expect("randomness");
+        let port = 20_000 + u16::from_be_bytes(bits) % 12_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Whoever can do anything with a Redis.
+pub(crate) struct Admin(redis::Connection);
+
+impl Admin {
+    /// Runs a command, with spaces between its words.
+    #[track_caller]
+    pub(crate) fn run(&mut self, command: &str) -> redis::Value {
+        self.words(&command.split(' ').collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    pub(crate) fn words(&mut self, words: &[&str]) -> redis::Value {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        let answer = command.query(&mut self.0);
+        answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// Every key, with its value where that is a string.
+    pub(crate) fn dump(&mut self) -> Vec<(String, String)> {
+        let keys: Vec<String> = redis::cmd("KEYS")
+            .arg("*")
+            .query(&mut self.0)
+            .expect("keys");
+        let mut value = |key: &String| redis::cmd("GET").arg(key).query(&mut self.0);
+        keys.iter()
+            .map(|key| (key.clone(), value(key).unwrap_or_default()))
+            .collect()
+    }
+
+    /// Tells something in the name of a replica.
+    pub(crate) fn publish(&mut self, message: &[u8]) {
+        let mut command = redis::cmd("PUBLISH");
+        command.arg("auth-gateway:revocations").arg(message);
+        command.exec(&mut self.0).expect("published");
+    }
+}

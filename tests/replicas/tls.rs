@@ -1,0 +1,103 @@
+//! Redis behind TLS and a password.
+
+use std::path::Path;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use crate::app::TestApp;
+use crate::figures::complains;
+use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
+use crate::server::Server;
+
+/// An authority, in `ca.pem`, and a server's certificate for `name` under it.
+fn certificates(folder: &Path, name: &str) {
+    let mut authority = CertificateParams::new([]).expect("parameters");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let authority = CertifiedIssuer::self_signed(authority, key).expect("an authority");
+    let key = KeyPair::generate().expect("a key");
+    let server = CertificateParams::new([name.to_owned()]).expect("parameters");
+    let server = server.signed_by(&key, &authority).expect("a certificate");
+    for (file, text) in [
+        ("ca.pem", authority.pem()),
+        ("server.pem", server.pem()),
+        ("server.key", key.serialize_pem()),
+    ] {
+        std::fs::write(folder.join(file), text).expect("written");
+    }
+}
+
+const PASSWORD: &str = "the password of this Redis";
+
+fn behind_tls(name: &str) -> Option<Scene> {
+    let folder = tempfile::tempdir().expect("a folder");
+    certificates(folder.path(), name);
+    let options = [
+        "--port",
+        "0",
+        "--tls-port",
+        "{port}",
+        "--tls-auth-clients",
+        "no",
+        "--tls-ca-cert-file",
+        "{folder}/ca.pem",
+        "--tls-cert-file",
+        "{folder}/server.pem",
+        "--tls-key-file",
+        "{folder}/server.key",
+    ];
+    Some(Scene::around(Server::start_in(
+        folder,
+        Some(PASSWORD),
+        &options,
+    )?))
+}
+
+/// A gateway that trusts this authority.
+fn gateway(scene: &Scene, authority: &Path) -> TestApp {
+    scene.lone_gateway(&[
+        (
+            "revocations.redis.url",
+            &format!("rediss://localhost:{}", scene.redis.port()),
+        ),
+        ("revocations.redis.password", PASSWORD),
+        (
+            "revocations.redis.ca_file",
+            authority.to_str().expect("text"),
+        ),
+    ])
+}
+
+#[tokio::test]
+async fn revocations_travel_over_tls() {
+    let Some(scene) = behind_tls("localhost") else {
+        return;
+    };
+    let authority = scene.redis.folder().join("ca.pem");
+    let (one, other) = (gateway(&scene, &authority), gateway(&scene, &authority));
+    for gateway in [&one, &other] {
+        scene.in_step(gateway).await;
+    }
+    let session = scene.known_session(&[&one, &other]).await;
+    log_out(&one, &session).await;
+    feels_the_end(&other, &session).await;
+}
+
+#[tokio::test]
+async fn a_redis_whose_certificate_is_not_good_is_not_spoken_to() {
+    let (Some(scene), Some(misnamed)) = (behind_tls("localhost"), behind_tls("elsewhere.test"))
+    else {
+        return;
+    };
+    let foreign = tempfile::tempdir().expect("a folder");
+    certificates(foreign.path(), "localhost");
+    let unknown = gateway(&scene, &foreign.path().join("ca.pem"));
+    let other_name = gateway(&misnamed, &misnamed.redis.folder().join("ca.pem"));
+    let plain = scene.gateway(&[]);
+    for gateway in [&unknown, &other_name, &plain] {
+        complains(gateway, &["revocations_unreachable"]).await;
+        let session = log_in(gateway).await;
+        assert!(serves(gateway, &session).await);
+        log_out(gateway, &session).await;
+    }
+}
