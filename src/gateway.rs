@@ -154,7 +154,7 @@ impl Gateway {
         } else {
             let inquiry = Inquiry {
                 fingerprint,
-                if_over: opened.revocation(End::Upstream),
+                if_over: opened.revocation(End::Inactive),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
             // Boxed, because the future of every exchange would carry its size around.

@@ -60,7 +60,7 @@ fn read(what: &str, forget_at: &str) -> Option<Revocation> {
         // Whether the IAM knows, this replica finds out by itself when its turn comes to tell it.
         ("session", None) => (Kind::Session, End::LoggedOut, u64::MAX),
         ("upstream_session", None) => (Kind::UpstreamSession, End::Upstream, u64::MAX),
-        ("subject", Some(moment)) => (Kind::Subject, End::Upstream, seconds(moment)?),
+        ("subject", Some(moment)) => (Kind::Subject, End::Inactive, seconds(moment)?),
         _ => return None,
     };
     parts.next().is_none().then_some(())?;
@@ -91,7 +91,7 @@ mod tests {
         let (end, verified_until) = match kind {
             Kind::Session => (End::LoggedOut, u64::MAX),
             Kind::UpstreamSession => (End::Upstream, u64::MAX),
-            Kind::Subject => (End::Upstream, moment),
+            Kind::Subject => (End::Inactive, moment),
         };
         Revocation {
             kind,

@@ -7,6 +7,8 @@ mod app;
 mod backchannel_logout;
 #[cfg(test)]
 mod client;
+#[cfg(test)]
+mod cold_start;
 mod contract;
 #[cfg(test)]
 mod edge;
@@ -19,6 +21,8 @@ mod limits;
 mod metrics;
 #[cfg(test)]
 mod mock_world;
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of the adapter need more of it")]
 #[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]

@@ -13,7 +13,11 @@ use super::Name;
 pub enum End {
     /// Logged out here; the IAM has not confirmed it yet.
     LoggedOut,
-    /// Over at the IAM too.
+    /// By a word of the IAM that need not be its last: what it calls inactive may be alive again
+    /// once its user is let in again, and which sessions were verified up to a moment is told by
+    /// clocks that disagree. No reason not to tell the IAM of a logout.
+    Inactive,
+    /// Over at the IAM too, for good.
     Upstream,
 }
 
@@ -21,7 +25,7 @@ impl From<End> for InvalidSession {
     fn from(end: End) -> Self {
         match end {
             End::LoggedOut => Self::Revoked,
-            End::Upstream => Self::Ended,
+            End::Inactive | End::Upstream => Self::Ended,
         }
     }
 }
@@ -105,7 +109,7 @@ impl Revocation {
         Self {
             kind: Kind::Subject,
             name,
-            end: End::Upstream,
+            end: End::Inactive,
             verified_until,
             forget_at: last_expiry(now, max_lifetime),
         }

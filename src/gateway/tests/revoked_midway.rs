@@ -71,6 +71,22 @@ async fn the_word_that_a_session_is_over_is_final_and_is_not_asked_for_again() {
         assert_eq!(house.introspections(), 1);
         house.clock.advance(LIVENESS);
     }
+}
+
+#[tokio::test]
+async fn a_logout_tells_the_iam_also_where_it_called_the_session_over_before() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    // As while the account is disabled. Enabled again, its sessions are alive again.
+    let no = Reply::Say(Introspection::Inactive);
+    house.iam.script(Operation::Introspection, no);
+    house.clock.advance(LIVENESS);
+    house.granted(&session).await.unwrap_err();
+    let replica = house.replica();
+    assert!(replica.granted(&session).await.is_ok());
     house.log_out(&session).await.unwrap();
-    assert_eq!(house.iam.calls(Operation::Logout), 0);
+    assert!(house.iam.has_ended("secret-1"));
+    replica.clock.advance(LIVENESS);
+    let refused = replica.granted(&session).await;
+    assert_eq!(refused, Err(InvalidSession::Ended.into()));
 }

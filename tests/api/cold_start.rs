@@ -1,0 +1,125 @@
+//! Replicas that begin in the middle of a day: everybody comes at once, and they know nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use auth_gateway::gateway::keys::Algorithm;
+use futures_util::future::join_all;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::{
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+};
+use tokio::task;
+
+use crate::app::TestApp;
+use crate::mock_world::mock_world;
+use crate::suite::{KeyFolder, READ, session_of};
+
+const REPLICAS: usize = 4;
+const SESSIONS: usize = 150;
+/// At the IAM at one time, from each replica.
+const LIMIT: usize = 3;
+
+/// Counts the questions that are under way.
+#[derive(Debug)]
+struct Counting {
+    iam: Arc<dyn IamAdapter>,
+    under_way: AtomicUsize,
+    most: AtomicUsize,
+    answered: AtomicUsize,
+}
+
+#[async_trait]
+impl IamAdapter for Counting {
+    fn name(&self) -> &'static str {
+        self.iam.name()
+    }
+
+    fn issuer(&self) -> &str {
+        self.iam.issuer()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.iam.authenticate(credentials, client).await
+    }
+
+    /// Takes long enough for all the others to come in.
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(under_way, Ordering::SeqCst);
+        for _ in 0..20 {
+            task::yield_now().await;
+        }
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.answered.fetch_add(1, Ordering::SeqCst);
+        self.iam.introspect(session).await
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.iam.end_session(session).await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        self.iam.probe().await
+    }
+}
+
+#[tokio::test]
+async fn a_crowd_before_cold_replicas_is_served_without_a_flood_at_the_iam_and_nobody_is_refused() {
+    let world = mock_world();
+    let keys = KeyFolder::new(Algorithm::Es256);
+    let user = world.user(&[READ]).await;
+    let warm = world.replica(&keys);
+    let sessions = join_all((0..SESSIONS).map(|_| session_of(&warm, &user))).await;
+    drop(warm);
+
+    let limit = LIMIT.to_string();
+    let settings = [
+        &keys.settings()[..],
+        &[("upstream.introspection_concurrency", limit.as_str())],
+    ];
+    let settings = settings.concat();
+    let replicas = (0..REPLICAS).map(|_| {
+        let iam = Arc::new(Counting {
+            iam: world.administrator.adapter(),
+            under_way: AtomicUsize::default(),
+            most: AtomicUsize::default(),
+            answered: AtomicUsize::default(),
+        });
+        let clock = Arc::<ManualClock>::clone(&world.clock);
+        let gateway = TestApp::in_front_of(Arc::<Counting>::clone(&iam), clock, &settings);
+        (gateway, iam)
+    });
+    let replicas: Vec<_> = replicas.collect();
+
+    let everywhere = replicas
+        .iter()
+        .flat_map(|(gateway, _)| sessions.iter().map(move |session| (gateway, session)));
+    let mut waiting: Vec<_> = everywhere.collect();
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        let answers = waiting.iter().map(async |(gateway, session)| {
+            let answer = gateway.exchange(session, READ).await;
+            if answer.status == 200 {
+                assert_eq!(answer.token().scope, READ);
+                return false;
+            }
+            // Whoever is too many is told to come again, and does.
+            answer.is_error(503, "temporarily_unavailable");
+            answer.header("retry-after");
+            true
+        });
+        let mut again = join_all(answers).await.into_iter();
+        waiting.retain(|_| again.next() == Some(true));
+        assert!(waiting.len() < before, "{before} wait in vain");
+    }
+    for (_, iam) in &replicas {
+        assert_eq!(iam.most.load(Ordering::SeqCst), LIMIT);
+        assert_eq!(iam.answered.load(Ordering::SeqCst), SESSIONS);
+    }
+}

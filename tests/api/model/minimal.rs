@@ -1,0 +1,60 @@
+//! Makes a scenario that breaks a promise as small as it can be.
+
+use super::scenario::{Scenario, Step};
+
+/// Leaves out what the breach does not need: halves first, then ever smaller parts, down to single
+/// steps, until none can go. `breaks` tells at which step a scenario breaks a promise.
+pub(super) fn minimal(
+    mut scenario: Scenario,
+    breaks: impl Fn(&Scenario) -> Option<usize>,
+) -> Scenario {
+    let mut part = scenario.steps.len();
+    while part > 0 {
+        let before = scenario.steps.len();
+        let mut from = 0;
+        while from < scenario.steps.len() {
+            let smaller = without(&scenario, from, part);
+            if let Some(last) = breaks(&smaller) {
+                scenario = smaller;
+                scenario.steps.truncate(last + 1);
+            } else {
+                from += part;
+            }
+        }
+        if part > 1 || scenario.steps.len() == before {
+            part /= 2;
+        }
+    }
+    scenario
+}
+
+fn without(scenario: &Scenario, from: usize, part: usize) -> Scenario {
+    let kept = |(number, _): &(usize, &Step)| !(from..from + part).contains(number);
+    let steps = scenario.steps.iter().enumerate().filter(kept);
+    Scenario {
+        setting: scenario.setting,
+        steps: steps.map(|(_, step)| step.clone()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_what_the_breach_needs() {
+        let needed = [Step::Restart { at: 7 }, Step::Restart { at: 8 }];
+        let breaks = |scenario: &Scenario| {
+            let mut wanted = needed.iter().peekable();
+            scenario.steps.iter().position(|step| {
+                wanted.next_if(|next| *next == step);
+                wanted.peek().is_none()
+            })
+        };
+        let mut scenario = Scenario::random(1, 200);
+        for (place, step) in [20, 150].into_iter().zip(&needed) {
+            scenario.steps.insert(place, step.clone());
+        }
+        assert_eq!(minimal(scenario, breaks).steps, needed);
+    }
+}

@@ -1,0 +1,252 @@
+//! One gateway: the operations alone, or the whole of it behind its port.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth_gateway::gateway::Gateway;
+use auth_gateway::gateway::error::GatewayError;
+use auth_gateway::startup::{Parts, connect};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::mock::Mock;
+use iam_adapters::{ClientContext, Credentials, Scope};
+use jiff::Timestamp;
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
+
+use super::line::Line;
+use super::names::Names;
+use crate::app::{TestApp, settings};
+use crate::client::{Client, Response, Session};
+use crate::suite::verifier::Verifier;
+
+/// How much of a gateway there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The operations, over a guarded adapter. Nothing takes time but the clocks of the scenario.
+    Operations,
+    /// All of it, on a port, seen by a client.
+    Service,
+}
+
+/// A gateway with clocks and a way to the IAM of its own.
+pub(super) struct Replica {
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) line: Arc<Line>,
+    pub(super) door: Door,
+    /// When the IAM was last heard again after silence.
+    pub(super) silent_until: Option<Duration>,
+    _running: Option<TestApp>,
+}
+
+/// Where one asks.
+#[derive(Clone)]
+pub(super) enum Door {
+    Operations(Arc<Gateway>),
+    Service(Client, Arc<Verifier>),
+}
+
+/// What one hears.
+pub(super) type Answer<T> = Result<T, No>;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum No {
+    /// The credentials, the session or the pair are not good.
+    Denied,
+    /// Something does not work.
+    Fault(String),
+    /// What nobody should hear.
+    Strange(String),
+}
+
+/// What came of an exchange.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) names: Names,
+    pub(super) claims: Value,
+}
+
+/// What a client keeps of a login.
+#[derive(Debug, Clone)]
+pub(super) struct Pair {
+    pub(super) id: String,
+    pub(super) token: String,
+    /// Both in seconds since 1970.
+    pub(super) verified_at: u64,
+    pub(super) expires_at: u64,
+}
+
+impl Replica {
+    pub(super) async fn start(
+        extent: Extent,
+        mock: Mock,
+        clock: ManualClock,
+        overrides: &[(&str, &str)],
+    ) -> Self {
+        let clock = Arc::new(clock);
+        let line = Arc::new(Line::new(mock, Arc::clone(&clock)));
+        let settings = settings(overrides);
+        let prepared = Parts::prepare(&settings, Arc::<ManualClock>::clone(&clock));
+        let parts = Parts {
+            iam: Arc::<Line>::clone(&line),
+            ..prepared.expect("usable settings")
+        };
+        let (door, running) = match extent {
+            Extent::Operations => (Door::Operations(connect(&settings, parts).0), None),
+            Extent::Service => {
+                let app = TestApp::run(settings, parts);
+                let verifier = Arc::new(Verifier::discover(&app).await);
+                (Door::Service(app.clone(), verifier), Some(app))
+            }
+        };
+        Self {
+            clock,
+            line,
+            door,
+            silent_until: None,
+            _running: running,
+        }
+    }
+}
+
+impl Door {
+    pub(super) async fn log_in(&self, email: &str, password: &str) -> Answer<Pair> {
+        match self {
+            Self::Operations(gateway) => {
+                let credentials = Credentials::new(email.to_owned(), password.into());
+                let credentials = credentials.expect("an address");
+                let session = gateway
+                    .log_in(&credentials, &ClientContext::default())
+                    .await;
+                let session = session.map_err(No::from)?;
+                Ok(Pair {
+                    id: session.session_id.to_string(),
+                    token: session.session_token.expose_secret().to_owned(),
+                    verified_at: session.verified_at,
+                    expires_at: session.expires_at,
+                })
+            }
+            Self::Service(client, _) => {
+                let answer = client.log_in(email, &password.into()).await;
+                let session = success(&answer, (401, "invalid_grant"))?.session();
+                Ok(Pair {
+                    verified_at: seconds(&session.verified_at),
+                    expires_at: seconds(&session.expires_at),
+                    id: session.session_id,
+                    token: session.session_token,
+                })
+            }
+        }
+    }
+
+    pub(super) async fn exchange(&self, pair: &Pair, asked: Names) -> Answer<Granted> {
+        let asked = asked.scope();
+        let (scope, claims) = match self {
+            Self::Operations(gateway) => {
+                let scope = Scope::parse(&asked).expect("names of scopes");
+                let exchanged = gateway.exchange(&pair.id, &pair.token, scope).await;
+                let exchanged = exchanged.map_err(No::from)?;
+                (exchanged.scope, unverified(exchanged.token.expose()))
+            }
+            Self::Service(client, verifier) => {
+                let answer = client.exchange(&pair.session(), &asked).await;
+                let token = success(&answer, (401, "invalid_grant"))?.token();
+                (token.scope, verifier.claims(&token.access_token))
+            }
+        };
+        let names = Names::parse(&scope);
+        let names = names.ok_or_else(|| No::Strange(format!("granted {scope:?}")))?;
+        Ok(Granted { names, claims })
+    }
+
+    pub(super) async fn log_out(&self, pair: &Pair) -> Answer<()> {
+        match self {
+            Self::Operations(gateway) => Ok(gateway.log_out(&pair.id, &pair.token).await?),
+            Self::Service(client, _) => {
+                let answer = client.log_out(&pair.session()).await;
+                success(&answer, (400, "invalid_request"))?;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Door {
+    /// The gateway itself, where there is nothing around it.
+    pub(super) fn gateway(&self) -> Option<&Arc<Gateway>> {
+        match self {
+            Self::Operations(gateway) => Some(gateway),
+            Self::Service(..) => None,
+        }
+    }
+}
+
+/// What the IAM tells unasked; whether there is anybody to hear it.
+impl Door {
+    pub(super) fn hear_of_session(&self, upstream: &str) -> bool {
+        match self {
+            Self::Operations(gateway) => gateway.end_upstream_session(upstream),
+            Self::Service(..) => return false,
+        }
+        true
+    }
+
+    pub(super) fn hear_of_user(&self, subject: &str, verified_until: u64) -> bool {
+        match self {
+            Self::Operations(gateway) => gateway.end_sessions_of(subject, verified_until),
+            Self::Service(..) => return false,
+        }
+        true
+    }
+}
+
+impl Pair {
+    fn session(&self) -> Session {
+        Session {
+            session_id: self.id.clone(),
+            session_token: self.token.clone(),
+            verified_at: String::new(),
+            expires_at: String::new(),
+        }
+    }
+}
+
+impl From<GatewayError> for No {
+    fn from(error: GatewayError) -> Self {
+        match error {
+            GatewayError::Refused(_) | GatewayError::InvalidSession(_) => Self::Denied,
+            GatewayError::NothingGranted | GatewayError::Internal(_) => {
+                Self::Strange(error.to_string())
+            }
+            fault => Self::Fault(fault.to_string()),
+        }
+    }
+}
+
+/// Sorts what an endpoint answered, which denies in its own way.
+fn success<'a>(answer: &'a Response, denial: (u16, &str)) -> Answer<&'a Response> {
+    if answer.status == 200 {
+        return Ok(answer);
+    }
+    let error = &answer.json()["error"];
+    match (answer.status, error.as_str().unwrap_or_default()) {
+        said if said == denial => Err(No::Denied),
+        (429 | 500 | 503, "temporarily_unavailable" | "server_error") => {
+            Err(No::Fault(answer.told()))
+        }
+        _ => Err(No::Strange(answer.told())),
+    }
+}
+
+fn seconds(time: &str) -> u64 {
+    let time: Timestamp = time.parse().expect("RFC 3339");
+    time.as_second().try_into().expect("after 1970")
+}
+
+/// The claims of a token that nobody has to believe.
+fn unverified(token: &str) -> Value {
+    let claims = token.split('.').nth(1).expect("three parts");
+    let claims = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
+    serde_json::from_slice(&claims).expect("a JSON object")
+}

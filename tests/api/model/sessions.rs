@@ -1,0 +1,90 @@
+//! What the answer to a login or a logout must be.
+
+use super::hearing::SKEW;
+use super::judge::{Verdict, broken, hold};
+use super::replica::{Answer, No, Pair};
+use super::scenario::Password;
+use super::stage::Stage;
+use super::truth::Known;
+
+/// Whether a login was answered rightly.
+pub(super) fn log_in(
+    stage: &mut Stage,
+    at: usize,
+    user: usize,
+    password: Password,
+    answer: Answer<Pair>,
+) -> Verdict {
+    let outage = stage.trouble(at);
+    let good = stage.users[user].enabled.now() && password == Password::Right;
+    match answer {
+        Ok(pair) => {
+            hold(!outage.is_certain() && good, || {
+                "a login is let in".to_owned()
+            })?;
+            let setting = stage.setting;
+            let lifetime = setting.session_lifetime.min(setting.max_lifetime);
+            let expires_at = stage.clock_of(at).unix_seconds() + lifetime;
+            hold(pair.expires_at == expires_at, || format!("{pair:?}"))?;
+            stage.began(user, pair, at);
+            Ok(())
+        }
+        Err(No::Denied) => {
+            let asked = !outage.is_certain() && !good;
+            hold(asked || password == Password::Empty, || {
+                format!("a good login is denied: {outage:?}")
+            })
+        }
+        Err(No::Fault(fault)) => {
+            let excused = outage.is_possible() && password != Password::Empty;
+            hold(excused, || format!("a login fails: {fault}"))
+        }
+        Err(No::Strange(what)) => broken(what),
+    }
+}
+
+/// Whether a logout was answered rightly. `ends_before` is how many the IAM had been told before.
+pub(super) fn log_out(
+    stage: &mut Stage,
+    at: usize,
+    session: usize,
+    ends_before: usize,
+    answer: Answer<()>,
+) -> Verdict {
+    let outage = stage.trouble(at);
+    let life = &stage.lives[session];
+    let expires_at = life.pair.expires_at;
+    let expired = stage.clock_of(at).unix_seconds() >= expires_at;
+    let over = expired || life.known[at] == Some(Known::Ended);
+    let told = stage.replicas[at].line.ends() > ends_before;
+    let gone = life.ended.is_some() || stage.now() >= life.promised_until;
+    let confirmed = answer.is_ok();
+    match answer {
+        Ok(()) => hold(told && !outage.is_certain() || over || gone, || {
+            "a logout is confirmed that the IAM never heard of".to_owned()
+        })?,
+        Err(No::Fault(fault)) => hold(outage.is_possible() && !over, || {
+            format!("a logout fails: {fault}")
+        })?,
+        Err(No::Denied) => return broken("a logout of a good pair is denied"),
+        Err(No::Strange(what)) => return broken(what),
+    }
+    if told {
+        stage.ended(session);
+    }
+    if !expired {
+        let known = if confirmed {
+            Known::Ended
+        } else {
+            Known::LoggedOut
+        };
+        stage.learned(at, session, known);
+        // Where the IAM did not confirm it, the others hear of it all the same.
+        for other in stage.hearers(at, |wall| wall < expires_at + SKEW) {
+            if !over && other != at {
+                stage.learned(other, session, Known::LoggedOut);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+"""The servers of the play: each can be started, killed, asked to stop, and started again at the same address."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import machine
+
+LAUNCHER = Path(__file__).resolve().parents[1] / "live" / "keycloak.py"
+SETTINGS_PREFIX = "AUTH_GATEWAY__"
+READY_SECONDS = 60
+# The first start of all downloads Keycloak.
+KEYCLOAK_SECONDS = 1500
+
+
+class Broken(Exception):
+    """A server does not do what it must: nothing that was observed means anything."""
+
+
+class Server:
+    """A process at an address of its own. What it writes is kept in one log over all its lives."""
+
+    def __init__(self, name, folder):
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self.child = None
+        # The present life, which knows nothing of the ones before.
+        self.began = 0.0
+        self.to_ready = []
+
+    def command(self):
+        raise NotImplementedError
+
+    def environment(self):
+        return None
+
+    def is_ready(self):
+        raise NotImplementedError
+
+    def start(self):
+        self.began = time.monotonic()
+        with self.log.open("ab") as sink:
+            self.child = subprocess.Popen(
+                [str(word) for word in self.command()], env=self.environment(), stdin=subprocess.DEVNULL,
+                stdout=sink, stderr=sink)
+        self.await_ready()
+        self.to_ready.append(time.monotonic() - self.began)
+
+    def await_ready(self):
+        give_up = time.monotonic() + READY_SECONDS
+        while not self.is_ready():
+            if self.child.poll() is not None or time.monotonic() > give_up:
+                raise Broken(f"{self.name} is not ready (exit code so far: {self.child.poll()}):\n{self.last_words()}")
+            time.sleep(0.005)
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self, patience=20):
+        """By SIGTERM; tells how long it took."""
+        began = time.monotonic()
+        self.child.terminate()
+        self.child.wait(timeout=patience)
+        return time.monotonic() - began
+
+    def end(self):
+        """At the end of the play, however it ends."""
+        if self.child is None or self.child.poll() is not None:
+            return
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def check(self):
+        if self.child.poll() is not None:
+            raise Broken(f"{self.name} ended by itself with {self.child.returncode}:\n{self.last_words()}")
+
+    def last_words(self):
+        return self.log.read_text(errors="replace")[-2000:]
+
+
+def answers_200(url):
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+class Gateway(Server):
+    def __init__(self, number, folder, binary, settings):
+        super().__init__(f"replica-{number}", folder)
+        self.binary = binary
+        self.public, self.management = machine.free_ports(2)
+        self.settings = {
+            **settings,
+            "http.listen": f"127.0.0.1:{self.public}",
+            "management.listen": f"127.0.0.1:{self.management}",
+        }
+
+    def command(self):
+        return [self.binary]
+
+    def environment(self):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+        chosen = {SETTINGS_PREFIX + name.upper().replace(".", "__"): str(value) for name, value in self.settings.items()}
+        return {**kept, **chosen}
+
+    def is_ready(self):
+        return answers_200(f"http://127.0.0.1:{self.management}/health/ready")
+
+
+class Balancer(Server):
+    """HAProxy as one would run it, but for one thing: it repeats nothing itself. Whatever hides a failure from a user
+    here is the client's own second attempt."""
+
+    CONFIGURATION = """
+global
+    maxconn 4096
+defaults
+    mode http
+    retries 0
+    no option redispatch
+    timeout connect 1s
+    timeout client 30s
+    timeout server 30s
+    timeout queue 1s
+frontend api
+    bind 127.0.0.1:{port}
+    default_backend replicas
+backend replicas
+    balance roundrobin
+    option httpchk GET /health/ready
+    http-check expect status 200
+    http-response set-header x-served-by %s
+    default-server check inter 100ms fall 1 rise 1 on-marked-down shutdown-sessions
+{replicas}
+"""
+
+    def __init__(self, haproxy, folder, port, gateways):
+        super().__init__("balancer", folder)
+        self.haproxy, self.port = haproxy, port
+        self.file = folder / "haproxy.cfg"
+        lines = [f"    server {one.name} 127.0.0.1:{one.public} port {one.management}" for one in gateways]
+        self.file.write_text(self.CONFIGURATION.format(port=port, replicas="\n".join(lines)))
+
+    def command(self):
+        return [self.haproxy, "-db", "-f", self.file]
+
+    def is_ready(self):
+        return answers_200(f"http://127.0.0.1:{self.port}/.well-known/jwks.json")
+
+
+class Redis(Server):
+    """Keeps nothing on disk: what replicas told each other through it is gone with it."""
+
+    def __init__(self, redis, folder):
+        super().__init__("redis", folder)
+        self.redis = redis
+        (self.port,) = machine.free_ports(1)
+
+    def command(self):
+        return [self.redis, "--bind", "127.0.0.1", "--port", self.port, "--save", "", "--appendonly", "no"]
+
+    def is_ready(self):
+        done = subprocess.run(
+            ["redis-cli", "-p", str(self.port), "ping"], capture_output=True, text=True, timeout=10)
+        return done.stdout.strip() == "PONG"
+
+
+class Keycloak(Server):
+    """Started again with the same home and at the same port, it has all that it had committed."""
+
+    PASSWORDS = "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"
+
+    def __init__(self, folder):
+        super().__init__("keycloak", folder)
+        self.home = folder / "run-keycloak"
+        (self.port,) = machine.free_ports(1)
+        self.facts = None
+
+    def command(self):
+        return [sys.executable, LAUNCHER, "start", "--durable", "--home", self.home, "--http-port", self.port]
+
+    def start(self):
+        self.began = time.monotonic()
+        self.child = subprocess.Popen(
+            [str(word) for word in self.command()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        # The child becomes Java; the one who waits beside it writes one line.
+        readable, _, _ = select.select([self.child.stdout], [], [], KEYCLOAK_SECONDS)
+        line = self.child.stdout.readline() if readable else b""
+        if not line:
+            self.child.kill()
+            if self.child.wait() == machine.CANNOT_RUN:
+                raise machine.CannotRun("there is no Keycloak, see above")
+            raise Broken(f"Keycloak does not start; its log is {self.home}/keycloak.log")
+        self.facts = json.loads(line)
+        self.to_ready.append(time.monotonic() - self.began)
+
+    def settings(self):
+        return {
+            "iam.keycloak.url": self.facts["url"],
+            "iam.keycloak.realm": self.facts["realm"],
+            "iam.keycloak.client_id": self.facts["client_id"],
+            "iam.keycloak.client_secret": self.facts["client_secret"],
+            "iam.keycloak.permissions_client": "shop-api",
+        }
+
+    def make_passwords_cheap(self, users):
+        """A login is not what is tried here: it should cost next to nothing. Tells the users' subjects."""
+        token = self._ask("POST", "/realms/master/protocol/openid-connect/token", form={
+            "grant_type": "password", "client_id": "admin-cli",
+            "username": self.facts["admin_user"], "password": self.facts["admin_password"]})["access_token"]
+        base = f"/admin/realms/{self.facts['realm']}"
+        self._ask("PUT", base, token, {"passwordPolicy": self.PASSWORDS})
+        for user in users:
+            email = urllib.parse.quote(user.email)
+            (found,) = self._ask("GET", f"{base}/users?exact=true&email={email}", token)
+            user.subject = found["id"]
+            password = {"type": "password", "temporary": False, "value": user.password}
+            self._ask("PUT", f"{base}/users/{user.subject}/reset-password", token, password)
+
+    def _ask(self, method, path, token=None, body=None, form=None):
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        data = None
+        if form is not None:
+            data = urllib.parse.urlencode(form).encode()
+        elif body is not None:
+            data, headers["content-type"] = json.dumps(body).encode(), "application/json"
+        request = urllib.request.Request(self.facts["url"] + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                said = answer.read()
+        except urllib.error.HTTPError as error:
+            raise Broken(f"{method} {path}: {error.code} {error.read()[:300]!r}") from None
+        return json.loads(said) if said else None
+
+
+class Outages:
+    """When a server was away: from just before it ended until it was back and everybody had noticed."""
+
+    def __init__(self, notice_seconds):
+        self.notice_seconds = notice_seconds
+        self._lock = threading.Lock()
+        self._windows = []
+
+    def begin(self):
+        with self._lock:
+            self._windows.append([time.monotonic(), float("inf")])
+
+    def end(self):
+        with self._lock:
+            self._windows[-1][1] = time.monotonic() + self.notice_seconds
+
+    def overlap(self, begin, end):
+        with self._lock:
+            return any(gone <= end and begin <= back for gone, back in self._windows)
+
+    def total(self, now):
+        with self._lock:
+            return sum(min(back, now) - gone for gone, back in self._windows)
