@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use auth_gateway::gateway::keys::Algorithm;
 use futures_util::future::join_all;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
@@ -62,6 +63,14 @@ impl IamAdapter for Counting {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.iam.end_session(session).await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.iam.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.iam.verification_keys().await
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -16,6 +16,7 @@ mod edge;
 mod failures;
 #[cfg(test)]
 mod keys;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod metrics;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::mock::Mock;
 use iam_adapters::{
     Authenticated, ClientContext, Clock as _, Credentials, IamAdapter, IamError, Introspection,
@@ -194,6 +195,15 @@ impl IamAdapter for Line {
         self.mock.end_session(session).await?;
         self.ends.fetch_add(1, Ordering::Relaxed);
         self.serves()
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.mock.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.serves()?;
+        self.mock.verification_keys().await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
