@@ -1,5 +1,6 @@
 //! A Redis of a test's own, on a free port, which ends with the test.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,7 +40,8 @@ impl Server {
         if there.is_err() {
             let missing = "NOT RUN: redis-server is not installed (Debian: redis-server)";
             assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{missing}");
-            eprintln!("!!!!!!!!!!!!!!!!!!!! {missing}");
+            // The macros' output is shown of failures alone.
+            writeln!(std::io::stderr(), "!!!!!!!!!!!!!!!!!!!! {missing}").expect("written");
             return None;
         }
         let mut server = Self {
