@@ -18,8 +18,9 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::LogoutTokens;
-use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Refusal, Scope};
+use iam_adapters::{
+    ClientContext, Clock, Credentials, IamAdapter, LogoutTokens, Moment, Refusal, Scope,
+};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
