@@ -1,9 +1,11 @@
 //! The three operations: log in, exchange, log out. Nothing here knows HTTP or any one IAM.
 
+mod ending;
 pub mod error;
 pub mod keys;
 pub mod knowledge;
 pub mod mint;
+mod opening;
 pub mod policy;
 pub mod revocations;
 pub mod seal;
@@ -16,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::rand::SecureRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Scope, UpstreamSession};
+use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, Moment, Scope};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
@@ -28,7 +30,7 @@ use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
 use revocations::{End, Revocations};
-use session::{FORMAT, SealedSession, SessionId};
+use session::SessionId;
 use throttle::Throttle;
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
@@ -128,11 +130,13 @@ impl Gateway {
     ) -> Result<Exchanged, GatewayError> {
         let arrived = self.clock.now();
         let mut buffer = Zeroizing::default();
-        let (id, session) = self.open(session_id, session_token, &mut buffer)?;
+        let opened = self.open(session_id, session_token, &mut buffer)?;
+        let session = &opened.session;
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
-        self.refuse_ended(id)?;
+        let mut names = opened.names();
+        self.refuse_ended(&mut names)?;
         let fingerprint = self.knowledge.fingerprint(session_token, &session.sub);
         let fresh = self.knowledge.fresh(&fingerprint, arrived);
         let (permissions, source) = if let Some(permissions) = fresh {
@@ -140,15 +144,14 @@ impl Gateway {
         } else {
             let inquiry = Inquiry {
                 fingerprint,
-                session_id: id,
-                expires_at: session.exp,
+                if_over: opened.revocation(End::Upstream),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
             // Boxed, because the future of every exchange would carry its size around.
             Box::pin(self.knowledge.ask(inquiry, arrived)).await?
         };
         // A logout that came while the IAM was asked must win, so this look comes after the answer.
-        self.refuse_ended(id)?;
+        self.refuse_ended(&mut names)?;
         let now = self.clock.now();
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
@@ -188,21 +191,23 @@ impl Gateway {
     pub async fn log_out(&self, session_id: &str, session_token: &str) -> Result<(), GatewayError> {
         let now = self.clock.now();
         let mut buffer = Zeroizing::default();
-        let (id, session) = self.open(session_id, session_token, &mut buffer)?;
-        if session.has_expired(now) {
+        let opened = self.open(session_id, session_token, &mut buffer)?;
+        if opened.session.has_expired(now) {
             return Ok(());
         }
-        let expires_at = session.exp;
-        self.revocations.record(id, End::LoggedOut, expires_at, now);
-        if self.revocations.end_of(id) == Some(End::Upstream) {
+        let logged_out = opened.revocation(End::LoggedOut);
+        self.revocations.record(&logged_out, now);
+        if self.revocations.end_of(&mut opened.names()) == Some(End::Upstream) {
             return Ok(());
         }
-        let upstream = session.upstream().ok_or(InvalidSession::Malformed)?;
+        let upstream = opened.session.upstream();
+        let upstream = upstream.ok_or(InvalidSession::Malformed)?;
+        let over = opened.revocation(End::Upstream);
         let (iam, revocations) = (Arc::clone(&self.iam), Arc::clone(&self.revocations));
         // A client that hangs up must not leave the session alive at the IAM.
         let ending = tokio::spawn(async move {
             iam.end_session(&upstream).await?;
-            revocations.record(id, End::Upstream, expires_at, now);
+            revocations.record(&over, now);
             Ok(())
         });
         ending.await.map_err(|_| Internal::LostTask)?
@@ -224,53 +229,6 @@ impl Gateway {
     #[must_use]
     pub fn now(&self) -> Moment {
         self.clock.now()
-    }
-
-    fn seal(
-        &self,
-        id: SessionId,
-        upstream: &UpstreamSession,
-        verified_at: u64,
-        expires_at: u64,
-        now: Moment,
-    ) -> Result<String, GatewayError> {
-        use secrecy::ExposeSecret as _;
-        let session = SealedSession {
-            v: FORMAT,
-            sid: id.to_string().into(),
-            iam: self.iam.name().into(),
-            iss: self.iam.issuer().into(),
-            sub: upstream.subject.as_str().into(),
-            usid: upstream.id.as_str().into(),
-            secret: upstream.secret.expose_secret().into(),
-            iat: verified_at,
-            exp: expires_at,
-        };
-        seal::seal(&self.keys.sealing, &session, now, &*self.random)
-    }
-
-    /// Opens the pair and looks at everything in it but the time.
-    fn open<'b>(
-        &self,
-        session_id: &str,
-        session_token: &str,
-        buffer: &'b mut Zeroizing<Vec<u8>>,
-    ) -> Result<(SessionId, SealedSession<'b>), InvalidSession> {
-        let session = seal::open(&self.keys.sealing, session_token, buffer)?;
-        let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
-        if !id.is(session_id) {
-            return Err(InvalidSession::Mismatch);
-        }
-        if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
-            return Err(InvalidSession::Foreign);
-        }
-        Ok((id, session))
-    }
-
-    fn refuse_ended(&self, id: SessionId) -> Result<(), InvalidSession> {
-        self.revocations
-            .end_of(id)
-            .map_or(Ok(()), |end| Err(end.into()))
     }
 
     /// The scope asked for, or the default where none was. The default was parsed when the

@@ -30,6 +30,10 @@ use listener::Listener;
 /// Orchestrators and a few who look at figures.
 const MANAGEMENT_CONNECTIONS: usize = 256;
 
+/// 2026-11-01T00:00:00Z, before which this program was not written. A machine that says otherwise
+/// has a clock that nobody has set, and everything here that expires would expire by it.
+const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
+
 /// What the settings lead to, before anything is listened to or asked.
 #[derive(Debug)]
 pub struct Parts {
@@ -55,6 +59,9 @@ impl Parts {
     /// [`InvalidSettings`], with all that is wrong with the files and the adapter.
     pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
         let mut problems = Vec::new();
+        if clock.now().unix < EARLIEST {
+            problems.push("the machine's clock stands before this program was written".to_owned());
+        }
         let keys = load_keys(settings, clock.as_ref(), &mut problems);
         let deadline = settings.upstream.connect_deadline;
         let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
@@ -64,18 +71,12 @@ impl Parts {
                 None
             }
         };
-        let tls = settings
-            .http
-            .tls
-            .files()
-            .map(|(chain, key)| tls::server(chain, key));
-        let tls = match tls.transpose() {
-            Ok(tls) => tls,
-            Err(error) => {
-                problems.push(format!("http.tls: {error:#}"));
-                None
-            }
-        };
+        let tls = settings.http.tls.files();
+        let tls = tls.map(|(chain, key)| tls::server(chain, key)).transpose();
+        let tls = tls.unwrap_or_else(|error| {
+            problems.push(format!("http.tls: {error:#}"));
+            None
+        });
         match (iam, keys) {
             (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
                 iam,
@@ -292,3 +293,6 @@ async fn probe(iam: Arc<Guarded>, interval: Duration) {
         tokio::time::sleep(interval).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ pub mod keycloak;
 pub mod mock;
 pub mod registry;
 pub mod scope;
+pub mod secret_file;
 pub mod types;
 
 pub use adapter::IamAdapter;

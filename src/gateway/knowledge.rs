@@ -16,8 +16,7 @@ use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 use iam_adapters::{Clock, IamAdapter, Moment, Permissions, UpstreamSession};
 use moka::sync::Cache;
 
-use super::revocations::Revocations;
-use super::session::SessionId;
+use super::revocations::{Revocation, Revocations};
 use asking::Flight;
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
@@ -75,10 +74,8 @@ pub struct Fingerprint {
 pub struct Inquiry {
     /// Its names in the caches.
     pub fingerprint: Fingerprint,
-    /// Its id, for the case that it ended.
-    pub session_id: SessionId,
-    /// When it expires, in seconds since 1970.
-    pub expires_at: u64,
+    /// What is recorded where the IAM says that it ended.
+    pub if_over: Revocation,
     /// What the adapter asks about.
     pub upstream: UpstreamSession,
 }

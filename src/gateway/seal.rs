@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::BASE64;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Dated, KeyError, KeyRing};
+use super::revocations::RevocationKey;
 use super::session::{FORMAT, SealedSession};
 
 /// The longest session token, in bytes. Keycloak's come to 1 to 2 KiB.
@@ -34,6 +35,7 @@ pub struct SealingKey {
     /// The protected header in base64url. It is authenticated with the content, so a token made
     /// for another purpose under the same key does not open.
     header: String,
+    revocations: RevocationKey,
 }
 
 impl SealingKey {
@@ -52,6 +54,8 @@ impl SealingKey {
         }
         let key = UnboundKey::new(&AES_256_GCM, secret)
             .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
+        let revocations = RevocationKey::derive(secret)
+            .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
         let header = format!(
             r#"{{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"{kid}"}}"#
         );
@@ -60,7 +64,14 @@ impl SealingKey {
             first_use,
             key: LessSafeKey::new(key),
             header: BASE64.encode(header),
+            revocations,
         })
+    }
+
+    /// What names the ends of the sessions that this key sealed.
+    #[must_use]
+    pub fn revocations(&self) -> &RevocationKey {
+        &self.revocations
     }
 }
 
@@ -125,6 +136,13 @@ pub fn seal(
     Ok(token)
 }
 
+/// The key that a token, or its header alone, says it was sealed with. Only opening proves it.
+#[must_use]
+pub fn key_of<'k>(keys: &'k KeyRing<SealingKey>, token: &str) -> Option<&'k SealingKey> {
+    let header = token.split('.').next()?;
+    keys.iter().find(|key| key.header == header)
+}
+
 /// Opens a session token into `buffer`, from which the session borrows.
 ///
 /// What the seal proves is who made it, not that the content suits: the caller looks at every
@@ -150,10 +168,7 @@ pub fn open<'b>(
     if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
         return Err(InvalidSession::Malformed);
     }
-    let key = keys
-        .iter()
-        .find(|key| key.header == header)
-        .ok_or(InvalidSession::UnknownKey)?;
+    let key = key_of(keys, header).ok_or(InvalidSession::UnknownKey)?;
     let mut nonce = [0; NONCE_LEN];
     if BASE64
         .decode_slice(nonce_text, &mut nonce)

@@ -44,6 +44,11 @@ impl SessionId {
         (length == bytes.len()).then_some(Self(bytes))
     }
 
+    /// The bits themselves, for whoever makes another name of them.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Whether a text that a client sent names this session, in constant time.
     #[must_use]
     pub fn is(self, text: &str) -> bool {

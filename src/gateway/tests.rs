@@ -5,6 +5,7 @@ mod history;
 mod house;
 mod login;
 mod logout;
+mod notices;
 mod revoked_midway;
 mod scope;
 pub(super) mod scripted;

@@ -1,7 +1,8 @@
 //! TLS on the public listener.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,7 +31,9 @@ impl Certificate {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         fs::write(folder.path().join("chain.pem"), cert.pem()).expect("written");
-        fs::write(folder.path().join("key.pem"), signing_key.serialize_pem()).expect("written");
+        let key = folder.path().join("key.pem");
+        fs::write(&key, signing_key.serialize_pem()).expect("written");
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("permissions");
         let mut roots = RootCertStore::empty();
         roots.add(cert.der().clone()).expect("a root");
         Self { folder, roots }
@@ -168,6 +171,26 @@ fn a_key_that_is_not_the_certificates_is_a_problem_of_the_settings() {
         let told = "http.tls: the certificate and the key do not belong together";
         assert!(ended.everything().contains(told), "{ended:?}");
     }
+}
+
+#[test]
+fn a_key_that_is_open_to_everybody_is_refused() {
+    let certificate = Certificate::new();
+    let open = Permissions::from_mode(0o644);
+    fs::set_permissions(certificate.path("key.pem"), open).expect("permissions");
+    let variables = [
+        (
+            "HTTP__TLS__CERTIFICATE_FILE",
+            &*certificate.path("chain.pem"),
+        ),
+        ("HTTP__TLS__KEY_FILE", &*certificate.path("key.pem")),
+    ];
+    let ended = run(&["serve"], &variables);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(
+        ended.err.contains("key.pem: open to everybody"),
+        "{ended:?}"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::client::ClientSettings;
+use crate::secret_file;
 
 /// The shortest client secret for production, in bytes. Keycloak makes them of 32; a shorter one
 /// was typed by somebody, and whoever guesses it guesses passwords past every limit.
@@ -147,13 +148,9 @@ impl KeycloakSettings {
         let (key, secret) = match (&self.client_secret, &self.client_secret_file) {
             (Some(secret), None) => ("client_secret", secret.clone()),
             (None, Some(file)) => {
-                let text = std::fs::read_to_string(file).map_err(|error| {
-                    let why = error.kind();
-                    format!("iam.keycloak.client_secret_file: cannot be read: {why}")
-                })?;
-                let text = SecretString::from(text);
-                let trimmed = text.expose_secret().trim_end_matches(['\r', '\n']);
-                ("client_secret_file", SecretString::from(trimmed))
+                let secret = secret_file::read(file)
+                    .map_err(|error| format!("iam.keycloak.client_secret_file: {error}"))?;
+                ("client_secret_file", secret)
             }
             (Some(_), Some(_)) => {
                 return Err(

@@ -7,7 +7,6 @@ use iam_adapters::{IamError, Introspection, Moment, Permissions};
 use tokio::sync::watch;
 
 use super::super::error::{GatewayError, Internal, InvalidSession};
-use super::super::revocations::End;
 use super::{Digest, Inquiry, Knowledge, Source};
 
 /// None: the session ended.
@@ -98,12 +97,7 @@ impl Knowledge {
                 Ok(Some(permissions))
             }
             Introspection::Inactive => {
-                self.revocations.record(
-                    inquiry.session_id,
-                    End::Upstream,
-                    inquiry.expires_at,
-                    self.clock.now(),
-                );
+                self.revocations.record(&inquiry.if_over, self.clock.now());
                 self.liveness.invalidate(&inquiry.fingerprint.session);
                 Ok(None)
             }

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gateway::error::InvalidSession;
+use crate::gateway::revocations::{End, RevocationKey};
+use crate::gateway::session::SessionId;
 use crate::gateway::tests::scripted::{Reply, Scripted};
 
 const FRESHNESS: Freshness = Freshness {
@@ -145,10 +147,14 @@ fn of_two_questions_at_one_moment_the_answer_that_comes_last_is_kept() {
 }
 
 fn inquiry(fingerprint: Fingerprint) -> Inquiry {
+    let id = SessionId::generate(&SystemRandom::new()).unwrap();
     Inquiry {
         fingerprint,
-        session_id: SessionId::generate(&SystemRandom::new()).unwrap(),
-        expires_at: 1_900_000_000,
+        if_over: Revocation::of_session(
+            RevocationKey::derive(b"secret").unwrap().session(id),
+            End::Upstream,
+            1_900_000_000,
+        ),
         upstream: UpstreamSession {
             subject: Subject::new("s").unwrap(),
             id: "upstream".to_owned(),

@@ -1,0 +1,73 @@
+//! A session into its token, and the pair that a client sends back into the session.
+
+use iam_adapters::{Moment, UpstreamSession};
+use zeroize::Zeroizing;
+
+use super::error::{GatewayError, InvalidSession};
+use super::revocations::{End, Revocation, RevocationKey, SessionNames};
+use super::session::{FORMAT, SealedSession, SessionId};
+use super::{Gateway, seal};
+
+/// A session whose pair matched.
+pub(super) struct Opened<'k, 'b> {
+    pub(super) session: SealedSession<'b>,
+    id: SessionId,
+    key: &'k RevocationKey,
+}
+
+impl Opened<'_, '_> {
+    /// Under which names it may have ended.
+    pub(super) fn names(&self) -> SessionNames<'_> {
+        SessionNames::new(self.key, self.id, &self.session)
+    }
+
+    /// Its own end, as it is recorded.
+    pub(super) fn revocation(&self, end: End) -> Revocation {
+        Revocation::of_session(self.key.session(self.id), end, self.session.exp)
+    }
+}
+
+impl Gateway {
+    pub(super) fn seal(
+        &self,
+        id: SessionId,
+        upstream: &UpstreamSession,
+        verified_at: u64,
+        expires_at: u64,
+        now: Moment,
+    ) -> Result<String, GatewayError> {
+        use secrecy::ExposeSecret as _;
+        let session = SealedSession {
+            v: FORMAT,
+            sid: id.to_string().into(),
+            iam: self.iam.name().into(),
+            iss: self.iam.issuer().into(),
+            sub: upstream.subject.as_str().into(),
+            usid: upstream.id.as_str().into(),
+            secret: upstream.secret.expose_secret().into(),
+            iat: verified_at,
+            exp: expires_at,
+        };
+        seal::seal(&self.keys.sealing, &session, now, &*self.random)
+    }
+
+    /// Opens the pair and looks at everything in it but the time.
+    pub(super) fn open<'k, 'b>(
+        &'k self,
+        session_id: &str,
+        session_token: &str,
+        buffer: &'b mut Zeroizing<Vec<u8>>,
+    ) -> Result<Opened<'k, 'b>, InvalidSession> {
+        let session = seal::open(&self.keys.sealing, session_token, buffer)?;
+        let key = seal::key_of(&self.keys.sealing, session_token);
+        let key = key.ok_or(InvalidSession::UnknownKey)?.revocations();
+        let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
+        if !id.is(session_id) {
+            return Err(InvalidSession::Mismatch);
+        }
+        if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
+            return Err(InvalidSession::Foreign);
+        }
+        Ok(Opened { session, id, key })
+    }
+}

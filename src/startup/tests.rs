@@ -1,0 +1,18 @@
+use std::collections::BTreeMap;
+
+use iam_adapters::clock::ManualClock;
+
+use super::*;
+use crate::config;
+
+#[test]
+fn a_clock_that_nobody_has_set_is_told_before_anything_is_bound() {
+    let settings = config::load(None, &BTreeMap::new()).unwrap();
+    let at = |seconds| Arc::new(ManualClock::at(Duration::from_secs(seconds)));
+    for unset in [0, EARLIEST.as_secs() - 1] {
+        let refused = Parts::prepare(&settings, at(unset)).unwrap_err();
+        assert_eq!(refused.problems.len(), 1, "{refused}");
+        assert!(refused.to_string().contains("clock"), "{refused}");
+    }
+    assert!(Parts::prepare(&settings, at(EARLIEST.as_secs())).is_ok());
+}
