@@ -30,12 +30,13 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
+    let body = body::read(&request, payload, &front).await?;
     let address = client_address(&front, &request);
+    // A body is read though nobody will parse it: its connection can serve the next request.
     if let Err(error) = front.gateway.throttle().admit(address) {
         suspect_proxy(&front, &request);
         return Err(front.failed(Operation::Login, error));
     }
-    let body = body::read(&request, payload, &front).await?;
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
         .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;

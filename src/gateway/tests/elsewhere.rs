@@ -88,7 +88,7 @@ async fn what_the_iam_told_in_a_notice_is_told_and_what_it_answered_is_not() {
 }
 
 #[tokio::test]
-async fn a_logout_is_told_also_where_the_iam_had_called_the_session_over_already() {
+async fn a_logout_is_told_to_all_also_where_the_iam_had_called_the_session_inactive_already() {
     let house = House::new();
     let notebook = Notebook::of(&house);
     let session = house.log_in("alice").await;
@@ -97,7 +97,7 @@ async fn a_logout_is_told_also_where_the_iam_had_called_the_session_over_already
     house.granted(&session).await.unwrap_err();
     house.log_out(&session).await.unwrap();
     assert_eq!(notebook.told().len(), 1);
-    assert_eq!(house.iam.calls(Operation::Logout), 0);
+    assert_eq!(house.iam.calls(Operation::Logout), 1);
 }
 
 #[tokio::test]
