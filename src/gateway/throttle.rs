@@ -141,7 +141,7 @@ impl Throttle {
     }
 
     /// Whether a login from this address can be let in at all, whoever it is for. Takes nothing,
-    /// so that it can be asked before a request's body is read.
+    /// so that it can be asked before a request's body is parsed.
     ///
     /// # Errors
     ///

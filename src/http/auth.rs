@@ -12,7 +12,7 @@ use crate::gateway::seal::TOKEN_BYTES_MAX;
 
 use super::Front;
 use super::body;
-use super::client::client_address;
+use super::client::{client_address, suspect_proxy};
 use super::dto::{
     LoginRequest, LogoutRequest, LogoutResponse, SessionResponse, TokenRequest, TokenResponse,
     timestamp,
@@ -29,13 +29,13 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let address = client_address(&front, &request);
-    front
-        .gateway
-        .throttle()
-        .admit(address)
-        .map_err(|error| front.failed(Operation::Login, error))?;
     let body = body::read(&request, payload, front.patience.body).await?;
+    let address = client_address(&front, &request);
+    // A body is read though nobody will parse it: its connection can serve the next request.
+    if let Err(error) = front.gateway.throttle().admit(address) {
+        suspect_proxy(&front, &request);
+        return Err(front.failed(Operation::Login, error));
+    }
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
         .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;

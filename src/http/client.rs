@@ -1,6 +1,7 @@
 //! Where a request comes from.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Once;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderMap, HeaderName};
@@ -21,6 +22,24 @@ pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<IpA
     Some(behind_proxies(peer, request.headers(), |ip| {
         front.http.trusts(ip)
     }))
+}
+
+/// Tells the operator, once, of a peer that forwards for others and is not trusted: all of its
+/// clients are one address, and share what one address may do.
+pub(super) fn suspect_proxy(front: &Front, request: &HttpRequest) {
+    static TOLD: Once = Once::new();
+    let Some(peer) = request.peer_addr() else {
+        return;
+    };
+    if request.headers().contains_key(X_FORWARDED_FOR) && !front.http.trusts(peer.ip()) {
+        TOLD.call_once(|| {
+            tracing::warn!(
+                peer.address = %peer.ip(),
+                "logins are stopped by address, and this one forwards for others: is it a proxy \
+                 that http.trusted_proxies should name?"
+            );
+        });
+    }
 }
 
 fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> bool) -> IpAddr {

@@ -175,6 +175,26 @@ fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
     }
 }
 
+#[test]
+fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_others_way() {
+    for (trusted, told) in [("10.0.0.0/8", 1), ("127.0.0.1", 0)] {
+        let mut program = Program::serve(&[
+            ("HTTP__TRUSTED_PROXIES", trusted),
+            ("LOGIN_LIMITS__ADDRESS_FAILURES", "1"),
+        ]);
+        let (public, _) = program.addresses();
+        let wrong = post(LOGIN, &ALICE.replace("alice-pass", "wrong"));
+        let forwarded = with("x-forwarded-for: 203.0.113.9", &wrong);
+        let mut connection = Connection::to(public);
+        for status in [401, 429, 429, 429] {
+            assert_eq!(connection.send(&forwarded).answer().status, status);
+        }
+        let log = end(program);
+        let warned = log.iter().filter(|line| line["level"] == "WARN");
+        assert_eq!(warned.count(), told, "{log:#?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
     let keycloak = ScriptedUpstream::keycloak().await;

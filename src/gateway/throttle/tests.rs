@@ -43,7 +43,7 @@ impl Door {
         }
     }
 
-    /// As the gateway does it: admitted before its body is read, then asked about.
+    /// As the gateway does it: admitted before its body is parsed, then asked about.
     fn log_in(
         &mut self,
         email: &str,

@@ -47,7 +47,7 @@ async fn who_logged_in_from_here_before_is_stopped_by_nobody_elses_attempts() {
 }
 
 #[tokio::test]
-async fn an_address_that_was_refused_too_often_is_stopped_before_its_body_is_read() {
+async fn an_address_that_was_refused_too_often_is_stopped_before_its_body_is_parsed() {
     let scene = Scene::new(&[]);
     for number in 0..100 {
         let answer = scene

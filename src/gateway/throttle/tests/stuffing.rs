@@ -106,7 +106,7 @@ fn one_account_that_logs_in_all_the_time_does_not_use_up_what_is_kept_for_the_ot
 }
 
 #[test]
-fn a_replica_that_has_nothing_left_says_so_before_it_reads_on() {
+fn a_replica_that_has_nothing_left_says_so_before_a_body_is_parsed() {
     let mut door = Door::new(defaults());
     for number in 0..30 {
         door.log_in(
