@@ -1,6 +1,7 @@
 //! Logout tokens before the one who verifies them.
 
 mod algorithms;
+mod altered;
 mod forged;
 mod house;
 mod keys;

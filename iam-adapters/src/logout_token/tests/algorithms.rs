@@ -111,6 +111,10 @@ fn with(jwk: &Value, member: &str, value: Value) -> Value {
     jwk
 }
 
+fn decoded(value: &Value) -> Vec<u8> {
+    URL_SAFE_NO_PAD.decode(value.as_str().unwrap()).unwrap()
+}
+
 #[tokio::test]
 async fn each_key_verifies_its_own_algorithm_and_no_other_of_its_kind() {
     let keys = keys();
@@ -158,6 +162,14 @@ fn what_cannot_verify_a_signature_is_left_out() {
     };
     let short = URL_SAFE_NO_PAD.encode([0xc1; 128]);
     let nearly = URL_SAFE_NO_PAD.encode([&[0x7f][..], &[0xc1; 255]].concat());
+    // The same point, cut elsewhere.
+    let shifted = {
+        let mut point = decoded(&ec["x"]);
+        point.extend(decoded(&ec["y"]));
+        let (x, y) = point.split_at(31);
+        let jwk = with(&ec, "x", json!(URL_SAFE_NO_PAD.encode(x)));
+        with(&jwk, "y", json!(URL_SAFE_NO_PAD.encode(y)))
+    };
     let huge = URL_SAFE_NO_PAD.encode([0xc1; 1025]);
     for unusable in [
         json!({"kty": "oct", "kid": "k", "alg": "HS256", "k": "c2VjcmV0"}),
@@ -185,6 +197,7 @@ fn what_cannot_verify_a_signature_is_left_out() {
         with(&okp, "alg", json!("ES256")),
         with(&okp, "x", json!("AA")),
         no_kid,
+        shifted,
     ] {
         assert_eq!(set(&[&unusable]).err(), Some(NoKeys), "{unusable}");
         // It is no reason to throw the others away.

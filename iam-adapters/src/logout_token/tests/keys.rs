@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::house::{House, Iam, claims, header};
 use super::*;
@@ -122,13 +123,43 @@ async fn the_iam_is_asked_once_for_all_who_wait_and_only_so_many_do() {
     while house.asked() == 0 {
         tokio::task::yield_now().await;
     }
-    let beyond = house.tokens.verify(&house.naming("another")).await;
+    let another = house.naming("another");
+    let beyond = timeout(30 * SECOND, house.tokens.verify(&another)).await;
+    let beyond = beyond.expect("it does not wait");
     assert_eq!(beyond, Err(LogoutTokenError::NoKeys(IamError::Saturated)));
     house.iam.gate.as_ref().unwrap().add_permits(1);
     for one in waiting {
         assert!(one.await.unwrap().is_ok());
     }
     assert_eq!(house.asked(), 1);
+}
+
+#[tokio::test]
+async fn where_forged_tokens_take_every_place_to_wait_a_genuine_one_does_not_need_one() {
+    let house = House::with(Iam {
+        gate: Some(Semaphore::new(1)),
+        ..Iam::default()
+    });
+    assert!(good(&house).await);
+    house.clock.advance(Duration::from_secs(600));
+    let mut waiting = Vec::new();
+    for number in 0..64 {
+        let (tokens, token) = (
+            Arc::clone(&house.tokens),
+            house.naming(&format!("made-up-{number}")),
+        );
+        waiting.push(tokio::spawn(async move { tokens.verify(&token).await }));
+    }
+    while house.asked() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let genuine = timeout(30 * SECOND, good(&house)).await;
+    assert!(genuine.expect("it does not wait"));
+    house.iam.gate.as_ref().unwrap().add_permits(1);
+    for one in waiting {
+        let unknown = Err(InvalidLogoutToken::UnknownKey.into());
+        assert_eq!(one.await.unwrap(), unknown);
+    }
 }
 
 #[tokio::test]
