@@ -138,10 +138,6 @@ impl Gateway {
     }
 
     /// Where the last login came from, as the IAM was told.
-    ///
-    /// # Panics
-    ///
-    /// Where another thread has.
     #[must_use]
     pub fn seen(&self) -> Option<IpAddr> {
         self.seen.lock().expect("no other panic").take()
@@ -170,20 +166,12 @@ impl Gateway {
     }
 
     /// Posts JSON.
-    ///
-    /// # Panics
-    ///
-    /// Where there is no answer.
     pub fn post_json(&mut self, path: &str, body: &[u8]) -> Answer {
         self.post(path, b"content-type: application/json\r\n", body)
             .expect("an answer")
     }
 
     /// A new session: its id and token.
-    ///
-    /// # Panics
-    ///
-    /// Where the login is refused.
     pub fn session(&mut self) -> (String, String) {
         let body = json!({ "email": EMAIL, "password": PASSWORD }).to_string();
         let answer = self.post_json("/api/v1/auth/login", body.as_bytes());

@@ -17,10 +17,6 @@ pub struct Upstream {
 
 impl Upstream {
     /// Starts it.
-    ///
-    /// # Panics
-    ///
-    /// Where there is no free port.
     #[must_use]
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -43,10 +39,6 @@ impl Upstream {
     }
 
     /// From now on these are the answers, the last of them again and again.
-    ///
-    /// # Panics
-    ///
-    /// Where a thread has before.
     pub fn answer(&self, mut answers: Vec<Answer>) {
         answers.reverse();
         *self.answers.lock().expect("no other panic") = answers;
