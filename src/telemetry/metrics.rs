@@ -1,6 +1,7 @@
 //! The figures for Prometheus. Every series exists from the start, and their number does not
 //! depend on the number of users.
 
+mod outcome;
 mod shed;
 
 use std::fmt;
@@ -17,8 +18,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::{Keys, age_seconds};
 use crate::gateway::knowledge::Source;
-use crate::http::problem::Code;
 
+pub use outcome::Outcome;
 pub use shed::Shed;
 
 /// What a request asked for.
@@ -78,49 +79,6 @@ impl Route {
             Self::WellKnown => "well_known",
             Self::Management => "management",
             Self::Other => "other",
-        }
-    }
-}
-
-/// How a request ended: well, or with one of the error codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Well.
-    Ok,
-    /// With this error.
-    Error(Code),
-}
-
-impl From<Code> for Outcome {
-    fn from(code: Code) -> Self {
-        Self::Error(code)
-    }
-}
-
-impl Outcome {
-    const ALL: [Self; 7] = [
-        Self::Ok,
-        Self::Error(Code::InvalidRequest),
-        Self::Error(Code::InvalidGrant),
-        Self::Error(Code::InvalidScope),
-        Self::Error(Code::UnsupportedGrantType),
-        Self::Error(Code::TemporarilyUnavailable),
-        Self::Error(Code::ServerError),
-    ];
-
-    const fn index(self) -> usize {
-        match self {
-            Self::Ok => 0,
-            Self::Error(code) => 1 + code as usize,
-        }
-    }
-
-    /// The outcome's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error(code) => code.name(),
         }
     }
 }

@@ -16,7 +16,9 @@ fn leaves(place: &Place) -> bool {
 async fn a_place_is_free_again_once_its_connection_is_gone() {
     let crowd = crowd(2);
     let places = [crowd.join(), crowd.join()].map(|place| place.expect("a place"));
-    places.iter().for_each(|place| place.turn().take());
+    for place in &places {
+        place.turn().take();
+    }
     assert!(crowd.join().is_none());
     drop(places);
     assert!(crowd.join().is_some());

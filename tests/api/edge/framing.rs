@@ -154,7 +154,7 @@ fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
     // The second one is refused by what was parsed, the last before the whole of it is there.
     for bytes in [17 * 1024, 20_000, 200_000] {
         for request in with_head_of(bytes) {
-            for before in ["".to_owned(), get("/nowhere")] {
+            for before in [String::new(), get("/nowhere")] {
                 let mut connection = connect(&gateway);
                 connection.send(before.clone() + &request);
                 if !before.is_empty() {
@@ -174,7 +174,10 @@ fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
 #[test]
 fn more_headers_than_anybody_needs_are_refused() {
     let gateway = gateway();
-    let many: String = (0..200).map(|n| format!("X-{n}: a\r\n")).collect();
+    let many = (0..200)
+        .map(|n| format!("X-{n}: a\r\n"))
+        .collect::<Vec<_>>()
+        .concat();
     let many = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{many}\r\n");
     for (request, status) in [(many.as_str(), 431), ("GARBAGE\r\n\r\n", 400)] {
         // Behind others, whose answers it does not touch.
