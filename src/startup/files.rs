@@ -22,7 +22,7 @@ pub(super) fn connections(wanted: usize, workers: usize) -> usize {
     let files = most();
     let max_connections = half_of(files, wanted, workers);
     if max_connections < wanted {
-        tracing::warn!(
+        tracing::info!(
             wanted,
             max_connections,
             files,
