@@ -13,7 +13,7 @@ from scene import expect
 LARGEST = 16 * 1024
 PARALLEL = 1000
 # What a thousand bodies of 16 KiB and their connections come to; nothing may be held of them afterwards.
-GROWTH_MIB = 64
+GROWTH_MIB = 96
 PATHS = ("login", "token", "logout")
 
 

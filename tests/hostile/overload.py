@@ -164,8 +164,8 @@ def overload(gateway):
     goodput = flood.goodput() / min(peak, peak_after)
     served, refused = percentile(flood.served, 99), percentile(flood.refused, 99)
     print(
-        f"  peak {peak:,.0f}/s before and {peak_after:,.0f}/s after; offered {flood.offered / flood.seconds:,.0f}/s, of which {flood.late / flood.seconds:,.0f}/s"
-        f" found no client free; goodput {flood.goodput():,.0f}/s ({goodput:.2f} of the lesser),"
+        f"  peak {peak:,.0f}/s before and {peak_after:,.0f}/s after; offered {flood.offered / flood.seconds:,.0f}/s,"
+        f" of which {flood.late / flood.seconds:,.0f}/s found no client free; goodput {flood.goodput():,.0f}/s ({goodput:.2f} of the lesser),"
         f" refused {len(flood.refused) / flood.seconds:,.0f}/s\n"
         f"  served: p50 {percentile(flood.served, 50) * 1e3:.0f} ms, p99 {served * 1e3:.0f} ms;"
         f" refused: p50 {percentile(flood.refused, 50) * 1e3:.0f} ms, p99 {refused * 1e3:.0f} ms;"
