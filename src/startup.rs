@@ -8,7 +8,6 @@ mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,10 +139,6 @@ pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>
     (Arc::new(gateway), guarded, health)
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, NonZero::get)
-}
-
 /// Where the two listeners are.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
@@ -193,24 +188,14 @@ impl Application {
             forgeries: Forgeries::default(),
         });
 
-        let workers = settings.http.workers.unwrap_or_else(cores);
-        let (wanted, files) = (settings.http.max_connections, files::most());
-        let max_connections = files::connections(wanted, workers, files);
-        if max_connections < wanted {
-            tracing::warn!(
-                wanted,
-                max_connections,
-                files,
-                "fewer connections than http.max_connections, for want of files that may be open"
-            );
-        }
+        let workers = settings.http.workers.unwrap_or_else(listener::cores);
         let public = Listener {
             setting: "http.listen",
             listen: settings.http.listen,
             routes: http::public,
             tls,
             workers,
-            max_connections,
+            max_connections: files::connections(settings.http.max_connections, workers),
             shutdown_deadline: settings.http.shutdown_deadline,
         };
         let management = Listener {

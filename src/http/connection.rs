@@ -31,6 +31,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 /// The longest head of a request, the line and all headers. Browsers and proxies stay far below.
 pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
+/// What is read at once of what may be many requests: actix makes a request of each before it
+/// begins with the first, and one takes far more memory than its bytes.
+const PARSED_AT_ONCE: usize = 4 * 1024;
+
 /// How long a client that is told to go may still send what nobody reads: were the connection cut
 /// at once, it might never see the answer.
 pub const LINGER: Duration = Duration::from_millis(500);
@@ -50,8 +54,8 @@ pub struct Watched {
     blocked: Option<Instant>,
     /// Whether reading waits for something else than the client.
     declined: bool,
-    /// Whether the parser was left alone with a head of full length.
-    paused: bool,
+    /// With how many bytes of this turn the parser was left alone before more are read.
+    parsed: usize,
     /// What the client is told in place of what actix would say.
     said: Bytes,
     over: bool,
@@ -75,7 +79,7 @@ impl Watched {
             alarm: Box::pin(sleep_until(Instant::now() + front.patience.headers)),
             blocked: None,
             declined: false,
-            paused: false,
+            parsed: 0,
             said: Bytes::new(),
             over: false,
             lingering: None,
@@ -128,26 +132,22 @@ impl Watched {
     /// not much while a request is under way: actix would hold it, and look at it all the time.
     fn wants_more(&mut self, cx: &mut Context<'_>) -> bool {
         let turn = self.place.turn();
-        let full = turn.bytes() >= HEAD_BYTES_MAX;
-        match turn.whose() {
-            _ if self.blocked.is_some() => self.declined = true,
-            Whose::Ours if full => self.declined = true,
-            Whose::Theirs { .. } if full && !self.paused => {
-                // Perhaps it is more than a head, and the parser has not seen it yet.
-                self.paused = true;
-                cx.waker().wake_by_ref();
-            }
-            Whose::Theirs { .. } if full => {
-                self.refuse(&Problem::HeadersTooLarge);
-                self.lingering = Some(Instant::now());
-                return true;
-            }
-            Whose::Ours | Whose::Body(_) | Whose::Theirs { .. } => {
-                self.paused = false;
-                return true;
-            }
+        let (whose, bytes) = (turn.whose(), turn.bytes());
+        if self.blocked.is_some() || (whose == Whose::Ours && bytes >= HEAD_BYTES_MAX) {
+            self.declined = true;
+            return false;
         }
-        false
+        if !matches!(whose, Whose::Theirs { .. }) || bytes < PARSED_AT_ONCE {
+            self.parsed = 0;
+        } else if bytes >= self.parsed + PARSED_AT_ONCE {
+            self.parsed = bytes;
+            cx.waker().wake_by_ref();
+            return false;
+        } else if bytes >= HEAD_BYTES_MAX {
+            self.refuse(&Problem::HeadersTooLarge);
+            self.lingering = Some(Instant::now());
+        }
+        true
     }
 
     /// The last word to this client.
@@ -264,11 +264,14 @@ impl AsyncWrite for Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_said(cx))?;
-        if let Some(problem) = refusal(bytes) {
-            self.said = edge::refuse(&self.front, self.peer, &problem);
-            return Poll::Ready(Ok(bytes.len()));
+        match refusal(bytes) {
+            Some((0, problem)) => {
+                self.said = edge::refuse(&self.front, self.peer, &problem);
+                Poll::Ready(Ok(bytes.len()))
+            }
+            Some((begin, _)) => self.poll_write_in_time(cx, bytes.get(..begin)),
+            None => self.poll_write_in_time(cx, Some(bytes)),
         }
-        self.poll_write_in_time(cx, Some(bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -67,8 +67,10 @@ pub async fn around(
         client: client_address(&front, request.request()),
     };
     let turn = request.conn_data::<Turn>().cloned();
-    let came = turn.as_ref().map_or(0, Turn::take);
-    let response = if came > HEAD_BYTES_MAX && head_bytes(&request) > HEAD_BYTES_MAX {
+    if let Some(turn) = &turn {
+        turn.take();
+    }
+    let response = if head_bytes(&request) > HEAD_BYTES_MAX {
         Ok(turn_down(&front, &seen, request, &Problem::HeadersTooLarge))
     } else {
         handle(&front, &seen, request, next).await
@@ -127,13 +129,14 @@ fn turn_down(
     seen.named(request.into_response(response))
 }
 
-/// What the request line and the headers take on the wire, but for the version and line ends.
+/// What the request line and the headers take; what stands between their parts is not counted.
 fn head_bytes(request: &ServiceRequest) -> usize {
-    let line = request.method().as_str().len() + request.uri().to_string().len();
+    let method = request.method().as_str().len();
+    let line = method + request.path().len() + request.query_string().len();
     let headers = request.headers().iter();
-    line + headers
-        .map(|(name, value)| name.as_str().len() + value.len())
-        .sum::<usize>()
+    headers.fold(line, |sum, (name, value)| {
+        sum + name.as_str().len() + value.len()
+    })
 }
 
 /// The bytes that answer what never became a request; logged and counted as if it had.

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Takes all that the system gives; many shells and service managers begin with less. Returns how
 /// many that is; none: any number.
-pub(super) fn most() -> Option<u64> {
+fn most() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -16,9 +16,25 @@ pub(super) fn most() -> Option<u64> {
     limit.current
 }
 
-/// The connections that each of so many workers can take, of those that it may: at most half of
-/// the files, because the IAM, the logs and health need some while clients take all they can get.
-pub(super) fn connections(wanted: usize, workers: usize, files: Option<u64>) -> usize {
+/// The connections that each of so many workers can take, of those that it may; tells where they
+/// are fewer.
+pub(super) fn connections(wanted: usize, workers: usize) -> usize {
+    let files = most();
+    let max_connections = half_of(files, wanted, workers);
+    if max_connections < wanted {
+        tracing::info!(
+            wanted,
+            max_connections,
+            files,
+            "fewer connections than http.max_connections, for want of files that may be open"
+        );
+    }
+    max_connections
+}
+
+/// At most half of the files, because the IAM, the logs and health need some while clients take
+/// all they can get.
+fn half_of(files: Option<u64>, wanted: usize, workers: usize) -> usize {
     let files = files.map_or(usize::MAX, |files| files.try_into().unwrap_or(usize::MAX));
     wanted.min(files / 2 / workers.max(1)).max(1)
 }
@@ -37,7 +53,7 @@ mod tests {
             (10_000, 64, Some(16), 1),
             (10_000, 1, Some(u64::MAX), 10_000),
         ] {
-            assert_eq!(connections(wanted, workers, files), taken, "{files:?}");
+            assert_eq!(half_of(files, wanted, workers), taken, "{files:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +111,11 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
+}
+
+/// As many workers as there are cores.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZero::get)
 }
 
 async fn accept(

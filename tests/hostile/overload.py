@@ -1,1 +1,177 @@
-run=pipelining=direct=through_nginx=through_haproxy=http2=descriptors=log=memory=None
+"""Three times as many exchanges as the gateway can do, from clients that ask when they want and not when they may.
+
+The tokens are signed by RSA, so that one core is busy with a few thousand a second, and this generator can offer three
+times that. Gateway and generator have a core each.
+"""
+
+import contextlib
+import json
+import os
+import select
+import socket
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+import gateway as programs
+import machine
+import scene
+import wire
+from scene import expect
+
+CONNECTIONS = 1500
+PEAK_SECONDS = 4
+OVERLOAD_SECONDS = int(os.environ.get("OVERLOAD_SECONDS", "10"))
+TIMES = 3
+GROWTH_MIB = 96
+# A debug build refuses at a far higher price than what is shipped, and takes longer for everything.
+RELEASE = programs.BINARY.parent.name == "release"
+GOODPUT, SLOWEST_SECONDS = (0.9, 1) if RELEASE else (0.5, 2)
+
+
+@dataclass
+class Outcome:
+    seconds: float
+    served: list = field(default_factory=list)  # how long each took from when it was due, in seconds
+    refused: list = field(default_factory=list)
+    offered: int = 0
+    late: int = 0  # due while no connection was free
+
+    def goodput(self):
+        return len(self.served) / self.seconds
+
+
+def percentile(values, percent):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+
+
+def offer(address, request, rate, connections, seconds, sample=None):
+    """So many requests a second, whether or not answers come; without a rate, as fast as the connections are free."""
+    outcome = Outcome(seconds)
+    with contextlib.ExitStack() as stack:
+        poll = stack.enter_context(contextlib.closing(select.epoll()))
+        clients, free, waiting = {}, [], {}
+        stack.callback(lambda: [client.close() for client in clients.values()])
+
+        def open_one():
+            client = socket.create_connection(address, timeout=10)
+            client.setblocking(False)
+            poll.register(client, select.EPOLLIN)
+            clients[client.fileno()] = client
+            free.append(client.fileno())
+
+        begin = time.perf_counter()
+        end = begin + seconds
+        while (now := time.perf_counter()) < end:
+            target = int((now - begin) * rate) if rate else outcome.offered + connections - len(waiting)
+            while outcome.offered < target and len(waiting) < connections:
+                if not free:
+                    open_one()
+                number = free.pop()
+                clients[number].send(request)
+                due = begin + outcome.offered / rate if rate else now
+                waiting[number] = due, bytearray()
+                outcome.offered += 1
+            if rate and outcome.offered < target:
+                # Nobody is there to ask it: it is offered, and never gets an answer.
+                outcome.late += target - outcome.offered
+                outcome.offered = target
+            for number, _ in poll.poll(0.001):
+                part = clients[number].recv(1 << 16)
+                if not part and number in free:
+                    # Nobody had asked on it for a while.
+                    free.remove(number)
+                    clients.pop(number).close()
+                    continue
+                expect(part and number in waiting, "the gateway closed a connection, or answered unasked")
+                due, received = waiting[number]
+                received += part
+                answer = wire.parse(received)
+                if answer is None:
+                    continue
+                del waiting[number]
+                free.append(number)
+                took = time.perf_counter() - due
+                if answer.status == 200:
+                    outcome.served.append(took)
+                else:
+                    expect(answer.status == 503, f"{answer.status} {answer.body[:200]!r}")
+                    in_form(received, answer)
+                    outcome.refused.append(took)
+            if sample is not None:
+                sample()
+    return outcome
+
+
+def in_form(received, answer):
+    body = json.loads(answer.body)
+    expect(
+        body["error"] == "temporarily_unavailable" and b"\r\nretry-after: " in received[:600].lower(),
+        f"not in form: {bytes(received)!r}")
+
+
+@contextlib.contextmanager
+def pinned(core):
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def run():
+    """Three times capacity, open loop: goodput stays, who is refused is told when to come back, and it is over at once."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise machine.CannotRun("two cores are needed, one for the gateway and one for its clients")
+    with tempfile.TemporaryDirectory() as folder:
+        for use, more in (("signing", ["--alg", "RS256"]), ("sealing", [])):
+            machine.build([
+                str(programs.BINARY), "keys", "generate", "--dir", f"{folder}/{use}", "--use", use, *more])
+        settings = {
+            "http.workers": 1, "keys.signing_dir": f"{folder}/signing", "keys.sealing_dir": f"{folder}/sealing",
+            "session.freshness": "10m", "permissions.ttl": "10m",
+        }
+        with scene.running(settings, prefix=["taskset", "-c", cores[0]]) as gateway, pinned(cores[1]):
+            overload(gateway)
+
+
+def overload(gateway):
+    session = programs.log_in(gateway.url)
+    pair = {name: session[name] for name in ("session_id", "session_token")}
+    body = json.dumps({**pair, "grant_type": "session", "scope": scene.SCOPE}).encode()
+    request = wire.request("POST", f"{gateway.url}{scene.API}/token", {"Content-Type": "application/json"}, body)
+    offer(gateway.address, request, None, 32, 1)
+    peak = offer(gateway.address, request, None, 32, PEAK_SECONDS).goodput()
+    rss = gateway.rss_mib()
+    most, next_look = 0.0, 0.0
+
+    def look():
+        nonlocal most, next_look
+        if time.perf_counter() > next_look:
+            most, next_look = max(most, gateway.rss_mib() - rss), time.perf_counter() + 0.2
+
+    flood = offer(gateway.address, request, TIMES * peak, CONNECTIONS, OVERLOAD_SECONDS, look)
+    ended = time.monotonic()
+    scene.eventually(lambda: scene.visit(gateway.address) is None, 10, "no recovery")
+    recovered = time.monotonic() - ended
+    # What else the machine has to do may have changed meanwhile.
+    peak_after = offer(gateway.address, request, None, 32, PEAK_SECONDS).goodput()
+    expect(
+        flood.offered - flood.late > 1.5 * peak * flood.seconds, f"{flood.offered - flood.late} were asked: no overload")
+    goodput = flood.goodput() / min(peak, peak_after)
+    served, refused = percentile(flood.served, 99), percentile(flood.refused, 99)
+    print(
+        f"  peak {peak:,.0f}/s before and {peak_after:,.0f}/s after; offered {flood.offered / flood.seconds:,.0f}/s,"
+        f" of which {flood.late / flood.seconds:,.0f}/s found no client free; goodput {flood.goodput():,.0f}/s ({goodput:.2f} of the lesser),"
+        f" refused {len(flood.refused) / flood.seconds:,.0f}/s\n"
+        f"  served: p50 {percentile(flood.served, 50) * 1e3:.0f} ms, p99 {served * 1e3:.0f} ms;"
+        f" refused: p50 {percentile(flood.refused, 50) * 1e3:.0f} ms, p99 {refused * 1e3:.0f} ms;"
+        f" +{most:.0f} MiB; recovered in {recovered:.1f} s")
+    expect(goodput >= GOODPUT, f"goodput fell to {goodput:.2f} of the peak")
+    expect(flood.refused, "nobody was refused")
+    expect(max(served, refused) < SLOWEST_SECONDS, f"p99 of {served:.2f} s and {refused:.2f} s")
+    expect(most < GROWTH_MIB, f"{most:.0f} MiB more")
+    expect(recovered < 10, f"recovered in {recovered:.1f} s")

@@ -148,6 +148,8 @@ class Normal:
         self._told, telling = multiprocessing.Pipe(duplex=False)
         self._process = multiprocessing.Process(target=self._run, args=(telling,), daemon=True)
         self._process.start()
+        # So that its end is seen here, however it comes.
+        telling.close()
 
     def _run(self, telling):
         took, wrong, told_to_wait = [], [], []
@@ -168,7 +170,8 @@ class Normal:
         expect(not wrong, f"{len(wrong)} of {len(took)} normal visits failed: {wrong[:3]}")
         expect(took, "no normal visit at all")
         # Where the machine itself is short of time, a worker may be behind for a moment.
-        expect(len(told_to_wait) <= len(took) / 50, f"{len(told_to_wait)} requests of {len(took)} visits had to wait")
+        few = max(5, len(took) / 50)
+        expect(len(told_to_wait) <= few, f"{len(told_to_wait)} requests of {len(took)} visits had to wait")
         return sorted(took)
 
 

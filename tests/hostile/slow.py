@@ -87,7 +87,7 @@ def half_open():
         print(f"  {CONNECTIONS} connections, closed after {lasted[0]:.2f} to {lasted[-1]:.2f} s")
 
 
-def lifetimes(address, begins, patience=30):
+def lifetimes(address, begins, patience=30, meanwhile=lambda: None):
     """How long each connection lasted on which no more than this was sent, sorted, in seconds."""
     lasted = []
     with contextlib.ExitStack() as stack:
@@ -101,6 +101,7 @@ def lifetimes(address, begins, patience=30):
             poll.register(client, select.EPOLLIN)
             opened[client.fileno()] = client, time.monotonic()
             drop_closed(poll, opened, lasted, 0)
+        meanwhile()
         give_up = time.monotonic() + patience
         while opened and time.monotonic() < give_up:
             drop_closed(poll, opened, lasted, 0.2)

@@ -59,11 +59,11 @@ impl Turn {
         self.0.whose.get()
     }
 
-    /// The headers of a request are there. Returns how many bytes came with them at the most.
-    pub(in crate::http) fn take(&self) -> usize {
+    /// The headers of a request are there, or its body.
+    pub(in crate::http) fn take(&self) {
         self.0.whose.set(Whose::Ours);
         self.0.leaving.set(false);
-        self.0.bytes.replace(0)
+        self.0.bytes.set(0);
     }
 
     /// The body is still to come.

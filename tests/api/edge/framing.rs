@@ -154,12 +154,13 @@ fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
     // The second one is refused by what was parsed, the last before the whole of it is there.
     for bytes in [17 * 1024, 20_000, 200_000] {
         for request in with_head_of(bytes) {
-            for before in ["", &get("/nowhere")] {
+            for before in [String::new(), get("/nowhere")] {
                 let mut connection = connect(&gateway);
+                connection.send(before.clone() + &request);
                 if !before.is_empty() {
-                    assert_eq!(connection.send(before).answer().status, 404);
+                    assert_eq!(connection.answer().status, 404);
                 }
-                let answer = connection.send(&request).answer();
+                let answer = connection.answer();
                 assert_eq!(answer.status, 431, "{bytes}: {answer:?}");
                 assert_eq!(answer.json()["error"], "invalid_request");
                 assert_eq!(answer.header("connection"), Some("close"));
@@ -173,13 +174,26 @@ fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
 #[test]
 fn more_headers_than_anybody_needs_are_refused() {
     let gateway = gateway();
-    let many: Vec<_> = (0..200).map(|n| format!("X-{n}: a\r\n")).collect();
-    let many = many.concat();
-    let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{many}\r\n");
-    let answer = ask(&gateway, request);
-    assert_eq!(answer.status, 431, "{answer:?}");
-    assert_eq!(answer.header("connection"), Some("close"));
-    in_form(&answer);
+    let many = (0..200)
+        .map(|n| format!("X-{n}: a\r\n"))
+        .collect::<Vec<_>>()
+        .concat();
+    let many = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{many}\r\n");
+    for (request, status) in [(many.as_str(), 431), ("GARBAGE\r\n\r\n", 400)] {
+        // Behind others, whose answers it does not touch.
+        for before in [0, 1, 20] {
+            let mut connection = connect(&gateway);
+            connection.send(get("/nowhere").repeat(before) + request);
+            for _ in 0..before {
+                assert_eq!(connection.answer().status, 404);
+            }
+            let answer = connection.answer();
+            assert_eq!(answer.status, status, "{answer:?}");
+            assert_eq!(answer.header("connection"), Some("close"));
+            in_form(&answer);
+            connection.closed();
+        }
+    }
 }
 
 #[test]
