@@ -45,11 +45,14 @@ class Ledger:
             self.count["requests"] += 1
             self.count[f"requests of {operation}"] += 1
             self.count["retried"] += retried
+        away = self.keycloak.overlap(began, time.monotonic())
+        alone = self._needs_nobody(operation, session)
         if answer.status != 0 and answer.status not in AGAIN:
+            if away and alone:
+                self._counted("served without Keycloak")
             return
-        if self.keycloak.overlap(began, time.monotonic()) and not self._needs_nobody(operation, session):
-            with self._lock:
-                self.count[f"{operation} postponed"] += 1
+        if away and not alone:
+            self._counted(f"{operation} postponed")
             return
         self.breach("lost", f"{operation}: {answer.status} {answer.body} by {answer.server or 'nobody'}")
 

@@ -28,6 +28,7 @@ def table(play):
         ("lost", count["lost"]),
         ("postponed while Keycloak was away", ", ".join(
             f"{count[f'{name} postponed']} of {name}" for name in operations)),
+        ("exchanges served while it was away, of sessions that every replica knew", count["served without Keycloak"]),
         ("replicas killed (-9), ended by SIGTERM", f"{play.mayhem.killed}, {play.mayhem.terminated}"),
         *((f"{name} killed (-9), away", f"{times}, {play.outages[name].total(play.began + play.lasted):.0f} s")
           for name, times in play.backstage.killed.items()),
@@ -51,7 +52,7 @@ def table(play):
 def broken(play):
     """Every promise that was, with examples; and what makes the run say nothing."""
     count, said = play.ledger.count, list(play.ledger.breaches)
-    for what in ("refused after logout", "requests of login", "requests of logout"):
+    for what in ("refused after logout", "served without Keycloak", "requests of login", "requests of logout"):
         if count[what] == 0:
             said.append(f"nothing was tried: {what}")
     if play.mayhem.killed == 0 or not all(play.backstage.killed.values()):

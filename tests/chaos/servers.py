@@ -136,6 +136,8 @@ defaults
     timeout client 30s
     timeout server 30s
     timeout queue 1s
+    # Without it a look takes no longer than the pause between two: a busy machine would look like dead replicas.
+    timeout check 2s
 frontend api
     bind 127.0.0.1:{port}
     default_backend replicas
