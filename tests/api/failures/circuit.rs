@@ -109,7 +109,10 @@ async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone
     let gateway = gateway(
         &keycloak.url(),
         &clock,
-        &[("upstream.probe_interval", "1h")],
+        &[
+            ("upstream.probe_interval", "1h"),
+            ("login_limits.rate", "0"),
+        ],
     );
     let mut sessions: Vec<Session> = Vec::new();
     for _ in 0..SESSIONS {

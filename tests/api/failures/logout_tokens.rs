@@ -47,12 +47,12 @@ async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
 }
 
 #[tokio::test]
-async fn keys_that_never_come_are_given_up_and_keep_nobody_else_waiting() {
+async fn a_panic_over_the_keys_is_a_fault_of_one_logout_token_and_of_nothing_else() {
     let scene = Scene::new(&[]);
     let session = scene.log_in().await.session();
     scene.fails(Operation::Keys, Fault::Panics);
     let answer = scene.gateway.tell_logout(&scene.logout_token()).await;
-    answer.is_error(500, "temporarily_unavailable");
+    answer.is_error(500, "server_error");
     assert_eq!(scene.exchange(&session).await.status, 200);
     assert_eq!(scene.gateway.log_out(&session).await.status, 200);
 }

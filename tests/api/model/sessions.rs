@@ -79,9 +79,9 @@ pub(super) fn log_out(
             Known::LoggedOut
         };
         stage.learned(at, session, known);
-        // Where the IAM did not confirm it, the others hear of it all the same.
+        // Where the IAM did not confirm it, or had said so before, the others hear of it all the same.
         for other in stage.hearers(at, |wall| wall < expires_at + SKEW) {
-            if !over && other != at {
+            if other != at {
                 stage.learned(other, session, Known::LoggedOut);
             }
         }
