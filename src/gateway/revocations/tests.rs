@@ -91,11 +91,11 @@ fn all_sessions_of_a_subject_up_to_a_moment_are_over_and_none_that_came_after() 
     revocations.record(&until(500), at(500));
     // An older notice that arrives late takes nothing back.
     revocations.record(&until(400), at(500));
-    assert_eq!(end_of(&revocations, id(), 499), Some(End::Upstream));
-    assert_eq!(end_of(&revocations, id(), 500), Some(End::Upstream));
+    assert_eq!(end_of(&revocations, id(), 499), Some(End::Inactive));
+    assert_eq!(end_of(&revocations, id(), 500), Some(End::Inactive));
     assert_eq!(end_of(&revocations, id(), 501), None);
     revocations.record(&until(600), at(500));
-    assert_eq!(end_of(&revocations, id(), 501), Some(End::Upstream));
+    assert_eq!(end_of(&revocations, id(), 501), Some(End::Inactive));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn nothing_that_is_told_makes_an_end_less() {
         revocations.record(&logged_out(id(), 2_000), at(600));
     }
     assert_eq!(end_of(&revocations, session, 600), Some(End::Upstream));
-    assert_eq!(end_of(&revocations, id(), 500), Some(End::Upstream));
+    assert_eq!(end_of(&revocations, id(), 500), Some(End::Inactive));
 }
 
 #[test]
