@@ -72,6 +72,7 @@ pub struct Fingerprint {
 }
 
 /// A question to the IAM about one session.
+#[derive(Clone)]
 pub struct Inquiry {
     /// Its names in the caches.
     pub fingerprint: Fingerprint,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
+use iam_adapters::{IamError, Introspection};
 
 use super::house::{House, LIVENESS, MOMENT, active, policy};
 use super::scripted::{Reply, Scripted};
@@ -115,6 +115,27 @@ async fn an_end_that_is_told_while_the_iam_is_asked_wins() {
     call.reply(active("alice", "read write"));
     let refused = exchange.await.unwrap().err();
     assert_eq!(refused, Some(InvalidSession::Revoked.into()));
+}
+
+/// The gap ends while a question is under way: its answer may be older than an end that was missed.
+#[tokio::test]
+async fn what_was_asked_in_a_gap_is_asked_again_after_it() {
+    let house = House::new();
+    let session = house.log_in("alice").await;
+    house.clock.advance(LIVENESS);
+    let mut calls = house.iam.hold(Operation::Introspection);
+    let exchange = house.begin_exchange(&session);
+    let first = calls.next().await;
+    house.clock.advance(MOMENT);
+    house.gateway.in_step_again();
+    house.clock.advance(MOMENT);
+    first.reply(active("alice", "read"));
+    calls
+        .next()
+        .await
+        .reply(Reply::Say(Introspection::Inactive));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
 }
 
 #[tokio::test]

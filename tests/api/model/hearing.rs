@@ -36,12 +36,9 @@ impl Stage {
         }
     }
 
-    /// When the replica may have learned what it still believes. A question that was under way when
-    /// it came back is answered as if it had been asked then.
+    /// When the replica may have learned what it still believes.
     pub(super) fn window(&self, exchange: &Exchange, bound: Duration) -> Window {
-        let rejoined = self.rejoined[exchange.at];
-        let rejoined = rejoined.map(|rejoined| rejoined.min(exchange.began));
-        Window::before(self.now(), bound).and_not_before(rejoined)
+        Window::before(self.now(), bound).and_not_before(self.rejoined[exchange.at])
     }
 
     /// Who hears of what ends at the replica: itself, and those with whom it speaks and to whose

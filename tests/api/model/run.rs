@@ -234,12 +234,17 @@ impl Stage {
         self.asked_at_most_once(exchanges)
     }
 
-    /// Those who ask at once share one question, where it is answered.
+    /// Those who ask at once share one question, where it is answered; and one more where the
+    /// replica came back to the others meanwhile.
     fn asked_at_most_once(&self, exchanges: &[Exchange]) -> Verdict {
         for exchange in exchanges {
             let words = self.replicas[exchange.at].line.words().len();
             let asked = words - exchange.words_before;
-            hold(asked <= 1, || format!("the IAM was asked {asked} times"))?;
+            let rejoined = self.rejoined[exchange.at];
+            let again = rejoined.is_some_and(|rejoined| rejoined >= exchange.began);
+            hold(asked <= 1 + usize::from(again), || {
+                format!("the IAM was asked {asked} times")
+            })?;
         }
         Ok(())
     }
