@@ -52,6 +52,12 @@ impl Stage {
         (0..REPLICAS).filter(hears).collect()
     }
 
+    /// Until when, in seconds since 1970, what the IAM tells the replica now is worth remembering: by
+    /// its clock, every session that there is will have expired then.
+    pub(super) fn forgets_at(&self, replica: usize) -> u64 {
+        self.clock_of(replica).unix_seconds() + self.setting.max_lifetime + 2 * SKEW
+    }
+
     /// A replica that heard of the end of all sessions of a user takes each for ended that was
     /// verified by then, also where it was in truth begun right afterwards.
     pub(super) fn spread_what_was_heard(&mut self, session: usize) {

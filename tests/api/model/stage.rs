@@ -230,7 +230,9 @@ impl Stage {
         self.directory.end_session_by_id(upstream);
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_session(upstream));
         self.ended(session);
-        for at in heard.map_or(vec![], |at| self.hearers(at, |_| true)) {
+        for at in heard.map_or(vec![], |at| {
+            self.hearers(at, |wall| wall < self.forgets_at(at))
+        }) {
             self.learned(at, session, Known::Ended);
         }
     }
@@ -242,7 +244,8 @@ impl Stage {
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_user(subject, until));
         // Nobody is told what will be the case by their own clock.
         let sense = |wall| until <= wall + SKEW;
-        for at in heard.map_or(vec![], |at| self.hearers(at, sense)) {
+        let hears = |at| self.hearers(at, |wall| sense(wall) && wall < self.forgets_at(at));
+        for at in heard.map_or(vec![], hears) {
             let before = &mut self.heard_until[at][user];
             *before = (*before).max(Some(until));
         }
