@@ -54,6 +54,10 @@ impl Stage {
             seconds("stale_if_error", setting.stale_if_error),
             seconds("session.max_lifetime", setting.max_lifetime),
         ];
+        // How many logins may be tried is promised, and tried, elsewhere.
+        let unlimited = ["account_failures", "address_failures"]
+            .map(|key| (format!("login_limits.{key}"), "0".to_owned()));
+        let overrides = folders.into_iter().chain(times).chain(unlimited);
         let mut stage = Self {
             setting,
             extent,
@@ -65,7 +69,7 @@ impl Stage {
             bus: Arc::default(),
             rejoined: [None; REPLICAS],
             true_clock,
-            overrides: folders.into_iter().chain(times).collect(),
+            overrides: overrides.collect(),
         };
         for user in 0..USERS {
             stage.create_user(user);
