@@ -1,7 +1,8 @@
 //! What a refused session is spared is done all the same, on a session that nobody has: the time of
 //! a refusal shall not tell how far the session came.
 //!
-//! Nothing here runs for a good session, and for a bad one it costs no more than a good one does.
+//! Nothing here runs for a good session, and a bad one costs far less than a good one, which gets a
+//! signature besides.
 
 use std::hint::black_box;
 
