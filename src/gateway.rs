@@ -1,5 +1,6 @@
 //! The three operations: log in, exchange, log out. Nothing here knows HTTP or any one IAM.
 
+mod decoy;
 mod ending;
 pub mod error;
 pub mod keys;
@@ -27,6 +28,7 @@ pub use mint::Exchanged;
 pub use policy::Policy;
 pub use session::NewSession;
 
+use decoy::Decoy;
 use error::{GatewayError, Internal, InvalidSession};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
@@ -47,6 +49,7 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     policy: Policy,
+    decoy: Decoy,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     replicas: OnceLock<Arc<dyn Replicas>>,
@@ -73,6 +76,7 @@ impl Gateway {
         );
         let throttle = Throttle::new(policy.login_limits, Arc::clone(&clock));
         Self {
+            decoy: Decoy::of(&*iam),
             logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             iam,
             keys,
@@ -142,11 +146,13 @@ impl Gateway {
         let mut buffer = Zeroizing::default();
         let opened = self.open(session_id, session_token, &mut buffer)?;
         let session = &opened.session;
+        let mut names = opened.names();
+        // Looked for before the time is looked at, so that both refusals take equally long.
+        let ended = self.refuse_ended(&mut names);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
-        let mut names = opened.names();
-        self.refuse_ended(&mut names)?;
+        ended?;
         let fingerprint = self.knowledge.fingerprint(session_token, &session.sub);
         let fresh = self.knowledge.fresh(&fingerprint, arrived);
         let (permissions, source) = if let Some(permissions) = fresh {

@@ -60,14 +60,29 @@ impl Gateway {
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<Opened<'b>, GatewayError> {
-        let (session, key) = seal::open_from(&self.keys.sealing, session_token, buffer)?;
+        let (session, key) = seal::open_from(&self.keys.sealing, session_token, buffer)
+            .inspect_err(|error| self.go_on_in_vain(error, session_id, session_token))?;
+        let id = self
+            .matching(&session, session_id)
+            .inspect_err(|_| self.look_in_vain(&key, &session))?;
+        Ok(Opened { session, id, key })
+    }
+
+    /// The session's id, where it is the one sent and the session is of this IAM.
+    pub(super) fn matching(
+        &self,
+        session: &SealedSession<'_>,
+        session_id: &str,
+    ) -> Result<SessionId, InvalidSession> {
+        #[cfg(test)]
+        super::tests::work::did(super::tests::work::Step::Compared);
         let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
         if !id.is(session_id) {
-            return Err(InvalidSession::Mismatch.into());
+            return Err(InvalidSession::Mismatch);
         }
         if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
-            return Err(InvalidSession::Foreign.into());
+            return Err(InvalidSession::Foreign);
         }
-        Ok(Opened { session, id, key })
+        Ok(id)
     }
 }

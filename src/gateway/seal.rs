@@ -4,6 +4,8 @@
 //! Each key has exactly one protected header, compared as bytes. So no header is ever interpreted,
 //! and `zip`, `crit`, `jku` and their kind have no way in.
 
+mod unsealing;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +22,10 @@ use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Dated, Kept, KeyError, KeyFile, KeyRing, Shelf};
 use super::random::Random;
 use super::revocations::RevocationKey;
-use super::session::{FORMAT, SealedSession};
+use super::session::SealedSession;
+use unsealing::Parts;
+
+pub use unsealing::read;
 
 /// The longest session token, in bytes. Keycloak's come to 1 to 2 KiB.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -219,42 +224,14 @@ pub fn open<'b>(
     }
     let mut parts = token.split('.');
     let mut part = || parts.next().ok_or(InvalidSession::Malformed);
-    let (header, encrypted_key, nonce_text, text, tag) =
-        (part()?, part()?, part()?, part()?, part()?);
+    let (header, encrypted_key, nonce, text, tag) = (part()?, part()?, part()?, part()?, part()?);
     // Text and tag are opened as one run of bytes: were the tag's length free, one session would
     // have as many tokens as there are places to cut that run.
     if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
         return Err(InvalidSession::Malformed);
     }
     let key = key_of(keys, header).ok_or(InvalidSession::UnknownKey)?;
-    let mut nonce = [0; NONCE_LEN];
-    if BASE64
-        .decode_slice(nonce_text, &mut nonce)
-        .map_err(|_| InvalidSession::Malformed)?
-        != NONCE_LEN
-    {
-        return Err(InvalidSession::Malformed);
-    }
-    // One allocation that never grows: growing would leave a copy behind that nobody wipes.
-    buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
-    BASE64
-        .decode_vec(text, buffer)
-        .and_then(|()| BASE64.decode_vec(tag, buffer))
-        .map_err(|_| InvalidSession::Malformed)?;
-    let plain = key
-        .key
-        .open_in_place(
-            Nonce::assume_unique_for_key(nonce),
-            Aad::from(header.as_bytes()),
-            buffer,
-        )
-        .map_err(|_| InvalidSession::Tampered)?;
-    let session: SealedSession<'b> =
-        serde_json::from_slice(plain).map_err(|_| InvalidSession::Malformed)?;
-    if session.v != FORMAT {
-        return Err(InvalidSession::Malformed);
-    }
-    Ok(session)
+    read(key.unseal(&Parts { nonce, text, tag }, buffer)?)
 }
 
 /// Opens a session token as [`open`] does, and gives what names its session's ends. But a token by

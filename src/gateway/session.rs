@@ -23,6 +23,9 @@ pub const FORMAT: u8 = 1;
 pub struct SessionId([u8; 16]);
 
 impl SessionId {
+    /// What stands for an id where there is no session. None was ever given it: ids are random.
+    pub(super) const NOBODYS: Self = Self([0; 16]);
+
     /// Makes a new one.
     ///
     /// # Errors

@@ -15,3 +15,5 @@ mod scope;
 pub(super) mod scripted;
 mod secrets;
 mod stale;
+mod telltale;
+pub(super) mod work;

@@ -13,6 +13,8 @@ use base64::Engine as _;
 use super::super::BASE64;
 use super::super::session::{SealedSession, SessionId};
 use super::Kind;
+#[cfg(test)]
+use crate::gateway::tests::work::{Step, did};
 
 /// Sets these keys apart from whatever else may ever be derived from a sealing key (RFC 5869).
 const PURPOSE: &[u8] = b"auth-gateway names of revocations 1";
@@ -139,6 +141,8 @@ impl<'s> SessionNames<'s> {
         if let Some(Some(name)) = self.made.get(kind as usize) {
             return *name;
         }
+        #[cfg(test)]
+        did(Step::Named(kind));
         let session = self.session;
         let name = match kind {
             Kind::Session => self.key.session(self.id),

@@ -7,6 +7,7 @@ use josekit::jwk::Jwk;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::gateway::session::FORMAT;
 
 mod counting;
 mod flips;
