@@ -220,7 +220,7 @@ impl Watched {
             if seen.contains(wanted) {
                 return;
             }
-            assert!(began.elapsed().as_secs() < 60, "no {wanted}: {seen}");
+            assert!(began.elapsed().as_secs() < 15, "no {wanted}: {seen}");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }

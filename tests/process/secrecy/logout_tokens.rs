@@ -48,9 +48,10 @@ fn forged(url: &str) -> Vec<String> {
     };
     let good = signed("logout+jwt", &with("more", json!(CANARY)));
     let (text, signature) = good.rsplit_once('.').expect("a signature");
-    let reversed: String = signature.chars().rev().collect();
+    let other = signed("logout+jwt", &with("more", json!("another")));
+    let (_, signature_of_other) = other.rsplit_once('.').expect("a signature");
     vec![
-        format!("{text}.{reversed}"),
+        format!("{text}.{signature_of_other}"),
         jwt(&with("more", json!(CANARY))),
         signed("JWT", &with("more", json!(CANARY))),
         signed("logout+jwt", &with("iss", json!(CANARY))),
