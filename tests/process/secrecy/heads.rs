@@ -70,7 +70,7 @@ async fn what_a_header_holds_is_not_written_however_the_request_ends() {
         ),
     ] {
         let answer = scene.connect(0).send(laden(&request)).answer();
-        assert_eq!(answer.status, status, "{:.300}: {answer:?}", request);
+        assert_eq!(answer.status, status, "{request:.300}: {answer:?}");
         scene.heard(&answer);
     }
     // Broken off in the head, and in the body; and another protocol.

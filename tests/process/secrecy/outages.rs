@@ -71,7 +71,9 @@ async fn an_overload_tells_nothing_of_those_who_are_turned_away() {
             "{answers:#?}"
         );
     }
-    answers.into_iter().for_each(|told| scene.heard_text(told));
+    for told in answers {
+        scene.heard_text(told);
+    }
     scene.keycloak.in_good_health();
     let written = scene.end();
     for cause in ["too many calls to the IAM are under way", "\"status\":503"] {
