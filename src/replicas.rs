@@ -181,7 +181,7 @@ impl Bus {
             if let Some(fault) = refusal {
                 self.standing.refused(&fault);
                 let since = refused_since.get_or_insert_with(Instant::now);
-                if matches!(fault, RedisFault::ReadOnly(_)) && since.elapsed() >= READ_ONLY_MAX {
+                if matches!(fault, RedisFault::ReadOnly) && since.elapsed() >= READ_ONLY_MAX {
                     return Err(fault);
                 }
             } else {

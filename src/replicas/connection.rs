@@ -129,7 +129,7 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// [`RedisFault`], with what Redis said.
+    /// [`RedisFault`].
     pub async fn probe(&self) -> Result<(), RedisFault> {
         let (connection, _incoming) = self.connect().await?;
         connection.subscribe().await?;

@@ -12,6 +12,8 @@ mod keys;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod logout_token;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod refusals;
@@ -27,6 +29,8 @@ mod secrets;
 mod stopping;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod watched;
 #[cfg(test)]
 #[expect(dead_code, reason = "other binaries use the rest of it")]
 mod wire;

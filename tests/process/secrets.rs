@@ -55,6 +55,91 @@ async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
     }
 }
 
+/// The control: a value that is no secret is told where it is wrong, and this search finds it.
+#[test]
+fn a_value_that_cannot_be_read_is_told_where_it_is_no_secret() {
+    let ended = run(&["check"], &[("HTTP__WORKERS", "canary-of-the-workers")]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.everything().contains("canary"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_writes_what_it_is_to_say_to_redis() {
+    const URL: &str = "REVOCATIONS__REDIS__URL";
+    const WORD: &str = "REVOCATIONS__REDIS__PASSWORD";
+    const FILE: &str = "REVOCATIONS__REDIS__PASSWORD_FILE";
+    const USER: &str = "REVOCATIONS__REDIS__USERNAME";
+    let iam = keycloak().await;
+    let url = iam.url();
+    // Nobody listens there.
+    let nobody = (URL, "redis://127.0.0.1:1");
+    for (arguments, more, code, told) in [
+        (
+            &["check"][..],
+            &[(URL, "rediss://canary-user:canary@redis.test")][..],
+            64,
+            URL,
+        ),
+        (
+            &["serve"],
+            &[(URL, "rediss://canary-user:canary@redis.test")],
+            64,
+            URL,
+        ),
+        (
+            &["check", "--online"],
+            &[(URL, "redis://:canary@redis.test/1")],
+            64,
+            URL,
+        ),
+        (
+            &["check"],
+            &[(URL, "rediss://:canary@[redis.test")],
+            64,
+            URL,
+        ),
+        (
+            &["check"],
+            &[(URL, "rediss://:canary@redis.test:port")],
+            64,
+            URL,
+        ),
+        (&["check"], &[(URL, "canary")], 64, URL),
+        (&["check"], &[(URL, "redis://redis.test/canary")], 64, URL),
+        (
+            &["check"],
+            &[(URL, "redis://redis.test?password=canary")],
+            64,
+            URL,
+        ),
+        (
+            &["check"],
+            &[nobody, (WORD, "canary"), (FILE, "no/such/file")],
+            64,
+            "exclude",
+        ),
+        (
+            &["check"],
+            &[nobody, ("REVOCATIONS__REDIS__PASWORD", "canary")],
+            64,
+            "PASWORD",
+        ),
+        (&["check"], &[("REVOCATIONS__REDIS", "canary")], 64, "REDIS"),
+        (
+            &["check", "--online"],
+            &[nobody, (USER, "canary"), (WORD, "canary")],
+            69,
+            "Redis  ",
+        ),
+    ] {
+        let ended = run(arguments, &[&settings(&url)[..], more].concat());
+        assert_eq!(ended.code, Some(code), "{arguments:?} {more:?}: {ended:?}");
+        assert!(ended.everything().contains(told), "{ended:?}");
+        nothing_leaked(&ended);
+        iam.once(INTROSPECTION, inactive());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_logs_everything_writes_neither_its_secret_nor_a_password() {
     let iam = keycloak().await;

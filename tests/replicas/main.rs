@@ -7,6 +7,9 @@
 #[path = "../api/app.rs"]
 mod app;
 #[cfg(test)]
+#[path = "../process/canary.rs"]
+mod canary;
+#[cfg(test)]
 #[expect(
     dead_code,
     unused_imports,
@@ -25,6 +28,9 @@ mod joining;
 #[cfg(test)]
 mod logout;
 #[cfg(test)]
+#[path = "../process/logout_token.rs"]
+mod logout_token;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod processes;
@@ -37,8 +43,20 @@ mod refusing;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+#[expect(dead_code, reason = "other binaries use the rest of it")]
+#[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
+mod scripted_upstream;
+#[cfg(test)]
 mod secrecy;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of the executable need more of it")]
+#[path = "../process/watched.rs"]
+mod watched;
+#[cfg(test)]
+#[expect(dead_code, reason = "other binaries use the rest of it")]
+#[path = "../process/wire.rs"]
+mod wire;

@@ -1,5 +1,7 @@
 //! What whoever reads all of Redis, and everything that goes through it, learns.
 
+mod programs;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 

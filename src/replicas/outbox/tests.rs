@@ -33,7 +33,7 @@ fn taken(outbox: &Outbox) -> Vec<u64> {
 }
 
 fn full() -> RedisFault {
-    RedisFault::Refused("OOM".to_owned())
+    RedisFault::Refused("OOM")
 }
 
 #[test]

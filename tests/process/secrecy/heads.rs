@@ -1,0 +1,104 @@
+//! Headers in which clients carry secrets to others, and requests that are none.
+
+use serde_json::json;
+
+use crate::watched::{EMAIL, PASSWORD, Watched};
+use crate::wire::{Connection, LOGIN, get, post};
+
+const BEARER: &str = "canary-bearer-token-0123";
+const COOKIE: &str = "canary-cookie-0123";
+const ADDRESS: &str = "canary-address-0123";
+
+/// With every header that may hold a secret, or the address of somebody else.
+fn laden(request: &str) -> String {
+    let headers = format!(
+        "\r\nAuthorization: Bearer {BEARER}\r\nProxy-Authorization: Basic {BEARER}\r\n\
+         Cookie: session={COOKIE}\r\nX-Api-Key: {BEARER}\r\nX-Forwarded-For: {ADDRESS}, ::1\r\n\
+         Forwarded: for={ADDRESS}\r\nX-Real-IP: {ADDRESS}\r\nReferer: https://{ADDRESS}/\r\n\
+         User-Agent: {ADDRESS}\r\nx-request-id: {ADDRESS} {BEARER}\r\n"
+    );
+    request.replacen("\r\n", &headers, 1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_header_holds_is_not_written_however_the_request_ends() {
+    // A proxy of ours, so that forwarded addresses are read.
+    let trusted = [("HTTP__TRUSTED_PROXIES", "127.0.0.0/8")];
+    let mut scene = Watched::replicas(1, &trusted).await;
+    for (what, canary) in [
+        ("a bearer token", BEARER),
+        ("a cookie", COOKIE),
+        ("a forwarded address that is none", ADDRESS),
+    ] {
+        scene.hides(what, canary);
+    }
+    scene.log_in(PASSWORD, 200);
+    let login = json!({"email": EMAIL, "password": PASSWORD}).to_string();
+    let whole = post(LOGIN, &login);
+    let large = format!("{login}{}", " ".repeat(100_000));
+    let long = "x".repeat(200_000);
+    for (request, status) in [
+        (whole.clone(), 200),
+        (get(&format!("/{COOKIE}?access_token={BEARER}")), 404),
+        (get(&format!("{LOGIN}/../{COOKIE}")), 404),
+        (
+            format!("DELETE {LOGIN} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n"),
+            405,
+        ),
+        (post(LOGIN, &large), 413),
+        (whole.replace("application/json", COOKIE), 415),
+        (
+            whole.replace("\r\nHost", "\r\nContent-Length: 1\r\nHost"),
+            400,
+        ),
+        (
+            whole.replace("\r\nHost", &format!("\r\n{COOKIE}\r\nHost")),
+            400,
+        ),
+        (
+            whole.replace("\r\nHost", &format!("\r\nX: {COOKIE}\u{1}\r\nHost")),
+            400,
+        ),
+        (whole.replace("HTTP/1.1", COOKIE), 400),
+        (
+            whole.replace("\r\nHost", &format!("\r\nX: {long}\r\nHost")),
+            431,
+        ),
+        (
+            whole.replace("\r\nHost", &format!("{}\r\nHost", "\r\nX: y".repeat(200))),
+            431,
+        ),
+    ] {
+        let answer = scene.connect(0).send(laden(&request)).answer();
+        assert_eq!(answer.status, status, "{request:.300}: {answer:?}");
+        scene.heard(&answer);
+    }
+    // Broken off in the head, and in the body; and another protocol.
+    let laden = laden(&whole);
+    for text in [
+        &laden[..200],
+        &laden[..laden.len() - 1],
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut connection = scene.connect(0);
+        connection.send(text).finish();
+        let rest = String::from_utf8_lossy(&connection.rest()).into_owned();
+        scene.heard_text(rest);
+    }
+    // The other listener.
+    let (_, management) = scene.replicas[0].addresses();
+    for request in [
+        laden_get("/health/ready"),
+        laden_get(&format!("/metrics?access_token={BEARER}")),
+        laden_get(&format!("/{COOKIE}")),
+        format!("{COOKIE} no HTTP\r\n\r\n"),
+    ] {
+        let answer = Connection::to(management).send(request).answer();
+        scene.heard_text(format!("{answer:?}"));
+    }
+    scene.end();
+}
+
+fn laden_get(path: &str) -> String {
+    laden(&get(path))
+}

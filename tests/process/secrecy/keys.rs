@@ -1,0 +1,151 @@
+//! Key files that come, go and are broken while a gateway runs, and the commands for them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::canary::base64;
+use crate::program::run;
+use crate::watched::{PASSWORD, Watched};
+
+const CANARY: &str = "canary-in-a-key-file-0123456789a";
+
+/// Lets the private members of all keys be looked for.
+fn watch(scene: &mut Watched, purpose: &str) {
+    for entry in fs::read_dir(scene.keys(purpose)).expect("a folder") {
+        let text = fs::read(entry.expect("a file").path()).expect("a file");
+        let key: Value = serde_json::from_slice(&text).expect("JSON");
+        for member in ["d", "k", "p", "q", "dp", "dq", "qi"] {
+            if let Some(secret) = key[member].as_str() {
+                scene.hides("a private member of a key", secret);
+            }
+        }
+    }
+}
+
+/// Puts a file there as a whole, of this mode.
+fn put(path: &Path, text: &str, mode: u32) {
+    let draft = path.with_extension("draft");
+    fs::write(&draft, text).expect("written");
+    fs::set_permissions(&draft, fs::Permissions::from_mode(mode)).expect("set");
+    fs::rename(draft, path).expect("renamed");
+}
+
+fn command(scene: &mut Watched, verb: &str, more: &[&str], code: i32) {
+    let folder = scene.keys("signing");
+    let folder = folder.to_str().expect("text");
+    let ended = run(&[&["keys", verb, "--dir", folder], more].concat(), &[]);
+    assert_eq!(ended.code, Some(code), "{verb} {more:?}: {ended:?}");
+    scene.heard_text(ended.everything());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
+    let mut scene = Watched::replicas(1, &[]).await;
+    scene.log_in(PASSWORD, 200);
+    for (verb, more) in [
+        ("rotate", &["--every", "0s"][..]),
+        ("rotate", &["--every", "0s"]),
+        ("generate", &["--alg", "EdDSA", "--first-use", "now"]),
+        ("generate", &["--alg", "RS256", "--first-use", "now"]),
+        ("list", &[]),
+    ] {
+        command(&mut scene, verb, more, 0);
+        watch(&mut scene, "signing");
+    }
+    scene.tells("auth_gateway_key_reloads_total{purpose=\"signing\",outcome=\"taken\"} 1");
+    let names = fs::read_dir(scene.keys("signing")).expect("a folder");
+    let kids: Vec<_> = names
+        .map(|entry| entry.expect("a file").path())
+        .map(|path| path.file_stem().expect("a name").to_owned())
+        .collect();
+    assert_eq!(kids.len(), 4);
+    for kid in kids {
+        let kid = kid.to_str().expect("text");
+        let folder = scene.keys("signing");
+        let folder = folder.to_str().expect("text");
+        // Some are needed still: what is told then holds no more.
+        let ended = run(&["keys", "remove", "--dir", folder, "--kid", kid], &[]);
+        scene.heard_text(ended.everything());
+    }
+    command(&mut scene, "remove", &["--kid", CANARY], 64);
+    let written = scene.end();
+    assert!(written.contains("the keys were exchanged"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
+    let mut scene = Watched::replicas(1, &[]).await;
+    scene.hides("what a key file holds", CANARY);
+    scene.log_in(PASSWORD, 200);
+    let secret = base64(CANARY.as_bytes());
+    let first = fs::read_dir(scene.keys("sealing"))
+        .expect("a folder")
+        .next();
+    let good = fs::read_to_string(first.expect("a key").expect("a file").path()).expect("text");
+    let sealing = |kid: &str, alg: &str, first_use: &str| {
+        format!(
+            r#"{{"kty":"oct","kid":"{kid}","alg":"{alg}","use":"enc","k":"{secret}","first_use":"{first_use}"}}"#
+        )
+    };
+    let point = base64(CANARY.as_bytes());
+    let signing = |curve: &str| {
+        format!(
+            r#"{{"kty":"EC","crv":"{curve}","kid":"a","alg":"ES256","d":"{secret}","x":"{point}","y":"{point}","first_use":"2026-01-01T00:00:00Z"}}"#
+        )
+    };
+    let time = "2026-01-01T00:00:00Z";
+    for (purpose, text, mode) in [
+        ("sealing", format!(r#"{{"kty":"oct","k":"{CANARY}"#), 0o600),
+        ("sealing", CANARY.to_owned(), 0o600),
+        ("sealing", sealing("a", "A256GCM", CANARY), 0o600),
+        ("sealing", sealing("a", CANARY, time), 0o600),
+        (
+            "sealing",
+            sealing(&format!("{CANARY} "), "A256GCM", time),
+            0o600,
+        ),
+        (
+            "sealing",
+            sealing("a", "A256GCM", time).replace(&secret, &secret[..20]),
+            0o600,
+        ),
+        (
+            "sealing",
+            sealing("a", "A256GCM", time).replace("oct", CANARY),
+            0o600,
+        ),
+        ("sealing", sealing("a", "A256GCM", time), 0o644),
+        // The id of a key in use, for another one; and one key twice.
+        ("sealing", sealing(&kid(&good), "A256GCM", time), 0o600),
+        ("sealing", good.clone(), 0o600),
+        ("signing", signing("P-256"), 0o600),
+        ("signing", signing(CANARY), 0o600),
+        ("signing", sealing("a", "A256GCM", time), 0o600),
+    ] {
+        let path = scene.keys(purpose).join("broken.jwk");
+        put(&path, &text, mode);
+        scene.tells("keys_unreadable\",\"message\"");
+        let folder = scene.keys(purpose);
+        let folder = folder.to_str().expect("text");
+        for verb in ["list", "rotate", "generate"] {
+            let ended = run(&["keys", verb, "--dir", folder, "--use", purpose], &[]);
+            scene.heard_text(ended.everything());
+        }
+        let kept = [("KEYS__SEALING_DIR", folder), ("KEYS__SIGNING_DIR", folder)];
+        let ended = run(&["check"], &kept);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        scene.heard_text(ended.everything());
+        fs::remove_file(&path).expect("removed");
+        scene.tells("\"reasons\":[]");
+    }
+    let written = scene.end();
+    assert!(written.contains("broken.jwk"), "the file is named");
+}
+
+fn kid(key: &str) -> String {
+    let key: Value = serde_json::from_str(key).expect("JSON");
+    key["kid"].as_str().expect("text").to_owned()
+}

@@ -1,0 +1,103 @@
+//! Logins that are refused or stopped, and what the log says of whose they were.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
+use serde_json::{Value, json};
+
+use crate::scripted_upstream::keycloak::{TOKEN as GRANT, refusal};
+use crate::watched::{EMAIL, PASSWORD, WRONG, Watched};
+use crate::wire::{LOGIN, post};
+
+const LIMITED: [(&str, &str); 1] = [("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_login_leaves_neither_its_password_nor_its_address_nor_a_hash_to_guess_it_by() {
+    let mut scene = Watched::replicas(2, &LIMITED).await;
+    scene.log_in(PASSWORD, 200);
+    let refused = refusal(401, "invalid_grant", "Invalid user credentials");
+    scene.keycloak.on(GRANT, refused);
+    for replica in 0..2 {
+        for (password, status) in [(WRONG, 401), (WRONG, 401), (PASSWORD, 429), (WRONG, 429)] {
+            let login = json!({"email": EMAIL, "password": password});
+            scene.ask(replica, LOGIN, &login, status);
+        }
+    }
+    let throttled = "auth_gateway_logins_throttled_total{limit=\"account\"} 2";
+    assert!(scene.look_at_management().contains(throttled));
+    let written = scene.end();
+    let lines = written
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut accounts: Vec<_> = lines
+        .filter_map(|line| line["account"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(accounts.len(), 9);
+    accounts.sort();
+    accounts.dedup();
+    // One in each process: without the process' key, nobody can tell it for an address.
+    let [one, other] = &accounts[..] else {
+        panic!("{accounts:?}");
+    };
+    for account in [one, other] {
+        assert!(!unkeyed().contains(account), "{account}");
+    }
+    // The control: what is looked through does hold such hashes.
+    let begin = digest(&SHA256, EMAIL.as_bytes());
+    assert!(unkeyed().contains(&hex(&begin.as_ref()[..8])));
+}
+
+/// What anybody can compute of the address.
+fn unkeyed() -> String {
+    let mut hashes = String::new();
+    for algorithm in [&SHA1_FOR_LEGACY_USE_ONLY, &SHA256, &SHA384, &SHA512] {
+        hashes += &hex(digest(algorithm, EMAIL.as_bytes()).as_ref());
+        hashes += " ";
+    }
+    let mut quick = DefaultHasher::new();
+    EMAIL.hash(&mut quick);
+    hashes + &format!("{:016x}", quick.finish())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    digits.collect::<Vec<_>>().concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_at_all() {
+    let mut scene = Watched::replicas(1, &LIMITED).await;
+    scene.log_in(PASSWORD, 200);
+    let refused = refusal(401, "invalid_grant", "Invalid user credentials");
+    scene.keycloak.on(GRANT, refused);
+    for (email, statuses) in [
+        (format!("\u{1b}[31m{EMAIL}"), [400; 3]),
+        (format!("{EMAIL}\r\n{{\"level\":\"ERROR\"}}"), [400; 3]),
+        (format!("x\0{EMAIL}"), [400; 3]),
+        (format!("x\u{9b}31m{EMAIL}"), [400; 3]),
+        (format!("x\u{202e}\"\\{EMAIL}"), [401, 401, 429]),
+        (format!("x\u{2028}{EMAIL}"), [401, 401, 429]),
+    ] {
+        for status in statuses {
+            let login = json!({"email": email, "password": WRONG});
+            scene.ask(0, LOGIN, &login, status);
+        }
+    }
+    // What is no login at all, with all that one has in it.
+    for body in [
+        format!(r#"{{"email":"{EMAIL}","password":"{PASSWORD}"#),
+        format!(r#"{{"email":["{EMAIL}"],"password":"{PASSWORD}"}}"#),
+        format!(r#"{{"email":"{EMAIL}","password":{{"{PASSWORD}":1}}}}"#),
+        format!(r#"{{"{PASSWORD}":1,"email":"{EMAIL}"}}"#),
+        format!(r#"{{"email":"{EMAIL}","email":"{EMAIL}","password":"{PASSWORD}"}}"#),
+        format!(r#""{PASSWORD}""#),
+    ] {
+        scene.say(0, &post(LOGIN, &body), 400);
+    }
+    let written = scene.end();
+    for control in [
+        "\u{1b}", "\u{9b}", "\u{202e}", "\u{2028}", "\0", "\\u001b", "\\u202e",
+    ] {
+        assert!(!written.contains(control), "{control:?}");
+    }
+}

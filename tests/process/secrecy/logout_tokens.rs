@@ -1,0 +1,141 @@
+//! Logout tokens, whose holder has power over sessions, and the keys that they are verified with.
+
+use serde_json::{Value, json};
+
+use crate::logout_token::{claims, logout_token, signed};
+use crate::scripted_upstream::Answer;
+use crate::scripted_upstream::keycloak::{KEYS, SESSION, SUBJECT, jwt};
+use crate::watched::{BACKCHANNEL_LOGOUT, PASSWORD, UPSTREAM_TEXT, Watched, logout_form};
+use crate::wire::post;
+
+const CANARY: &str = "canary-in-a-form-0123";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_logout_token_genuine_or_forged_is_ever_repeated() {
+    let mut scene = Watched::replicas(2, &[]).await;
+    let url = scene.keycloak.url();
+    scene.hides("the IAM's id of a session", SESSION);
+    scene.hides("an id of a logout token", "canary-of-jti-");
+    let (by_session, by_subject) = (json!({"sid": SESSION}), json!({"sub": SUBJECT}));
+
+    let session = scene.log_in(PASSWORD, 200);
+    let token = logout_token(&url, "canary-of-jti-session", &by_session);
+    scene.tell_logout(0, &token, 200);
+    scene.exchange(0, &session, 401);
+    // Again, and where nobody has been told yet.
+    scene.tell_logout(0, &token, 400);
+    scene.exchange(1, &session, 200);
+    let token = logout_token(&url, "canary-of-jti-subject", &by_subject);
+    scene.tell_logout(1, &token, 200);
+    scene.exchange(1, &session, 401);
+
+    for forged in forged(&url) {
+        // As many as are looked at before their sender is turned away, and one after that.
+        scene.tell_logout(1, &forged, 400);
+    }
+    scene.look_at_management();
+    let written = scene.end();
+    for reason in ["a replay", "a wrong signature", "an unknown key", "a nonce"] {
+        assert!(written.contains(reason), "{reason}");
+    }
+}
+
+fn forged(url: &str) -> Vec<String> {
+    let with = |name: &str, value: Value| {
+        let mut claims = claims(url, "canary-of-jti-forged", &json!({"sid": SESSION}));
+        claims[name] = value;
+        claims
+    };
+    let good = signed("logout+jwt", &with("more", json!(CANARY)));
+    let (text, signature) = good.rsplit_once('.').expect("a signature");
+    let other = signed("logout+jwt", &with("more", json!("another")));
+    let (_, signature_of_other) = other.rsplit_once('.').expect("a signature");
+    vec![
+        format!("{text}.{signature_of_other}"),
+        jwt(&with("more", json!(CANARY))),
+        signed("JWT", &with("more", json!(CANARY))),
+        signed("logout+jwt", &with("iss", json!(CANARY))),
+        signed("logout+jwt", &with("aud", json!(CANARY))),
+        signed("logout+jwt", &with("nonce", json!(CANARY))),
+        signed("logout+jwt", &with("iat", json!(CANARY))),
+        good.replacen('e', "f", 1),
+        // {"alg":"EdDSA","kid":"canary-in-a-form-0123","typ":"logout+jwt"}
+        format!(
+            "eyJhbGciOiJFZERTQSIsImtpZCI6ImNhbmFyeS1pbi1hLWZvcm0tMDEyMyIsInR5cCI6ImxvZ291dCtqd3QifQ.{}",
+            text.split('.').nth(1).expect("claims").to_owned() + "." + signature
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_holds_no_logout_token_is_not_repeated_and_neither_is_a_query() {
+    let mut scene = Watched::replicas(1, &[]).await;
+    scene.hides("a form's value", CANARY);
+    scene.log_in(PASSWORD, 200);
+    let token = logout_token(
+        &scene.keycloak.url(),
+        "canary-in-a-form-0123",
+        &json!({"sid": SESSION}),
+    );
+    scene.hides("a logout token", &token);
+    let query = format!("{BACKCHANNEL_LOGOUT}?logout_token={token}");
+    for (request, status) in [
+        (logout_form(&query, ""), 400),
+        (logout_form(&query, &format!("logout_token={token}")), 400),
+        (logout_form(BACKCHANNEL_LOGOUT, CANARY), 400),
+        (
+            logout_form(BACKCHANNEL_LOGOUT, &format!("token={token}")),
+            400,
+        ),
+        (
+            logout_form(
+                BACKCHANNEL_LOGOUT,
+                &format!("logout_token={token}&logout_token={CANARY}"),
+            ),
+            400,
+        ),
+        (
+            logout_form(
+                BACKCHANNEL_LOGOUT,
+                &format!("logout_token={}", CANARY.repeat(10_000)),
+            ),
+            413,
+        ),
+        (post(BACKCHANNEL_LOGOUT, &format!("\"{token}\"")), 415),
+    ] {
+        let answer = scene.connect(0).send(&request).answer();
+        assert_eq!(answer.status, status, "{answer:?}");
+        scene.heard(&answer);
+    }
+    scene.end();
+}
+
+/// Each by a gateway of its own, since keys that could not be had are not asked for again at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_iam_says_in_place_of_its_keys_is_not_repeated() {
+    let key = |name: &str, value: &str| {
+        let mut key =
+            json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "k"});
+        key[name] = json!(value);
+        Answer::json(200, json!({"keys": [key]}))
+    };
+    for (answer, status) in [
+        (Answer::text(200, "text/plain", UPSTREAM_TEXT), 500),
+        (Answer::text(503, "text/plain", UPSTREAM_TEXT), 500),
+        (Answer::json(200, json!({"keys": UPSTREAM_TEXT})), 500),
+        (key("x", UPSTREAM_TEXT), 500),
+        (key("d", UPSTREAM_TEXT), 500),
+        (
+            Answer::redirect(302, &format!("http://{CANARY}.test/")),
+            500,
+        ),
+    ] {
+        let mut scene = Watched::replicas(1, &[]).await;
+        scene.hides("where the IAM wants to be asked", CANARY);
+        scene.log_in(PASSWORD, 200);
+        scene.keycloak.on(KEYS, answer);
+        let token = logout_token(&scene.keycloak.url(), CANARY, &json!({"sid": SESSION}));
+        scene.tell_logout(0, &token, status);
+        scene.end();
+    }
+}

@@ -1,0 +1,82 @@
+//! An IAM that fails or dawdles, and gateways with more to do than they can do.
+
+use serde_json::json;
+
+use crate::scripted_upstream::Answer;
+use crate::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, grant};
+use crate::watched::{EMAIL, PASSWORD, UPSTREAM_TEXT, Watched};
+use crate::wire::{LOGIN, post};
+
+/// What is known is stale after a second, and one call goes on at a time.
+const TIGHT: [(&str, &str); 8] = [
+    ("STALE_IF_ERROR", "5m"),
+    ("SESSION__FRESHNESS", "1s"),
+    ("PERMISSIONS__TTL", "1s"),
+    ("UPSTREAM__INTROSPECTION_DEADLINE", "1s"),
+    ("UPSTREAM__LOGIN_DEADLINE", "1s"),
+    ("UPSTREAM__LOGIN_CONCURRENCY", "1"),
+    ("LOGIN_LIMITS__RATE", "0"),
+    ("HTTP__WORKERS", "1"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_circuit_and_stale_knowledge_tell_nothing_of_those_who_met_them() {
+    let mut scene = Watched::replicas(1, &TIGHT).await;
+    let session = scene.log_in(PASSWORD, 200);
+    scene.exchange(0, &session, 200);
+    let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
+    scene.keycloak.on(INTROSPECTION, failing.clone());
+    scene.keycloak.on(GRANT, failing);
+    let stale = "auth_gateway_knowledge_total{source=\"stale\"} ";
+    while scene.look_at_management().contains(&format!("{stale}0")) {
+        scene.exchange(0, &session, 200);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    for _ in 0..25 {
+        scene.log_in(PASSWORD, 500);
+    }
+    let told = scene.look_at_management();
+    for code in ["circuit_open", "serving_stale"] {
+        assert!(told.contains(code), "{told}");
+    }
+    let written = scene.end();
+    assert!(written.contains("failed too often of late"));
+    assert!(written.contains("signed on stale knowledge"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overload_tells_nothing_of_those_who_are_turned_away() {
+    let places = [("HTTP__MAX_CONNECTIONS", "16")];
+    let mut scene = Watched::replicas(1, &[&TIGHT[..], &places].concat()).await;
+    scene.log_in(PASSWORD, 200);
+    // The IAM dawdles, so all who come wait, until there is no place to wait in, and then no place
+    // to be connected in.
+    scene.keycloak.on(GRANT, Answer::json(200, grant()).held());
+    let login = json!({"email": EMAIL, "password": PASSWORD}).to_string();
+    let login = post(LOGIN, &login).replacen("\r\n", "\r\nConnection: close\r\n", 1);
+    let mut connections = Vec::new();
+    for _ in 0..20 {
+        let mut connection = scene.connect(0);
+        connection.send(&login);
+        connections.push(connection);
+    }
+    let answers: Vec<_> = connections
+        .iter_mut()
+        .map(|connection| String::from_utf8_lossy(&connection.rest()).into_owned())
+        .collect();
+    drop(connections);
+    for status in ["HTTP/1.1 500", "HTTP/1.1 503"] {
+        assert!(
+            answers.iter().any(|told| told.starts_with(status)),
+            "{answers:#?}"
+        );
+    }
+    for told in answers {
+        scene.heard_text(told);
+    }
+    scene.keycloak.in_good_health();
+    let written = scene.end();
+    for cause in ["too many calls to the IAM are under way", "\"status\":503"] {
+        assert!(written.contains(cause), "{cause}");
+    }
+}
