@@ -41,7 +41,6 @@ pub(crate) struct Administrator {
 
 /// How many wrong passwords lock an account, in a realm that locks accounts.
 pub(crate) const FAILURES_THAT_LOCK: usize = 5;
-
 /// So many wrong passwords lock it for certain.
 const ATTEMPTS_MAX: usize = 100;
 

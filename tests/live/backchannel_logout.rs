@@ -132,13 +132,14 @@ async fn a_logout_here_is_answered_while_keycloak_tells_us_of_it() {
     answer.is_error(401, "invalid_grant");
     assert_eq!(scene.gateway.log_out(&session).await.status, 200);
 
+    // One more than these would find no place to wait.
     let mut crowd = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..8 {
         crowd.push(session_of(&scene.gateway, &user).await);
     }
     let answers = join_all(crowd.iter().map(|one| scene.gateway.log_out(one))).await;
     assert!(answers.iter().all(|answer| answer.status == 200));
-    assert_eq!(scene.received().await, 11);
+    assert_eq!(scene.received().await, 9);
 }
 
 #[tokio::test]

@@ -248,8 +248,8 @@ impl Stage {
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_user(subject, until));
         // Nobody is told what will be the case by their own clock.
         let sense = |wall| until <= wall + SKEW;
-        let hears = |at| self.hearers(at, |wall| sense(wall) && wall < self.forgets_at(at));
-        for at in heard.map_or(vec![], hears) {
+        let among = |at| self.hearers(at, |wall| sense(wall) && wall < self.forgets_at(at));
+        for at in heard.map_or(vec![], among) {
             let before = &mut self.heard_until[at][user];
             *before = (*before).max(Some(until));
         }
