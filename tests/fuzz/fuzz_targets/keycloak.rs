@@ -5,6 +5,7 @@
 
 use auth_gateway_fuzz::upstream::{Answer, Upstream};
 use auth_gateway_fuzz::{CANARY, claims, is_scope_name};
+use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Subject, UpstreamSession,
@@ -12,6 +13,7 @@ use iam_adapters::{
 use libfuzzer_sys::fuzz_target;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -51,12 +53,13 @@ impl Scene {
                 "e30.eyJzdWIiOiJzdWJqZWN0Iiwic2lkIjoic2Vzc2lvbiIsImF6cCI6ImF1dGgtZ2F0ZXdheSJ9.e30"
                     .into(),
         };
+        let clock = Arc::new(SystemClock::default());
         Self {
             runtime: Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime"),
-            iam: Keycloak::new(&settings, Duration::from_secs(5)).expect("an adapter"),
+            iam: Keycloak::new(&settings, Duration::from_secs(5), clock).expect("an adapter"),
             upstream,
             credentials: credentials.expect("credentials"),
             session,
