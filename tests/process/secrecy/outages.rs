@@ -81,3 +81,41 @@ async fn whoever_waits_in_vain_for_a_slow_iam_leaves_nothing_behind() {
         assert!(written.contains(cause), "{cause}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_finds_no_place_leaves_nothing_behind() {
+    const PLACES: usize = 8;
+    let full = [
+        ("HTTP__WORKERS", "1"),
+        ("HTTP__MAX_CONNECTIONS", "8"),
+        ("LOGIN_LIMITS__RATE", "0"),
+        ("UPSTREAM__LOGIN_DEADLINE", "30s"),
+    ];
+    let mut scene = Watched::replicas(1, &full).await;
+    scene.log_in(PASSWORD, 200);
+    scene.keycloak.on(GRANT, Answer::json(200, grant()).held());
+    // The probe tries a login as well.
+    let before = scene.keycloak.requests_to(GRANT).len();
+    let mut connections = Vec::new();
+    for number in 1..=PLACES {
+        let mut connection = scene.connect(0);
+        connection.send(login());
+        connections.push(connection);
+        scene.keycloak.received(GRANT, before + number).await;
+    }
+    scene.say(0, &login(), 503);
+    for _ in 0..PLACES {
+        scene.keycloak.release();
+    }
+    for connection in &mut connections {
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200);
+        let session = answer.json();
+        let token = session["session_token"].as_str().expect("a token");
+        scene.heard(&answer);
+        scene.hides("a session token", token);
+    }
+    drop(connections);
+    let written = scene.end();
+    assert!(written.contains("\"status\":503"));
+}
