@@ -1,5 +1,7 @@
 //! An IAM that fails or dawdles, and gateways with more to do than they can do.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::scripted_upstream::Answer;
@@ -44,39 +46,76 @@ async fn an_open_circuit_and_stale_knowledge_tell_nothing_of_those_who_met_them(
     assert!(written.contains("signed on stale knowledge"));
 }
 
+fn login() -> String {
+    post(
+        LOGIN,
+        &json!({"email": EMAIL, "password": PASSWORD}).to_string(),
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overload_tells_nothing_of_those_who_are_turned_away() {
-    let places = [("HTTP__MAX_CONNECTIONS", "16")];
-    let mut scene = Watched::replicas(1, &[&TIGHT[..], &places].concat()).await;
+async fn whoever_waits_in_vain_for_a_slow_iam_leaves_nothing_behind() {
+    let mut scene = Watched::replicas(1, &TIGHT).await;
     scene.log_in(PASSWORD, 200);
-    // The IAM dawdles, so all who come wait, until there is no place to wait in, and then no place
-    // to be connected in.
     scene.keycloak.on(GRANT, Answer::json(200, grant()).held());
-    let login = json!({"email": EMAIL, "password": PASSWORD}).to_string();
-    let login = post(LOGIN, &login).replacen("\r\n", "\r\nConnection: close\r\n", 1);
+    // One is at the IAM, some wait until it is too late, and the rest are sent away at once.
     let mut connections = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..12 {
         let mut connection = scene.connect(0);
-        connection.send(&login);
+        connection.send(login());
         connections.push(connection);
     }
-    let answers: Vec<_> = connections
-        .iter_mut()
-        .map(|connection| String::from_utf8_lossy(&connection.rest()).into_owned())
-        .collect();
+    let mut statuses = BTreeSet::new();
+    for connection in &mut connections {
+        let answer = connection.answer();
+        statuses.insert(answer.status);
+        scene.heard(&answer);
+    }
+    assert_eq!(statuses, [500, 503].into(), "too slow, and too many");
     drop(connections);
-    for status in ["HTTP/1.1 500", "HTTP/1.1 503"] {
-        assert!(
-            answers.iter().any(|told| told.starts_with(status)),
-            "{answers:#?}"
-        );
-    }
-    for told in answers {
-        scene.heard_text(told);
-    }
-    scene.keycloak.in_good_health();
     let written = scene.end();
-    for cause in ["too many calls to the IAM are under way", "\"status\":503"] {
+    for cause in [
+        "too many calls to the IAM are under way",
+        "did not answer within",
+    ] {
         assert!(written.contains(cause), "{cause}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_finds_no_place_leaves_nothing_behind() {
+    const PLACES: usize = 8;
+    let full = [
+        ("HTTP__WORKERS", "1"),
+        ("HTTP__MAX_CONNECTIONS", "8"),
+        ("LOGIN_LIMITS__RATE", "0"),
+        ("UPSTREAM__LOGIN_DEADLINE", "30s"),
+    ];
+    let mut scene = Watched::replicas(1, &full).await;
+    scene.log_in(PASSWORD, 200);
+    scene.keycloak.on(GRANT, Answer::json(200, grant()).held());
+    // The probe tries a login as well.
+    let before = scene.keycloak.requests_to(GRANT).len();
+    let mut connections = Vec::new();
+    for number in 1..=PLACES {
+        let mut connection = scene.connect(0);
+        connection.send(login());
+        connections.push(connection);
+        scene.keycloak.received(GRANT, before + number).await;
+    }
+    scene.say(0, &login(), 503);
+    for _ in 0..PLACES {
+        scene.keycloak.release();
+    }
+    for connection in &mut connections {
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200);
+        let session = answer.json();
+        let token = session["session_token"].as_str().expect("a token");
+        scene.heard(&answer);
+        scene.hides("a session token", token);
+    }
+    drop(connections);
+    let written = scene.end();
+    assert!(written.contains("\"status\":503"));
 }
