@@ -196,7 +196,8 @@ impl Gateway {
         })
     }
 
-    /// Ends a session: here first, then at the IAM, then at the other replicas. Access tokens already issued stay valid.
+    /// Ends a session: here first, then at the IAM, then at the other replicas. Access tokens already
+    /// issued stay valid.
     ///
     /// A session that has ended already is a success, so that an answer which was lost can be
     /// asked for again. Where the IAM fails, the session is over at every replica all the same.
