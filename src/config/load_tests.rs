@@ -279,3 +279,15 @@ fn no_secret_is_shown_by_debug_or_by_a_problem() {
     );
     assert!(!format!("{found:?}").contains("canary"), "{found:?}");
 }
+
+#[test]
+fn a_word_that_is_no_level_is_not_taken_for_a_filter() {
+    let found = problems("[log]\nfilter = 'loud, actix_http=off'", &[]);
+    let expected =
+        r#"log.filter: "loud" is no level (off, error, warn, info, debug, trace) (set in FILE)"#;
+    assert_eq!(found, [expected]);
+    assert_eq!(
+        problems("[log]\nfilter = 'WARN,actix_http=off'", &[]),
+        [""; 0]
+    );
+}

@@ -1,7 +1,7 @@
 //! `[log]`: what is written about what happens.
 
 use serde::Deserialize;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::problems::Problems;
 
@@ -30,6 +30,15 @@ impl LogSettings {
     pub(super) fn check(&self, problems: &mut Problems) {
         if let Err(error) = self.filter.parse::<Targets>() {
             problems.add("log.filter", error.to_string());
+        }
+        // It would be taken for a target whose lines are all written, and silence everybody else.
+        for word in self.filter.split(',').map(str::trim) {
+            if !word.contains('=') && word.parse::<LevelFilter>().is_err() {
+                problems.add(
+                    "log.filter",
+                    format!("{word:?} is no level (off, error, warn, info, debug, trace)"),
+                );
+            }
         }
     }
 }

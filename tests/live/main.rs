@@ -3,6 +3,8 @@
 
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
+mod addresses;
+#[cfg(test)]
 mod admin_api;
 #[cfg(test)]
 mod administered;

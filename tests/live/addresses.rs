@@ -1,0 +1,53 @@
+//! An address that changes hands at the IAM.
+
+use iam_adapters::conformance::Account;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::scene::Scene;
+use crate::suite::verifier::Verifier;
+use crate::suite::{BROWSE, READ, session_of};
+
+#[tokio::test]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn users_who_swap_their_addresses_keep_their_sessions_their_ids_and_their_permissions() {
+    let scene = Scene::new().await;
+    let gateway = scene.gateway(&[]);
+    let verifier = Verifier::discover(&gateway).await;
+    let one = scene.user(&[READ]).await;
+    let other = scene.user(&[BROWSE]).await;
+    let users = [(&one, READ), (&other, BROWSE)];
+    let sessions = [
+        session_of(&gateway, &one).await,
+        session_of(&gateway, &other).await,
+    ];
+
+    rename(&scene, &one, &format!("away-{}", one.email)).await;
+    rename(&scene, &other, &one.email).await;
+    rename(&scene, &one, &other.email).await;
+    scene.outlive_freshness();
+
+    let asked = format!("{READ} {BROWSE}");
+    for ((user, permission), session) in users.iter().zip(&sessions) {
+        let token = gateway.exchange(session, &asked).await.token();
+        let claims = verifier.claims(&token.access_token);
+        assert_eq!(claims["sub"], json!(user.subject.as_str()));
+        assert_eq!(token.scope, *permission);
+    }
+    let swapped = Account {
+        email: other.email.clone(),
+        ..one.clone()
+    };
+    let session = session_of(&gateway, &swapped).await;
+    let token = gateway.exchange(&session, &asked).await.token();
+    let claims = verifier.claims(&token.access_token);
+    assert_eq!(claims["sub"], json!(one.subject.as_str()));
+    assert_eq!(token.scope, READ);
+}
+
+async fn rename(scene: &Scene, user: &Account, email: &str) {
+    let path = ["users", user.subject.as_str()];
+    let body = json!({ "username": email, "email": email });
+    let api = &scene.administrator.api;
+    api.done(Method::PUT, &path, Some(body)).await;
+}
