@@ -9,6 +9,7 @@ pub mod config;
 pub mod gateway;
 pub mod health;
 pub mod http;
+pub mod mock;
 pub mod replicas;
 pub mod startup;
 pub mod telemetry;
