@@ -123,6 +123,22 @@ impl Directory {
         keys.ok_or_else(|| IamError::Failed("no randomness".to_owned()))
     }
 
+    /// The time by the IAM's clock, since 1970-01-01T00:00:00Z.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now().unix
+    }
+
+    /// The address of the user whose session it is, whether it is alive or not.
+    pub(super) fn address_of(&self, session: &UpstreamSession) -> Option<String> {
+        let alive = self.user_of(session);
+        let user = alive.or_else(|| {
+            let state = self.read();
+            let mut users = state.users.iter();
+            users.find(|user| user.subject == session.subject).cloned()
+        });
+        user.map(|user| user.email.clone())
+    }
+
     /// Whose session this is, while it lives and the secret is its own: the user's address and id.
     #[must_use]
     pub fn user_of_session(&self, session: &UpstreamSession) -> Option<(String, Subject)> {
