@@ -91,14 +91,6 @@ impl Users {
         }
     }
 
-    /// These users again, in the place of others; no number of either is given to anybody new.
-    pub(super) fn instead_of(&self, others: &Self) -> Self {
-        Self {
-            held: Arc::clone(&self.held),
-            last: self.last.max(others.last),
-        }
-    }
-
     pub(super) fn numbers(&self) -> impl Iterator<Item = (UserNumber, &Arc<User>)> {
         self.held
             .by_number
