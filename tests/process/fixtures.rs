@@ -43,7 +43,7 @@ fn a_users_file_that_was_not_read_whole_refuses_the_start_and_shows_no_password(
         (
             "users.yaml",
             "users: [{email: a@b, password: canary",
-            "line 1, column ",
+            "line ",
         ),
         ("users.json", "{}", "there are no users"),
         ("users.toml", "", "there are no users"),
