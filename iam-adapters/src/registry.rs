@@ -15,10 +15,6 @@ use crate::mock::{InvalidUsers, Mock, MockSettings};
 /// `[iam.…]`: the section's name is the adapter's, and there is exactly one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a process holds one, and reads it once"
-)]
 pub enum IamSettings {
     /// `[iam.keycloak]`.
     Keycloak(KeycloakSettings),
@@ -62,6 +58,15 @@ impl IamSettings {
             // Two cores: 15 logins a second each, by Keycloak's own sizing guide.
             Self::Keycloak(_) => NonZeroU32::new(30),
             Self::Mock(_) => None,
+        }
+    }
+
+    /// Whether the gateway shall sign with the key that is published in its repository.
+    #[must_use]
+    pub const fn fixed_signing_key(&self) -> bool {
+        match self {
+            Self::Keycloak(_) => false,
+            Self::Mock(settings) => settings.fixed_signing_key,
         }
     }
 
