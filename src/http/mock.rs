@@ -1,0 +1,3 @@
+//! What is served only where the bundled mock is the IAM.
+
+pub mod control;
