@@ -30,10 +30,7 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
         screen.push_str("            the signing key is the one that everybody knows\n");
     }
     let made = [
-        (
-            "signing",
-            settings.keys.signing_dir.is_none() && !is_fixed,
-        ),
+        ("signing", settings.keys.signing_dir.is_none() && !is_fixed),
         ("sealing", settings.keys.sealing_dir.is_none()),
     ];
     for (purpose, _) in made.iter().filter(|(_, made)| *made) {

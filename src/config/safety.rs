@@ -58,7 +58,8 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
     if !missing.is_empty() {
         let mut missing = missing.join(", ");
         if settings.iam.fixed_signing_key() {
-            missing = format!("{missing}, and leave out {FIXED_SIGNING_KEY}, which everybody knows");
+            missing =
+                format!("{missing}, and leave out {FIXED_SIGNING_KEY}, which everybody knows");
         }
         problems.add(
             "http.listen",

@@ -61,7 +61,9 @@ fn usual_claims(
         ("sid", json!(name(random)?)),
         ("scope", json!(scope)),
     ];
-    Ok(claims.map(|(name, value)| (name.to_owned(), value)).into())
+    Ok(Map::from_iter(
+        claims.map(|(name, value)| (name.to_owned(), value)),
+    ))
 }
 
 /// 128 bits that nobody has had before.
@@ -82,7 +84,7 @@ fn sign(
         ("kid", key.kid()),
     ];
     let header = header.map(|(name, value)| (name.to_owned(), json!(value)));
-    let header = laid_over(header.into(), said.header)?;
+    let header = laid_over(Map::from_iter(header), said.header)?;
     let mut jwt = BASE64.encode(header).into_bytes();
     append(&mut jwt, &laid_over(claims, said.claims)?)?;
     let signature = key.sign(&jwt).ok_or(Internal::Signing)?;
