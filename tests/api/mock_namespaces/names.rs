@@ -23,8 +23,8 @@ async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {
         let said = answer.json()["error_description"].to_string();
         assert!(said.contains("1 to 64 of A-Z a-z 0-9 . _ -"), "{said}");
     }
-    let twice = [("mock-namespace", "b")];
-    let mock = Namespace::named(&gateway, "a");
+    let twice = [("mock-namespace", "a"), ("mock-namespace", "b")];
+    let mock = Namespace::unnamed(&gateway);
     let answer = mock.send(Method::GET, "/status", &twice, "").await;
     answer.is_error(400, "invalid_request");
     let answer = mock.deref().post(LOGIN, &twice, "{}").await;
