@@ -6,6 +6,7 @@ pub mod explain;
 mod logout_receiver;
 mod name;
 mod namespaces;
+pub mod snapshots;
 pub mod tokens;
 
 pub use logout_receiver::LogoutReceiver;
