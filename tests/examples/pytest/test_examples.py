@@ -54,10 +54,10 @@ def test_a_session_expires_without_anybody_waiting(mock):
     assert mock.exchange(session, READ).status_code == 401
 
 
-def test_a_thousand_exchanges_ask_the_iam_once(mock):
+def test_a_hundred_exchanges_ask_the_iam_once(mock):
     session = mock.log_in().json()
     mock.tell("POST", "/time/advance", {"by": "30s"})
-    for _ in range(1000):
+    for _ in range(100):
         assert mock.exchange(session, READ).status_code == 200
     assert mock.tell("GET", "/journal?operation=introspection")["count"] == 1
 

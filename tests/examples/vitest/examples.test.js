@@ -52,12 +52,11 @@ test('a session expires without anybody waiting', async ({ mock, expect }) => {
   expect((await mock.exchange(session, read)).status).toBe(401)
 })
 
-test('a thousand exchanges ask the IAM once', async ({ mock, expect }) => {
+test('a hundred exchanges at once ask the IAM once', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
   await mock.tell('POST', '/time/advance', { by: '30s' })
-  for (let n = 0; n < 1000; n++) {
-    expect((await mock.exchange(session, read)).status).toBe(200)
-  }
+  const answers = await Promise.all(Array.from({ length: 100 }, () => mock.exchange(session, read)))
+  expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(200))
   expect((await mock.tell('GET', '/journal?operation=introspection')).count).toBe(1)
 })
 
