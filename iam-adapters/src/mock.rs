@@ -2,7 +2,8 @@
 //! end.
 //!
 //! [`Directory`] is the IAM itself: it never fails, and whoever holds it can do to it what an
-//! administrator does. [`Mock`] is the way to it, as any other adapter is.
+//! administrator does. [`Mock`] is the way to it, as any other adapter is: it meets the [`faults`]
+//! that somebody asked for, and keeps a [`journal`] of what the gateway asked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,41 +15,52 @@ use serde::Deserialize;
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
 use crate::error::IamError;
+use crate::guarded::{Limits, Operation};
 use crate::logout_token::VerificationKeys;
-use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+use crate::scope::Permissions;
+use crate::types::{
+    Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
+};
 
+use faults::{Answer, Faults};
+use journal::{Journal, Outcome};
+
+mod asked;
 mod directory;
+pub mod faults;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod identity;
+pub mod journal;
 mod sessions;
 mod signer;
 mod user;
 mod users;
 mod users_file;
 
-pub use directory::Directory;
+pub use asked::Asked;
+pub use directory::{Directory, DirectorySnapshot, LiveSession};
+pub use identity::Identity;
 pub use signer::LogoutSigner;
 pub use user::{AccountState, InvalidUser, User};
 pub use users::{Users, UsersError};
-pub use users_file::{DEMO_USERS, InvalidUsers, load, parse};
-
-/// Which IAM this is; there is only the one.
-const ISSUER: &str = "urn:auth-gateway:mock";
-
-/// What the mock calls the gateway, as the only client that it has.
-const CLIENT: &str = "auth-gateway";
+pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 
 /// `[iam.mock]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
-    /// `users_file`: TOML with the users, in the form of [`DEMO_USERS`]; none: those. An entry has
-    /// `email` and `password`, and may have `permissions`, `state` (`active`, `disabled`, `locked`
-    /// or `incomplete`) and `subject`, which otherwise follows from the address.
+    /// `users_file`: the users, in the form of [`DEMO_USERS`] or in that of another [`Format`], by
+    /// the file's extension; none: those. An entry has `email` and `password`, and may have
+    /// `permissions`, `state` (`active`, `disabled`, `locked` or `incomplete`) and `subject`, which
+    /// otherwise follows from the address.
     pub users_file: Option<PathBuf>,
     /// `session_lifetime`: how long a session lives (`8h`).
     #[serde(with = "humantime_serde")]
     pub session_lifetime: Duration,
+    /// `fixed_signing_key`: whether the gateway signs with the key that is published in its
+    /// repository, so that tests can make tokens themselves.
+    pub fixed_signing_key: bool,
 }
 
 impl Default for MockSettings {
@@ -56,6 +68,7 @@ impl Default for MockSettings {
         Self {
             users_file: None,
             session_lifetime: Duration::from_secs(8 * 60 * 60),
+            fixed_signing_key: false,
         }
     }
 }
@@ -83,16 +96,40 @@ impl MockSettings {
 }
 
 /// The adapter for a [`Directory`].
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Mock {
     directory: Arc<Directory>,
+    faults: Faults,
+    journal: Journal,
+    /// None: nobody told.
+    limits: Option<Limits>,
 }
 
 impl Mock {
     /// An adapter for an IAM that others hold too.
     #[must_use]
-    pub const fn new(directory: Arc<Directory>) -> Self {
-        Self { directory }
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self::with(directory, Faults::default())
+    }
+
+    /// The same, with these faults.
+    #[must_use]
+    pub fn with(directory: Arc<Directory>, faults: Faults) -> Self {
+        Self {
+            directory,
+            faults,
+            journal: Journal::default(),
+            limits: None,
+        }
+    }
+
+    /// Knows the gateway's deadlines, so that one that passes at once can be told as in life.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Self {
+        Self {
+            limits: Some(limits),
+            ..self
+        }
     }
 
     /// Fills a new IAM with the users of the settings; connects to nothing.
@@ -102,7 +139,8 @@ impl Mock {
     /// [`InvalidUsers`] where the users file cannot be read or has problems.
     pub fn connect(settings: &MockSettings, clock: Arc<dyn Clock>) -> Result<Self, InvalidUsers> {
         let users = load(settings.users_file.as_deref())?;
-        let directory = Directory::new(users, settings.session_lifetime, clock);
+        let directory =
+            Directory::new(Identity::default(), users, settings.session_lifetime, clock);
         Ok(Self::new(Arc::new(directory)))
     }
 
@@ -110,6 +148,46 @@ impl Mock {
     #[must_use]
     pub const fn directory(&self) -> &Arc<Directory> {
         &self.directory
+    }
+
+    /// What it is told to do in place of its duty.
+    #[must_use]
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// What it was asked.
+    #[must_use]
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The fault that an answer is to a caller; none: it is no fault.
+    fn error(&self, operation: Operation, answer: Answer) -> Option<IamError> {
+        let deadline = self.limits.map(|limits| limits.of(operation).deadline);
+        asked::error(answer, deadline.unwrap_or_default())
+    }
+
+    /// What needs no more than a yes.
+    async fn plainly<T>(
+        &self,
+        mut asked: Asked<'_>,
+        truth: impl FnOnce() -> Result<T, IamError>,
+    ) -> Result<T, IamError> {
+        let operation = asked.call().operation;
+        let fault = asked.fault().await;
+        let fault = fault.and_then(|answer| self.error(operation, answer));
+        asked.settle(fault.map_or_else(truth, Err), |_| Outcome::Ok)
+    }
+
+    /// The call, with what is known of a session's user.
+    fn about(&self, operation: Operation, session: &UpstreamSession) -> Asked<'_> {
+        let mut asked = Asked::begin(self, operation);
+        let call = asked.call();
+        call.user = self.directory.address_of(session);
+        call.subject = Some(session.subject.clone());
+        call.session = Some(session.id.clone());
+        asked
     }
 }
 
@@ -119,38 +197,78 @@ impl IamAdapter for Mock {
         "mock"
     }
 
-    fn issuer(&self) -> &'static str {
-        ISSUER
+    fn issuer(&self) -> &str {
+        &self.directory.identity().issuer
     }
 
     async fn authenticate(
         &self,
         credentials: &Credentials,
-        _client: &ClientContext,
+        client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.directory.authenticate(credentials)
+        let mut asked = Asked::begin(self, Operation::Login);
+        let call = asked.call();
+        call.user = Some(credentials.email().to_owned());
+        call.client_address = client.address;
+        call.request_id = Some(client.request_id.clone()).filter(|id| !id.is_empty());
+        let fault = asked.fault().await;
+        let fault = fault.and_then(|answer| self.error(Operation::Login, answer));
+        let result = fault.map_or_else(|| self.directory.authenticate(credentials), Err);
+        if let Ok(begun) = &result {
+            asked.call().subject = Some(begun.session.subject.clone());
+            asked.call().session = Some(begun.session.id.clone());
+        }
+        asked.settle(result, |_| Outcome::Ok)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        Ok(self.directory.introspect(session))
+        let mut asked = self.about(Operation::Introspection, session);
+        let result = match asked.fault().await {
+            Some(Answer::Inactive) => Ok(Introspection::Inactive),
+            Some(Answer::AnotherSession) => Ok(Introspection::Active {
+                subject: somebody_else(session),
+                permissions: Permissions::default(),
+            }),
+            Some(answer) => self
+                .error(Operation::Introspection, answer)
+                .map_or_else(|| Ok(self.directory.introspect(session)), Err),
+            None => Ok(self.directory.introspect(session)),
+        };
+        asked.settle(result, |answer| match answer {
+            Introspection::Active { .. } => Outcome::Ok,
+            Introspection::Inactive => Outcome::Inactive,
+        })
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.directory.end_session(session);
-        Ok(())
+        let asked = self.about(Operation::Logout, session);
+        let truth = || {
+            self.directory.end_session(session);
+            Ok(())
+        };
+        self.plainly(asked, truth).await
     }
 
     fn logout_audience(&self) -> Option<&str> {
-        Some(CLIENT)
+        Some(&self.directory.identity().client)
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.directory.verification_keys()
+        let asked = Asked::begin(self, Operation::Keys);
+        self.plainly(asked, || self.directory.verification_keys())
+            .await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        Ok(())
+        let asked = Asked::begin(self, Operation::Probe);
+        self.plainly(asked, || Ok(())).await
     }
+}
+
+/// A subject that is not the session's.
+fn somebody_else(session: &UpstreamSession) -> Subject {
+    let other = Subject::new(format!("not {}", session.subject));
+    other.unwrap_or_else(|| session.subject.clone())
 }
 
 #[cfg(test)]
