@@ -197,6 +197,12 @@ impl Seen {
         response
             .headers_mut()
             .insert(request_id::HEADER, self.id.header_value());
+        // Who offers another protocol, as Java's client does with HTTP/2, is answered in this one.
+        // The connection ends with that, and who is not told would send the next request into it.
+        if response.request().head().connection_type() == ConnectionType::Upgrade {
+            let head = response.response_mut().head_mut();
+            head.set_connection_type(ConnectionType::Close);
+        }
         response
     }
 

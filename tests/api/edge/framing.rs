@@ -134,6 +134,23 @@ fn a_client_that_wants_no_further_request_gets_its_answer_and_the_end() {
     }
 }
 
+#[test]
+fn a_client_that_offers_another_protocol_is_answered_in_this_one_and_told_of_the_end() {
+    let gateway = gateway();
+    let offering = |request: String| {
+        let offer =
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk";
+        request.replace("\r\nHost", &format!("\r\n{offer}\r\nHost"))
+    };
+    for (request, status) in [(post(LOGIN, ALICE), 200), (get("/nowhere"), 404)] {
+        let mut connection = connect(&gateway);
+        let answer = connection.send(offering(request)).answer();
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("connection"), Some("close"));
+        connection.closed();
+    }
+}
+
 /// A request with a head of so many bytes, however it is made up.
 fn with_head_of(bytes: usize) -> [String; 3] {
     let line = "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n";

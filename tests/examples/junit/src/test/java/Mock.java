@@ -1,0 +1,64 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.util.Map;
+
+// readme: begin mock
+/** A client of the public API, and of the mock behind it: whatever has the header stays in that namespace. */
+record Mock(Gateway gateway, String namespace) implements AutoCloseable {
+    record Answer(int status, JsonNode body) {}
+
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    Answer logIn() {
+        var credentials = Map.of("email", "alice@example.test", "password", "alice-pass");
+        return call("POST", gateway.publicUrl() + "/api/v1/auth/login", credentials);
+    }
+
+    Answer exchange(JsonNode session, String scope) {
+        ObjectNode wanted = session.deepCopy();
+        wanted.put("grant_type", "session").put("scope", scope);
+        return call("POST", gateway.publicUrl() + "/api/v1/auth/token", wanted);
+    }
+
+    /** What the mock is told, it must have understood. */
+    JsonNode tell(String method, String path, Object body) {
+        Answer answer = call(method, gateway.managementUrl() + "/mock/v1" + path, body);
+        if (answer.status() >= 300) {
+            throw new AssertionError(method + " " + path + ": " + answer);
+        }
+        return answer.body();
+    }
+
+    JsonNode ask(String path) {
+        return tell("GET", path, null);
+    }
+
+    @Override
+    public void close() {
+        tell("DELETE", "/namespaces/" + namespace, null);
+    }
+
+    private Answer call(String method, String url, Object body) {
+        try {
+            var json = body == null ? "" : JSON.writeValueAsString(body);
+            var request = HttpRequest.newBuilder(URI.create(url)).method(method, BodyPublishers.ofString(json))
+                    .header("Mock-Namespace", namespace).header("Content-Type", "application/json").build();
+            var answer = HTTP.send(request, BodyHandlers.ofString());
+            return new Answer(answer.statusCode(), JSON.readTree(answer.body()));
+        } catch (IOException broken) {
+            throw new UncheckedIOException(broken);
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
+        }
+    }
+}
+// readme: end
