@@ -1,0 +1,102 @@
+//! What an administrator can set about a realm, beside its users.
+
+use std::sync::PoisonError;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::Realm;
+
+/// How a realm is set.
+#[derive(Debug, Clone)]
+pub(super) struct Switches {
+    pub(super) enabled: bool,
+    pub(super) direct_grants: bool,
+    pub(super) ssl_required: bool,
+    others: Vec<OtherClient>,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            direct_grants: true,
+            ssl_required: false,
+            others: Vec::new(),
+        }
+    }
+}
+
+impl Switches {
+    /// The secret of another client of the realm than the gateway's.
+    pub(super) fn client(&self, id: &str) -> Option<&SecretString> {
+        let mut others = self.others.iter();
+        let found = others.find(|other| other.client_id == id);
+        found.map(|other| &other.client_secret)
+    }
+}
+
+/// Another client of the realm: somebody who may ask, and not about the gateway's sessions.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OtherClient {
+    client_id: String,
+    client_secret: SecretString,
+}
+
+/// What is to be set otherwise; what is none stays as it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Change {
+    #[serde(default)]
+    enabled: Option<bool>,
+    #[serde(default)]
+    direct_grants: Option<bool>,
+    #[serde(default)]
+    ssl_required: Option<bool>,
+    #[serde(default)]
+    other_clients: Option<Vec<OtherClient>>,
+}
+
+/// How a realm is set, without a secret.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown {
+    realm: String,
+    enabled: bool,
+    direct_grants: bool,
+    ssl_required: bool,
+    other_clients: Vec<String>,
+}
+
+impl Realm {
+    /// How it is set.
+    pub(super) fn shown(&self) -> Shown {
+        let switches = self.switches();
+        let others = switches.others.iter();
+        Shown {
+            realm: self.name.clone(),
+            enabled: switches.enabled,
+            direct_grants: switches.direct_grants,
+            ssl_required: switches.ssl_required,
+            other_clients: others.map(|other| other.client_id.clone()).collect(),
+        }
+    }
+
+    /// Sets it otherwise.
+    pub(super) fn change(&self, change: Change) {
+        let mut switches = self.switches.write().unwrap_or_else(PoisonError::into_inner);
+        let set = |switch: &mut bool, to: Option<bool>| *switch = to.unwrap_or(*switch);
+        set(&mut switches.enabled, change.enabled);
+        set(&mut switches.direct_grants, change.direct_grants);
+        set(&mut switches.ssl_required, change.ssl_required);
+        if let Some(others) = change.other_clients {
+            switches.others = others;
+        }
+    }
+
+    /// Sets it as it was at the start.
+    pub fn reset_switches(&self) {
+        let mut switches = self.switches.write().unwrap_or_else(PoisonError::into_inner);
+        *switches = Switches::default();
+    }
+}
