@@ -10,6 +10,7 @@ mod dto;
 mod edge;
 mod forgeries;
 mod health;
+pub mod mock;
 pub mod problem;
 mod request_id;
 mod well_known;
@@ -83,6 +84,11 @@ impl Default for Patience {
 
 /// The public listener.
 pub fn public(routes: &mut ServiceConfig) {
+    api(routes);
+    routes.default_service(web::to(not_found));
+}
+
+fn api(routes: &mut ServiceConfig) {
     routes
         .service(post("/api/v1/auth/login").route(web::post().to(auth::log_in)))
         .service(post("/api/v1/auth/token").route(web::post().to(auth::exchange)))
@@ -101,17 +107,28 @@ pub fn public(routes: &mut ServiceConfig) {
             "/.well-known/oauth-authorization-server/{path:.*}",
             well_known::metadata,
         ))
-        .service(get("/openapi.yaml", well_known::openapi))
-        .default_service(web::to(not_found));
+        .service(get("/openapi.yaml", well_known::openapi));
 }
 
 /// The management listener.
 pub fn management(routes: &mut ServiceConfig) {
+    operations(routes);
+    routes.default_service(web::to(not_found));
+}
+
+/// The management listener where the mock runs: its controls too, and the API once more, so that
+/// the console has all of one origin.
+pub fn management_of_a_mock(routes: &mut ServiceConfig) {
+    mock::routes(routes);
+    api(routes);
+    management(routes);
+}
+
+fn operations(routes: &mut ServiceConfig) {
     routes
         .service(get("/health/live", health::live))
         .service(get("/health/ready", health::ready))
-        .service(get("/metrics", health::metrics))
-        .default_service(web::to(not_found));
+        .service(get("/metrics", health::metrics));
 }
 
 fn post(path: &str) -> Resource {

@@ -3,6 +3,9 @@
 mod files;
 mod keys;
 mod listener;
+mod namespaces;
+mod parts;
+mod probe;
 mod revocations;
 mod tls;
 
@@ -14,88 +17,25 @@ use std::time::Duration;
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::web::Data;
 use anyhow::Context as _;
-use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::Guarded;
 use iam_adapters::guarded::Observer;
-use iam_adapters::{Clock, Guarded, IamAdapter};
 
-use crate::config::{InvalidSettings, Settings};
-use crate::gateway::keys::Keys;
+use crate::config::Settings;
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
-use crate::gateway::random::Random;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
 use crate::http::{self, Forgeries, Front, Patience};
-use crate::replicas::{Bus, Redis};
+use crate::replicas::Bus;
 use crate::telemetry::metrics::Metrics;
 
 use listener::Listener;
+pub use namespaces::Mocks;
+pub use parts::Parts;
+use probe::Probed;
 
 /// Orchestrators and a few who look at figures.
 const MANAGEMENT_CONNECTIONS: usize = 256;
-
-/// 2026-11-01T00:00:00Z, before which this program was not written. A machine that says otherwise
-/// has a clock that nobody has set, and everything here that expires would expire by it.
-const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
-
-/// What the settings lead to, before anything is listened to or asked.
-#[derive(Debug)]
-pub struct Parts {
-    /// The adapter, not yet guarded.
-    pub iam: Arc<dyn IamAdapter>,
-    /// The keys.
-    pub keys: Arc<Keys>,
-    /// The certificate, where the public listener speaks TLS.
-    pub tls: Option<rustls::ServerConfig>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Where identifiers and nonces come from.
-    pub random: Arc<dyn Random>,
-    /// The figures.
-    pub metrics: Arc<Metrics>,
-    /// How long clients may take.
-    pub patience: Patience,
-    /// The Redis between the replicas, where one is set.
-    pub redis: Option<Redis>,
-}
-
-impl Parts {
-    /// Reads every file that the settings name and makes the adapter. Speaks to nobody.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidSettings`], with all that is wrong with the files and the adapter.
-    pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
-        let mut problems = Vec::new();
-        if clock.now().unix < EARLIEST {
-            problems.push("the machine's clock stands before this program was written".to_owned());
-        }
-        let keys = keys::load(settings, clock.now(), &mut problems);
-        let deadline = settings.upstream.connect_deadline;
-        let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
-            Ok(iam) => Some(iam),
-            Err(error) => {
-                problems.push(error.to_string());
-                None
-            }
-        };
-        let tls = tls::configured(settings, &mut problems);
-        let redis = revocations::redis(settings, &mut problems);
-        match (iam, keys) {
-            (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
-                iam,
-                keys: Arc::new(keys),
-                tls,
-                clock,
-                random: Arc::new(SystemRandom::new()),
-                metrics: Arc::default(),
-                patience: Patience::default(),
-                redis,
-            }),
-            _ => Err(InvalidSettings { problems }),
-        }
-    }
-}
 
 fn policy(settings: &Settings) -> Policy {
     Policy {
@@ -121,22 +61,43 @@ fn policy(settings: &Settings) -> Policy {
 /// The gateway over guarded parts, without a network: what `check` walks through.
 #[must_use]
 pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>, Arc<Health>) {
-    let health = Arc::new(Health::new(Arc::clone(&parts.clock), parts.metrics));
+    let Parts {
+        iam,
+        keys,
+        clock,
+        random,
+        metrics,
+        ..
+    } = parts;
+    let health = Arc::new(Health::new(Arc::clone(&clock), metrics));
     let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
-    let guarded = Arc::new(Guarded::new(
-        parts.iam,
-        settings.upstream.limits(),
-        &parts.clock,
-        &observer,
-    ));
-    let gateway = Gateway::new(
-        Arc::<Guarded>::clone(&guarded),
-        parts.keys,
-        policy(settings),
-        parts.clock,
-        parts.random,
-    );
+    let guarded = Guarded::new(iam, settings.upstream.limits(), &clock, &observer);
+    let guarded = Arc::new(guarded);
+    let iam = Arc::<Guarded>::clone(&guarded);
+    let gateway = Gateway::new(iam, keys, policy(settings), clock, random);
     (Arc::new(gateway), guarded, health)
+}
+
+/// What the handlers of a gateway's requests share.
+fn front(
+    settings: &Settings,
+    gateway: Arc<Gateway>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    adapter: &'static str,
+    patience: Patience,
+) -> Front {
+    Front {
+        gateway,
+        metrics,
+        health,
+        adapter,
+        jwks_max_age: settings.keys.jwks_max_age,
+        precise_backend_status: settings.http.precise_backend_status,
+        http: settings.http.clone(),
+        patience,
+        forgeries: Forgeries::default(),
+    }
 }
 
 /// Where the two listeners are.
@@ -153,7 +114,7 @@ pub struct Application {
     public: Server,
     management: Server,
     addresses: Addresses,
-    iam: Arc<Guarded>,
+    probed: Probed,
     health: Arc<Health>,
     bus: Option<Bus>,
     probe_interval: Duration,
@@ -169,30 +130,38 @@ impl Application {
     /// Where a port cannot be bound.
     pub fn build(settings: &Settings, mut parts: Parts) -> anyhow::Result<Self> {
         let tls = parts.tls.take();
-        let adapter = parts.iam.name();
-        let metrics = Arc::clone(&parts.metrics);
         let patience = parts.patience;
         let (redis, clock) = (parts.redis.take(), Arc::clone(&parts.clock));
+        let metrics = Arc::clone(&parts.metrics);
         let keys = keys::Watch::new(settings, Arc::clone(&parts.keys), Arc::clone(&parts.clock));
-        let (gateway, iam, health) = connect(settings, parts);
-        let bus = revocations::bus(redis, &gateway, &health, &clock, &metrics);
-        let front = Data::new(Front {
-            gateway,
-            metrics,
-            health: Arc::clone(&health),
-            adapter,
-            jwks_max_age: settings.keys.jwks_max_age,
-            precise_backend_status: settings.http.precise_backend_status,
-            http: settings.http.clone(),
-            patience,
-            forgeries: Forgeries::default(),
-        });
+        let (front, probed, namespaces) = match parts.mocks.take() {
+            Some(mocks) => {
+                let namespaces = mocks.settle(settings, parts);
+                let world = namespaces.default_world();
+                let house = world.house.as_ref().context("a mock without a gateway")?;
+                let front = Arc::clone(&house.front);
+                let namespaces = Arc::new(namespaces);
+                let probed = Probed::Each(Arc::clone(&namespaces));
+                (front, probed, Some(namespaces))
+            }
+            None => {
+                let adapter = parts.iam.name();
+                let (gateway, iam, health) = connect(settings, parts);
+                let metrics = Arc::clone(&metrics);
+                let front = front(settings, gateway, health, metrics, adapter, patience);
+                (Arc::new(front), Probed::One(iam), None)
+            }
+        };
+        let health = Arc::clone(&front.health);
+        let bus = revocations::bus(redis, &front.gateway, &health, &clock, &metrics);
+        let front = Data::from(front);
 
         let workers = settings.http.workers.unwrap_or_else(listener::cores);
         let public = Listener {
             setting: "http.listen",
             listen: settings.http.listen,
-            routes: http::public,
+            routes: Arc::new(http::public),
+            namespaces: namespaces.clone(),
             tls,
             workers,
             max_connections: files::connections(settings.http.max_connections, workers),
@@ -201,7 +170,11 @@ impl Application {
         let management = Listener {
             setting: "management.listen",
             listen: settings.management.listen,
-            routes: http::management,
+            routes: match &namespaces {
+                None => Arc::new(http::management),
+                Some(namespaces) => namespaces::routes(namespaces),
+            },
+            namespaces,
             tls: None,
             workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
@@ -216,7 +189,7 @@ impl Application {
                 public: public_address,
                 management: management_address,
             },
-            iam,
+            probed,
             health,
             bus,
             probe_interval: settings.upstream.probe_interval,
@@ -241,7 +214,7 @@ impl Application {
         let (public, management) = (self.public.handle(), self.management.handle());
         let serving = actix_web::rt::spawn(self.public);
         let beside = actix_web::rt::spawn(self.management);
-        let probing = actix_web::rt::spawn(probe(self.iam, self.probe_interval));
+        let probing = actix_web::rt::spawn(self.probed.run(self.probe_interval));
         let telling = revocations::run(self.bus);
         let watching = actix_web::rt::spawn(self.keys.run());
         tracing::info!(
@@ -276,15 +249,6 @@ async fn leave(
     tokio::time::sleep(delay).await;
     health.drain();
     public.stop(true).await;
-}
-
-/// Asks the IAM from time to time, so that readiness does not wait for a user to find out. What
-/// comes of it the guard's observer hears.
-async fn probe(iam: Arc<Guarded>, interval: Duration) {
-    loop {
-        let _ = iam.probe().await;
-        tokio::time::sleep(interval).await;
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+mod shifted;
+
+pub use shifted::{Offset, OutOfRange, ShiftedClock};
+
 /// How far the wall clock may fall behind the monotonic one before knowledge is called stale.
 /// Time servers correct by less; whoever sets a clock back by more would otherwise keep ended
 /// sessions alive.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Why a call to the IAM did not succeed.
@@ -72,7 +73,8 @@ impl IamError {
 }
 
 /// Why the IAM said no to a user. For the log alone: to the client all of these look alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// Unknown user, wrong password, or a lock that the IAM does not tell apart from them.
     #[error("invalid credentials")]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tracing::Instrument as _;
 
 use crate::adapter::IamAdapter;
@@ -22,7 +23,8 @@ use breaker::Breaker;
 use lane::Lane;
 
 /// What the gateway asks of an IAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// [`IamAdapter::authenticate`].
     Login,
@@ -115,6 +117,20 @@ pub struct Limits {
     pub probe: Limit,
 }
 
+impl Limits {
+    /// The limit of one operation.
+    #[must_use]
+    pub const fn of(self, operation: Operation) -> Limit {
+        match operation {
+            Operation::Login => self.login,
+            Operation::Introspection => self.introspection,
+            Operation::Logout => self.logout,
+            Operation::Keys => self.keys,
+            Operation::Probe => self.probe,
+        }
+    }
+}
+
 /// Is told of every call to the IAM once it is over, and of every change of a circuit.
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// One call ended so, after so long.
@@ -146,20 +162,25 @@ impl Guarded {
         clock: &Arc<dyn Clock>,
         observer: &Arc<dyn Observer>,
     ) -> Self {
-        let lane = |operation, limit| {
+        let lane = |operation| {
             // A probe is never refused: it is what finds out that the IAM is back, and comes from
             // one task that takes its time.
             let circuit = (operation != Operation::Probe)
                 .then(|| Breaker::new(operation, Arc::clone(clock), Arc::clone(observer)));
-            Lane::new(operation, limit, circuit, Arc::clone(observer))
+            Lane::new(
+                operation,
+                limits.of(operation),
+                circuit,
+                Arc::clone(observer),
+            )
         };
         Self {
             adapter,
-            login: lane(Operation::Login, limits.login),
-            introspection: lane(Operation::Introspection, limits.introspection),
-            logout: lane(Operation::Logout, limits.logout),
-            keys: lane(Operation::Keys, limits.keys),
-            probe: lane(Operation::Probe, limits.probe),
+            login: lane(Operation::Login),
+            introspection: lane(Operation::Introspection),
+            logout: lane(Operation::Logout),
+            keys: lane(Operation::Keys),
+            probe: lane(Operation::Probe),
         }
     }
 

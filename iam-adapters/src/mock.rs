@@ -2,7 +2,8 @@
 //! end.
 //!
 //! [`Directory`] is the IAM itself: it never fails, and whoever holds it can do to it what an
-//! administrator does. [`Mock`] is the way to it, as any other adapter is.
+//! administrator does. [`Mock`] is the way to it, as any other adapter is: it meets the [`faults`]
+//! that somebody asked for, and keeps a [`journal`] of what the gateway asked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,18 +15,29 @@ use serde::Deserialize;
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
 use crate::error::IamError;
+use crate::guarded::{Limits, Operation};
 use crate::logout_token::VerificationKeys;
-use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+use crate::scope::Permissions;
+use crate::types::{
+    Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
+};
 
+use faults::{Answer, Faults};
+use journal::{Journal, Outcome};
+
+mod asked;
 mod directory;
+pub mod faults;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod journal;
 mod sessions;
 mod signer;
 mod user;
 mod users;
 mod users_file;
 
+pub use asked::Asked;
 pub use directory::Directory;
 pub use signer::LogoutSigner;
 pub use user::{AccountState, InvalidUser, User};
@@ -83,16 +95,40 @@ impl MockSettings {
 }
 
 /// The adapter for a [`Directory`].
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Mock {
     directory: Arc<Directory>,
+    faults: Faults,
+    journal: Journal,
+    /// None: nobody told.
+    limits: Option<Limits>,
 }
 
 impl Mock {
     /// An adapter for an IAM that others hold too.
     #[must_use]
-    pub const fn new(directory: Arc<Directory>) -> Self {
-        Self { directory }
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self::with(directory, Faults::default())
+    }
+
+    /// The same, with these faults.
+    #[must_use]
+    pub fn with(directory: Arc<Directory>, faults: Faults) -> Self {
+        Self {
+            directory,
+            faults,
+            journal: Journal::default(),
+            limits: None,
+        }
+    }
+
+    /// Knows the gateway's deadlines, so that one that passes at once can be told as in life.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Self {
+        Self {
+            limits: Some(limits),
+            ..self
+        }
     }
 
     /// Fills a new IAM with the users of the settings; connects to nothing.
@@ -111,6 +147,46 @@ impl Mock {
     pub const fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
+
+    /// What it is told to do in place of its duty.
+    #[must_use]
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// What it was asked.
+    #[must_use]
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The fault that an answer is to a caller; none: it is no fault.
+    fn error(&self, operation: Operation, answer: Answer) -> Option<IamError> {
+        let deadline = self.limits.map(|limits| limits.of(operation).deadline);
+        asked::error(answer, deadline.unwrap_or_default())
+    }
+
+    /// What needs no more than a yes.
+    async fn plainly<T>(
+        &self,
+        mut asked: Asked<'_>,
+        truth: impl FnOnce() -> Result<T, IamError>,
+    ) -> Result<T, IamError> {
+        let operation = asked.call().operation;
+        let fault = asked.fault().await;
+        let fault = fault.and_then(|answer| self.error(operation, answer));
+        asked.settle(fault.map_or_else(truth, Err), |_| Outcome::Ok)
+    }
+
+    /// The call, with what is known of a session's user.
+    fn about(&self, operation: Operation, session: &UpstreamSession) -> Asked<'_> {
+        let mut asked = Asked::begin(self, operation);
+        let call = asked.call();
+        call.user = self.directory.address_of(session);
+        call.subject = Some(session.subject.clone());
+        call.session = Some(session.id.clone());
+        asked
+    }
 }
 
 #[async_trait]
@@ -126,18 +202,49 @@ impl IamAdapter for Mock {
     async fn authenticate(
         &self,
         credentials: &Credentials,
-        _client: &ClientContext,
+        client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.directory.authenticate(credentials)
+        let mut asked = Asked::begin(self, Operation::Login);
+        let call = asked.call();
+        call.user = Some(credentials.email().to_owned());
+        call.client_address = client.address;
+        call.request_id = Some(client.request_id.clone()).filter(|id| !id.is_empty());
+        let fault = asked.fault().await;
+        let fault = fault.and_then(|answer| self.error(Operation::Login, answer));
+        let result = fault.map_or_else(|| self.directory.authenticate(credentials), Err);
+        if let Ok(begun) = &result {
+            asked.call().subject = Some(begun.session.subject.clone());
+            asked.call().session = Some(begun.session.id.clone());
+        }
+        asked.settle(result, |_| Outcome::Ok)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        Ok(self.directory.introspect(session))
+        let mut asked = self.about(Operation::Introspection, session);
+        let result = match asked.fault().await {
+            Some(Answer::Inactive) => Ok(Introspection::Inactive),
+            Some(Answer::AnotherSession) => Ok(Introspection::Active {
+                subject: somebody_else(session),
+                permissions: Permissions::default(),
+            }),
+            Some(answer) => self
+                .error(Operation::Introspection, answer)
+                .map_or_else(|| Ok(self.directory.introspect(session)), Err),
+            None => Ok(self.directory.introspect(session)),
+        };
+        asked.settle(result, |answer| match answer {
+            Introspection::Active { .. } => Outcome::Ok,
+            Introspection::Inactive => Outcome::Inactive,
+        })
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.directory.end_session(session);
-        Ok(())
+        let asked = self.about(Operation::Logout, session);
+        let truth = || {
+            self.directory.end_session(session);
+            Ok(())
+        };
+        self.plainly(asked, truth).await
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -145,12 +252,21 @@ impl IamAdapter for Mock {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.directory.verification_keys()
+        let asked = Asked::begin(self, Operation::Keys);
+        self.plainly(asked, || self.directory.verification_keys())
+            .await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        Ok(())
+        let asked = Asked::begin(self, Operation::Probe);
+        self.plainly(asked, || Ok(())).await
     }
+}
+
+/// A subject that is not the session's.
+fn somebody_else(session: &UpstreamSession) -> Subject {
+    let other = Subject::new(format!("not {}", session.subject));
+    other.unwrap_or_else(|| session.subject.clone())
 }
 
 #[cfg(test)]

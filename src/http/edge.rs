@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -17,12 +18,14 @@ use iam_adapters::Subject;
 
 use crate::gateway::knowledge::Source;
 use crate::gateway::throttle::Account;
+use crate::mock::Namespaces;
 use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
 use super::connection::HEAD_BYTES_MAX;
 use super::crowd::Turn;
+use super::mock;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
 
@@ -50,16 +53,25 @@ impl Note {
     }
 }
 
-/// The middleware around both listeners.
+/// The middleware around both listeners. Where there are namespaces, a request goes to the gateway
+/// of its own.
 ///
 /// # Errors
 ///
 /// Where the code panicked: it carries its own response.
 pub async fn around(
+    namespaces: Option<Arc<Namespaces>>,
     front: Data<Front>,
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    let (front, nowhere) = match namespaces {
+        None => (front, None),
+        Some(namespaces) => match mock::send(&namespaces, &mut request, front) {
+            Ok(front) => (front, None),
+            Err((front, problem)) => (front, Some(problem)),
+        },
+    };
     let seen = Seen {
         began: Instant::now(),
         id: RequestId::of(request.headers()),
@@ -72,6 +84,8 @@ pub async fn around(
     }
     let response = if head_bytes(&request) > HEAD_BYTES_MAX {
         Ok(turn_down(&front, &seen, request, &Problem::HeadersTooLarge))
+    } else if let Some(problem) = nowhere {
+        Ok(turn_down(&front, &seen, request, &problem))
     } else {
         handle(&front, &seen, request, next).await
     };

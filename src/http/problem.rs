@@ -99,6 +99,8 @@ pub enum Problem {
     MethodNotAllowed(&'static str),
     /// The sender has sent forged logout tokens; for so many seconds nobody looks at another.
     Forging(u64),
+    /// There are as many namespaces of the mock as there may be.
+    TooManyNamespaces,
     /// The gateway is about to stop.
     Draining,
     /// There is more to do than the gateway can do.
@@ -132,6 +134,7 @@ impl Problem {
             | Self::NotFound
             | Self::MethodNotAllowed(_)
             | Self::Forging(_)
+            | Self::TooManyNamespaces
             | Self::Draining
             | Self::Overloaded
             | Self::Panic => None,

@@ -22,12 +22,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::http::connection::{LINGER, Stream, Watched, turn_away};
 use crate::http::crowd::{Crowd, Place};
 use crate::http::{self, Front};
+use crate::mock::Namespaces;
 
 /// Connections that the system may hold until a worker takes them.
 const BACKLOG: u32 = 1024;
 
 /// Connections beyond the most, which get no more than a refusal. Beyond them, the backlog waits.
 const TURNED_AWAY: usize = 64;
+
+/// What is served at which path.
+pub(super) type Routes = Arc<dyn Fn(&mut ServiceConfig) + Send + Sync>;
 
 /// What a listener is made of.
 pub(super) struct Listener {
@@ -36,7 +40,9 @@ pub(super) struct Listener {
     /// The address; port 0 takes any free one.
     pub(super) listen: SocketAddr,
     /// What is served.
-    pub(super) routes: fn(&mut ServiceConfig),
+    pub(super) routes: Routes,
+    /// Whose gateways the requests are for, where there is more than one.
+    pub(super) namespaces: Option<Arc<Namespaces>>,
     /// The certificate, where it speaks TLS.
     pub(super) tls: Option<rustls::ServerConfig>,
     /// Threads.
@@ -65,13 +71,18 @@ impl Listener {
                     .try_into()?,
             );
         let stopping = server.graceful_shutdown_signal();
-        let (front, routes) = (front.clone(), self.routes);
+        let (front, routes, namespaces) = (front.clone(), self.routes, self.namespaces);
         let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
         let server = server.listen("http", socket, move || {
             let app = App::new()
                 .app_data(front.clone())
-                .wrap(from_fn(http::around))
-                .configure(routes);
+                .wrap(from_fn({
+                    let namespaces = namespaces.clone();
+                    move |front, request, next| {
+                        http::around(namespaces.clone(), front, request, next)
+                    }
+                }))
+                .configure(&*routes);
             let stopping = stopping.clone();
             let http = HttpService::build()
                 .graceful_shutdown_signal(move || {

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use iam_adapters::clock::ManualClock;
 
+use super::parts::EARLIEST;
 use super::*;
 use crate::config;
 

@@ -48,7 +48,14 @@ impl TestApp {
     ) -> Self {
         let settings = settings(overrides);
         let prepared = Parts::prepare(&settings, clock).expect("usable settings");
-        Self::run(settings, Parts { iam, ..prepared })
+        Self::run(
+            settings,
+            Parts {
+                iam,
+                mocks: None,
+                ..prepared
+            },
+        )
     }
 
     /// With all that was prepared, changed at will.

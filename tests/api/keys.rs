@@ -113,7 +113,14 @@ impl Fleet {
         let prepared = Parts::prepare(&settings, clock).expect("usable settings");
         let keys = Arc::clone(&prepared.keys);
         let iam = self.world.administrator.adapter();
-        let app = TestApp::run(settings, Parts { iam, ..prepared });
+        let app = TestApp::run(
+            settings,
+            Parts {
+                iam,
+                mocks: None,
+                ..prepared
+            },
+        );
         Replica { app, keys, place }
     }
 

@@ -112,6 +112,22 @@ impl Directory {
         keys.ok_or_else(|| IamError::Failed("no randomness".to_owned()))
     }
 
+    /// The time by the IAM's clock, since 1970-01-01T00:00:00Z.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now().unix
+    }
+
+    /// The address of the user whose session it is, whether it is alive or not.
+    pub(super) fn address_of(&self, session: &UpstreamSession) -> Option<String> {
+        let alive = self.user_of(session);
+        let user = alive.or_else(|| {
+            let state = self.read();
+            let mut users = state.users.iter();
+            users.find(|user| user.subject == session.subject).cloned()
+        });
+        user.map(|user| user.email.clone())
+    }
+
     fn user_of(&self, session: &UpstreamSession) -> Option<Arc<User>> {
         let now = self.clock.now().unix;
         let state = self.read();

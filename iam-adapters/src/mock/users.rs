@@ -17,7 +17,7 @@ pub(super) struct UserNumber(pub(super) u64);
 const NOBODY: UserNumber = UserNumber(0);
 
 /// Users, found by their address; upper and lower case are the same in it, as at Keycloak.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Users {
     by_number: HashMap<UserNumber, Arc<User>>,
     by_address: HashMap<String, UserNumber>,

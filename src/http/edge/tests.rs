@@ -35,7 +35,9 @@ async fn once_the_gateway_drains_an_operation_is_refused_and_its_connection_clos
     let front = front();
     let app = App::new()
         .app_data(front.clone())
-        .wrap(from_fn(http::around))
+        .wrap(from_fn(|front, request, next| {
+            http::around(None, front, request, next)
+        }))
         .configure(http::public);
     let app = init_service(app).await;
     let ask = async |uri| {

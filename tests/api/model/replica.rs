@@ -90,6 +90,7 @@ impl Replica {
         let prepared = Parts::prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
             iam: Arc::<Line>::clone(&line),
+            mocks: None,
             ..prepared.expect("usable settings")
         };
         let (door, running) = match extent {

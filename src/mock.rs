@@ -1,0 +1,10 @@
+//! The mock IAM as an instrument: namespaces, each of them an IAM of its own with a gateway before
+//! it, so that tests that run at the same time know nothing of each other.
+
+mod logout_receiver;
+mod name;
+mod namespaces;
+
+pub use logout_receiver::LogoutReceiver;
+pub use name::{InvalidName, Name};
+pub use namespaces::{Forgetting, Founder, House, Namespaces, TooMany, World};

@@ -1,0 +1,81 @@
+//! Settings into parts: every file read, every part made, nobody spoken to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::{Clock, IamAdapter};
+
+use super::{Mocks, keys, revocations, tls};
+use crate::config::{InvalidSettings, Settings};
+use crate::gateway::keys::Keys;
+use crate::gateway::random::Random;
+use crate::http::Patience;
+use crate::replicas::Redis;
+use crate::telemetry::metrics::Metrics;
+
+/// 2026-11-01T00:00:00Z, before which this program was not written. A machine that says otherwise
+/// has a clock that nobody has set, and everything here that expires would expire by it.
+pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
+
+/// What the settings lead to, before anything is listened to or asked.
+#[derive(Debug)]
+pub struct Parts {
+    /// The adapter, not yet guarded.
+    pub iam: Arc<dyn IamAdapter>,
+    /// What mocks are made of, where the adapter is one; it then is left to itself.
+    pub mocks: Option<Mocks>,
+    /// The keys.
+    pub keys: Arc<Keys>,
+    /// The certificate, where the public listener speaks TLS.
+    pub tls: Option<rustls::ServerConfig>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where identifiers and nonces come from.
+    pub random: Arc<dyn Random>,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+    /// How long clients may take.
+    pub patience: Patience,
+    /// The Redis between the replicas, where one is set.
+    pub redis: Option<Redis>,
+}
+
+impl Parts {
+    /// Reads every file that the settings name and makes the adapter. Speaks to nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSettings`], with all that is wrong with the files and the adapter.
+    pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
+        let mut problems = Vec::new();
+        if clock.now().unix < EARLIEST {
+            problems.push("the machine's clock stands before this program was written".to_owned());
+        }
+        let keys = keys::load(settings, clock.now(), &mut problems);
+        let deadline = settings.upstream.connect_deadline;
+        let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
+            Ok(iam) => Some(iam),
+            Err(error) => {
+                problems.push(error.to_string());
+                None
+            }
+        };
+        let tls = tls::configured(settings, &mut problems);
+        let redis = revocations::redis(settings, &mut problems);
+        match (iam, keys) {
+            (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
+                iam,
+                mocks: Mocks::of(&settings.iam),
+                keys: Arc::new(keys),
+                tls,
+                clock,
+                random: Arc::new(SystemRandom::new()),
+                metrics: Arc::default(),
+                patience: Patience::default(),
+                redis,
+            }),
+            _ => Err(InvalidSettings { problems }),
+        }
+    }
+}
