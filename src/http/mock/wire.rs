@@ -22,9 +22,9 @@ use actix_web::http::StatusCode;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{HttpResponse, Resource};
 
-pub use backchannel::{Backchannel, Over};
+pub use backchannel::{Backchannel, RealmVoice};
 pub use connection::{Connection, Line};
-pub use realm::{Portrait, Realm, Realms};
+pub use realm::{Portrait, Realms};
 pub use signing::RealmKeys;
 
 use told::framed;

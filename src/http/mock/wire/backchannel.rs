@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::Clock;
 use iam_adapters::client::{ClientError, ClientSettings, UpstreamClient};
+use serde::Deserialize;
 use tokio::time::timeout;
 use url::Url;
 
-use super::Realms;
-use super::realm::Realm;
+use super::signing::RealmKeys;
+use crate::mock::LogoutReceiver;
 
 /// How long the gateway may take. Whoever logs out waits as long.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,31 +61,53 @@ impl Backchannel {
     }
 }
 
-/// A session that is over.
-#[derive(Debug, Clone, Copy)]
-pub struct Over<'a> {
-    /// Whose it was.
-    pub subject: &'a str,
-    /// Its id (`sid`).
-    pub session: &'a str,
+/// How one realm tells the gateway.
+#[derive(Debug)]
+pub struct RealmVoice {
+    /// The way to the gateway; none: nobody is told.
+    pub backchannel: Option<Arc<Backchannel>>,
+    /// What the tokens are signed with.
+    pub keys: Arc<RealmKeys>,
+    /// What the realm calls itself.
+    pub issuer: String,
+    /// The gateway's client id.
+    pub audience: String,
+    /// The realm's time.
+    pub clock: Arc<dyn Clock>,
 }
 
-impl Realms {
-    /// Tells the gateway that a session is over, in the realm's own name; whether it took note.
-    /// None tells anybody where no address is set.
-    pub async fn tell(&self, realm: &Realm, over: Over<'_>) -> bool {
-        let issuer = self.issuer(realm, &self.own_host());
-        self.tell_as(realm, &issuer, over).await
-    }
-
-    pub(super) async fn tell_as(&self, realm: &Realm, issuer: &str, over: Over<'_>) -> bool {
+impl RealmVoice {
+    /// Tells that a session is over; whether the gateway took note.
+    pub(super) async fn tell(&self, subject: &str, session: &str) -> bool {
         let Some(backchannel) = &self.backchannel else {
             return false;
         };
-        let parties = (issuer, self.portrait.client_id.as_str());
-        let subject = (over.subject, over.session);
-        match self.keys.logout_token(parties, subject, realm.now()) {
+        let parties = (self.issuer.as_str(), self.audience.as_str());
+        let now = self.clock.now().unix_seconds();
+        let token = self.keys.logout_token(parties, (subject, session), now);
+        match token {
             Some(token) => backchannel.tell(&token).await,
+            None => false,
+        }
+    }
+}
+
+/// What is read of a token that the directory made for whoever is inside its own process.
+#[derive(Deserialize)]
+struct Named {
+    sub: String,
+    sid: String,
+}
+
+#[async_trait]
+impl LogoutReceiver for RealmVoice {
+    /// Says the same as a Keycloak would, with the realm's key and in the realm's name.
+    async fn receive(&self, token: &str) -> bool {
+        let claims = token.split('.').nth(1);
+        let claims = claims.and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok());
+        let named = claims.and_then(|claims| serde_json::from_slice::<Named>(&claims).ok());
+        match named {
+            Some(Named { sub, sid }) => self.tell(&sub, &sid).await,
             None => false,
         }
     }

@@ -56,7 +56,7 @@ impl Visit<'_> {
             Some("access_token") | None => return inactive(),
             Some(_) => return Err(No::TOKEN_TYPE),
         }
-        let claims = self.realm.refresh_key.verify(token);
+        let claims = self.realm.refresh_key().verify(token);
         let ours = claims.filter(|claims| claims.iss == self.issuer && claims.azp == client);
         let Some((claims, session)) = ours.and_then(|claims| {
             let session = claims.session()?;
@@ -64,7 +64,7 @@ impl Visit<'_> {
         }) else {
             return inactive();
         };
-        let directory = self.realm.mock.directory();
+        let directory = self.realm.mock().directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
             return inactive();
         };

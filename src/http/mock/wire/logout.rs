@@ -1,11 +1,14 @@
 //! `POST …/logout` with a refresh token: the session ends, for every client that shares it.
 
+use std::sync::Arc;
+
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
+use iam_adapters::clock::ShiftedClock;
 use iam_adapters::guarded::Operation;
 use iam_adapters::mock::journal::Outcome;
 
-use super::backchannel::Over;
+use super::backchannel::RealmVoice;
 use super::realm::Realms;
 use super::told::Told;
 use super::unknown_realm;
@@ -38,12 +41,15 @@ impl Visit<'_> {
         }
         let client = self.client()?;
         let claims = self.refresh_token(&client)?;
-        if self.realm.mock.directory().end_session_by_id(&claims.sid) {
-            let over = Over {
-                subject: &claims.sub,
-                session: &claims.sid,
+        if self.realm.mock().directory().end_session_by_id(&claims.sid) {
+            let voice = RealmVoice {
+                backchannel: self.realms.backchannel.clone(),
+                keys: Arc::clone(&self.realms.keys),
+                issuer: claims.iss.clone(),
+                audience: client,
+                clock: Arc::<ShiftedClock>::clone(&self.realm.world.clock),
             };
-            self.realms.tell_as(self.realm, &claims.iss, over).await;
+            voice.tell(&claims.sub, &claims.sid).await;
         }
         Ok(Told::done())
     }

@@ -1,10 +1,10 @@
-//! A realm: one in-memory IAM, and the face of a Keycloak before it.
+//! A realm: the IAM of one namespace, with the face of a Keycloak.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use iam_adapters::Clock;
+use iam_adapters::Clock as _;
 use iam_adapters::mock::Mock;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -14,6 +14,7 @@ use super::backchannel::Backchannel;
 use super::refresh_token::RefreshKey;
 use super::signing::RealmKeys;
 use super::switches::Switches;
+use crate::mock::{Name, Namespaces, World};
 
 /// Which Keycloak this stands for: what the settings of the gateway say of theirs.
 #[derive(Debug)]
@@ -32,64 +33,122 @@ pub struct Portrait {
     pub issuer: Option<String>,
 }
 
-/// Every realm there is.
+impl Portrait {
+    /// What a realm calls itself to whoever calls the server by the name of this host.
+    #[must_use]
+    pub fn issuer_of(&self, realm: &str, host: &str) -> String {
+        match &self.issuer {
+            Some(issuer) if realm == self.realm => issuer.clone(),
+            Some(_) | None => below(&self.url, host, &["realms", realm]),
+        }
+    }
+
+    /// The name by which the settings call the server, with its port.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port();
+        port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+}
+
+/// Every realm there is: the one of the settings, which is the default namespace, and those of the
+/// other namespaces, which have their names.
 #[derive(Debug)]
 pub struct Realms {
     pub(super) portrait: Portrait,
     pub(super) keys: Arc<RealmKeys>,
-    pub(super) backchannel: Option<Backchannel>,
-    realms: RwLock<HashMap<String, Arc<Realm>>>,
+    pub(super) backchannel: Option<Arc<Backchannel>>,
+    namespaces: Arc<Namespaces>,
+    faces: RwLock<HashMap<Name, Face>>,
+}
+
+/// What a realm is beside its IAM; as long as that one is there.
+#[derive(Debug)]
+struct Face {
+    mock: Weak<Mock>,
+    features: Arc<Features>,
 }
 
 impl Realms {
-    /// No realm yet.
+    /// The realms of these namespaces.
     #[must_use]
-    pub fn new(portrait: Portrait, keys: Arc<RealmKeys>, backchannel: Option<Backchannel>) -> Self {
+    pub fn new(
+        portrait: Portrait,
+        keys: Arc<RealmKeys>,
+        backchannel: Option<Arc<Backchannel>>,
+        namespaces: Arc<Namespaces>,
+    ) -> Self {
         Self {
             portrait,
             keys,
             backchannel,
-            realms: RwLock::default(),
+            namespaces,
+            faces: RwLock::default(),
         }
     }
 
-    /// Adds a realm, or puts it in the place of one of that name. None where the machine has no
-    /// randomness for its keys.
-    pub fn add(&self, name: &str, mock: Arc<Mock>, clock: Arc<dyn Clock>) -> Option<Arc<Realm>> {
-        let realm = Arc::new(Realm {
-            name: name.to_owned(),
-            mock,
-            clock,
-            switches: RwLock::default(),
-            refresh_key: RefreshKey::generate()?,
-        });
-        let mut realms = self.realms.write().unwrap_or_else(PoisonError::into_inner);
-        realms.insert(name.to_owned(), Arc::clone(&realm));
-        Some(realm)
+    /// The realm of that name.
+    pub(super) fn find(&self, name: &str) -> Option<Realm> {
+        let world = if name == self.portrait.realm {
+            self.namespaces.default_world()
+        } else {
+            let name = Name::parse(name).ok()?;
+            let named = self.namespaces.find(&name)?;
+            // Of those who name none nobody speaks by name.
+            (named.name != Name::unnamed()).then_some(named)?
+        };
+        self.of(world)
     }
 
-    /// The realm of that name.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<Arc<Realm>> {
-        let realms = self.realms.read().unwrap_or_else(PoisonError::into_inner);
-        realms.get(name).cloned()
+    /// The realm of a namespace. None where the machine has no randomness for its key.
+    pub(super) fn of(&self, world: Arc<World>) -> Option<Realm> {
+        let known = |faces: &HashMap<Name, Face>| {
+            let face = faces.get(&world.name)?;
+            let same = std::ptr::eq(face.mock.as_ptr(), Arc::as_ptr(&world.mock));
+            same.then(|| Arc::clone(&face.features))
+        };
+        let faces = self.faces.read().unwrap_or_else(PoisonError::into_inner);
+        let features = known(&faces);
+        drop(faces);
+        let features = match features {
+            Some(features) => features,
+            None => {
+                let mut faces = self.faces.write().unwrap_or_else(PoisonError::into_inner);
+                match known(&faces) {
+                    Some(features) => features,
+                    None => {
+                        // Those of namespaces that were reset or forgotten.
+                        faces.retain(|_, face| face.mock.strong_count() > 0);
+                        let features = Arc::new(Features {
+                            switches: RwLock::default(),
+                            refresh_key: RefreshKey::generate()?,
+                        });
+                        let face = Face {
+                            mock: Arc::downgrade(&world.mock),
+                            features: Arc::clone(&features),
+                        };
+                        faces.insert(world.name.clone(), face);
+                        features
+                    }
+                }
+            }
+        };
+        let name = if world.name == Name::unnamed() {
+            self.portrait.realm.clone()
+        } else {
+            world.name.to_string()
+        };
+        Some(Realm {
+            name,
+            world,
+            features,
+        })
     }
 
     /// What a realm calls itself to whoever calls the server by this name.
     pub(super) fn issuer(&self, realm: &Realm, host: &str) -> String {
-        let Portrait { url, issuer, .. } = &self.portrait;
-        match issuer {
-            Some(issuer) if realm.name == self.portrait.realm => issuer.clone(),
-            Some(_) | None => below(url, host, &["realms", &realm.name]),
-        }
-    }
-
-    /// The name by which the settings call the server.
-    pub(super) fn own_host(&self) -> String {
-        let url = &self.portrait.url;
-        let host = url.host_str().unwrap_or_default();
-        url.port()
-            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        self.portrait.issuer_of(&realm.name, host)
     }
 
     /// Which client this is.
@@ -124,28 +183,44 @@ pub(super) enum NoClient {
 }
 
 /// One realm.
-pub struct Realm {
+pub(super) struct Realm {
     pub(super) name: String,
-    pub(super) mock: Arc<Mock>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) switches: RwLock<Switches>,
-    pub(super) refresh_key: RefreshKey,
+    pub(super) world: Arc<World>,
+    features: Arc<Features>,
+}
+
+#[derive(Debug)]
+struct Features {
+    switches: RwLock<Switches>,
+    refresh_key: RefreshKey,
 }
 
 impl Realm {
     /// The IAM behind it.
-    #[must_use]
-    pub fn mock(&self) -> &Mock {
-        &self.mock
+    pub(super) fn mock(&self) -> &Mock {
+        &self.world.mock
     }
 
     /// The time, in whole seconds since 1970.
     pub(super) fn now(&self) -> u64 {
-        self.clock.now().unix_seconds()
+        self.world.clock.now().unix_seconds()
     }
 
+    /// The key of its refresh tokens.
+    pub(super) fn refresh_key(&self) -> &RefreshKey {
+        &self.features.refresh_key
+    }
+
+    /// How it is set.
     pub(super) fn switches(&self) -> RwLockReadGuard<'_, Switches> {
-        self.switches.read().unwrap_or_else(PoisonError::into_inner)
+        let switches = self.features.switches.read();
+        switches.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it is set, to be set otherwise.
+    pub(super) fn switches_mut(&self) -> RwLockWriteGuard<'_, Switches> {
+        let switches = self.features.switches.write();
+        switches.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -153,7 +228,6 @@ impl fmt::Debug for Realm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Realm")
             .field("name", &self.name)
-            .field("mock", &self.mock)
             .finish_non_exhaustive()
     }
 }

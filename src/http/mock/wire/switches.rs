@@ -1,11 +1,9 @@
 //! What an administrator can set about a realm, beside its users.
 
-use std::sync::PoisonError;
-
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use super::Realm;
+use super::realm::Realm;
 
 /// How a realm is set.
 #[derive(Debug, Clone)]
@@ -84,7 +82,7 @@ impl Realm {
 
     /// Sets it otherwise.
     pub(super) fn change(&self, change: Change) {
-        let mut switches = self.switches.write().unwrap_or_else(PoisonError::into_inner);
+        let mut switches = self.switches_mut();
         let set = |switch: &mut bool, to: Option<bool>| *switch = to.unwrap_or(*switch);
         set(&mut switches.enabled, change.enabled);
         set(&mut switches.direct_grants, change.direct_grants);
@@ -92,11 +90,5 @@ impl Realm {
         if let Some(others) = change.other_clients {
             switches.others = others;
         }
-    }
-
-    /// Sets it as it was at the start.
-    pub fn reset_switches(&self) {
-        let mut switches = self.switches.write().unwrap_or_else(PoisonError::into_inner);
-        *switches = Switches::default();
     }
 }

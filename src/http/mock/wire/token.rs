@@ -81,7 +81,7 @@ impl<'a> Visit<'a> {
         // What cannot be an address is nobody's.
         let credentials = Credentials::new(username.to_owned(), password.into())
             .map_err(|_| No::login(Refusal::InvalidCredentials))?;
-        let begun = self.realm.mock.directory().authenticate(&credentials);
+        let begun = self.realm.mock().directory().authenticate(&credentials);
         let begun = begun.map_err(|error| match error {
             IamError::Refused(refusal) => No::login(refusal),
             _ => No::failed(),
@@ -106,7 +106,7 @@ impl<'a> Visit<'a> {
         if claims.exp <= self.realm.now() {
             return Err(No::EXPIRED.into());
         }
-        let directory = self.realm.mock.directory();
+        let directory = self.realm.mock().directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
             let users = directory.users();
             let user = users.iter().find(|user| *user.subject() == session.subject);
@@ -129,7 +129,7 @@ impl<'a> Visit<'a> {
         let lifetime = left.min(ACCESS_TOKEN_LIFETIME);
         let access = self.access_claims(claims, claims.iat + lifetime, permissions);
         let access = self.realms.keys.access_token(&access).ok_or(No::failed())?;
-        let refresh = self.realm.refresh_key.sign(claims).ok_or(No::failed())?;
+        let refresh = self.realm.refresh_key().sign(claims).ok_or(No::failed())?;
         Ok(Told::json(json!({
             "access_token": access,
             "expires_in": lifetime,

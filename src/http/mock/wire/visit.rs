@@ -54,7 +54,7 @@ impl<'a> Visit<'a> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let issuer = match host {
             Some(host) => realms.issuer(realm, host),
-            None => realms.issuer(realm, &realms.own_host()),
+            None => realms.issuer(realm, &realms.portrait.host()),
         };
         Self {
             realms,
@@ -102,7 +102,7 @@ impl<'a> Visit<'a> {
     /// is alive or not.
     pub(super) fn refresh_token(&self, client: &str) -> Result<Claims, Told> {
         let token = self.form.value("refresh_token").ok_or(No::NO_REFRESH_TOKEN)?;
-        let claims = self.realm.refresh_key.verify(token).ok_or(No::GARBAGE)?;
+        let claims = self.realm.refresh_key().verify(token).ok_or(No::GARBAGE)?;
         if claims.iss != self.issuer {
             return Err(another_issuer(&self.issuer));
         }
@@ -114,7 +114,7 @@ impl<'a> Visit<'a> {
 
     /// Begins the entry in the journal.
     pub(super) fn asked(&self, operation: Operation) -> Asked<'a> {
-        let mut asked = Asked::begin(&self.realm.mock, operation);
+        let mut asked = Asked::begin(self.realm.mock(), operation);
         let header = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
         let call = asked.call();
         call.request_id = header(X_REQUEST_ID).map(str::to_owned);
@@ -125,10 +125,10 @@ impl<'a> Visit<'a> {
     /// The same, about the session of a token, where it is one of this realm.
     pub(super) fn asked_about(&self, operation: Operation, token: Option<&str>) -> Asked<'a> {
         let mut asked = self.asked(operation);
-        let claims = token.and_then(|token| self.realm.refresh_key.verify(token));
+        let claims = token.and_then(|token| self.realm.refresh_key().verify(token));
         if let Some(session) = claims.and_then(|claims| claims.session()) {
             let call = asked.call();
-            call.user = self.realm.mock.directory().address_of(&session);
+            call.user = self.realm.mock().directory().address_of(&session);
             call.subject = Some(session.subject);
             call.session = Some(session.id);
         }
