@@ -30,6 +30,7 @@ mod directory;
 pub mod faults;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod identity;
 pub mod journal;
 mod sessions;
 mod signer;
@@ -38,29 +39,28 @@ mod users;
 mod users_file;
 
 pub use asked::Asked;
-pub use directory::Directory;
+pub use directory::{Directory, DirectorySnapshot, LiveSession};
+pub use identity::Identity;
 pub use signer::LogoutSigner;
 pub use user::{AccountState, InvalidUser, User};
 pub use users::{Users, UsersError};
-pub use users_file::{DEMO_USERS, InvalidUsers, load, parse};
-
-/// Which IAM this is; there is only the one.
-const ISSUER: &str = "urn:auth-gateway:mock";
-
-/// What the mock calls the gateway, as the only client that it has.
-const CLIENT: &str = "auth-gateway";
+pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 
 /// `[iam.mock]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
-    /// `users_file`: TOML with the users, in the form of [`DEMO_USERS`]; none: those. An entry has
-    /// `email` and `password`, and may have `permissions`, `state` (`active`, `disabled`, `locked`
-    /// or `incomplete`) and `subject`, which otherwise follows from the address.
+    /// `users_file`: the users, in the form of [`DEMO_USERS`] or in that of another [`Format`], by
+    /// the file's extension; none: those. An entry has `email` and `password`, and may have
+    /// `permissions`, `state` (`active`, `disabled`, `locked` or `incomplete`) and `subject`, which
+    /// otherwise follows from the address.
     pub users_file: Option<PathBuf>,
     /// `session_lifetime`: how long a session lives (`8h`).
     #[serde(with = "humantime_serde")]
     pub session_lifetime: Duration,
+    /// `fixed_signing_key`: whether the gateway signs with the key that is published in its
+    /// repository, so that tests can make tokens themselves.
+    pub fixed_signing_key: bool,
 }
 
 impl Default for MockSettings {
@@ -68,6 +68,7 @@ impl Default for MockSettings {
         Self {
             users_file: None,
             session_lifetime: Duration::from_secs(8 * 60 * 60),
+            fixed_signing_key: false,
         }
     }
 }
@@ -138,7 +139,8 @@ impl Mock {
     /// [`InvalidUsers`] where the users file cannot be read or has problems.
     pub fn connect(settings: &MockSettings, clock: Arc<dyn Clock>) -> Result<Self, InvalidUsers> {
         let users = load(settings.users_file.as_deref())?;
-        let directory = Directory::new(users, settings.session_lifetime, clock);
+        let directory =
+            Directory::new(Identity::default(), users, settings.session_lifetime, clock);
         Ok(Self::new(Arc::new(directory)))
     }
 
@@ -195,8 +197,8 @@ impl IamAdapter for Mock {
         "mock"
     }
 
-    fn issuer(&self) -> &'static str {
-        ISSUER
+    fn issuer(&self) -> &str {
+        &self.directory.identity().issuer
     }
 
     async fn authenticate(
@@ -248,7 +250,7 @@ impl IamAdapter for Mock {
     }
 
     fn logout_audience(&self) -> Option<&str> {
-        Some(CLIENT)
+        Some(&self.directory.identity().client)
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {

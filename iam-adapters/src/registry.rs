@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_used_is_a_problem_and_makes_no_adapter() {
-        let settings = read("[iam.mock]\nusers_file = 'no/such/file'").expect("settings");
+        let settings = read("[iam.mock]\nusers_file = 'no/such/file.json'").expect("settings");
         let told = connect(&settings).expect_err("no adapter").to_string();
         assert_eq!(settings.problems(false), [told.as_str()]);
         assert!(
-            told.starts_with("iam.mock.users_file: no/such/file: "),
+            told.starts_with("iam.mock.users_file: no/such/file.json: "),
             "{told}"
         );
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::mock::{Directory, Mock, Users};
+use iam_adapters::mock::{Directory, Identity, Mock, Users};
 use iam_adapters::{Clock, IamAdapter};
 
 use super::listener::Routes;
@@ -61,7 +61,12 @@ impl Mocks {
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&parts.clock)));
         let time: Arc<dyn Clock> = Arc::<ShiftedClock>::clone(&clock);
         let users = self.users.clone();
-        let directory = Directory::new(users, self.session_lifetime, Arc::clone(&time));
+        let identity = if *name == Name::unnamed() {
+            Identity::default()
+        } else {
+            Identity::of_namespace(name.as_str())
+        };
+        let directory = Directory::new(identity, users, self.session_lifetime, Arc::clone(&time));
         let mock = Mock::new(Arc::new(directory)).within(settings.upstream.limits());
         let mock = Arc::new(mock);
         let iam: Arc<dyn IamAdapter> = Arc::<Mock>::clone(&mock);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::{ManualClock, SystemClock};
-use iam_adapters::mock::{Directory, Mock, User, Users};
+use iam_adapters::mock::{Directory, Identity, Mock, User, Users};
 use iam_adapters::{Permission, Permissions};
 use serde_json::{Value, json};
 
@@ -198,7 +198,8 @@ fn the_number_of_series_does_not_depend_on_the_number_of_users() {
         );
         users.add(user.expect("a user")).expect("a new one");
     }
-    let directory = Directory::new(users, Duration::from_secs(3600), clock.clone());
+    let (identity, lifetime) = (Identity::default(), Duration::from_secs(3600));
+    let directory = Directory::new(identity, users, lifetime, clock.clone());
     let gateway = TestApp::in_front_of(Arc::new(Mock::new(Arc::new(directory))), clock, &[]);
     let before = figures(&gateway);
     let mut connection = Connection::to(gateway.addresses().public);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::conformance::{Account, Fixture};
-use iam_adapters::mock::{AccountState, Directory, Mock, User, Users};
+use iam_adapters::mock::{AccountState, Directory, Identity, Mock, User, Users};
 use iam_adapters::{Clock, IamAdapter, Permissions, Subject, UpstreamSession};
 use secrecy::SecretString;
 
@@ -23,7 +23,9 @@ struct MockFixture {
 /// The gateways before an empty mock, all by one clock.
 pub(crate) fn mock_world() -> World {
     World::new(|clock: Arc<dyn Clock>| {
-        let directory = Arc::new(Directory::new(Users::default(), SESSION_LIFETIME, clock));
+        let identity = Identity::default();
+        let directory = Directory::new(identity, Users::default(), SESSION_LIFETIME, clock);
+        let directory = Arc::new(directory);
         let adapter = Arc::new(Mock::new(Arc::clone(&directory)));
         Arc::new(MockFixture { directory, adapter })
     })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose};
 use iam_adapters::clock::ManualClock;
-use iam_adapters::mock::{Directory, Mock, User, Users};
+use iam_adapters::mock::{Directory, Identity, Mock, User, Users};
 use iam_adapters::{Clock, IamAdapter, Permission};
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -44,7 +44,9 @@ impl Scene {
         let clock = Arc::new(ManualClock::at(now.expect("a time after 1970")));
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let lifetime = Duration::from_secs(8 * 3600);
-        let directory = Arc::new(Directory::new(Users::default(), lifetime, time));
+        let identity = Identity::default();
+        let directory = Directory::new(identity, Users::default(), lifetime, time);
+        let directory = Arc::new(directory);
         let permissions = [READ].map(|name| Permission::parse(name).expect("a name"));
         let permissions = permissions.into_iter().collect();
         let alice = User::new(EMAIL, PASSWORD.into(), permissions).expect("a fair user");

@@ -1,5 +1,8 @@
 //! The IAM behind the mock: users, sessions, and what an administrator does to them.
 
+mod administration;
+mod snapshot;
+
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -7,19 +10,22 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
+use super::identity::Identity;
 use super::sessions::Sessions;
 use super::signer::LogoutSigner;
 use super::user::{AccountState, User};
-use super::users::{Users, UsersError};
-use super::{CLIENT, ISSUER};
+use super::users::Users;
 use crate::clock::Clock;
 use crate::error::{IamError, Refusal};
 use crate::logout_token::VerificationKeys;
-use crate::scope::Permissions;
 use crate::types::{Authenticated, Credentials, Introspection, Subject, UpstreamSession};
+
+pub use administration::LiveSession;
+pub use snapshot::DirectorySnapshot;
 
 /// An IAM in memory. Users are found by their address, upper and lower case being the same.
 pub struct Directory {
+    identity: Identity,
     clock: Arc<dyn Clock>,
     session_lifetime: Duration,
     /// None: the machine had no randomness for a key.
@@ -27,7 +33,6 @@ pub struct Directory {
     state: RwLock<State>,
 }
 
-#[derive(Debug)]
 struct State {
     users: Users,
     sessions: Sessions,
@@ -37,8 +42,14 @@ struct State {
 impl Directory {
     /// An IAM with these users, whose sessions live as long as given.
     #[must_use]
-    pub fn new(users: Users, session_lifetime: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        identity: Identity,
+        users: Users,
+        session_lifetime: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
+            identity,
             clock,
             session_lifetime,
             signer: LogoutSigner::generate(),
@@ -98,7 +109,7 @@ impl Directory {
             .alive(&session.id, &session.secret, now)
             .is_some()
         {
-            state.sessions.end(&session.id);
+            state.sessions.end(&session.id, now);
         }
     }
 
@@ -128,11 +139,18 @@ impl Directory {
         user.map(|user| user.email.clone())
     }
 
+    /// Whose session this is, while it lives and the secret is its own: the user's address and id.
+    #[must_use]
+    pub fn user_of_session(&self, session: &UpstreamSession) -> Option<(String, Subject)> {
+        let user = self.user_of(session)?;
+        Some((user.email.clone(), user.subject.clone()))
+    }
+
     fn user_of(&self, session: &UpstreamSession) -> Option<Arc<User>> {
         let now = self.clock.now().unix;
         let state = self.read();
         let number = state.sessions.alive(&session.id, &session.secret, now)?;
-        state.users.numbered(number)
+        state.users.numbered(number).map(Arc::clone)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -144,91 +162,14 @@ impl Directory {
     }
 }
 
-/// What an administrator does.
-impl Directory {
-    /// Every user, in no particular order.
-    #[must_use]
-    pub fn users(&self) -> Vec<Arc<User>> {
-        self.read().users.iter().cloned().collect()
-    }
-
-    /// How many sessions are held; some of them may have expired.
-    #[must_use]
-    pub fn session_count(&self) -> usize {
-        self.read().sessions.len()
-    }
-
-    /// Adds a user.
-    ///
-    /// # Errors
-    ///
-    /// [`UsersError::Taken`].
-    pub fn create_user(&self, user: User) -> Result<(), UsersError> {
-        self.write().users.add(user)
-    }
-
-    /// Removes a user; their sessions end.
-    ///
-    /// # Errors
-    ///
-    /// [`UsersError::Unknown`].
-    pub fn delete_user(&self, email: &str) -> Result<(), UsersError> {
-        let mut state = self.write();
-        let number = state.users.remove(email)?;
-        state.sessions.end_all_of(number);
-        Ok(())
-    }
-
-    /// Gives the user another password. Sessions live on.
-    ///
-    /// # Errors
-    ///
-    /// [`UsersError::Unknown`]; [`UsersError::Invalid`] where it is empty or too long.
-    pub fn set_password(&self, email: &str, password: SecretString) -> Result<(), UsersError> {
-        self.write().users.change(email)?.set_password(password)?;
-        Ok(())
-    }
-
-    /// Makes these the user's permissions, felt by the next introspection.
-    ///
-    /// # Errors
-    ///
-    /// [`UsersError::Unknown`].
-    pub fn set_permissions(&self, email: &str, permissions: Permissions) -> Result<(), UsersError> {
-        self.write().users.change(email)?.permissions = permissions;
-        Ok(())
-    }
-
-    /// Disables, locks or frees an account. A disabled one's sessions count again once it is
-    /// active again, unless they have ended meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`UsersError::Unknown`].
-    pub fn set_state(&self, email: &str, state: AccountState) -> Result<(), UsersError> {
-        self.write().users.change(email)?.state = state;
-        Ok(())
-    }
-
-    /// Ends one session, whoever's it is; whether it was there.
-    pub fn end_session_by_id(&self, id: &str) -> bool {
-        self.write().sessions.end(id)
-    }
-
-    /// Ends every session of a user; how many there were.
-    ///
-    /// # Errors
-    ///
-    /// [`UsersError::Unknown`].
-    pub fn end_sessions_of(&self, email: &str) -> Result<usize, UsersError> {
-        let mut state = self.write();
-        let (number, _) = state.users.find(email).ok_or(UsersError::Unknown)?;
-        Ok(state.sessions.end_all_of(number))
-    }
-}
-
 /// What it tells others.
 impl Directory {
+    /// What it calls itself, and the gateway.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// The logout token that says, as of now, that one session ended (where its id is given), or
     /// all of a subject. Whether that is so is not asked. None: the machine has no randomness.
     #[must_use]
@@ -239,7 +180,8 @@ impl Directory {
     ) -> Option<String> {
         let now = self.clock.now().unix_seconds();
         let signer = self.signer.as_ref()?;
-        signer.logout_token((ISSUER, CLIENT), subject, session_id, now)
+        let parties = (&*self.identity.issuer, &*self.identity.client);
+        signer.logout_token(parties, subject, session_id, now)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-use super::{AccountState, Directory, Mock, User, Users};
+use super::{AccountState, Directory, Identity, Mock, User, Users};
 use crate::adapter::IamAdapter;
 use crate::clock::SystemClock;
 use crate::conformance::{Account, Fixture};
@@ -24,7 +24,9 @@ impl MockFixture {
     pub(crate) fn seen_through<A: IamAdapter>(adapter: impl FnOnce(Mock) -> A) -> Self {
         let clock = Arc::new(SystemClock::default());
         let lifetime = Duration::from_secs(3600);
-        let directory = Arc::new(Directory::new(Users::default(), lifetime, clock));
+        let identity = Identity::default();
+        let directory = Directory::new(identity, Users::default(), lifetime, clock);
+        let directory = Arc::new(directory);
         let adapter = Arc::new(adapter(Mock::new(Arc::clone(&directory))));
         Self { directory, adapter }
     }

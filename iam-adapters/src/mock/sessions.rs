@@ -18,13 +18,25 @@ const SWEEP_FROM: usize = 1024;
 /// 128 random bits; base64url without padding outside.
 type Random = [u8; 16];
 
+#[derive(Clone, Copy)]
 struct Session {
     secret: Random,
+    began_at_millis: u64,
     expires_at_millis: u64,
     user: UserNumber,
 }
 
+/// What is told of a session that lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Living {
+    pub(super) id: String,
+    pub(super) user: UserNumber,
+    pub(super) began_at: Duration,
+    pub(super) expires_at: Duration,
+}
+
 /// All sessions that have begun and not been ended; those that have expired go by and by.
+#[derive(Clone)]
 pub(super) struct Sessions {
     held: HashMap<Random, Session>,
     sweep_at: usize,
@@ -52,6 +64,7 @@ impl Sessions {
         }
         let session = Session {
             secret,
+            began_at_millis: millis(now),
             expires_at_millis: millis(now.saturating_add(lifetime)),
             user,
         };
@@ -72,19 +85,53 @@ impl Sessions {
         let session = self.held.get(&decode(id)?)?;
         let secret = decode(secret.expose_secret())?;
         let proven = bool::from(session.secret.ct_eq(&secret));
-        (proven && millis(now) < session.expires_at_millis).then_some(session.user)
+        (proven && session.is_alive(millis(now))).then_some(session.user)
     }
 
-    /// Ends the session; whether it was there.
-    pub(super) fn end(&mut self, id: &str) -> bool {
-        decode(id).is_some_and(|id| self.held.remove(&id).is_some())
+    /// Every session that lives, in no particular order.
+    pub(super) fn living(&self, now: Duration) -> impl Iterator<Item = Living> {
+        let now = millis(now);
+        let alive = self.held.iter().filter(move |(_, held)| held.is_alive(now));
+        alive.map(|(id, session)| Living {
+            id: URL_SAFE_NO_PAD.encode(id),
+            user: session.user,
+            began_at: Duration::from_millis(session.began_at_millis),
+            expires_at: Duration::from_millis(session.expires_at_millis),
+        })
     }
 
-    /// Ends every session of the account; how many there were.
-    pub(super) fn end_all_of(&mut self, user: UserNumber) -> usize {
-        let before = self.held.len();
-        self.held.retain(|_, session| session.user != user);
-        before - self.held.len()
+    /// How many sessions of each account live; whoever has none is not there.
+    pub(super) fn living_by_user(&self, now: Duration) -> HashMap<UserNumber, usize> {
+        let now = millis(now);
+        let mut counts = HashMap::new();
+        for session in self.held.values().filter(|held| held.is_alive(now)) {
+            *counts.entry(session.user).or_default() += 1;
+        }
+        counts
+    }
+
+    /// How many sessions live.
+    pub(super) fn living_count(&self, now: Duration) -> usize {
+        let now = millis(now);
+        self.held.values().filter(|held| held.is_alive(now)).count()
+    }
+
+    /// Ends the session; whether it lived.
+    pub(super) fn end(&mut self, id: &str, now: Duration) -> bool {
+        let ended = decode(id).and_then(|id| self.held.remove(&id));
+        ended.is_some_and(|session| session.is_alive(millis(now)))
+    }
+
+    /// Ends every session of the accounts that are told; how many of them lived.
+    pub(super) fn end_where(&mut self, now: Duration, ends: impl Fn(UserNumber) -> bool) -> usize {
+        let now = millis(now);
+        let mut lived = 0;
+        self.held.retain(|_, session| {
+            let ends = ends(session.user);
+            lived += usize::from(ends && session.is_alive(now));
+            !ends
+        });
+        lived
     }
 
     /// How many are held, expired ones among them.
@@ -96,10 +143,15 @@ impl Sessions {
     /// pays for looking at two sessions on average.
     fn sweep(&mut self, now: Duration) {
         let now = millis(now);
-        self.held
-            .retain(|_, session| now < session.expires_at_millis);
+        self.held.retain(|_, session| session.is_alive(now));
         self.sweep_at = SWEEP_FROM.max(self.held.len() * 2);
         self.held.shrink_to(self.sweep_at);
+    }
+}
+
+impl Session {
+    const fn is_alive(&self, now_millis: u64) -> bool {
+        now_millis < self.expires_at_millis
     }
 }
 
@@ -128,8 +180,8 @@ mod tests {
     const USER: UserNumber = UserNumber(1);
 
     #[test]
-    fn a_session_takes_48_bytes() {
-        assert_eq!(size_of::<(Random, Session)>(), 48);
+    fn a_session_takes_56_bytes() {
+        assert_eq!(size_of::<(Random, Session)>(), 56);
     }
 
     #[test]

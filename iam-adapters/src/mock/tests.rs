@@ -7,6 +7,8 @@ use crate::clock::ManualClock;
 use crate::error::Refusal;
 use crate::scope::{Permission, Permissions};
 
+mod administration;
+
 const ALICE: &str = "alice@example.test";
 const BOB: &str = "bob@example.test";
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -221,6 +223,7 @@ fn production_is_a_problem_and_so_are_an_instant_session_and_a_missing_file() {
     let settings = MockSettings {
         users_file: Some("no/such/users.toml".into()),
         session_lifetime: Duration::ZERO,
+        ..MockSettings::default()
     };
     let told = settings.problems(false);
     let [lifetime, users] = told.as_slice() else {

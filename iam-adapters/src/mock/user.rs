@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::users::fold;
@@ -10,7 +10,7 @@ use crate::scope::Permissions;
 use crate::types::{Credentials, Subject};
 
 /// What the administrator of an IAM made of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountState {
     /// In use.
@@ -60,6 +60,18 @@ impl User {
             state: AccountState::default(),
             subject,
         })
+    }
+
+    /// The same account under an id of its own choice.
+    #[must_use]
+    pub fn with_subject(self, subject: Subject) -> Self {
+        Self { subject, ..self }
+    }
+
+    /// The same account as an administrator left it.
+    #[must_use]
+    pub fn with_state(self, state: AccountState) -> Self {
+        Self { state, ..self }
     }
 
     pub(super) fn set_password(&mut self, password: SecretString) -> Result<(), InvalidUser> {

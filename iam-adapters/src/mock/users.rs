@@ -1,12 +1,12 @@
 //! All accounts of the mock.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 use super::user::{InvalidUser, User};
+use crate::types::Subject;
 
 /// Which account a session belongs to. Never given twice, so that an account created again under
 /// an old address does not inherit its sessions.
@@ -16,12 +16,19 @@ pub(super) struct UserNumber(pub(super) u64);
 /// Whoever has no number: the first user gets 1.
 const NOBODY: UserNumber = UserNumber(0);
 
-/// Users, found by their address; upper and lower case are the same in it, as at Keycloak.
+/// Users, found by their address; upper and lower case are the same in it, as at Keycloak. A clone
+/// costs next to nothing until it is changed.
 #[derive(Debug, Clone, Default)]
 pub struct Users {
+    held: Arc<Held>,
+    last: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Held {
     by_number: HashMap<UserNumber, Arc<User>>,
     by_address: HashMap<String, UserNumber>,
-    last: u64,
+    by_subject: HashMap<Subject, UserNumber>,
 }
 
 /// Why an administrator's wish cannot be met.
@@ -33,6 +40,9 @@ pub enum UsersError {
     /// Somebody has this address already.
     #[error("the address is taken")]
     Taken,
+    /// Somebody has this subject already.
+    #[error("the subject is taken")]
+    SubjectTaken,
     /// There can be no such user.
     #[error(transparent)]
     Invalid(#[from] InvalidUser),
@@ -43,51 +53,93 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// [`UsersError::Taken`].
+    /// [`UsersError::Taken`]; [`UsersError::SubjectTaken`].
     pub fn add(&mut self, user: User) -> Result<(), UsersError> {
-        match self.by_address.entry(fold(&user.email)) {
-            Entry::Occupied(_) => Err(UsersError::Taken),
-            Entry::Vacant(free) => {
-                self.last += 1;
-                let number = *free.insert(UserNumber(self.last));
-                self.by_number.insert(number, Arc::new(user));
-                Ok(())
-            }
+        if self.held.by_address.contains_key(&fold(&user.email)) {
+            return Err(UsersError::Taken);
         }
+        if self.held.by_subject.contains_key(&user.subject) {
+            return Err(UsersError::SubjectTaken);
+        }
+        self.last += 1;
+        Arc::make_mut(&mut self.held).put(UserNumber(self.last), Arc::new(user));
+        Ok(())
     }
 
     /// Every user, in no particular order.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
-        self.by_number.values()
+        self.held.by_number.values()
+    }
+
+    /// The same users in the place of others: whoever has the subject of one of those has their
+    /// number too, and with it their sessions.
+    pub(super) fn succeeding(&self, before: &Self) -> Self {
+        let mut held = Held::default();
+        let mut last = before.last;
+        for user in self.iter() {
+            let known = before.held.by_subject.get(&user.subject).copied();
+            let number = known.unwrap_or_else(|| {
+                last += 1;
+                UserNumber(last)
+            });
+            held.put(number, Arc::clone(user));
+        }
+        Self {
+            held: Arc::new(held),
+            last,
+        }
+    }
+
+    /// These users again, in the place of others; no number of either is given to anybody new.
+    pub(super) fn instead_of(&self, others: &Self) -> Self {
+        Self {
+            held: Arc::clone(&self.held),
+            last: self.last.max(others.last),
+        }
+    }
+
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (UserNumber, &Arc<User>)> {
+        self.held
+            .by_number
+            .iter()
+            .map(|(number, user)| (*number, user))
     }
 
     pub(super) fn find(&self, email: &str) -> Option<(UserNumber, Arc<User>)> {
-        let number = self.by_address.get(&fold(email)).copied();
+        let number = self.held.by_address.get(&fold(email)).copied();
         // Looked for also where nobody is to be found, so that the time does not tell.
         let number = number.unwrap_or(NOBODY);
-        Some((number, self.numbered(number)?))
+        Some((number, Arc::clone(self.numbered(number)?)))
     }
 
-    pub(super) fn numbered(&self, number: UserNumber) -> Option<Arc<User>> {
-        self.by_number.get(&number).cloned()
+    pub(super) fn numbered(&self, number: UserNumber) -> Option<&Arc<User>> {
+        self.held.by_number.get(&number)
     }
 
     pub(super) fn change(&mut self, email: &str) -> Result<&mut User, UsersError> {
-        self.by_address
-            .get(&fold(email))
-            .and_then(|number| self.by_number.get_mut(number))
-            .map(Arc::make_mut)
-            .ok_or(UsersError::Unknown)
+        let known = self.held.by_address.get(&fold(email)).copied();
+        let number = known.ok_or(UsersError::Unknown)?;
+        let user = Arc::make_mut(&mut self.held).by_number.get_mut(&number);
+        user.map(Arc::make_mut).ok_or(UsersError::Unknown)
     }
 
     pub(super) fn remove(&mut self, email: &str) -> Result<UserNumber, UsersError> {
-        let number = self
-            .by_address
-            .remove(&fold(email))
-            .ok_or(UsersError::Unknown)?;
-        self.by_number.remove(&number);
+        let held = Arc::make_mut(&mut self.held);
+        let known = held.by_address.remove(&fold(email));
+        let number = known.ok_or(UsersError::Unknown)?;
+        if let Some(user) = held.by_number.remove(&number) {
+            held.by_subject.remove(&user.subject);
+        }
         Ok(number)
+    }
+}
+
+impl Held {
+    fn put(&mut self, number: UserNumber, user: Arc<User>) {
+        self.by_address.insert(fold(&user.email), number);
+        self.by_subject.insert(user.subject.clone(), number);
+        self.by_number.insert(number, user);
     }
 }
 

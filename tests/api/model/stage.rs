@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::mock::{AccountState, Directory, Mock, User as Account, Users};
+use iam_adapters::mock::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use iam_adapters::{Clock as _, Moment};
 
 use super::bus::Bus;
@@ -41,6 +41,7 @@ impl Stage {
     pub(super) async fn new(setting: Setting, extent: Extent, keys: &KeyFolder) -> Self {
         let true_clock = Arc::new(ManualClock::at(START));
         let directory = Directory::new(
+            Identity::default(),
             Users::default(),
             Duration::from_secs(setting.session_lifetime),
             Arc::<ManualClock>::clone(&true_clock),

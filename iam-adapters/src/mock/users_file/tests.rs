@@ -1,0 +1,255 @@
+use secrecy::ExposeSecret;
+
+use super::super::user::AccountState;
+use super::*;
+
+mod silence;
+
+fn problems(text: &str, format: Format) -> String {
+    parse(text, format, "users")
+        .expect_err("is refused")
+        .to_string()
+}
+
+/// The same users in all three formats.
+const CAROL: [(&str, Format); 3] = [
+    (
+        r#"
+        [[users]]
+        email = "Carol@Example.test"
+        password = " s p a c e s "
+        permissions = ["b", "a", "b"]
+        state = "incomplete"
+        subject = "0-1-2"
+        [[users]]
+        email = "dave@example.test"
+        password = "271828"
+        "#,
+        Format::Toml,
+    ),
+    (
+        r#"{"users": [
+            {"email": "Carol@Example.test", "password": " s p a c e s ", "subject": "0-1-2",
+             "permissions": ["b", "a", "b"], "state": "incomplete"},
+            {"email": "dave@example.test", "password": "271828"}
+        ]}"#,
+        Format::Json,
+    ),
+    (
+        "%YAML 1.2\n---\n# Comment\nusers:\n- email: Carol@Example.test\n  password: ' s p a c e s '\n  \
+         permissions:\n    - b\n    - \"a\"\n    - b\n  state: incomplete\n  subject: 0-1-2\n\
+         - {email: dave@example.test, password: '271828'}\n",
+        Format::Yaml,
+    ),
+];
+
+#[test]
+fn a_users_file_tells_everything_about_a_user_in_each_format() {
+    for (text, format) in CAROL {
+        let users = parse(text, format, "users").expect("users");
+        let (_, carol) = users.find("carol@example.test").expect("carol");
+        assert_eq!(carol.email(), "Carol@Example.test");
+        assert_eq!(carol.password.expose_secret(), " s p a c e s ");
+        assert_eq!(carol.permissions().iter().count(), 2);
+        assert_eq!(carol.state(), AccountState::Incomplete);
+        assert_eq!(carol.subject().as_str(), "0-1-2");
+        let (_, dave) = users.find("dave@example.test").expect("dave");
+        assert_eq!(dave.password.expose_secret(), "271828");
+        assert_eq!(dave.state(), AccountState::Active);
+        assert_eq!(users.iter().len(), 2);
+    }
+}
+
+#[test]
+fn the_demo_users_are_alice_and_bob() {
+    let users = load(None).expect("demo users");
+    let mut told: Vec<_> = users
+        .iter()
+        .map(|u| (u.email(), u.password.expose_secret(), u.permissions().len()))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [
+            ("alice@example.test", "alice-pass", 2),
+            ("bob@example.test", "bob-pass", 1)
+        ]
+    );
+}
+
+#[test]
+fn every_problem_is_told_with_its_entry_whatever_the_format() {
+    let json = r#"{"users": [
+        {"email": "a@b", "password": "canary"},
+        {"email": "A@B", "password": "canary"},
+        {"email": "no-address", "password": "canary", "role": "x", "state": "gone"},
+        {"email": "c@d", "password": ""},
+        {"email": "e@f", "password": "canary", "permissions": ["a", "two words"]},
+        {"email": "g@h", "password": "canary", "subject": ""},
+        {"email": "i@j", "password": "canary", "subject": "same"},
+        {"email": "k@l", "password": "canary", "subject": "same"},
+        {"password": "canary", "permissions": "a"},
+        {"email": "m@n", "password": 271828},
+        "canary",
+        {"email": "o@p"}
+    ], "roles": []}"#;
+    // What JSON calls so is YAML as well, and TOML when written in its own way.
+    let toml: toml::Table = serde_json::from_str(json).expect("a table");
+    let toml = toml::to_string(&toml).expect("TOML");
+    for (text, format) in [
+        (json, Format::Json),
+        (json, Format::Yaml),
+        (&toml, Format::Toml),
+    ] {
+        let told = problems(text, format);
+        for expected in [
+            "users: ",
+            "at the top is unknown; there is only \"users\"",
+            "; user 2 (\"A@B\"): the address is taken",
+            "; user 3: key ",
+            " is unknown; there are email, password, permissions, state, subject",
+            "; user 3: the state must be active, disabled, locked or incomplete",
+            "; user 3: not an e-mail address",
+            "; user 4 (\"c@d\"): the password is empty",
+            "; user 5 (\"e@f\"): permission 2 cannot stand in a scope",
+            "; user 6 (\"g@h\"): the subject is empty",
+            "; user 8 (\"k@l\"): the subject is taken",
+            "; user 9: email is missing",
+            "; user 9: permissions must be a list of strings",
+            "; user 10 (\"m@n\"): the password is not a string in quotes",
+            "; user 11: must be a table of keys and values",
+            "; user 12 (\"o@p\"): password is missing",
+        ] {
+            assert!(told.contains(expected), "{expected} is not in {told}");
+        }
+        assert!(!told.contains("canary"), "{told}");
+        assert!(
+            !told.contains("user 1:") && !told.contains("user 7"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_a_problem_in_each_format() {
+    let text =
+        r#"{"users": [{"email": "a@b", "password": "x", "state": "active", "state": "active"}]}"#;
+    for format in [Format::Json, Format::Yaml] {
+        let told = problems(text, format);
+        assert_eq!(told, "users: user 1 (\"a@b\"): state is there twice");
+    }
+    let told = problems(r#"{"users": [], "users": []}"#, Format::Json);
+    assert_eq!(told, "users: users is there twice");
+    let told = problems("[[users]]\nemail = 'a@b'\nemail = 'a@b'", Format::Toml);
+    assert!(told.starts_with("users: line 3: "), "{told}");
+}
+
+#[test]
+fn a_text_of_another_form_is_refused_with_its_place() {
+    for (text, format, expected) in [
+        ("[[users]]\nemail 'a@b'", Format::Toml, "users: line 2: "),
+        (
+            "{\n \"users\": [},",
+            Format::Json,
+            "users: line 2, column 12: expected value",
+        ),
+        (
+            "users:\n- email: a: b",
+            Format::Yaml,
+            "users: line 2, column ",
+        ),
+        (
+            "users: []\n---\nusers: []",
+            Format::Yaml,
+            "users: line 3, column 1: a second document",
+        ),
+        (
+            "? [a]\n: b",
+            Format::Yaml,
+            "users: line 1, column 3: a key that",
+        ),
+    ] {
+        let told = problems(text, format);
+        assert!(told.starts_with(expected), "{text:?} gives {told}");
+    }
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(parse(&deep, Format::Yaml, "users").is_err());
+}
+
+#[test]
+fn what_yaml_takes_for_no_string_is_none_and_all_else_is() {
+    let read = |scalar: &str| {
+        let text = format!("users: [{{email: a@b, password: {scalar}}}]");
+        let users = parse(&text, Format::Yaml, "users").ok()?;
+        Some(users.find("a@b")?.1.password.expose_secret().to_owned())
+    };
+    for other in [
+        "~", "null", "True", "false", "1", "-1.5e3", "+1", "0x1F", "0o17", ".5", ".inf", "-.Inf",
+        ".nan", "",
+    ] {
+        assert_eq!(read(other), None, "{other:?}");
+    }
+    for text in [
+        "no",
+        "on",
+        "nan",
+        "inf",
+        "1.2.3",
+        "0xyz",
+        "x1",
+        "1-2",
+        "2026-01-01",
+        "-x",
+        "a:b",
+    ] {
+        assert_eq!(read(text).as_deref(), Some(text), "{text:?}");
+    }
+}
+
+#[test]
+fn the_extension_says_how_a_file_is_written_and_there_must_be_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (text, format) in CAROL {
+        let names: &[&str] = match format {
+            Format::Toml => &["a.toml"],
+            Format::Json => &["a.json"],
+            Format::Yaml => &["a.yaml", "a.yml"],
+        };
+        for name in names {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            assert_eq!(load(Some(&path)).expect("users").iter().len(), 2, "{name}");
+        }
+    }
+    for name in ["users", "users.txt", "users.TOML", ".toml"] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, CAROL[0].0).expect("written");
+        let told = load(Some(&path)).expect_err("is refused").to_string();
+        let expected = format!("{}: its name must end in .toml, .json, ", path.display());
+        assert!(told.starts_with(&expected), "{told}");
+    }
+}
+
+#[test]
+fn a_file_without_users_or_no_file_at_all_is_refused() {
+    for (text, format) in [
+        ("", Format::Toml),
+        ("users = []", Format::Toml),
+        ("{}", Format::Json),
+        ("", Format::Yaml),
+        ("# nobody\n---\n", Format::Yaml),
+        ("users: []", Format::Yaml),
+    ] {
+        let told = problems(text, format);
+        assert!(
+            told == "users: there are no users" || text.contains("nobody"),
+            "{told}"
+        );
+    }
+    let told = load(Some(Path::new("no/such/users.toml"))).expect_err("is refused");
+    assert!(
+        told.to_string()
+            .starts_with("no/such/users.toml: cannot be read"),
+        "{told}"
+    );
+}
