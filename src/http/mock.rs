@@ -1,5 +1,7 @@
 //! What the listeners of a mock have besides: the namespace of a request.
 
+pub mod wire;
+
 use std::rc::Rc;
 use std::sync::Arc;
 

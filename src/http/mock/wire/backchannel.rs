@@ -48,7 +48,7 @@ impl Backchannel {
         let problem = match timeout(PATIENCE, self.client.send(request)).await {
             Ok(Ok(answer)) if answer.status.is_success() => return true,
             Ok(Ok(answer)) => format!("status {}", answer.status.as_u16()),
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => error.kind().to_owned(),
             Err(_) => format!("no answer within {PATIENCE:?}"),
         };
         tracing::warn!(

@@ -22,10 +22,8 @@ pub(super) async fn introspect(
     let Some(realm) = realms.find(&name) else {
         return unknown_realm();
     };
-    let visit = Visit {
-        wrong_secret: No::INTROSPECTION_SECRET,
-        ..Visit::of(&realms, &realm, &request, &body)
-    };
+    let visit = Visit::of(&realms, &realm, &request, &body);
+    let visit = visit.refusing_secrets_by(No::INTROSPECTION_SECRET);
     let token = visit.form.value("token");
     // Who asks about what is no token at all wants to know whether it may ask.
     let made_up = token.is_none_or(|token| !token.contains('.'));

@@ -56,7 +56,7 @@ impl Portrait {
 /// other namespaces, which have their names.
 #[derive(Debug)]
 pub struct Realms {
-    pub(super) portrait: Portrait,
+    pub(super) portrait: Arc<Portrait>,
     pub(super) keys: Arc<RealmKeys>,
     pub(super) backchannel: Option<Arc<Backchannel>>,
     namespaces: Arc<Namespaces>,
@@ -74,7 +74,7 @@ impl Realms {
     /// The realms of these namespaces.
     #[must_use]
     pub fn new(
-        portrait: Portrait,
+        portrait: Arc<Portrait>,
         keys: Arc<RealmKeys>,
         backchannel: Option<Arc<Backchannel>>,
         namespaces: Arc<Namespaces>,
@@ -86,6 +86,12 @@ impl Realms {
             namespaces,
             faces: RwLock::default(),
         }
+    }
+
+    /// The path below which the realms are, as in the settings.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.portrait.url.path()
     }
 
     /// The realm of that name.
@@ -182,6 +188,14 @@ pub(super) enum NoClient {
     Secret,
 }
 
+impl fmt::Debug for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Features")
+            .field("switches", &self.switches)
+            .finish_non_exhaustive()
+    }
+}
+
 /// One realm.
 pub(super) struct Realm {
     pub(super) name: String,
@@ -189,7 +203,6 @@ pub(super) struct Realm {
     features: Arc<Features>,
 }
 
-#[derive(Debug)]
 struct Features {
     switches: RwLock<Switches>,
     refresh_key: RefreshKey,

@@ -4,7 +4,8 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::{Subject, UpstreamSession};
-use serde::{Deserialize, Serialize};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -14,7 +15,8 @@ pub(super) struct Claims {
     pub(super) exp: u64,
     pub(super) iat: u64,
     /// What proves the session to the directory: the only secret in here, and the token's own.
-    jti: Zeroizing<String>,
+    #[serde(serialize_with = "exposed")]
+    jti: SecretString,
     pub(super) iss: String,
     pub(super) aud: String,
     pub(super) sub: String,
@@ -35,11 +37,10 @@ impl Claims {
         client: &str,
         (iat, exp): (u64, u64),
     ) -> Self {
-        use secrecy::ExposeSecret as _;
         Self {
             exp,
             iat,
-            jti: Zeroizing::new(session.secret.expose_secret().to_owned()),
+            jti: session.secret.clone(),
             iss: issuer.to_owned(),
             aud: issuer.to_owned(),
             sub: session.subject.as_str().to_owned(),
@@ -55,9 +56,14 @@ impl Claims {
         Some(UpstreamSession {
             subject: Subject::new(self.sub.as_str())?,
             id: self.sid.clone(),
-            secret: self.jti.as_str().into(),
+            secret: self.jti.clone(),
         })
     }
+}
+
+/// The token is where the secret belongs.
+fn exposed<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose_secret())
 }
 
 /// The realm's own key for them, made at the start and forgotten at the end.

@@ -40,7 +40,7 @@ pub(super) struct Visit<'a> {
     headers: &'a HeaderMap,
     line: Option<&'a Line>,
     /// The words for a wrong secret at this endpoint.
-    pub(super) wrong_secret: No,
+    wrong_secret: No,
 }
 
 impl<'a> Visit<'a> {
@@ -64,6 +64,14 @@ impl<'a> Visit<'a> {
             headers,
             line: request.conn_data::<Line>(),
             wrong_secret: No::SECRET,
+        }
+    }
+
+    /// At an endpoint with words of its own for a wrong secret.
+    pub(super) fn refusing_secrets_by(self, wrong_secret: No) -> Self {
+        Self {
+            wrong_secret,
+            ..self
         }
     }
 
