@@ -1,4 +1,6 @@
-//! What the listeners of a mock have besides: the namespace of a request.
+//! What the listeners of a mock have besides: the namespace of a request, and the controls.
+
+pub mod control;
 
 pub mod wire;
 
@@ -14,7 +16,9 @@ use super::problem::Problem;
 use crate::mock::{Name, Namespaces, World};
 
 /// The controls of the mock, and the console.
-pub fn routes(_routes: &mut ServiceConfig) {}
+pub fn routes(routes: &mut ServiceConfig) {
+    control::routes(routes);
+}
 
 /// The header that names a request's namespace.
 pub const NAMESPACE: &str = "mock-namespace";

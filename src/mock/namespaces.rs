@@ -10,6 +10,7 @@ use iam_adapters::clock::ShiftedClock;
 use iam_adapters::mock::Mock;
 use thiserror::Error;
 
+use super::snapshots::{Snapshot, Snapshots};
 use super::{LogoutReceiver, Name};
 use crate::http::Front;
 
@@ -26,6 +27,8 @@ pub struct World {
     pub receiver: Arc<dyn LogoutReceiver>,
     /// The gateway; none where the IAM is alone, and asked over the wire.
     pub house: Option<House>,
+    /// How it was, as often as somebody wanted that kept.
+    pub snapshots: Arc<Snapshots>,
 }
 
 /// The gateway of a namespace.
@@ -147,6 +150,14 @@ impl Namespaces {
         self.write().clear();
         let name = self.default.load().name.clone();
         self.put(Arc::new((self.founder)(&name)));
+    }
+
+    /// Puts a namespace back into a snapshot, with a gateway that knows nothing.
+    pub fn restore(&self, world: &World, snapshot: &Snapshot) {
+        let mut restored = (self.founder)(&world.name);
+        snapshot.put_into(&restored);
+        restored.snapshots = Arc::clone(&world.snapshots);
+        self.put(Arc::new(restored));
     }
 
     /// Forgets a namespace.
