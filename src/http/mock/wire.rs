@@ -25,7 +25,9 @@ use actix_web::{HttpResponse, Resource};
 pub use backchannel::{Backchannel, RealmVoice};
 pub use connection::{Connection, Line};
 pub use realm::{Portrait, Realms};
+pub(super) use realm::Realm;
 pub use signing::RealmKeys;
+pub(super) use switches::Change;
 
 use told::framed;
 

@@ -108,7 +108,7 @@ impl Realms {
     }
 
     /// The realm of a namespace. None where the machine has no randomness for its key.
-    pub(super) fn of(&self, world: Arc<World>) -> Option<Realm> {
+    pub(in crate::http::mock) fn of(&self, world: Arc<World>) -> Option<Realm> {
         let known = |faces: &HashMap<Name, Face>| {
             let face = faces.get(&world.name)?;
             let same = std::ptr::eq(face.mock.as_ptr(), Arc::as_ptr(&world.mock));
@@ -197,7 +197,7 @@ impl fmt::Debug for Features {
 }
 
 /// One realm.
-pub(super) struct Realm {
+pub(in crate::http::mock) struct Realm {
     pub(super) name: String,
     pub(super) world: Arc<World>,
     features: Arc<Features>,

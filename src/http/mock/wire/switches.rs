@@ -1,7 +1,9 @@
 //! What an administrator can set about a realm, beside its users.
 
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::realm::Realm;
 
@@ -39,13 +41,22 @@ impl Switches {
 #[serde(deny_unknown_fields)]
 struct OtherClient {
     client_id: String,
+    #[serde(deserialize_with = "secret")]
     client_secret: SecretString,
+}
+
+/// Silent about a value that is not a string, which may be the secret all the same.
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(secret) => Ok(secret.into()),
+        _ => Err(D::Error::custom("must be a string")),
+    }
 }
 
 /// What is to be set otherwise; what is none stays as it is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Change {
+pub(in crate::http::mock) struct Change {
     #[serde(default)]
     enabled: Option<bool>,
     #[serde(default)]
@@ -58,7 +69,7 @@ pub(super) struct Change {
 
 /// How a realm is set, without a secret.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(in crate::http::mock) struct Shown {
     realm: String,
     enabled: bool,
     direct_grants: bool,
@@ -68,7 +79,7 @@ pub(super) struct Shown {
 
 impl Realm {
     /// How it is set.
-    pub(super) fn shown(&self) -> Shown {
+    pub(in crate::http::mock) fn shown(&self) -> Shown {
         let switches = self.switches();
         let others = switches.others.iter();
         Shown {
@@ -81,7 +92,7 @@ impl Realm {
     }
 
     /// Sets it otherwise.
-    pub(super) fn change(&self, change: Change) {
+    pub(in crate::http::mock) fn change(&self, change: Change) {
         let mut switches = self.switches_mut();
         let set = |switch: &mut bool, to: Option<bool>| *switch = to.unwrap_or(*switch);
         set(&mut switches.enabled, change.enabled);
