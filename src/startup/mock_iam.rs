@@ -209,6 +209,7 @@ impl Founder {
             clock,
             receiver,
             house: None,
+            snapshots: Arc::default(),
         }
     }
 }

@@ -149,7 +149,11 @@ impl No {
         "unauthorized_client",
         "Client not enabled to retrieve service account",
     );
-    pub(super) const NO_USERNAME: Self = ours(401, "invalid_request", "Missing parameter: username");
+    /// The right answer to whoever only wants to know whether a login would do.
+    pub(super) const NO_USERNAME: Self = No {
+        outcome: Outcome::Ok,
+        ..ours(401, "invalid_request", "Missing parameter: username")
+    };
     pub(super) const NO_REFRESH_TOKEN: Self = ours(400, "invalid_request", "No refresh token");
     pub(super) const NO_TOKEN: Self = ours(400, "invalid_request", "Token not provided.");
     pub(super) const TOKEN_TYPE: Self = ours(400, "invalid_request", "Unsupported token type.");
