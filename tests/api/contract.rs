@@ -66,6 +66,20 @@ impl Contract {
         })
     }
 
+    /// Every path with its methods.
+    #[cfg(test)]
+    pub(crate) fn paths(&self) -> Vec<(String, Vec<String>)> {
+        let paths = self.document["paths"].as_object();
+        let paths = paths.into_iter().flatten();
+        let methods = |item: &Value| {
+            let known = METHODS.iter().filter(|verb| item.get(**verb).is_some());
+            known.map(|verb| verb.to_uppercase()).collect()
+        };
+        paths
+            .map(|(path, item)| (path.clone(), methods(item)))
+            .collect()
+    }
+
     /// Panics unless the document describes this response to this request.
     ///
     /// `path` may carry a query. Other methods on a known path are judged as its 405, unknown

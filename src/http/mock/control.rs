@@ -11,19 +11,17 @@ mod namespaces;
 mod query;
 mod realm;
 mod refused;
-mod scopes;
 mod sessions;
 mod snapshots;
 mod status;
 mod time;
-mod tokens;
 mod users;
 
-use actix_web::guard;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{HttpResponse, Resource, Route};
+use actix_web::{HttpResponse, Resource, Route, guard};
 
+use call::Call;
 use refused::Refused;
 
 /// The control API, under `/mock/v1`. Needs the [`Namespaces`](crate::mock::Namespaces) as app data.
@@ -89,17 +87,13 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(at("/snapshots/{id}", "DELETE").route(web::delete().to(snapshots::forget)))
         .service(at("/snapshots/{id}/restore", "POST").route(web::post().to(snapshots::restore)))
         .service(at("/probe", "POST").route(web::post().to(status::probe)))
-        .service(at("/signing-key", "GET, HEAD").route(get().to(tokens::signing_key)))
-        .service(at("/tokens", "POST").route(web::post().to(tokens::mint)))
-        .service(at("/tokens/inspect", "POST").route(web::post().to(tokens::inspect)))
-        .service(at("/scopes/explain", "POST").route(web::post().to(scopes::explain)))
         .default_service(web::to(nowhere));
     config.service(control);
 }
 
 /// A path, with the methods that it takes.
 fn at(path: &str, methods: &'static str) -> Resource {
-    web::resource(path).default_service(web::to(async move || {
+    web::resource(path).default_service(web::to(move || async move {
         Err::<HttpResponse, _>(Refused::method(methods))
     }))
 }
@@ -109,12 +103,13 @@ fn get() -> Route {
     web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
-async fn nowhere() -> Refused {
-    Refused::not_found("there is no such path; /mock/v1/openapi.yaml has them all")
+async fn nowhere() -> Result<HttpResponse, Refused> {
+    let told = "there is no such path; /mock/v1/openapi.yaml has them all";
+    Err(Refused::not_found(told))
 }
 
 /// `GET openapi.yaml`.
-async fn describe() -> HttpResponse {
+async fn describe(_: Call) -> HttpResponse {
     HttpResponse::Ok()
         .content_type("application/yaml")
         .body(include_str!("openapi.yaml"))

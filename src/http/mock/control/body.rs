@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::dev::Payload;
 use actix_web::http::header;
-use actix_web::web::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
+use actix_web::web::Payload;
 use secrecy::SecretString;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::refused::Refused;
+use crate::http::body::{collect, within};
+use crate::http::crowd::Turn;
+use crate::http::problem::Problem;
 
 /// The largest body: a users file of some thousand users.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -82,10 +83,7 @@ impl<T: DeserializeOwned> Body for Json<T> {
 /// # Errors
 ///
 /// [`Refused`]: of another type, too large, too slow, or not as it has to be.
-pub(super) async fn read<B: Body>(
-    request: &HttpRequest,
-    payload: &mut Payload,
-) -> Result<B, Refused> {
+pub(super) async fn read<B: Body>(request: &HttpRequest, payload: Payload) -> Result<B, Refused> {
     let media_type = if B::TYPES.is_empty() {
         ""
     } else {
@@ -98,8 +96,14 @@ pub(super) async fn read<B: Body>(
     if announced.is_some_and(|length| length > BYTES_MAX as u64) {
         return Err(Refused::too_large(BYTES_MAX));
     }
-    let bytes = tokio::time::timeout(PATIENCE, collect(payload)).await;
-    B::parse(media_type, &bytes.map_err(|_| Refused::too_slow())??)
+    let turn = request.conn_data::<Turn>();
+    let bytes = within(PATIENCE, turn, collect(payload, BYTES_MAX)).await;
+    let bytes = bytes.map_err(|problem| match problem {
+        Problem::TooLarge => Refused::too_large(BYTES_MAX),
+        Problem::TooSlow => Refused::too_slow(),
+        _ => Refused::invalid("the body broke off"),
+    })?;
+    B::parse(media_type, &bytes)
 }
 
 /// Which of the types the body is of.
@@ -120,18 +124,6 @@ fn media_type(request: &HttpRequest, known: &'static [&'static str]) -> Option<&
         .iter()
         .find(|known| essence.trim().eq_ignore_ascii_case(known));
     known.copied().filter(|_| plain)
-}
-
-async fn collect(payload: &mut Payload) -> Result<Bytes, Refused> {
-    let mut whole = BytesMut::new();
-    while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|_| Refused::invalid("the body broke off"))?;
-        if whole.len() + chunk.len() > BYTES_MAX {
-            return Err(Refused::too_large(BYTES_MAX));
-        }
-        whole.extend_from_slice(&chunk);
-    }
-    Ok(whole.freeze())
 }
 
 /// A member that may be left out and not be `null`, which would mean nothing.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
-use actix_web::web::Data;
+use actix_web::web::{self, Data};
 use actix_web::{FromRequest, HttpRequest};
 use futures_util::future::LocalBoxFuture;
 
@@ -33,13 +33,17 @@ impl<Q: Query + 'static, B: Body + 'static> FromRequest for Call<Q, B> {
     type Future = LocalBoxFuture<'static, Result<Self, Refused>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let (request, mut payload) = (request.clone(), payload.take());
+        let payload = web::Payload::from_request(request, payload);
+        let request = request.clone();
         Box::pin(async move {
             let namespaces = request.app_data::<Data<Namespaces>>().cloned();
-            let namespaces = namespaces.ok_or_else(|| Refused::failed("there are no namespaces"))?;
+            let namespaces =
+                namespaces.ok_or_else(|| Refused::failed("there are no namespaces"))?;
             // Before the namespace: a call that is refused begins none.
             let query = query::parse(request.query_string())?;
-            let body = body::read(&request, &mut payload).await?;
+            let payload = payload.await;
+            let payload = payload.map_err(|_| Refused::invalid("the body broke off"))?;
+            let body = body::read(&request, payload).await?;
             let world = namespaces.begin(&name(request.headers())?)?;
             Ok(Self {
                 world,

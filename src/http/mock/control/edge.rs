@@ -37,10 +37,7 @@ pub(super) async fn around(
     };
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.header_value());
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("no-store"),
-    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use iam_adapters::guarded::Operation;
 use iam_adapters::mock::journal::{self, Entry, Filter};
-use serde::{Deserialize as _, Serialize};
-use serde::de::IntoDeserializer as _;
-use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::Serialize;
 
 use super::answer::{done, ok, time};
 use super::call::Call;
@@ -41,15 +39,29 @@ pub(super) struct Asked {
 }
 
 impl Query for Asked {
-    const NAMES: &'static [&'static str] =
-        &["operation", "user", "outcome", "request_id", "after", "limit"];
+    const NAMES: &'static [&'static str] = &[
+        "operation",
+        "user",
+        "outcome",
+        "request_id",
+        "after",
+        "limit",
+    ];
 
     fn read(given: &Given<'_>) -> Result<Self, Refused> {
         let text = |name| given.text(name).map(str::to_owned);
         let filter = Filter {
-            operation: given.parsed("operation", "login, introspection, logout, keys or probe", operation)?,
+            operation: given.parsed(
+                "operation",
+                "login, introspection, logout, keys or probe",
+                operation,
+            )?,
             user: text("user"),
-            outcome: given.parsed("outcome", &format!("one of {}", OUTCOMES.join(", ")), outcome)?,
+            outcome: given.parsed(
+                "outcome",
+                &format!("one of {}", OUTCOMES.join(", ")),
+                outcome,
+            )?,
             request_id: text("request_id"),
             after: given.number("after")?.unwrap_or_default(),
         };
@@ -59,8 +71,8 @@ impl Query for Asked {
 }
 
 fn operation(name: &str) -> Option<Operation> {
-    let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
-    Operation::deserialize(name).ok()
+    let mut all = Operation::ALL.into_iter();
+    all.find(|operation| operation.name() == name)
 }
 
 fn outcome(name: &str) -> Option<String> {
@@ -156,7 +168,7 @@ pub(super) async fn show(call: Call<Asked>) -> HttpResponse {
     told(None, &call.world.mock.journal().select(filter, *limit))
 }
 
-/// `GET journal/wait`. Holds nobody up; ends early where the process is about to.
+/// `GET journal/wait`. Holds nobody up; ends early where the process does.
 pub(super) async fn wait(call: Call<Awaited>) -> HttpResponse {
     let Awaited {
         asked: Asked { filter, limit },
@@ -168,7 +180,7 @@ pub(super) async fn wait(call: Call<Awaited>) -> HttpResponse {
         (reached, found) = journal.wait(filter, *count, *limit, *patience) => {
             told(Some(reached), &found)
         }
-        () = call.namespaces.stopping() => {
+        () = call.namespaces.drained() => {
             let found = journal.select(filter, *limit);
             told(Some(found.count >= *count), &found)
         }

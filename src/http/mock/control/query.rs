@@ -186,7 +186,10 @@ mod tests {
         }
         for odd in ["", "5", "61s", "soon"] {
             let told = refused::<Wait>(&format!("timeout={odd}"));
-            assert!(told.ends_with("such as `200ms` or `5s`, at most 1m"), "{told}");
+            assert!(
+                told.ends_with("such as `200ms` or `5s`, at most 1m"),
+                "{told}"
+            );
         }
     }
 }

@@ -103,7 +103,7 @@ async fn end_all(call: &Call<Notify>, mut living: Vec<LiveSession>) -> HttpRespo
             // One token for each, with `sid` and `sub`, as Keycloak does.
             let token = directory.logout_token(Some(&session.subject), Some(&session.id));
             if let Some(token) = token {
-                notified += usize::from(world.logout_receiver.receive(&token).await);
+                notified += usize::from(world.receiver.receive(&token).await);
             }
         }
     }

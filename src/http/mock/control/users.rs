@@ -52,7 +52,9 @@ fn all<Q, B>(call: &Call<Q, B>) -> HttpResponse {
     }
 
     let held = call.world.mock.directory().users_with_sessions();
-    let told = held.iter().map(|(user, sessions)| UserTold::of(user, *sessions));
+    let told = held
+        .iter()
+        .map(|(user, sessions)| UserTold::of(user, *sessions));
     let mut users: Vec<_> = told.collect();
     users.sort_by(|one, other| one.email.cmp(&other.email));
     ok(&UsersTold { users })
@@ -103,9 +105,9 @@ pub(super) async fn create(call: Call<(), Json<NewUser>>) -> Result<HttpResponse
         None => user,
         Some(id) => {
             let subject = Subject::new(id);
-            user.with_subject(subject.ok_or_else(|| {
-                Refused::invalid("`subject`: must not be empty")
-            })?)
+            user.with_subject(
+                subject.ok_or_else(|| Refused::invalid("`subject`: must not be empty"))?,
+            )
         }
     };
     let user = user.with_state(new.state);
