@@ -246,7 +246,8 @@ fn screen(
             let _ = writeln!(screen, "tells       {receiver} of logouts");
         }
         if described {
-            let file = config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
+            let file =
+                config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
             let _ = write!(screen, "\nThe gateway before it:\n\n  auth-gateway{file}\n");
         } else {
             let _ = write!(

@@ -41,7 +41,9 @@ async fn the_mock_answers_as_keycloak_does() {
         .iter()
         .zip(&ours)
         .filter(|((_, theirs), (_, ours))| theirs != ours)
-        .map(|((name, theirs), (_, ours))| format!("{name}:\n  Keycloak {theirs}\n  mock     {ours}"))
+        .map(|((name, theirs), (_, ours))| {
+            format!("{name}:\n  Keycloak {theirs}\n  mock     {ours}")
+        })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     assert!(theirs.len() > 90, "{} cases", theirs.len());

@@ -12,7 +12,7 @@ use iam_adapters::keycloak::Keycloak;
 use iam_adapters::mock::faults::{Answer, Rule};
 use iam_adapters::mock::journal::Filter;
 use iam_adapters::{
-    Clock, ClientContext, Credentials, Guarded, IamAdapter, IamError, Introspection,
+    ClientContext, Clock, Credentials, Guarded, IamAdapter, IamError, Introspection,
     Misconfiguration, Permissions, Refusal, UpstreamSession,
 };
 use secrecy::SecretString;
@@ -139,7 +139,10 @@ async fn each_fault_is_told_apart_and_no_fault_is_a_refusal() {
             assert_eq!(met.kind(), kind, "{why}");
             if answer == Answer::Misconfigured {
                 let what = Misconfiguration::ClientSecret;
-                assert!(matches!(met, IamError::Misconfigured { what: seen, .. } if seen == what), "{why}");
+                assert!(
+                    matches!(met, IamError::Misconfigured { what: seen, .. } if seen == what),
+                    "{why}"
+                );
             }
         }
         let three = Answer::Throttled {
@@ -190,7 +193,10 @@ async fn a_session_can_be_called_over_and_be_taken_for_another() {
     assert_eq!(iam.introspect(&session).await, Ok(Introspection::Inactive));
     // An adapter that has not seen a living session yet asks once more, in another way.
     let doubtful = scene.standing().adapter();
-    assert_eq!(doubtful.introspect(&session).await, Ok(Introspection::Inactive));
+    assert_eq!(
+        doubtful.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
     scene.told(Operation::Introspection, Answer::AnotherSession);
     let met = iam.introspect(&session).await;
     assert_eq!(met.map_err(|error| error.kind()), Err("unreadable"));
@@ -267,7 +273,10 @@ async fn a_reset_is_one_and_a_truncated_answer_ends_before_its_end() {
             let (head, body) = said.split_once("\r\n\r\n").expect("a head");
             let head = head.to_ascii_lowercase();
             let (_, length) = head.split_once("content-length: ").expect("a length");
-            let length = length.lines().next().and_then(|it| it.parse::<usize>().ok());
+            let length = length
+                .lines()
+                .next()
+                .and_then(|it| it.parse::<usize>().ok());
             let half = length.expect("a number") / 2;
             assert_eq!(body.len(), half, "{said}");
         } else {
@@ -310,7 +319,11 @@ async fn the_journal_tells_who_asked_what_and_never_a_secret() {
     let begun = begun.expect("a login").session;
     iam.end_session(&session).await.expect("a logout");
     let world = scene.standing().world();
-    let all = world.mock.journal().select(&Filter::default(), 1000).entries;
+    let all = world
+        .mock
+        .journal()
+        .select(&Filter::default(), 1000)
+        .entries;
     let calls: Vec<_> = all.iter().map(|entry| &entry.call).collect();
     let of = |operation: Operation| calls.iter().filter(move |call| call.operation == operation);
     // Discovery, a made-up token, and a grant without a user.
@@ -328,6 +341,9 @@ async fn the_journal_tells_who_asked_what_and_never_a_secret() {
     for secret in ["alice-pass", SECRET, "eyJ"] {
         assert!(!told.contains(secret), "{secret}: {told}");
     }
-    assert!(calls.iter().all(|call| call.outcome.name() == "ok"), "{calls:#?}");
+    assert!(
+        calls.iter().all(|call| call.outcome.name() == "ok"),
+        "{calls:#?}"
+    );
     assert!(!told.contains(CLIENT), "{told}");
 }

@@ -59,12 +59,23 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     assert_eq!(ours.introspect(&session).await, Ok(Introspection::Inactive));
     ours.end_session(&session).await.expect("nothing to end");
     let alive = theirs.introspect(&session).await;
-    assert!(matches!(alive, Ok(Introspection::Active { .. })), "{alive:?}");
+    assert!(
+        matches!(alive, Ok(Introspection::Active { .. })),
+        "{alive:?}"
+    );
     // The name of those who name none is no realm.
     let unnamed = adapter(&in_realm(&standing, "default")).probe().await;
     assert_eq!(unnamed.map_err(|error| error.kind()), Err("misconfigured"));
+    // The realm of the settings is the default namespace, by either name.
+    let shop = Name::parse("shop").expect("a name");
+    let by_name = standing.namespaces.begin(&shop).expect("room");
+    assert!(Arc::ptr_eq(&by_name, &standing.world()));
+    assert_eq!(standing.namespaces.count(), 2);
     standing.namespaces.reset(&name).expect("room");
-    assert_eq!(theirs.introspect(&session).await, Ok(Introspection::Inactive));
+    assert_eq!(
+        theirs.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
     standing.namespaces.forget(&name).expect("it is there");
     let gone = theirs.introspect(&session).await;
     assert_eq!(gone.map_err(|error| error.kind()), Err("misconfigured"));
@@ -83,9 +94,21 @@ async fn what_an_administrator_gets_wrong_about_a_realm_is_told_by_the_probe() {
     let standing = standing();
     let direct_grants = json!({"direct_grants": false});
     for (change, back, what) in [
-        (direct_grants, json!({"direct_grants": true}), Misconfiguration::DirectGrants),
-        (json!({"enabled": false}), json!({"enabled": true}), Misconfiguration::Realm),
-        (json!({"ssl_required": true}), json!({"ssl_required": false}), Misconfiguration::Tls),
+        (
+            direct_grants,
+            json!({"direct_grants": true}),
+            Misconfiguration::DirectGrants,
+        ),
+        (
+            json!({"enabled": false}),
+            json!({"enabled": true}),
+            Misconfiguration::Realm,
+        ),
+        (
+            json!({"ssl_required": true}),
+            json!({"ssl_required": false}),
+            Misconfiguration::Tls,
+        ),
     ] {
         let iam = standing.adapter();
         set(&standing, change).await;
@@ -132,5 +155,8 @@ async fn another_client_of_the_realm_may_ask_and_learns_nothing_of_our_sessions(
         "{met:?}"
     );
     let alive = ours.introspect(&session).await;
-    assert!(matches!(alive, Ok(Introspection::Active { .. })), "{alive:?}");
+    assert!(
+        matches!(alive, Ok(Introspection::Active { .. })),
+        "{alive:?}"
+    );
 }

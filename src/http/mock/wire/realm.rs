@@ -265,9 +265,21 @@ mod tests {
     #[test]
     fn an_issuer_follows_the_host_by_which_the_server_was_called() {
         for (server, host, issuer) in [
-            ("http://localhost:8180", "localhost:8180", "http://localhost:8180/realms/a%20b"),
-            ("http://localhost:8180/", "127.0.0.1:1", "http://127.0.0.1:1/realms/a%20b"),
-            ("https://iam.test/auth/", "iam.test", "https://iam.test/auth/realms/a%20b"),
+            (
+                "http://localhost:8180",
+                "localhost:8180",
+                "http://localhost:8180/realms/a%20b",
+            ),
+            (
+                "http://localhost:8180/",
+                "127.0.0.1:1",
+                "http://127.0.0.1:1/realms/a%20b",
+            ),
+            (
+                "https://iam.test/auth/",
+                "iam.test",
+                "https://iam.test/auth/realms/a%20b",
+            ),
         ] {
             let server = Url::parse(server).expect("an address");
             assert_eq!(below(&server, host, &["realms", "a b"]), issuer);

@@ -58,7 +58,10 @@ impl<'a> Visit<'a> {
         self.check_tls()?;
         self.check_enabled()?;
         let grant_type = self.form.value("grant_type").ok_or(No::NO_GRANT_TYPE)?;
-        if !matches!(grant_type, "password" | "refresh_token" | "client_credentials") {
+        if !matches!(
+            grant_type,
+            "password" | "refresh_token" | "client_credentials"
+        ) {
             return Err(No::GRANT_TYPE.into());
         }
         if self.form.repeats_itself() {
@@ -111,7 +114,12 @@ impl<'a> Visit<'a> {
             let users = directory.users();
             let user = users.iter().find(|user| *user.subject() == session.subject);
             let disabled = user.is_some_and(|user| user.state() == AccountState::Disabled);
-            return Err(if disabled { No::USER_DISABLED } else { No::SESSION_OVER }.into());
+            return Err(if disabled {
+                No::USER_DISABLED
+            } else {
+                No::SESSION_OVER
+            }
+            .into());
         };
         let times = (self.realm.now(), claims.exp);
         let claims = Claims::of(&session, &self.issuer, client, times);
@@ -155,7 +163,12 @@ impl<'a> Visit<'a> {
             "acr": "1",
             "scope": SCOPE,
         });
-        roles::add(&mut claims, &self.realms.portrait, &self.realm.name, permissions);
+        roles::add(
+            &mut claims,
+            &self.realms.portrait,
+            &self.realm.name,
+            permissions,
+        );
         claims
     }
 }

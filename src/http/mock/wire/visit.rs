@@ -109,7 +109,10 @@ impl<'a> Visit<'a> {
     /// The refresh token in the form, where it is one of this realm and client, whether its session
     /// is alive or not.
     pub(super) fn refresh_token(&self, client: &str) -> Result<Claims, Told> {
-        let token = self.form.value("refresh_token").ok_or(No::NO_REFRESH_TOKEN)?;
+        let token = self
+            .form
+            .value("refresh_token")
+            .ok_or(No::NO_REFRESH_TOKEN)?;
         let claims = self.realm.refresh_key().verify(token).ok_or(No::GARBAGE)?;
         if claims.iss != self.issuer {
             return Err(another_issuer(&self.issuer));
