@@ -9,6 +9,8 @@ use crate::keycloak::Instance;
 mod calls;
 #[path = "differential/cases.rs"]
 mod cases;
+#[path = "differential/changes.rs"]
+mod changes;
 #[path = "differential/mocked.rs"]
 mod mocked;
 #[path = "differential/real.rs"]

@@ -71,6 +71,35 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     let by_name = standing.namespaces.begin(&shop).expect("room");
     assert!(Arc::ptr_eq(&by_name, &standing.world()));
     assert_eq!(standing.namespaces.count(), 2);
+    // Out of a snapshot a session comes back as it was.
+    let url = format!("{}/mock/v1/snapshots", standing.url);
+    let http = reqwest::Client::new();
+    let asked = |url: &str| {
+        http.post(url)
+            .header("mock-namespace", "checkout-42")
+            .send()
+    };
+    let taken: Value = asked(&url)
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
+    let id = taken["id"]
+        .as_str()
+        .map_or_else(|| taken["id"].to_string(), str::to_owned);
+    theirs.end_session(&session).await.expect("a logout");
+    assert_eq!(
+        theirs.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
+    let restored = asked(&format!("{url}/{id}/restore")).await;
+    assert_eq!(restored.expect("an answer").status(), 204);
+    let alive = theirs.introspect(&session).await;
+    assert!(
+        matches!(alive, Ok(Introspection::Active { .. })),
+        "{alive:?}"
+    );
     standing.namespaces.reset(&name).expect("room");
     assert_eq!(
         theirs.introspect(&session).await,

@@ -94,7 +94,7 @@ impl<'s> Seen<'s> {
         let bytes = answer.bytes().await.expect("a whole answer");
         let mut seen = compared(status, retry, &bytes);
         let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        seen["read"] = self.read_by_the_adapter(&body);
+        seen["read"] = Self::read_by_the_adapter(&body);
         // The one thing that cannot be the same.
         let text = seen.to_string();
         let port = self.side.url().rsplit(':').next().expect("a port");
@@ -104,7 +104,7 @@ impl<'s> Seen<'s> {
         body
     }
 
-    fn read_by_the_adapter(&self, body: &Value) -> Value {
+    fn read_by_the_adapter(body: &Value) -> Value {
         let mut read = json!({"issuer": body["issuer"], "active": body["active"]});
         if body["active"] == true {
             read["azp"] = body["azp"].clone();
@@ -123,7 +123,7 @@ impl<'s> Seen<'s> {
             read["account"] = json!(roles(&clients["account"]));
         }
         if body["access_token"].is_string() {
-            read["grant"] = self.grant(body);
+            read["grant"] = Self::grant(body);
         }
         if let Some(keys) = body["keys"].as_array() {
             let signing = |key: &&Value| key["use"] == "sig" && key["alg"] == "RS256";
@@ -135,7 +135,7 @@ impl<'s> Seen<'s> {
         read
     }
 
-    fn grant(&self, body: &Value) -> Value {
+    fn grant(body: &Value) -> Value {
         let part = |token: &Value, at: usize| {
             let text = token.as_str().and_then(|text| text.split('.').nth(at));
             let bytes = URL_SAFE_NO_PAD
