@@ -2,6 +2,8 @@
 
 pub mod control;
 
+pub mod wire;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
