@@ -1,5 +1,7 @@
 //! What the listeners of a mock have besides: the namespace of a request.
 
+pub mod console;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,7 +14,9 @@ use super::problem::Problem;
 use crate::mock::{Name, Namespaces, World};
 
 /// The controls of the mock, and the console.
-pub fn routes(_routes: &mut ServiceConfig) {}
+pub fn routes(routes: &mut ServiceConfig) {
+    console::routes(routes);
+}
 
 /// The header that names a request's namespace.
 pub const NAMESPACE: &str = "mock-namespace";
