@@ -4,6 +4,7 @@
 mod logout_receiver;
 mod name;
 mod namespaces;
+pub mod snapshots;
 
 pub use logout_receiver::LogoutReceiver;
 pub use name::{InvalidName, Name};

@@ -26,6 +26,7 @@ use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
 use crate::http::{self, Forgeries, Front, Patience};
+use crate::mock::Namespaces;
 use crate::replicas::Bus;
 use crate::telemetry::metrics::Metrics;
 
@@ -116,6 +117,7 @@ pub struct Application {
     addresses: Addresses,
     probed: Probed,
     health: Arc<Health>,
+    namespaces: Option<Arc<Namespaces>>,
     bus: Option<Bus>,
     probe_interval: Duration,
     keys: keys::Watch,
@@ -174,7 +176,7 @@ impl Application {
                 None => Arc::new(http::management),
                 Some(namespaces) => namespaces::routes(namespaces),
             },
-            namespaces,
+            namespaces: namespaces.clone(),
             tls: None,
             workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
@@ -191,6 +193,7 @@ impl Application {
             },
             probed,
             health,
+            namespaces,
             bus,
             probe_interval: settings.upstream.probe_interval,
             keys,
@@ -222,7 +225,8 @@ impl Application {
             management.address = %self.addresses.management,
             "listening"
         );
-        let stopped = leave(stop, &self.health, self.shutdown_delay, &public);
+        let (health, delay) = (&self.health, self.shutdown_delay);
+        let stopped = leave(stop, health, self.namespaces.as_deref(), delay, &public);
         let served = tokio::select! {
             served = serving => served,
             served = beside => served,
@@ -240,14 +244,21 @@ impl Application {
 async fn leave(
     stop: impl Future<Output = ()>,
     health: &Health,
+    namespaces: Option<&Namespaces>,
     delay: Duration,
     public: &ServerHandle,
 ) {
     stop.await;
     tracing::info!("stopping");
     health.leave();
+    if let Some(namespaces) = namespaces {
+        namespaces.leave();
+    }
     tokio::time::sleep(delay).await;
     health.drain();
+    if let Some(namespaces) = namespaces {
+        namespaces.drain();
+    }
     public.stop(true).await;
 }
 

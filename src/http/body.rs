@@ -77,7 +77,7 @@ async fn read_as(
         return Err(Problem::TooLarge);
     }
     let turn = request.conn_data::<Turn>();
-    let body = within(front.patience.body, turn, collect(payload)).await?;
+    let body = within(front.patience.body, turn, collect(payload, BODY_BYTES_MAX)).await?;
     // Only now, because the connection of a request that was read whole can go on.
     if turn.is_some_and(|turn| turn.waited_longer_than(front.patience.queue)) {
         front.metrics.shed().behind.inc();
@@ -86,7 +86,12 @@ async fn read_as(
     Ok(body)
 }
 
-async fn within(
+/// Reads in time, and lets the client have its turn meanwhile.
+///
+/// # Errors
+///
+/// [`Problem::TooSlow`], and those of the reading.
+pub(super) async fn within(
     patience: Duration,
     turn: Option<&Turn>,
     reading: impl Future<Output = Result<Bytes, Problem>>,
@@ -120,11 +125,16 @@ fn is(media_type: &str, content_type: &str) -> bool {
 }
 
 /// Without a copy where the body comes in one piece, as it nearly always does.
-async fn collect(mut payload: Payload) -> Result<Bytes, Problem> {
+///
+/// # Errors
+///
+/// [`Problem::TooLarge`] where there are more bytes than `most`, or the problem of a body that
+/// broke off.
+pub(super) async fn collect(mut payload: Payload, most: usize) -> Result<Bytes, Problem> {
     let mut whole = Bytes::new();
     while let Some(chunk) = payload.next().await {
         let chunk = chunk.map_err(|_| Problem::InvalidRequest("the body broke off"))?;
-        if whole.len() + chunk.len() > BODY_BYTES_MAX {
+        if whole.len() + chunk.len() > most {
             return Err(Problem::TooLarge);
         }
         if whole.is_empty() {
@@ -179,7 +189,12 @@ mod tests {
         let request = TestRequest::post().to_http_request();
         let mut payload = dev::Payload::from(drips);
         let payload = Payload::from_request(&request, &mut payload).await;
-        within(patience, None, collect(payload.expect("a payload"))).await
+        within(
+            patience,
+            None,
+            collect(payload.expect("a payload"), BODY_BYTES_MAX),
+        )
+        .await
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ use super::client::client_address;
 use super::connection::HEAD_BYTES_MAX;
 use super::crowd::Turn;
 use super::mock;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::request_id::{self, RequestId};
 
 /// What goes with a request from here to its handler and back.
@@ -209,7 +209,12 @@ impl Seen {
         note: Option<&Note>,
     ) {
         let took = self.began.elapsed();
-        let outcome = problem.map_or(Outcome::Ok, |problem| problem.answer().code.into());
+        let outcome = match problem {
+            Some(problem) => problem.answer().code.into(),
+            // The controls of the mock have problems of their own.
+            None if status.is_client_error() => Code::InvalidRequest.into(),
+            None => Outcome::Ok,
+        };
         front.metrics.request(self.route, outcome, took);
         macro_rules! line {
             ($level:expr) => {

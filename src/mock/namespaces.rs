@@ -9,7 +9,9 @@ use iam_adapters::Guarded;
 use iam_adapters::clock::ShiftedClock;
 use iam_adapters::mock::Mock;
 use thiserror::Error;
+use tokio::sync::watch;
 
+use super::snapshots::{Snapshot, Snapshots};
 use super::{LogoutReceiver, Name};
 use crate::http::Front;
 
@@ -26,6 +28,21 @@ pub struct World {
     pub receiver: Arc<dyn LogoutReceiver>,
     /// The gateway; none where the IAM is alone, and asked over the wire.
     pub house: Option<House>,
+    /// How it was, as often as somebody wanted that kept.
+    pub snapshots: Arc<Snapshots>,
+}
+
+impl World {
+    fn enter(&self, stage: Stage) {
+        let Some(house) = &self.house else {
+            return;
+        };
+        match stage {
+            Stage::Serving => {}
+            Stage::Leaving => house.front.health.leave(),
+            Stage::Draining => house.front.health.drain(),
+        }
+    }
 }
 
 /// The gateway of a namespace.
@@ -62,6 +79,15 @@ pub struct Namespaces {
     /// Apart, because most requests go there.
     default: ArcSwap<World>,
     named: RwLock<HashMap<Name, Arc<World>>>,
+    stage: watch::Sender<Stage>,
+}
+
+/// How near the end of the process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Serving,
+    Leaving,
+    Draining,
 }
 
 impl Namespaces {
@@ -75,7 +101,39 @@ impl Namespaces {
             founder,
             default: ArcSwap::from_pointee(default),
             named: RwLock::default(),
+            stage: watch::Sender::new(Stage::Serving),
         }
+    }
+
+    /// From now on no namespace is ready.
+    pub fn leave(&self) {
+        self.enter(Stage::Leaving);
+    }
+
+    /// From now on no namespace takes requests.
+    pub fn drain(&self) {
+        self.enter(Stage::Draining);
+    }
+
+    /// Ends once no namespace takes requests, so that nobody waits for what cannot come.
+    pub async fn drained(&self) {
+        // Cannot fail: the sender is at hand.
+        let mut stage = self.stage.subscribe();
+        let _ = stage.wait_for(|stage| *stage == Stage::Draining).await;
+    }
+
+    fn enter(&self, stage: Stage) {
+        // First, so that a namespace which begins meanwhile begins in it.
+        self.stage.send_replace(stage);
+        for world in self.all() {
+            world.enter(stage);
+        }
+    }
+
+    fn found(&self, name: &Name) -> World {
+        let world = (self.founder)(name);
+        world.enter(*self.stage.borrow());
+        world
     }
 
     /// The namespace of those who name none.
@@ -100,7 +158,7 @@ impl Namespaces {
         if named.len() + 1 >= Self::MAX {
             return Err(TooMany(Self::MAX));
         }
-        let world = Arc::new((self.founder)(name));
+        let world = Arc::new(self.found(name));
         named.insert(name.clone(), Arc::clone(&world));
         Ok(world)
     }
@@ -137,7 +195,7 @@ impl Namespaces {
     /// [`TooMany`], where it is not there yet and there is no room.
     pub fn reset(&self, name: &Name) -> Result<Arc<World>, TooMany> {
         self.begin(name)?;
-        let world = Arc::new((self.founder)(name));
+        let world = Arc::new(self.found(name));
         self.put(Arc::clone(&world));
         Ok(world)
     }
@@ -146,7 +204,15 @@ impl Namespaces {
     pub fn reset_all(&self) {
         self.write().clear();
         let name = self.default.load().name.clone();
-        self.put(Arc::new((self.founder)(&name)));
+        self.put(Arc::new(self.found(&name)));
+    }
+
+    /// Puts a namespace back into a snapshot, with a gateway that knows nothing.
+    pub fn restore(&self, world: &World, snapshot: &Snapshot) {
+        let mut restored = self.found(&world.name);
+        snapshot.put_into(&restored);
+        restored.snapshots = Arc::clone(&world.snapshots);
+        self.put(Arc::new(restored));
     }
 
     /// Forgets a namespace.

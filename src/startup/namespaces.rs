@@ -95,6 +95,7 @@ impl Mocks {
                 front: Arc::new(front),
                 iam,
             }),
+            snapshots: Arc::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -38,9 +38,15 @@ pub(crate) struct Client {
 impl Client {
     /// A client for the gateway whose two listeners have these addresses.
     pub(crate) fn new(public: impl Display, management: impl Display) -> Self {
+        Self::with(HeaderMap::new(), public, management)
+    }
+
+    /// The same, with these headers on everything.
+    pub(crate) fn with(headers: HeaderMap, public: impl Display, management: impl Display) -> Self {
         let http = reqwest::Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
+            .default_headers(headers)
             .build()
             .expect("an HTTP client");
         Self {

@@ -1,10 +1,11 @@
-//! Holds a response against `openapi.yaml`: whatever the gateway answers, the document describes.
+//! Holds a response against its description: whatever the gateway answers, `openapi.yaml` describes,
+//! and whatever its bundled mock is told, the control API's own document does.
 
 use std::sync::LazyLock;
 
 use jsonschema::{Draft, Registry, RegistryBuilder};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 // Named with their paths, because other test binaries take this file in by its own.
 #[path = "contract/pointer.rs"]
@@ -13,40 +14,70 @@ mod pointer;
 #[path = "contract/tests.rs"]
 mod tests;
 
-use pointer::Pointer;
+use pointer::{Pointer, fits};
 
-/// The name under which the schemas of the document refer to each other.
+/// The name under which the schemas of a document refer to each other.
 const DOCUMENT: &str = "urn:auth-gateway:openapi";
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 const METADATA: &str = "/.well-known/oauth-authorization-server";
 
-/// The document, read as a promise.
+/// A document, read as a promise.
 #[derive(Debug)]
 pub(crate) struct Contract {
+    name: &'static str,
     document: Value,
     schemas: Registry<'static>,
 }
 
 impl Contract {
-    /// The document at the root of the repository, read once.
+    /// The API's document, at the root of the repository; read once.
     pub(crate) fn get() -> &'static Self {
-        static CONTRACT: LazyLock<Result<Contract, String>> =
-            LazyLock::new(|| Contract::parse(include_str!("../../openapi.yaml")));
-        match &*CONTRACT {
-            Ok(contract) => contract,
-            Err(why) => unreadable(why),
-        }
+        static CONTRACT: LazyLock<Contract> =
+            LazyLock::new(|| Contract::read("openapi.yaml", include_str!("../../openapi.yaml")));
+        &CONTRACT
     }
 
-    fn parse(yaml: &str) -> Result<Self, String> {
-        let document: Value =
-            serde_norway::from_str(yaml).map_err(|error| format!("openapi.yaml: {error}"))?;
+    /// The document of the control API of the mock; read once.
+    pub(crate) fn of_the_control() -> &'static Self {
+        static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
+            let yaml = include_str!("../../src/http/mock/openapi.yaml");
+            Contract::read("src/http/mock/openapi.yaml", yaml)
+        });
+        &CONTRACT
+    }
+
+    fn read(name: &'static str, yaml: &str) -> Self {
+        Self::parse(name, yaml).unwrap_or_else(|why| unreadable(name, &why))
+    }
+
+    fn parse(name: &'static str, yaml: &str) -> Result<Self, String> {
+        let document: Value = serde_norway::from_str(yaml).map_err(|error| error.to_string())?;
         let schemas = Registry::new()
             .draft(Draft::Draft202012)
             .add(DOCUMENT, document.clone())
             .and_then(RegistryBuilder::prepare)
-            .map_err(|error| format!("openapi.yaml: {error}"))?;
-        Ok(Self { document, schemas })
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            name,
+            document,
+            schemas,
+        })
+    }
+
+    /// Every path with its methods.
+    #[cfg(test)]
+    pub(crate) fn paths(&self) -> Vec<(String, Vec<String>)> {
+        let paths = self.document["paths"].as_object();
+        let paths = paths.into_iter().flatten();
+        let methods = |item: &Value| {
+            let known = METHODS.iter().filter(|verb| item.get(**verb).is_some());
+            known.map(|verb| verb.to_uppercase()).collect()
+        };
+        paths
+            .map(|(path, item)| (path.clone(), methods(item)))
+            .collect()
     }
 
     /// Panics unless the document describes this response to this request.
@@ -65,7 +96,8 @@ impl Contract {
         let judged = self.judge(method, path, status, headers, body);
         assert!(
             judged.is_ok(),
-            "{method} {path} answered {status}, which openapi.yaml does not describe: {}\n{headers:#?}\n{}",
+            "{method} {path} answered {status}, which {} does not describe: {}\n{headers:#?}\n{}",
+            self.name,
             judged.err().unwrap_or_default(),
             String::from_utf8_lossy(body),
         );
@@ -91,8 +123,7 @@ impl Contract {
         if path.starts_with(&format!("{METADATA}/")) {
             path = METADATA;
         }
-        let item = Pointer::root().child("paths").child(path);
-        let Some(Value::Object(operations)) = self.at(&item) else {
+        let Some((item, operations)) = self.item(path) else {
             return elsewhere(status);
         };
         let verb = match method {
@@ -103,8 +134,7 @@ impl Contract {
         let operation = if operations.contains_key(&verb) {
             verb
         } else if status == 405 {
-            let known = ["get", "post"];
-            let verb = known.iter().find(|verb| operations.contains_key(**verb));
+            let verb = METHODS.iter().find(|verb| operations.contains_key(**verb));
             (*verb.ok_or("the path has no operation")?).to_owned()
         } else {
             return Err("the method is unknown there, and its only answer is 405".to_owned());
@@ -112,6 +142,17 @@ impl Contract {
         let responses = item.child(&operation).child("responses");
         let found = self.resolve(responses.child(&status.to_string()));
         found.map_err(|_| format!("{operation} has no response {status}"))
+    }
+
+    /// What the document says of a path: of itself, or of the template that it fits.
+    fn item(&self, path: &str) -> Option<(Pointer, &Map<String, Value>)> {
+        let paths = Pointer::root().child("paths");
+        let known = self.at(&paths)?.as_object()?;
+        let literal = known.contains_key(path).then_some(path);
+        let found =
+            literal.or_else(|| known.keys().map(String::as_str).find(|at| fits(at, path)))?;
+        let operations = known.get(found)?.as_object()?;
+        Some((paths.child(found), operations))
     }
 
     fn judge_headers(&self, response: &Pointer, headers: &HeaderMap) -> Result<(), String> {
@@ -184,7 +225,7 @@ impl Contract {
     /// Follows a reference object to what it refers to.
     fn resolve(&self, pointer: Pointer) -> Result<Pointer, String> {
         let value = self.at(&pointer);
-        let value = value.ok_or_else(|| format!("openapi.yaml has no {}", pointer.as_str()))?;
+        let value = value.ok_or_else(|| format!("{} has no {}", self.name, pointer.as_str()))?;
         match value.get("$ref").and_then(Value::as_str) {
             Some(reference) => self.resolve(Pointer::from(reference.trim_start_matches('#'))),
             None => Ok(pointer),
@@ -192,13 +233,13 @@ impl Contract {
     }
 
     fn validate(&self, schema: &Pointer, value: &Value) -> Result<(), String> {
-        let reference = format!("{DOCUMENT}#{}", schema.as_str());
+        let reference = format!("{DOCUMENT}#{}", schema.fragment());
         let validator = jsonschema::options()
             .with_draft(Draft::Draft202012)
             .with_registry(&self.schemas)
             .should_validate_formats(true)
             .build(&json!({ "$ref": reference }))
-            .map_err(|error| format!("openapi.yaml: {}: {error}", schema.as_str()))?;
+            .map_err(|error| format!("{}: {}: {error}", self.name, schema.as_str()))?;
         let problems: Vec<_> = validator
             .iter_errors(value)
             .map(|error| format!("{}: {error}", error.instance_path()))
@@ -255,6 +296,6 @@ fn judge_error(headers: &HeaderMap, body: &Value) -> Result<(), String> {
     clippy::panic,
     reason = "a test cannot go on without the document it tests against"
 )]
-fn unreadable(why: &str) -> ! {
-    panic!("{why}")
+fn unreadable(name: &str, why: &str) -> ! {
+    panic!("{name}: {why}")
 }

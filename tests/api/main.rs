@@ -21,9 +21,15 @@ mod limits;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod mock_control;
+#[cfg(test)]
+mod mock_namespaces;
+#[cfg(test)]
 mod mock_world;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod namespace;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of the adapter need more of it")]
 #[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]

@@ -1,4 +1,4 @@
-//! Places in the document (RFC 6901).
+//! Places in a document (RFC 6901), and the templates of its paths.
 
 /// A JSON pointer.
 #[derive(Debug, Clone)]
@@ -15,6 +15,11 @@ impl Pointer {
         Self(format!("{}/{name}", self.0))
     }
 
+    /// As a URI carries it (section 6); the braces of a template are all that it may not.
+    pub(crate) fn fragment(&self) -> String {
+        self.0.replace('{', "%7B").replace('}', "%7D")
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -23,5 +28,18 @@ impl Pointer {
 impl From<&str> for Pointer {
     fn from(text: &str) -> Self {
         Self(text.to_owned())
+    }
+}
+
+/// Whether a path is one of a template's: as many parts, and alike where there is no parameter.
+pub(crate) fn fits(template: &str, path: &str) -> bool {
+    let (mut known, mut given) = (template.split('/'), path.split('/'));
+    loop {
+        match (known.next(), given.next()) {
+            (None, None) => return true,
+            (Some(known), Some(given)) if known.starts_with('{') && !given.is_empty() => {}
+            (Some(known), Some(given)) if known == given => {}
+            _ => return false,
+        }
     }
 }

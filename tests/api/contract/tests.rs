@@ -3,8 +3,8 @@
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
+use super::Contract;
 use super::pointer::Pointer;
-use super::{Contract, DOCUMENT};
 
 const LOGIN: &str = "/api/v1/auth/login";
 const TOKEN: &str = "/api/v1/auth/token";
@@ -207,9 +207,36 @@ fn a_private_key_in_the_key_set_is_caught() {
 }
 
 #[test]
-fn the_document_has_the_version_of_the_program() {
-    let version = Contract::get().document.pointer("/info/version");
-    assert_eq!(version, Some(&json!(env!("CARGO_PKG_VERSION"))));
+fn a_path_with_a_parameter_is_judged_as_its_template() {
+    let contract = Contract::of_the_control();
+    let body = error("not_found");
+    let judge = |method: &str, path: &str, status| {
+        contract.judge(
+            method,
+            path,
+            status,
+            &headers(&[]),
+            body.to_string().as_bytes(),
+        )
+    };
+    assert_eq!(judge("DELETE", "/mock/v1/faults/7", 404), Ok(()));
+    assert_eq!(
+        judge("DELETE", "/mock/v1/sessions/a?notify=true", 404),
+        Ok(())
+    );
+    refused(judge("DELETE", "/mock/v1/faults/7", 409), "409");
+    refused(judge("GET", "/mock/v1/status", 404), "404");
+    for nowhere in ["/mock/v1/faults/", "/mock/v1/faults/7/8", "/mock/v1"] {
+        assert_eq!(judge("GET", nowhere, 404), Ok(()), "{nowhere}");
+    }
+}
+
+#[test]
+fn the_documents_have_the_version_of_the_program() {
+    for contract in [Contract::get(), Contract::of_the_control()] {
+        let version = contract.document.pointer("/info/version");
+        assert_eq!(version, Some(&json!(env!("CARGO_PKG_VERSION"))));
+    }
 }
 
 /// Every `examples` of a media type and every `example` of a header, with the schema beside it.
@@ -230,13 +257,15 @@ fn examples(at: &Pointer, value: &Value, found: &mut Vec<(Pointer, Value)>) {
 }
 
 #[test]
-fn every_example_in_the_document_is_a_true_one() {
-    let contract = Contract::get();
-    let mut found = Vec::new();
-    examples(&Pointer::root(), &contract.document, &mut found);
-    assert!(found.len() > 30, "{DOCUMENT} has {} examples", found.len());
-    for (schema, example) in found {
-        assert_eq!(contract.validate(&schema, &example), Ok(()), "{schema:?}");
+fn every_example_in_the_documents_is_a_true_one() {
+    for contract in [Contract::get(), Contract::of_the_control()] {
+        let mut found = Vec::new();
+        examples(&Pointer::root(), &contract.document, &mut found);
+        let (name, count) = (contract.name, found.len());
+        assert!(count > 30, "{name} has {count} examples");
+        for (schema, example) in found {
+            assert_eq!(contract.validate(&schema, &example), Ok(()), "{schema:?}");
+        }
     }
 }
 

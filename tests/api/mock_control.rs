@@ -1,0 +1,10 @@
+//! The control API of the mock: what QA does to an IAM, and what the gateway makes of it.
+
+mod faults;
+mod journal;
+mod requests;
+mod sessions;
+mod snapshots;
+mod stopping;
+mod time;
+mod users;

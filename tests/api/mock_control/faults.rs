@@ -1,0 +1,274 @@
+//! Every fault of the list, as a client of the gateway sees it.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::client::Response;
+use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway, gateway_with};
+
+/// A fault of the IAM and what is answered to clients: the contract's status, the precise one, the
+/// code, and what the journal calls it.
+fn faults() -> Vec<(Value, u16, u16, &'static str, &'static str)> {
+    let later = "temporarily_unavailable";
+    vec![
+        (json!("unreachable"), 500, 503, later, "unreachable"),
+        (json!("timeout"), 500, 504, later, "timed_out"),
+        (json!("throttled"), 429, 429, later, "throttled"),
+        (
+            json!({"throttled": {"retry_after": "3s"}}),
+            429,
+            429,
+            later,
+            "throttled",
+        ),
+        (json!("server_error"), 500, 503, later, "failed"),
+        (json!("unreadable"), 500, 502, "server_error", "unreadable"),
+        (
+            json!("misconfigured"),
+            500,
+            502,
+            "server_error",
+            "misconfigured",
+        ),
+    ]
+}
+
+/// What an operation answers while the IAM has this fault.
+async fn meets(mock: &Namespace, operation: &str, fault: &Value) -> Response {
+    let session = mock.session(ALICE).await;
+    mock.advance("61s").await;
+    mock.fault(json!({"operation": operation, "answer": fault}))
+        .await;
+    match operation {
+        "login" => mock.try_log_in(ALICE).await,
+        "introspection" => mock.exchange(&session, READ).await,
+        _ => mock.log_out(&session).await,
+    }
+}
+
+async fn every_fault(precise: bool) {
+    let precisely = [(
+        "http.precise_backend_status",
+        if precise { "true" } else { "false" },
+    )];
+    let gateway = gateway_with(&precisely);
+    for operation in ["login", "introspection", "logout"] {
+        for (number, (fault, plain, told, code, outcome)) in faults().iter().enumerate() {
+            // Each in a namespace of its own, so that no circuit opens.
+            let mock = Namespace::named(&gateway, &format!("{operation}-{number}"));
+            let answer = meets(&mock, operation, fault).await;
+            answer.is_error(if precise { *told } else { *plain }, code);
+            assert_ne!(answer.status, 401, "{operation} {fault}");
+            let pause = (*fault != json!("throttled")).then_some("3");
+            if answer.status == 429 {
+                assert_eq!(answer.header("retry-after"), pause.unwrap_or("5"));
+            }
+            let query = format!("operation={operation}&outcome={outcome}");
+            let found = mock.read(&format!("/journal?{query}")).await;
+            assert!(found["count"].as_u64() > Some(0), "{query}: {found}");
+            assert_eq!(found["entries"][0]["fault"], json!(1), "{found}");
+            // All is well once the fault is gone.
+            mock.done(Method::DELETE, "/faults").await;
+            mock.session(ALICE).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_fault_of_the_iam_is_a_401() {
+    every_fault(false).await;
+}
+
+#[tokio::test]
+async fn faults_are_told_apart_where_the_operator_wants_it() {
+    every_fault(true).await;
+}
+
+#[tokio::test]
+async fn a_login_that_the_iam_refuses_is_a_401_whatever_its_reason() {
+    let gateway = gateway();
+    for (number, reason) in ["invalid_credentials", "disabled", "locked", "incomplete"]
+        .into_iter()
+        .enumerate()
+    {
+        let mock = Namespace::named(&gateway, &number.to_string());
+        mock.fault(json!({"operation": "login", "times": 1, "answer": {"refused": reason}}))
+            .await;
+        mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");
+        let found = mock.read("/journal?operation=login").await;
+        let entry = &found["entries"][0];
+        assert_eq!(
+            (&entry["outcome"], &entry["reason"]),
+            (&json!("refused"), &json!(reason))
+        );
+        mock.session(ALICE).await;
+    }
+}
+
+#[tokio::test]
+async fn inactive_ends_a_session_and_an_answer_about_another_one_is_a_fault() {
+    let gateway = gateway();
+    for (answer, status, code) in [
+        ("inactive", 401, "invalid_grant"),
+        ("another_session", 500, "server_error"),
+    ] {
+        let mock = Namespace::named(&gateway, answer);
+        let told = meets(&mock, "introspection", &json!(answer)).await;
+        told.is_error(status, code);
+    }
+}
+
+#[tokio::test]
+async fn a_fault_is_for_so_many_calls_and_for_one_user() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let rule = json!({"operation": "login", "user": "Alice@example.test", "times": 2,
+        "answer": "server_error"});
+    let fault = mock.fault(rule).await;
+    assert_eq!(
+        (&fault["applied"], &fault["remaining"]),
+        (&json!(0), &json!(2))
+    );
+    mock.session(BOB).await;
+    mock.try_log_in(ALICE)
+        .await
+        .is_error(500, "temporarily_unavailable");
+    let left = mock.read("/faults").await;
+    assert_eq!(left["faults"][0]["remaining"], json!(1));
+    mock.try_log_in(ALICE)
+        .await
+        .is_error(500, "temporarily_unavailable");
+    mock.session(ALICE).await;
+    assert_eq!(mock.read("/faults").await["faults"], json!([]));
+}
+
+#[tokio::test]
+async fn a_standing_fault_is_there_until_it_is_removed() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let first = mock
+        .fault(json!({"operation": "login", "answer": "unreadable"}))
+        .await;
+    let second = mock
+        .fault(json!({"operation": "login", "answer": "unreachable"}))
+        .await;
+    assert_eq!(first["remaining"], json!(null));
+    for _ in 0..3 {
+        mock.try_log_in(ALICE).await.is_error(500, "server_error");
+    }
+    mock.done(Method::DELETE, &format!("/faults/{}", first["id"]))
+        .await;
+    mock.try_log_in(ALICE)
+        .await
+        .is_error(500, "temporarily_unavailable");
+    mock.done(Method::DELETE, &format!("/faults/{}", second["id"]))
+        .await;
+    mock.session(ALICE).await;
+    for gone in [format!("/faults/{}", first["id"]), "/faults/x".to_owned()] {
+        let answer = mock.call(Method::DELETE, &gone).await;
+        answer.is_error(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_delay_alone_changes_no_answer() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for delay in [
+        json!({"fixed": "10ms"}),
+        json!({"uniform": ["1ms", "10ms"]}),
+        json!({"lognormal": {"median": "5ms", "sigma": 0.5}}),
+    ] {
+        mock.fault(json!({"operation": "login", "times": 1, "delay": delay}))
+            .await;
+        mock.session(ALICE).await;
+    }
+    let found = mock.read("/journal?operation=login").await;
+    assert!(
+        found["entries"][0]["took_ms"].as_f64() >= Some(10.0),
+        "{found}"
+    );
+    assert_eq!(found["entries"][2]["fault"], json!(3));
+}
+
+#[tokio::test]
+async fn a_probe_and_readiness_tell_of_an_outage() {
+    let gateway = gateway();
+    let mock = Namespace::named(&gateway, "outage");
+    let probed = mock.call(Method::POST, "/probe").await;
+    assert_eq!(probed.json(), json!({"outcome": "ok"}));
+    mock.fault(json!({"operation": "probe", "answer": "unreachable"}))
+        .await;
+    let probed = mock.call(Method::POST, "/probe").await;
+    assert_eq!(probed.json(), json!({"outcome": "unreachable"}));
+    let ready = mock.ready().await.json();
+    assert_eq!(ready["status"], json!("degraded"), "{ready}");
+    let elsewhere = Namespace::unnamed(&gateway).ready().await.json();
+    assert_ne!(elsewhere["status"], json!("degraded"), "{elsewhere}");
+}
+
+#[tokio::test]
+async fn a_rule_that_does_not_fit_together_is_refused_with_the_reason() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for (rule, told) in [
+        (json!({"operation": "login"}), "`delay`, an `answer`"),
+        (json!({"answer": "timeout"}), "missing field `operation`"),
+        (
+            json!({"operation": "log_in", "answer": "timeout"}),
+            "expected one of `login`",
+        ),
+        (
+            json!({"operation": "login", "answer": "explode"}),
+            "`answer`",
+        ),
+        (
+            json!({"operation": "login", "answer": "inactive"}),
+            "does not go with",
+        ),
+        (
+            json!({"operation": "logout", "answer": {"refused": "locked"}}),
+            "does not go with",
+        ),
+        (
+            json!({"operation": "probe", "user": ALICE, "answer": "timeout"}),
+            "`user` does not go",
+        ),
+        (
+            json!({"operation": "login", "times": 0, "answer": "timeout"}),
+            "`times` must be",
+        ),
+        (
+            json!({"operation": "login", "share": 1.5, "answer": "timeout"}),
+            "`share` must be",
+        ),
+        (
+            json!({"operation": "login", "delay": {"fixed": "11m"}}),
+            "`delay` must be at most 10m",
+        ),
+        (
+            json!({"operation": "login", "delay": {"fixed": "soon"}}),
+            "delay",
+        ),
+        (
+            json!({"operation": "login", "answer": "html"}),
+            "needs a wire",
+        ),
+        (
+            json!({"operation": "login", "answer": "reset"}),
+            "needs a wire",
+        ),
+        (
+            json!({"operation": "login", "answer": "timeout", "count": 1}),
+            "unknown field `count`",
+        ),
+    ] {
+        let answer = mock.post("/faults", &rule).await;
+        answer.is_error(400, "invalid_request");
+        let said = answer.json()["error_description"].to_string();
+        assert!(said.contains(told), "{rule} got {said}");
+    }
+    assert_eq!(mock.read("/faults").await["faults"], json!([]));
+    let session = mock.session(BOB).await;
+    assert_eq!(mock.exchange(&session, BROWSE).await.status, 200);
+}

@@ -1,0 +1,185 @@
+//! What the controls do not take, and how they say so.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::contract::Contract;
+use crate::namespace::{ALICE, Namespace, gateway};
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// Every path of the description with its methods, and with something in place of parameters.
+fn paths() -> Vec<(String, Vec<String>)> {
+    let described = Contract::of_the_control().paths();
+    let paths = described.into_iter().map(|(template, verbs)| {
+        let path = template
+            .trim_start_matches("/mock/v1")
+            .replace("{email}", ALICE)
+            .replace("{id}", "7")
+            .replace("{name}", "nowhere");
+        (path, verbs)
+    });
+    let paths: Vec<_> = paths.collect();
+    assert!(paths.len() > 20, "{paths:?}");
+    paths
+}
+
+fn method(name: &str) -> Method {
+    Method::from_bytes(name.as_bytes()).expect("a method")
+}
+
+#[tokio::test]
+async fn a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for (path, verbs) in paths() {
+        for name in METHODS {
+            let has = verbs.iter().any(|verb| verb == name)
+                || name == "HEAD" && verbs.iter().any(|verb| verb == "GET");
+            if has {
+                continue;
+            }
+            let answer = mock.call(method(name), &path).await;
+            assert_eq!(answer.status, 405, "{name} {path}");
+            if name != "HEAD" {
+                answer.is_error(405, "method_not_allowed");
+            }
+            let allow: Vec<_> = answer.header("allow").split(", ").collect();
+            assert!(
+                verbs.iter().all(|verb| allow.contains(&verb.as_str())),
+                "{path}"
+            );
+            assert_eq!(allow.contains(&"GET"), allow.contains(&"HEAD"), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_parameter_that_nobody_reads_is_refused_by_every_call() {
+    let gateway = gateway();
+    let mock = Namespace::named(&gateway, "odd");
+    for (path, verbs) in paths() {
+        for verb in verbs {
+            let odd = format!("{path}?nonsense=1");
+            let answer = mock.tell(method(&verb), &odd, &json!({})).await;
+            answer.is_error(400, "invalid_request");
+            let said = answer.json()["error_description"].to_string();
+            assert!(said.contains("nonsense"), "{verb} {path} got {said}");
+        }
+    }
+    // None of them has begun the namespace.
+    let status = Namespace::unnamed(&gateway).read("/status").await;
+    assert_eq!(status["namespaces"], json!(1));
+}
+
+#[tokio::test]
+async fn a_body_where_none_is_taken_was_meant_otherwise() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for (verb, path) in [
+        (Method::POST, "/reset"),
+        (Method::POST, "/snapshots"),
+        (Method::POST, "/probe"),
+        (Method::DELETE, "/sessions"),
+        (Method::GET, "/journal"),
+    ] {
+        let answer = mock.tell(verb, path, &json!({"all": true})).await;
+        answer.is_error(400, "invalid_request");
+        assert_eq!(
+            answer.json()["error_description"],
+            json!("this call takes no body")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_json_of_bounded_size() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let json = ("content-type", "application/json");
+    for headers in [
+        vec![],
+        vec![("content-type", "text/plain")],
+        vec![("content-type", "application/x-www-form-urlencoded")],
+        vec![json, json],
+    ] {
+        let answer = mock.send(Method::POST, "/faults", &headers, "{}").await;
+        answer.is_error(415, "unsupported_media_type");
+    }
+    let most = 1024 * 1024;
+    for (length, status) in [(most, 400), (most + 1, 413), (4 * most, 413)] {
+        let answer = mock
+            .send(Method::POST, "/faults", &[json], vec![b' '; length])
+            .await;
+        assert_eq!(answer.status, status, "{}", answer.told());
+    }
+    for broken in ["", "[]", "{", "{}{}", "{\"operation\":\"login\",}"] {
+        let answer = mock.send(Method::POST, "/faults", &[json], broken).await;
+        answer.is_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_controls_nothing() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let own = gateway.addresses().management.to_string();
+    for origin in [
+        "null",
+        "http://evil.test",
+        &format!("http://{own}.evil.test"),
+    ] {
+        for (verb, path) in [
+            (Method::POST, "/reset"),
+            (Method::GET, "/users"),
+            (Method::DELETE, "/time"),
+        ] {
+            let answer = mock.send(verb, path, &[("origin", origin)], "").await;
+            answer.is_error(403, "forbidden");
+        }
+    }
+    let own = format!("http://{own}");
+    let answer = mock
+        .send(Method::POST, "/reset", &[("origin", &own)], "")
+        .await;
+    assert_eq!(answer.status, 204);
+}
+
+#[tokio::test]
+async fn what_is_nowhere_is_not_found() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for path in ["", "/", "/user", "/users/", "/users/a@b/session"] {
+        let answer = mock.call(Method::GET, path).await;
+        assert_eq!(answer.status, 404, "{path}: {}", answer.told());
+    }
+}
+
+#[tokio::test]
+async fn every_answer_has_the_id_of_its_request() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let named = [("x-request-id", "of-a-test")];
+    for (path, status) in [("/status", 200), ("/nowhere", 404)] {
+        let answer = mock.send(Method::GET, path, &named, "").await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("x-request-id"), "of-a-test");
+    }
+}
+
+#[tokio::test]
+async fn the_description_is_served_where_it_is_true() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let served = mock.call(Method::GET, "/openapi.yaml").await;
+    let served: Value = serde_norway::from_slice(&served.body).expect("YAML");
+    assert_eq!(
+        served["info"]["title"],
+        json!("Control of the bundled mock IAM")
+    );
+    let head = mock.call(Method::HEAD, "/status").await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    // The public listener has no controls.
+    let public = mock.get("/mock/v1/status", &[]).await;
+    public.is_error(404, "invalid_request");
+}

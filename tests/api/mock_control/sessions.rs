@@ -1,0 +1,107 @@
+//! Sessions that end at the IAM, with and without a word to the gateway.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway};
+
+#[tokio::test]
+async fn living_sessions_are_listed_newest_first() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    mock.session(ALICE).await;
+    mock.advance("1s").await;
+    mock.session(BOB).await;
+    let all = mock.read("/sessions").await;
+    let all = all["sessions"].as_array().expect("sessions");
+    let users: Vec<_> = all.iter().map(|session| &session["user"]).collect();
+    assert_eq!(users, [&json!(BOB), &json!(ALICE)]);
+    let of_bob = mock.read(&format!("/sessions?user={BOB}")).await;
+    assert_eq!(of_bob["sessions"], json!([all[0]]));
+    let nobody = mock.call(Method::GET, "/sessions?user=nobody@x").await;
+    nobody.is_error(404, "not_found");
+    // Eight hours are all that a session has.
+    mock.advance("7h 59m 59s").await;
+    assert_eq!(mock.read("/sessions").await["sessions"], json!([all[0]]));
+}
+
+#[tokio::test]
+async fn an_end_that_the_gateway_is_told_of_is_felt_at_once() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let session = mock.session(ALICE).await;
+    let neighbour = mock.session(BOB).await;
+    let listed = mock.read(&format!("/sessions?user={ALICE}")).await;
+    let id = listed["sessions"][0]["id"].as_str().expect("an id");
+    let path = format!("/sessions/{id}?notify=true");
+    let ended = mock.call(Method::DELETE, &path).await;
+    assert_eq!(ended.json(), json!({"ended": 1, "notified": 1}));
+    let answer = mock.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+    // It was by the token and not by asking.
+    assert_eq!(mock.calls("operation=introspection").await, 0);
+    assert_eq!(mock.exchange(&neighbour, BROWSE).await.status, 200);
+    let again = mock.call(Method::DELETE, &path).await;
+    again.is_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_end_that_nobody_tells_is_felt_within_the_freshness() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let session = mock.session(ALICE).await;
+    let ended = mock.call(Method::DELETE, "/sessions").await;
+    assert_eq!(ended.json(), json!({"ended": 1, "notified": 0}));
+    assert_eq!(mock.read("/sessions").await["sessions"], json!([]));
+    // As with any IAM: what the gateway learned a moment ago, it goes by.
+    assert_eq!(mock.exchange(&session, READ).await.status, 200);
+    mock.advance("31s").await;
+    let answer = mock.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+    assert_eq!(
+        mock.calls("operation=introspection&outcome=inactive").await,
+        1
+    );
+}
+
+#[tokio::test]
+async fn all_sessions_of_a_user_end_each_with_a_token_of_its_own() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let sessions = [mock.session(ALICE).await, mock.session(ALICE).await];
+    let neighbour = mock.session(BOB).await;
+    let path = format!("/users/{ALICE}/sessions?notify=true");
+    let ended = mock.call(Method::DELETE, &path).await;
+    assert_eq!(ended.json(), json!({"ended": 2, "notified": 2}));
+    for session in &sessions {
+        let answer = mock.exchange(session, READ).await;
+        answer.is_error(401, "invalid_grant");
+    }
+    assert_eq!(mock.exchange(&neighbour, BROWSE).await.status, 200);
+    // The user is not shut out.
+    let back = mock.session(ALICE).await;
+    assert_eq!(mock.exchange(&back, READ).await.status, 200);
+    let nobody = mock.call(Method::DELETE, "/users/nobody@x/sessions").await;
+    nobody.is_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_logout_token_that_the_gateway_cannot_verify_is_not_counted_as_told() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    mock.session(ALICE).await;
+    mock.fault(json!({"operation": "keys", "answer": "unreachable"}))
+        .await;
+    let ended = mock.call(Method::DELETE, "/sessions?notify=true").await;
+    assert_eq!(ended.json(), json!({"ended": 1, "notified": 0}));
+}
+
+#[tokio::test]
+async fn a_logout_at_the_gateway_ends_the_session_at_the_mock() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let session = mock.session(ALICE).await;
+    assert_eq!(mock.log_out(&session).await.status, 200);
+    assert_eq!(mock.read("/sessions").await["sessions"], json!([]));
+    assert_eq!(mock.calls("operation=logout&outcome=ok").await, 1);
+}

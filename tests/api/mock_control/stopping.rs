@@ -1,0 +1,1 @@
+//! The controls of a gateway that is about to stop.

@@ -1,0 +1,67 @@
+//! The clock of mock and gateway.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::namespace::{ALICE, Namespace, READ, gateway};
+
+#[tokio::test]
+async fn a_session_expires_without_waiting() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let session = mock.session(ALICE).await;
+    mock.advance("7h 59m").await;
+    assert_eq!(mock.exchange(&session, READ).await.status, 200);
+    mock.advance("1m").await;
+    let answer = mock.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+}
+
+#[tokio::test]
+async fn the_clock_is_set_runs_on_from_there_and_goes_back_to_real_time() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    assert_eq!(mock.read("/time").await["offset_seconds"], json!(0.0));
+    let midnight = json!({ "now": "2030-01-01T00:00:00Z" });
+    let set = mock.tell(Method::PUT, "/time", &midnight).await.json();
+    assert_eq!(set["now"], json!("2030-01-01T00:00:00.000Z"));
+    assert!(set["offset_seconds"].as_f64() > Some(0.0), "{set}");
+    let session = mock.session(ALICE).await;
+    assert_eq!(session.verified_at, "2030-01-01T00:00:00+00:00");
+    mock.advance("90s").await;
+    let now = mock.read("/time").await;
+    assert_eq!(now["now"], json!("2030-01-01T00:01:30.000Z"));
+    // Another offset than UTC is the same moment.
+    let earlier = json!({ "now": "2029-12-31T23:00:00-01:00" });
+    let set = mock.tell(Method::PUT, "/time", &earlier).await.json();
+    assert_eq!(set["now"], json!("2030-01-01T00:00:00.000Z"));
+    let real = mock.call(Method::DELETE, "/time").await.json();
+    assert_eq!(real["offset_seconds"], json!(0.0));
+    assert_eq!(mock.read("/time").await, real);
+}
+
+#[tokio::test]
+async fn a_time_that_is_none_changes_nothing() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let before = mock.read("/time").await;
+    for (path, method, body) in [
+        ("/time/advance", Method::POST, json!({})),
+        ("/time/advance", Method::POST, json!({"by": 60})),
+        ("/time/advance", Method::POST, json!({"by": "-1h"})),
+        ("/time/advance", Method::POST, json!({"by": "1000y"})),
+        (
+            "/time/advance",
+            Method::POST,
+            json!({"by": "1h", "to": "noon"}),
+        ),
+        ("/time", Method::PUT, json!({"now": "noon"})),
+        ("/time", Method::PUT, json!({"now": 1_800_000_000})),
+        ("/time", Method::PUT, json!({"now": "1969-12-31T23:59:59Z"})),
+        ("/time", Method::PUT, json!({"now": "2300-01-01T00:00:00Z"})),
+    ] {
+        let answer = mock.tell(method, path, &body).await;
+        answer.is_error(400, "invalid_request");
+    }
+    assert_eq!(mock.read("/time").await, before);
+}

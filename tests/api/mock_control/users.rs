@@ -1,0 +1,252 @@
+//! Users, made and changed at run time.
+
+use reqwest::Method;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, WRITE, gateway};
+
+const CAROL: &str = "carol@example.test";
+
+fn carol() -> Value {
+    json!({"email": CAROL, "password": "carol-pass", "permissions": [READ]})
+}
+
+fn addresses(users: &Value) -> Vec<&str> {
+    let users = users["users"].as_array().expect("users");
+    users
+        .iter()
+        .filter_map(|user| user["email"].as_str())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_demo_users_are_listed_by_address_and_without_a_password() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    mock.session(ALICE).await;
+    let users = mock.read("/users").await;
+    assert_eq!(addresses(&users), [ALICE, BOB]);
+    let alice = &users["users"][0];
+    assert_eq!(alice["permissions"], json!([READ, WRITE]));
+    assert_eq!(
+        (&alice["state"], &alice["sessions"]),
+        (&json!("active"), &json!(1))
+    );
+    assert!(!users.to_string().contains("pass"), "{users}");
+    assert_eq!(mock.read(&format!("/users/{ALICE}")).await, *alice);
+    // Upper and lower case are the same, and an address may be escaped.
+    assert_eq!(mock.read("/users/Alice%40EXAMPLE.test").await, *alice);
+    let nobody = mock.call(Method::GET, "/users/nobody@example.test").await;
+    nobody.is_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_user_who_was_created_logs_in_and_no_second_one_has_the_address() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    mock.try_log_in(CAROL).await.is_error(401, "invalid_grant");
+    let created = mock.post("/users", &carol()).await;
+    assert_eq!(created.status, 201);
+    assert_eq!(created.json()["state"], json!("active"));
+    let session = mock.session(CAROL).await;
+    assert_eq!(mock.exchange(&session, READ).await.token().scope, READ);
+    mock.post("/users", &carol())
+        .await
+        .is_error(409, "conflict");
+    let dave = json!({"email": "dave@example.test", "password": "dave-pass", "state": "locked",
+        "subject": "dave-1"});
+    let dave = mock.post("/users", &dave).await.json();
+    assert_eq!(
+        (&dave["state"], &dave["subject"]),
+        (&json!("locked"), &json!("dave-1"))
+    );
+    let same = json!({"email": "eve@example.test", "password": "eve-pass", "subject": "dave-1"});
+    mock.post("/users", &same).await.is_error(409, "conflict");
+}
+
+#[tokio::test]
+async fn there_can_be_no_user_without_address_or_password_or_with_no_permission() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for (user, told) in [
+        (json!({"password": "x"}), "missing field `email`"),
+        (json!({"email": CAROL}), "missing field `password`"),
+        (
+            json!({"email": "carol", "password": "x"}),
+            "not an e-mail address",
+        ),
+        (
+            json!({"email": CAROL, "password": ""}),
+            "the password is empty",
+        ),
+        (
+            json!({"email": CAROL, "password": 7}),
+            "`password`: must be a string",
+        ),
+        (
+            json!({"email": CAROL, "password": "x", "permissions": ["a b"]}),
+            "\"a b\" cannot be",
+        ),
+        (
+            json!({"email": CAROL, "password": "x", "permissions": "a"}),
+            "`permissions`: ",
+        ),
+        (
+            json!({"email": CAROL, "password": "x", "state": "gone"}),
+            "expected one of `active`",
+        ),
+        (
+            json!({"email": CAROL, "password": "x", "subject": ""}),
+            "`subject`: must not be empty",
+        ),
+        (
+            json!({"email": CAROL, "password": "x", "subject": null}),
+            "`subject`: ",
+        ),
+        (
+            json!({"email": CAROL, "password": "x", "role": "x"}),
+            "unknown field `role`, expected",
+        ),
+    ] {
+        let answer = mock.post("/users", &user).await;
+        answer.is_error(400, "invalid_request");
+        let said = answer.json()["error_description"]
+            .to_string()
+            .replace('\\', "");
+        assert!(said.contains(told), "{user} got {said}");
+    }
+    assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
+}
+
+#[tokio::test]
+async fn a_permission_taken_away_is_felt_mid_session() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let session = mock.session(ALICE).await;
+    let asked = format!("{READ} {WRITE}");
+    assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
+    let path = format!("/users/{ALICE}");
+    let change = json!({ "permissions": [READ] });
+    let changed = mock.tell(Method::PATCH, &path, &change).await;
+    assert_eq!(changed.json()["permissions"], json!([READ]));
+    mock.advance("61s").await;
+    assert_eq!(mock.exchange(&session, &asked).await.token().scope, READ);
+}
+
+#[tokio::test]
+async fn a_password_and_a_state_are_changed_and_what_is_not_named_stays() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let path = format!("/users/{ALICE}");
+    let change = json!({ "password": "another" });
+    let changed = mock.tell(Method::PATCH, &path, &change).await;
+    assert_eq!(changed.json()["permissions"], json!([READ, WRITE]));
+    mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");
+    let another = SecretString::from("another");
+    mock.log_in(ALICE, &another).await.session();
+    let locked = json!({ "state": "locked" });
+    let changed = mock.tell(Method::PATCH, &path, &locked).await;
+    assert_eq!(changed.json()["state"], json!("locked"));
+    mock.log_in(ALICE, &another)
+        .await
+        .is_error(401, "invalid_grant");
+    // One part of a change that is wrong spoils all of it.
+    let half = json!({ "state": "active", "password": "" });
+    let refused = mock.tell(Method::PATCH, &path, &half).await;
+    refused.is_error(400, "invalid_request");
+    let half = json!({ "password": "x", "permissions": ["a b"] });
+    let refused = mock.tell(Method::PATCH, &path, &half).await;
+    refused.is_error(400, "invalid_request");
+    assert_eq!(mock.read(&path).await["state"], json!("locked"));
+    let unlocked = json!({ "state": "active" });
+    mock.tell(Method::PATCH, &path, &unlocked).await;
+    mock.log_in(ALICE, &another).await.session();
+    let nobody = mock.tell(Method::PATCH, "/users/nobody@x", &locked).await;
+    nobody.is_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_user_who_is_deleted_takes_the_sessions_along() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let session = mock.session(ALICE).await;
+    mock.done(Method::DELETE, &format!("/users/{ALICE}")).await;
+    mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");
+    mock.advance("31s").await;
+    let answer = mock.exchange(&session, READ).await;
+    answer.is_error(401, "invalid_grant");
+    let again = mock.call(Method::DELETE, &format!("/users/{ALICE}")).await;
+    again.is_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_users_file_replaces_all_users_in_any_of_its_formats() {
+    let gateway = gateway();
+    for (format, file) in [
+        (
+            "application/json",
+            r#"{"users": [{"email": "carol@example.test", "password": "carol-pass"}]}"#,
+        ),
+        (
+            "application/toml",
+            "[[users]]\nemail = \"carol@example.test\"\npassword = \"carol-pass\"\n",
+        ),
+        (
+            "application/yaml; charset=utf-8",
+            "users:\n- email: carol@example.test\n  password: carol-pass\n",
+        ),
+    ] {
+        let mock = Namespace::named(&gateway, &format[..16].replace('/', "-"));
+        let answer = mock
+            .send(Method::PUT, "/users", &[("content-type", format)], file)
+            .await;
+        assert_eq!(answer.status, 200, "{}", answer.told());
+        assert_eq!(addresses(&answer.json()), [CAROL]);
+        mock.session(CAROL).await;
+        mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");
+    }
+    let mock = Namespace::unnamed(&gateway);
+    let text = [("content-type", "text/csv")];
+    let answer = mock.send(Method::PUT, "/users", &text, "carol").await;
+    answer.is_error(415, "unsupported_media_type");
+}
+
+#[tokio::test]
+async fn a_users_file_that_was_not_read_whole_changes_nothing_and_says_why() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for (file, told) in [
+        ("{}", "there are no users"),
+        (r#"{"users": [], "roles": []}"#, "unknown"),
+        (
+            r#"{"users": [{"email": "a@b", "password": "x", "roles": []}]}"#,
+            "key 3 is unknown; there are email, password",
+        ),
+        (r#"{"users": [{"email": "a@b"}]}"#, "password"),
+        (r#"{"users": [{"email": "a@b", "password": "x"}"#, "line"),
+    ] {
+        let json = [("content-type", "application/json")];
+        let answer = mock.send(Method::PUT, "/users", &json, file).await;
+        answer.is_error(400, "invalid_request");
+        let said = answer.json()["error_description"].to_string();
+        assert!(said.contains(told), "{file} got {said}");
+    }
+    assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
+}
+
+#[tokio::test]
+async fn sessions_of_users_who_stay_outlive_a_new_users_file() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let (stays, goes) = (mock.session(ALICE).await, mock.session(BOB).await);
+    let file = json!({"users": [
+        {"email": ALICE, "password": "new-pass", "permissions": [BROWSE]},
+    ]});
+    let answer = mock.tell(Method::PUT, "/users", &file).await;
+    assert_eq!(answer.json()["users"][0]["sessions"], json!(1));
+    mock.advance("61s").await;
+    assert_eq!(mock.exchange(&stays, BROWSE).await.token().scope, BROWSE);
+    let answer = mock.exchange(&goes, BROWSE).await;
+    answer.is_error(401, "invalid_grant");
+}

@@ -1,0 +1,1 @@
+//! Namespaces: tests that run at the same time and know nothing of each other.

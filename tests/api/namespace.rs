@@ -1,0 +1,165 @@
+//! A namespace of a gateway before the bundled mock, as somebody who tests against it uses it: the
+//! API of the gateway and the controls of the mock. Every answer of the controls is held against
+//! their own description.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use iam_adapters::clock::ManualClock;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderValue};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::client::{Client, Response, Session};
+use crate::contract::Contract;
+
+pub(crate) const ALICE: &str = "alice@example.test";
+pub(crate) const BOB: &str = "bob@example.test";
+pub(crate) const READ: &str = "urn:shop:orders:order:read";
+pub(crate) const WRITE: &str = "urn:shop:orders:order:write";
+pub(crate) const BROWSE: &str = "urn:shop:catalog:item:read";
+
+const BASE: &str = "/mock/v1";
+
+/// A gateway before the mock with its demo users. Real time stands still.
+pub(crate) fn gateway() -> TestApp {
+    gateway_with(&[])
+}
+
+/// The same, with these settings.
+pub(crate) fn gateway_with(overrides: &[(&str, &str)]) -> TestApp {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let clock = ManualClock::at(now.expect("a time after 1970"));
+    TestApp::spawn(Arc::new(clock), overrides)
+}
+
+/// One namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Namespace {
+    api: Client,
+    http: reqwest::Client,
+    management: String,
+}
+
+impl Deref for Namespace {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.api
+    }
+}
+
+impl Namespace {
+    /// The one of those who name none.
+    pub(crate) fn unnamed(app: &TestApp) -> Self {
+        Self::with(app, HeaderMap::new())
+    }
+
+    pub(crate) fn named(app: &TestApp, name: &str) -> Self {
+        let name = HeaderValue::from_str(name).expect("a header's value");
+        Self::with(app, HeaderMap::from_iter([(header(), name)]))
+    }
+
+    fn with(app: &TestApp, headers: HeaderMap) -> Self {
+        let addresses = app.addresses();
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .default_headers(headers.clone())
+            .build();
+        Self {
+            api: Client::with(headers, addresses.public, addresses.management),
+            http: http.expect("an HTTP client"),
+            management: format!("http://{}", addresses.management),
+        }
+    }
+
+    /// Makes any call of the controls.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Response {
+        let path = format!("{BASE}{path}");
+        let url = format!("{}{path}", self.management);
+        let mut request = self.http.request(method.clone(), url).body(body.into());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.expect("an answer");
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let body = answer.bytes().await.expect("a whole answer").to_vec();
+        Contract::of_the_control().check(method.as_str(), &path, status, &headers, &body);
+        Response {
+            status,
+            headers,
+            body,
+        }
+    }
+
+    /// Sends JSON.
+    pub(crate) async fn tell(&self, method: Method, path: &str, body: &Value) -> Response {
+        let json = [("content-type", "application/json")];
+        self.send(method, path, &json, body.to_string()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
+        self.tell(Method::POST, path, body).await
+    }
+
+    /// Makes a call that has no body.
+    pub(crate) async fn call(&self, method: Method, path: &str) -> Response {
+        self.send(method, path, &[], Vec::new()).await
+    }
+
+    /// Reads what has to be there.
+    pub(crate) async fn read(&self, path: &str) -> Value {
+        let answer = self.call(Method::GET, path).await;
+        assert_eq!(answer.status, 200, "{}", answer.told());
+        answer.json()
+    }
+
+    /// Makes a call, with no answer but that it was done.
+    pub(crate) async fn done(&self, method: Method, path: &str) {
+        let answer = self.call(method, path).await;
+        assert_eq!(answer.status, 204, "{}", answer.told());
+    }
+
+    /// Adds a fault.
+    pub(crate) async fn fault(&self, rule: Value) -> Value {
+        let answer = self.post("/faults", &rule).await;
+        assert_eq!(answer.status, 201, "{}", answer.told());
+        answer.json()
+    }
+
+    pub(crate) async fn advance(&self, by: &str) {
+        let answer = self.post("/time/advance", &json!({ "by": by })).await;
+        assert_eq!(answer.status, 200, "{}", answer.told());
+    }
+
+    /// How many calls the journal has.
+    pub(crate) async fn calls(&self, query: &str) -> u64 {
+        let found = self.read(&format!("/journal?{query}")).await;
+        found["count"].as_u64().expect("a number")
+    }
+
+    /// Tries to log a demo user in.
+    pub(crate) async fn try_log_in(&self, user: &str) -> Response {
+        let name = user.split('@').next().unwrap_or_default();
+        self.log_in(user, &SecretString::from(format!("{name}-pass")))
+            .await
+    }
+
+    /// The session of a demo user.
+    pub(crate) async fn session(&self, user: &str) -> Session {
+        self.try_log_in(user).await.session()
+    }
+}
+
+fn header() -> reqwest::header::HeaderName {
+    reqwest::header::HeaderName::from_static("mock-namespace")
+}
