@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod check;
 mod keys;
+mod mock_iam;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use keys::{
     FirstUse, GenerateKey, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey, RotateKeys,
     SigningAlgorithm,
 };
+pub use mock_iam::StandIn;
 pub use run::run;
 
 /// Names the configuration file where no `--config` does.
@@ -73,6 +75,8 @@ pub enum Command {
         /// Whether the IAM is asked too.
         online: bool,
     },
+    /// Run the mock IAM as the Keycloak of a configuration.
+    MockIam(StandIn),
     /// Make a key.
     GenerateKey(GenerateKey),
     /// Tell which keys a directory holds.
@@ -119,6 +123,9 @@ pub fn parse(
             config: file(config),
             online,
         },
+        Some(Verb::MockIam { config, wishes }) => {
+            Command::MockIam(wishes.command(file(config)))
+        }
         Some(Verb::Keys(verb)) => verb.command(file)?,
     })
 }
@@ -144,6 +151,8 @@ First steps:
   auth-gateway                      run at once, in development mode: mock IAM, demo users,
                                     http://127.0.0.1:8080, management on 127.0.0.1:9090
   auth-gateway check --config FILE  tell every problem of a configuration; --online asks the IAM
+  auth-gateway mock-iam --config FILE
+                                    stand in for the Keycloak that a configuration names
   auth-gateway keys generate --dir DIR
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
@@ -203,6 +212,13 @@ enum Verb {
         /// Also ask the IAM whether it would serve this gateway
         #[arg(long)]
         online: bool,
+    },
+    /// Run the mock IAM as the Keycloak that the configuration names, for tests of the gateway
+    MockIam {
+        #[command(flatten)]
+        config: ConfigFile,
+        #[command(flatten)]
+        wishes: mock_iam::Wishes,
     },
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]

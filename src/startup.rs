@@ -3,6 +3,7 @@
 mod files;
 mod keys;
 mod listener;
+pub mod mock_iam;
 mod namespaces;
 mod parts;
 mod probe;

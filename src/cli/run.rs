@@ -8,7 +8,7 @@ use std::sync::Arc;
 use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
-use super::{Command, Exit, check, keys, welcome};
+use super::{Command, Exit, check, keys, mock_iam, welcome};
 use crate::config::{self, Environment, InvalidSettings};
 use crate::gateway::keys::KeyError;
 use crate::startup::{Application, Parts};
@@ -31,6 +31,7 @@ pub fn run(
             let settings = config::load(config.as_deref(), environment);
             return check::check(settings, online, environment, out);
         }
+        Command::MockIam(stand_in) => mock_iam::serve(&stand_in, environment, err),
         Command::GenerateKey(key) => keys::generate(&key, out),
         Command::ListKeys(list) => keys::list(&list, environment, out),
         Command::RotateKeys(rotate) => keys::rotate(&rotate, environment, out),
@@ -84,7 +85,7 @@ fn serve(
 }
 
 /// SIGTERM, as orchestrators send it, or SIGINT, as a terminal does.
-fn told_to_stop() -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn told_to_stop() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,8 +1,8 @@
 //! What the listeners of a mock have besides: the namespace of a request, and the controls.
 
-pub mod control;
-
 pub mod console;
+pub mod control;
+pub mod wire;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -112,7 +112,7 @@ impl Listener {
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+pub(super) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()
     } else {

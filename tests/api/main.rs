@@ -19,9 +19,14 @@ mod keys;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+#[path = "../live/logout_inbox.rs"]
+mod logout_inbox;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod mock_control;
+#[cfg(test)]
+mod mock_iam;
 #[cfg(test)]
 mod mock_namespaces;
 #[cfg(test)]

@@ -155,13 +155,13 @@ def download(archive):
         (Path(folder) / ARCHIVE).rename(archive)
 
 
-def start(java, home, http_port, timeout, durable):
+def start(java, home, http_port, timeout, durable, any_host):
     """Becomes Keycloak: the caller's child is Java itself, so ending that child, even by kill -9, ends Keycloak.
 
     When the realm answers, one line of JSON is printed; where it never does, standard output ends without a line.
     Started again with the same `--home` and `--http-port`, it goes on with the same data at the same address. Its
     database writes what was committed half a second later, so a kill -9 may lose users and sessions of that time; a
-    `durable` one writes at once, and is slower for it.
+    `durable` one writes at once, and is slower for it. With `any_host` it calls itself whatever name it is called by.
     """
     seed = fetch(java)
     if home is None:
@@ -185,7 +185,8 @@ def start(java, home, http_port, timeout, durable):
         os.dup2(log.fileno(), 2)
     command = java_command(
         java, home, "start", "--optimized", "--cache=local", "--http-enabled=true", "--http-host=127.0.0.1",
-        f"--http-port={port}", f"--http-management-port={management}", f"--hostname={url}",
+        f"--http-port={port}", f"--http-management-port={management}",
+        "--hostname-strict=false" if any_host else f"--hostname={url}",
         # Not ::1 as well: it is taken for a host's name and looked up, and where nobody answers for names, every
         # request waits 5 s for that now and then.
         "--proxy-headers=xforwarded", "--proxy-trusted-addresses=127.0.0.1",
@@ -247,6 +248,7 @@ def main():
     begin.add_argument("--home", help="an instance's own folder; default: a new one in $KEYCLOAK_HOMES")
     begin.add_argument("--http-port", type=int, help="default: a free one")
     begin.add_argument("--durable", action="store_true", help="a kill -9 loses nothing that was committed")
+    begin.add_argument("--any-host", action="store_true", help="issuers follow the Host header")
     begin.add_argument("--timeout", type=float, default=180, help="seconds until it must be ready")
     commands.add_parser("stop").add_argument("folder")
     asked = arguments.parse_args()
@@ -259,7 +261,7 @@ def main():
         fetch(java)
         print(DISTRIBUTION)
     else:
-        start(java, asked.home, asked.http_port, asked.timeout, asked.durable)
+        start(java, asked.home, asked.http_port, asked.timeout, asked.durable, asked.any_host)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ use crate::secret_file;
 const SECRET_MIN: usize = 16;
 
 /// Secrets that stand in examples. In lower case.
-const WELL_KNOWN_SECRETS: [&str; 12] = [
+const WELL_KNOWN_SECRETS: [&str; 13] = [
     "change-me",
     "change-me-in-production",
     "changeme",
@@ -25,6 +25,7 @@ const WELL_KNOWN_SECRETS: [&str; 12] = [
     "client_secret",
     "keycloak",
     "keycloak-client-secret",
+    "mock-iam-development-secret",
     "password",
     "replace-me-with-a-secret",
     "secret",
@@ -143,8 +144,12 @@ impl KeycloakSettings {
         problems
     }
 
-    /// The client secret, from wherever it is told; otherwise what is wrong with it.
-    pub(super) fn secret(&self) -> Result<SecretString, String> {
+    /// The client secret, from wherever it is told.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, without the value.
+    pub fn secret(&self) -> Result<SecretString, String> {
         let (key, secret) = match (&self.client_secret, &self.client_secret_file) {
             (Some(secret), None) => ("client_secret", secret.clone()),
             (None, Some(file)) => {

@@ -129,7 +129,8 @@ impl Directory {
     }
 
     /// The address of the user whose session it is, whether it is alive or not.
-    pub(super) fn address_of(&self, session: &UpstreamSession) -> Option<String> {
+    #[must_use]
+    pub fn address_of(&self, session: &UpstreamSession) -> Option<String> {
         let alive = self.user_of(session);
         let user = alive.or_else(|| {
             let state = self.read();

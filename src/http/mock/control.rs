@@ -9,6 +9,7 @@ mod faults;
 mod journal;
 mod namespaces;
 mod query;
+mod realm;
 mod refused;
 mod sessions;
 mod snapshots;
@@ -62,6 +63,11 @@ pub fn routes(config: &mut ServiceConfig) {
                 .route(get().to(time::show))
                 .route(web::put().to(time::set))
                 .route(web::delete().to(time::reset)),
+        )
+        .service(
+            at("/realm", "GET, HEAD, PATCH")
+                .route(get().to(realm::show))
+                .route(web::patch().to(realm::change)),
         )
         .service(at("/time/advance", "POST").route(web::post().to(time::advance)))
         .service(

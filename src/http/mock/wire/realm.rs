@@ -1,0 +1,276 @@
+//! A realm: the IAM of one namespace, with the face of a Keycloak.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use iam_adapters::Clock as _;
+use iam_adapters::mock::Mock;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+use url::Url;
+
+use super::backchannel::Backchannel;
+use super::refresh_token::RefreshKey;
+use super::signing::RealmKeys;
+use super::switches::Switches;
+use crate::mock::{Name, Namespaces, World};
+
+/// Which Keycloak this stands for: what the settings of the gateway say of theirs.
+#[derive(Debug)]
+pub struct Portrait {
+    /// The address under which `/realms/…` is found.
+    pub url: Url,
+    /// The realm of the settings, which is the default namespace.
+    pub realm: String,
+    /// The gateway's client.
+    pub client_id: String,
+    /// Its secret.
+    pub client_secret: SecretString,
+    /// The client whose roles the permissions are; none: they are the realm's roles.
+    pub permissions_client: Option<String>,
+    /// What the realm calls itself, whatever name it is called by; none: it follows the `Host`.
+    pub issuer: Option<String>,
+}
+
+impl Portrait {
+    /// What a realm calls itself to whoever calls the server by the name of this host.
+    #[must_use]
+    pub fn issuer_of(&self, realm: &str, host: &str) -> String {
+        match &self.issuer {
+            Some(issuer) if realm == self.realm => issuer.clone(),
+            Some(_) | None => below(&self.url, host, &["realms", realm]),
+        }
+    }
+
+    /// The name by which the settings call the server, with its port.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port();
+        port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+}
+
+/// Every realm there is: the one of the settings, which is the default namespace, and those of the
+/// other namespaces, which have their names.
+#[derive(Debug)]
+pub struct Realms {
+    pub(super) portrait: Arc<Portrait>,
+    pub(super) keys: Arc<RealmKeys>,
+    pub(super) backchannel: Option<Arc<Backchannel>>,
+    namespaces: Arc<Namespaces>,
+    faces: RwLock<HashMap<Name, Face>>,
+}
+
+/// What a realm is beside its IAM; as long as that one is there.
+#[derive(Debug)]
+struct Face {
+    mock: Weak<Mock>,
+    features: Arc<Features>,
+}
+
+impl Realms {
+    /// The realms of these namespaces.
+    #[must_use]
+    pub fn new(
+        portrait: Arc<Portrait>,
+        keys: Arc<RealmKeys>,
+        backchannel: Option<Arc<Backchannel>>,
+        namespaces: Arc<Namespaces>,
+    ) -> Self {
+        Self {
+            portrait,
+            keys,
+            backchannel,
+            namespaces,
+            faces: RwLock::default(),
+        }
+    }
+
+    /// The path below which the realms are, as in the settings.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.portrait.url.path()
+    }
+
+    /// The realm of that name.
+    pub(super) fn find(&self, name: &str) -> Option<Realm> {
+        let world = if name == self.portrait.realm {
+            self.namespaces.default_world()
+        } else {
+            let name = Name::parse(name).ok()?;
+            let named = self.namespaces.find(&name)?;
+            // Of those who name none nobody speaks by name.
+            (named.name != Name::unnamed()).then_some(named)?
+        };
+        self.of(world)
+    }
+
+    /// The realm of a namespace. None where the machine has no randomness for its key.
+    pub(in crate::http::mock) fn of(&self, world: Arc<World>) -> Option<Realm> {
+        let known = |faces: &HashMap<Name, Face>| {
+            let face = faces.get(&world.name)?;
+            let same = std::ptr::eq(face.mock.as_ptr(), Arc::as_ptr(&world.mock));
+            same.then(|| Arc::clone(&face.features))
+        };
+        let faces = self.faces.read().unwrap_or_else(PoisonError::into_inner);
+        let features = known(&faces);
+        drop(faces);
+        let features = match features {
+            Some(features) => features,
+            None => {
+                let mut faces = self.faces.write().unwrap_or_else(PoisonError::into_inner);
+                match known(&faces) {
+                    Some(features) => features,
+                    None => {
+                        // Those of namespaces that were reset or forgotten.
+                        faces.retain(|_, face| face.mock.strong_count() > 0);
+                        let features = Arc::new(Features {
+                            switches: RwLock::default(),
+                            refresh_key: RefreshKey::generate()?,
+                        });
+                        let face = Face {
+                            mock: Arc::downgrade(&world.mock),
+                            features: Arc::clone(&features),
+                        };
+                        faces.insert(world.name.clone(), face);
+                        features
+                    }
+                }
+            }
+        };
+        let name = if world.name == Name::unnamed() {
+            self.portrait.realm.clone()
+        } else {
+            world.name.to_string()
+        };
+        Some(Realm {
+            name,
+            world,
+            features,
+        })
+    }
+
+    /// What a realm calls itself to whoever calls the server by this name.
+    pub(super) fn issuer(&self, realm: &Realm, host: &str) -> String {
+        self.portrait.issuer_of(&realm.name, host)
+    }
+
+    /// Which client this is.
+    pub(super) fn client(&self, realm: &Realm, id: &str, secret: &str) -> Result<(), NoClient> {
+        let same = |known: &SecretString| {
+            let known = known.expose_secret().as_bytes();
+            bool::from(known.ct_eq(secret.as_bytes()))
+        };
+        let portrait = &self.portrait;
+        let switches = realm.switches();
+        let right = if id == portrait.client_id {
+            same(&portrait.client_secret)
+        } else if let Some(other) = switches.client(id) {
+            same(other)
+        } else if portrait.permissions_client.as_deref() == Some(id) {
+            // It stands for the API, and nobody logs in as it.
+            false
+        } else {
+            return Err(NoClient::Unknown);
+        };
+        right.then_some(()).ok_or(NoClient::Secret)
+    }
+}
+
+/// Why a caller is no client of the realm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoClient {
+    /// There is none of that id.
+    Unknown,
+    /// There is one, and the secret is not its own.
+    Secret,
+}
+
+impl fmt::Debug for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Features")
+            .field("switches", &self.switches)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One realm.
+pub(in crate::http::mock) struct Realm {
+    pub(super) name: String,
+    pub(super) world: Arc<World>,
+    features: Arc<Features>,
+}
+
+struct Features {
+    switches: RwLock<Switches>,
+    refresh_key: RefreshKey,
+}
+
+impl Realm {
+    /// The IAM behind it.
+    pub(super) fn mock(&self) -> &Mock {
+        &self.world.mock
+    }
+
+    /// The time, in whole seconds since 1970.
+    pub(super) fn now(&self) -> u64 {
+        self.world.clock.now().unix_seconds()
+    }
+
+    /// The key of its refresh tokens.
+    pub(super) fn refresh_key(&self) -> &RefreshKey {
+        &self.features.refresh_key
+    }
+
+    /// How it is set.
+    pub(super) fn switches(&self) -> RwLockReadGuard<'_, Switches> {
+        let switches = self.features.switches.read();
+        switches.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it is set, to be set otherwise.
+    pub(super) fn switches_mut(&self) -> RwLockWriteGuard<'_, Switches> {
+        let switches = self.features.switches.write();
+        switches.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Realm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Realm")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An address below the server's, whose host is the one that was called.
+pub(super) fn below(server: &Url, host: &str, parts: &[&str]) -> String {
+    let path = server.path().trim_end_matches('/');
+    let called = format!("{}://{host}{path}", server.scheme());
+    let Ok(mut url) = Url::parse(&called) else {
+        return called;
+    };
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(parts);
+    }
+    url.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issuer_follows_the_host_by_which_the_server_was_called() {
+        for (server, host, issuer) in [
+            ("http://localhost:8180", "localhost:8180", "http://localhost:8180/realms/a%20b"),
+            ("http://localhost:8180/", "127.0.0.1:1", "http://127.0.0.1:1/realms/a%20b"),
+            ("https://iam.test/auth/", "iam.test", "https://iam.test/auth/realms/a%20b"),
+        ] {
+            let server = Url::parse(server).expect("an address");
+            assert_eq!(below(&server, host, &["realms", "a b"]), issuer);
+        }
+    }
+}

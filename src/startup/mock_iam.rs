@@ -1,0 +1,215 @@
+//! The mock IAM over the wire, on a listener of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::{HttpService, KeepAlive};
+use actix_service::{ServiceFactoryExt as _, fn_service, map_config};
+use actix_web::App;
+use actix_web::dev::{AppConfig, Server};
+use actix_web::web::{self, Data};
+use anyhow::Context as _;
+use iam_adapters::Clock;
+use iam_adapters::clock::ShiftedClock;
+use iam_adapters::mock::faults::Faults;
+use iam_adapters::mock::{Directory, Identity, Mock, Users};
+use tokio::net::TcpStream;
+use url::Url;
+
+use super::listener;
+use crate::http::mock;
+use crate::http::mock::wire::{self, Backchannel, Connection, Portrait, RealmKeys, RealmVoice, Realms};
+use crate::mock::{LogoutReceiver, Name, Namespaces, World};
+
+/// Longer than any gateway keeps a connection that it does not use.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+
+/// The largest body: users files are sent to the control API.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// What the mock is to be.
+#[derive(Debug)]
+pub struct Plan {
+    /// The address; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// The Keycloak that is stood in for.
+    pub portrait: Portrait,
+    /// Whether that Keycloak is wherever this listens, whatever its `url` says.
+    pub address_is_url: bool,
+    /// The users that every realm begins with.
+    pub users: Users,
+    /// How long a session lives.
+    pub session_lifetime: Duration,
+    /// Who is told of logouts; none: nobody.
+    pub backchannel_logout_url: Option<Url>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The keys of all realms.
+    pub keys: Arc<RealmKeys>,
+}
+
+/// The mock, bound to its port and not yet running.
+pub struct MockIam {
+    server: Server,
+    address: SocketAddr,
+    namespaces: Arc<Namespaces>,
+    keys: Arc<RealmKeys>,
+}
+
+impl MockIam {
+    /// Binds the listener. Needs a running actix system around it.
+    ///
+    /// # Errors
+    ///
+    /// Where the port cannot be bound.
+    pub fn build(plan: Plan) -> anyhow::Result<Self> {
+        let socket = listener::bind(plan.listen)
+            .with_context(|| format!("cannot listen on {} (--listen)", plan.listen))?;
+        let address = socket.local_addr()?;
+        let mut portrait = plan.portrait;
+        if plan.address_is_url {
+            portrait.url = format!("http://{address}").parse()?;
+        }
+        let backchannel = match plan.backchannel_logout_url {
+            None => None,
+            Some(url) => Some(Arc::new(Backchannel::to(url, Arc::clone(&plan.clock))?)),
+        };
+        let portrait = Arc::new(portrait);
+        let founder = Founder {
+            portrait: Arc::clone(&portrait),
+            users: plan.users,
+            session_lifetime: plan.session_lifetime,
+            backchannel: backchannel.clone(),
+            keys: Arc::clone(&plan.keys),
+            clock: plan.clock,
+        };
+        let default = founder.world(&Name::unnamed());
+        let namespaces = Namespaces::new(default, Box::new(move |name| founder.world(name)));
+        let namespaces = Arc::new(namespaces);
+        let keys = Arc::clone(&plan.keys);
+        let realms = Realms::new(portrait, plan.keys, backchannel, Arc::clone(&namespaces));
+        let server = serve(socket, address, realms, &namespaces)?;
+        Ok(Self {
+            server,
+            address,
+            namespaces,
+            keys,
+        })
+    }
+
+    /// Where it listens, also where the port was left to the system.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What is in it.
+    #[must_use]
+    pub const fn namespaces(&self) -> &Arc<Namespaces> {
+        &self.namespaces
+    }
+
+    /// Serves until `stop` comes; what is under way then is cut.
+    ///
+    /// # Errors
+    ///
+    /// Where the listener breaks.
+    pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        // Beside, so that the first to ask for the keys need not wait for them.
+        let keys = self.keys;
+        std::thread::spawn(move || keys.warm_up());
+        let handle = self.server.handle();
+        let serving = actix_web::rt::spawn(self.server);
+        tracing::info!(http.address = %self.address, "listening");
+        tokio::select! {
+            served = serving => served?.context("the listener broke")?,
+            () = stop => handle.stop(false).await,
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn serve(
+    socket: std::net::TcpListener,
+    address: SocketAddr,
+    realms: Realms,
+    namespaces: &Arc<Namespaces>,
+) -> anyhow::Result<Server> {
+    let path = realms.path().to_owned();
+    let (realms, namespaces) = (Data::new(realms), Data::from(Arc::clone(namespaces)));
+    let server = Server::build()
+        .disable_signals()
+        .workers(listener::cores())
+        .shutdown_timeout(0);
+    let server = server.listen("mock-iam", socket, move || {
+        let app = App::new()
+            .app_data(realms.clone())
+            .app_data(namespaces.clone())
+            .app_data(web::PayloadConfig::new(BODY_BYTES_MAX))
+            // The controls and the console.
+            .configure(mock::routes)
+            .configure(|routes| wire::routes(routes, &path));
+        let http = HttpService::build()
+            .keep_alive(KeepAlive::Timeout(KEEP_ALIVE))
+            // Whoever hangs up is not answered, and what was held for them is let go.
+            .h1_allow_half_closed(false)
+            .local_addr(address)
+            .on_connect_ext(|connection: &Connection, data| {
+                data.insert(connection.line());
+            })
+            .h1(map_config(app, |()| AppConfig::default()));
+        fn_service(async |tcp: TcpStream| {
+            let peer = tcp.peer_addr().ok();
+            Ok((Connection::new(tcp), peer))
+        })
+        .and_then(http)
+    })?;
+    Ok(server.run())
+}
+
+/// Makes realms.
+struct Founder {
+    portrait: Arc<Portrait>,
+    users: Users,
+    session_lifetime: Duration,
+    backchannel: Option<Arc<Backchannel>>,
+    keys: Arc<RealmKeys>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Founder {
+    fn world(&self, name: &Name) -> World {
+        let clock = Arc::new(ShiftedClock::new(Arc::clone(&self.clock)));
+        let time: Arc<dyn Clock> = Arc::<ShiftedClock>::clone(&clock);
+        let portrait = &self.portrait;
+        let realm = if *name == Name::unnamed() {
+            &portrait.realm
+        } else {
+            name.as_str()
+        };
+        let identity = Identity {
+            issuer: portrait.issuer_of(realm, &portrait.host()),
+            client: portrait.client_id.clone(),
+        };
+        let voice = RealmVoice {
+            backchannel: self.backchannel.clone(),
+            keys: Arc::clone(&self.keys),
+            issuer: identity.issuer.clone(),
+            audience: identity.client.clone(),
+            clock: Arc::clone(&time),
+        };
+        let users = self.users.clone();
+        let directory = Directory::new(identity, users, self.session_lifetime, time);
+        let receiver: Arc<dyn LogoutReceiver> = Arc::new(voice);
+        World {
+            name: name.clone(),
+            mock: Arc::new(Mock::with(Arc::new(directory), Faults::over_the_wire())),
+            clock,
+            receiver,
+            house: None,
+            snapshots: Arc::default(),
+        }
+    }
+}

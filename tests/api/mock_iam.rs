@@ -1,0 +1,133 @@
+//! The mock over the wire, and the real adapter before it.
+
+use std::sync::{Arc, LazyLock, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use actix_web::rt::System;
+use auth_gateway::http::mock::wire::{Portrait, RealmKeys};
+use auth_gateway::mock::{Namespaces, World};
+use auth_gateway::startup::mock_iam::{MockIam, Plan};
+use iam_adapters::Clock;
+use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
+use iam_adapters::mock::Users;
+use tokio::sync::oneshot;
+
+#[path = "mock_iam/administrator.rs"]
+mod administrator;
+#[path = "mock_iam/conformance.rs"]
+mod conformance;
+#[path = "mock_iam/faults.rs"]
+mod faults;
+#[path = "mock_iam/promises.rs"]
+mod promises;
+#[path = "mock_iam/realms.rs"]
+mod realms;
+
+const REALM: &str = "shop";
+const CLIENT: &str = "auth-gateway";
+const SECRET: &str = "a client secret: of the mock's";
+const PERMISSIONS_CLIENT: &str = "shop-api";
+const SESSION_LIFETIME: Duration = Duration::from_secs(8 * 3600);
+
+/// To make a key for each would take longer than all that is tried with it.
+static KEYS: LazyLock<Arc<RealmKeys>> = LazyLock::new(Arc::default);
+
+/// A mock that serves, without users. It ends when it is dropped.
+struct Standing {
+    url: String,
+    namespaces: Arc<Namespaces>,
+    permissions_client: Option<String>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Standing {
+    /// Whose permissions are the roles of a client.
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with(clock, Some(PERMISSIONS_CLIENT.to_owned()), None)
+    }
+
+    fn with(
+        clock: Arc<dyn Clock>,
+        permissions_client: Option<String>,
+        told: Option<String>,
+    ) -> Self {
+        let plan = Plan {
+            listen: "127.0.0.1:0".parse().expect("an address"),
+            portrait: Portrait {
+                url: "http://127.0.0.1".parse().expect("an address"),
+                realm: REALM.to_owned(),
+                client_id: CLIENT.to_owned(),
+                client_secret: SECRET.into(),
+                permissions_client: permissions_client.clone(),
+                issuer: None,
+            },
+            address_is_url: true,
+            users: Users::default(),
+            session_lifetime: SESSION_LIFETIME,
+            backchannel_logout_url: told.map(|url| url.parse().expect("an address")),
+            clock,
+            keys: Arc::clone(&KEYS),
+        };
+        let (bound, standing) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = thread::spawn(move || {
+            System::new().block_on(async move {
+                let mock = MockIam::build(plan).expect("a free port");
+                let namespaces = Arc::clone(mock.namespaces());
+                bound.send((mock.address(), namespaces)).expect("a test");
+                let stopped = async move { drop(stopped.await) };
+                mock.run_until_stopped(stopped).await.expect("a listener");
+            });
+        });
+        let (address, namespaces) = standing.recv().expect("the mock started");
+        Self {
+            url: format!("http://{address}"),
+            namespaces,
+            permissions_client,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// What its realm is made of.
+    fn world(&self) -> Arc<World> {
+        self.namespaces.default_world()
+    }
+
+    fn settings(&self) -> KeycloakSettings {
+        KeycloakSettings {
+            url: self.url.parse().expect("an address"),
+            realm: REALM.to_owned(),
+            client_id: CLIENT.to_owned(),
+            client_secret: Some(SECRET.into()),
+            client_secret_file: None,
+            permissions_client: self.permissions_client.clone(),
+            ca_file: None,
+            issuer: None,
+        }
+    }
+
+    /// The adapter, as it is before a Keycloak.
+    fn adapter(&self) -> Keycloak {
+        adapter(&self.settings())
+    }
+}
+
+fn adapter(settings: &KeycloakSettings) -> Keycloak {
+    let clock = Arc::new(iam_adapters::clock::SystemClock::default());
+    Keycloak::new(settings, Duration::from_secs(5), clock).expect("usable settings")
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

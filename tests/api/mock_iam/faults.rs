@@ -1,0 +1,333 @@
+//! Every fault of the wire, as the real adapter sees it.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::clock::SystemClock;
+use iam_adapters::conformance::{Account, Fixture as _};
+use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::keycloak::Keycloak;
+use iam_adapters::mock::faults::{Answer, Rule};
+use iam_adapters::mock::journal::Filter;
+use iam_adapters::{
+    Clock, ClientContext, Credentials, Guarded, IamAdapter, IamError, Introspection,
+    Misconfiguration, Permissions, Refusal, UpstreamSession,
+};
+use secrecy::SecretString;
+
+use super::administrator::Administrator;
+use super::{CLIENT, REALM, SECRET, Standing};
+
+/// How long a test waits for what is bound to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const OPERATIONS: [Operation; 5] = [
+    Operation::Login,
+    Operation::Introspection,
+    Operation::Logout,
+    Operation::Keys,
+    Operation::Probe,
+];
+
+struct Scene {
+    administrator: Administrator,
+    user: Account,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let standing = Standing::new(Arc::new(SystemClock::default()));
+        let administrator = Administrator::of(standing, None);
+        let password = SecretString::from("alice-pass");
+        let email = "alice@example.test".to_owned();
+        let none = Permissions::default();
+        let subject = administrator.create_user(&email, &password, &none).await;
+        let user = Account {
+            email,
+            password,
+            subject,
+        };
+        Self {
+            administrator,
+            user,
+        }
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.administrator.standing
+    }
+
+    fn credentials(&self) -> Credentials {
+        let (email, password) = (self.user.email.clone(), self.user.password.clone());
+        Credentials::new(email, password).expect("fair ones")
+    }
+
+    async fn log_in(&self, iam: &dyn IamAdapter) -> Result<UpstreamSession, IamError> {
+        let client = ClientContext::default();
+        let begun = iam.authenticate(&self.credentials(), &client).await?;
+        Ok(begun.session)
+    }
+
+    /// From now on, until it is told otherwise.
+    fn told(&self, operation: Operation, answer: Answer) {
+        let world = self.standing().world();
+        let faults = world.mock.faults();
+        faults.clear();
+        let rule = Rule {
+            operation,
+            user: None,
+            times: None,
+            share: None,
+            delay: None,
+            answer: Some(answer),
+        };
+        faults.add(rule).expect("a fair rule");
+    }
+
+    /// What comes of an operation whose calls are all answered so.
+    async fn meets(
+        &self,
+        iam: &dyn IamAdapter,
+        session: &UpstreamSession,
+        operation: Operation,
+        answer: Answer,
+    ) -> Result<(), IamError> {
+        self.told(operation, answer);
+        match operation {
+            Operation::Login => self.log_in(iam).await.map(drop),
+            Operation::Introspection => iam.introspect(session).await.map(drop),
+            Operation::Logout => iam.end_session(session).await,
+            Operation::Keys => iam.verification_keys().await.map(drop),
+            Operation::Probe => iam.probe().await,
+        }
+    }
+}
+
+/// An adapter that has found everything in order, and a session.
+async fn proven(scene: &Scene) -> (Keycloak, UpstreamSession) {
+    let iam = scene.standing().adapter();
+    iam.probe().await.expect("a healthy mock");
+    let session = scene.log_in(&iam).await.expect("a login");
+    (iam, session)
+}
+
+#[tokio::test]
+async fn each_fault_is_told_apart_and_no_fault_is_a_refusal() {
+    let scene = Scene::new().await;
+    let (iam, _) = proven(&scene).await;
+    let throttled = IamError::Throttled {
+        retry_after: Some(Duration::from_secs(3)),
+    };
+    for operation in OPERATIONS {
+        let session = scene.log_in(&iam).await.expect("a login");
+        for (answer, kind) in [
+            (Answer::Unreachable, "unreachable"),
+            (Answer::Reset, "unreachable"),
+            (Answer::Throttled { retry_after: None }, "throttled"),
+            (Answer::ServerError, "failed"),
+            (Answer::Unreadable, "unreadable"),
+            (Answer::Html, "unreadable"),
+            (Answer::HugeBody, "unreadable"),
+            (Answer::Redirect, "misconfigured"),
+            (Answer::Misconfigured, "misconfigured"),
+        ] {
+            let met = scene.meets(&iam, &session, operation, answer).await;
+            let met = met.expect_err("a fault");
+            let why = format!("{} of {}: {met}", answer.name(), operation.name());
+            assert_eq!(met.kind(), kind, "{why}");
+            if answer == Answer::Misconfigured {
+                let what = Misconfiguration::ClientSecret;
+                assert!(matches!(met, IamError::Misconfigured { what: seen, .. } if seen == what), "{why}");
+            }
+        }
+        let three = Answer::Throttled {
+            retry_after: Some(Duration::from_millis(2001)),
+        };
+        let met = scene.meets(&iam, &session, operation, three).await;
+        assert_eq!(met, Err(throttled.clone()), "{operation:?}");
+        scene.standing().world().mock.faults().clear();
+        let alive = iam.introspect(&session).await;
+        assert!(
+            matches!(alive, Ok(Introspection::Active { .. })),
+            "after the faults of {operation:?}: {alive:?}"
+        );
+        // That one is an answer to what has been done.
+        let cut = Answer::Truncated;
+        let met = scene.meets(&iam, &session, operation, cut).await;
+        let met = met.map_err(|error| error.kind());
+        assert_eq!(met, Err("unreachable"), "{operation:?}");
+        scene.standing().world().mock.faults().clear();
+        let alive = iam.introspect(&session).await.expect("an answer");
+        let ended = alive == Introspection::Inactive;
+        assert_eq!(ended, operation == Operation::Logout, "{operation:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_is_refused_for_each_reason_that_a_keycloak_tells() {
+    let scene = Scene::new().await;
+    let (iam, session) = proven(&scene).await;
+    for (reason, told) in [
+        (Refusal::InvalidCredentials, Refusal::InvalidCredentials),
+        // A Keycloak does not say so.
+        (Refusal::Locked, Refusal::InvalidCredentials),
+        (Refusal::Disabled, Refusal::Disabled),
+        (Refusal::Incomplete, Refusal::Incomplete),
+    ] {
+        let refused = Answer::Refused(reason);
+        let met = scene.meets(&iam, &session, Operation::Login, refused).await;
+        assert_eq!(met, Err(IamError::Refused(told)));
+    }
+}
+
+#[tokio::test]
+async fn a_session_can_be_called_over_and_be_taken_for_another() {
+    let scene = Scene::new().await;
+    let (iam, session) = proven(&scene).await;
+    scene.told(Operation::Introspection, Answer::Inactive);
+    assert_eq!(iam.introspect(&session).await, Ok(Introspection::Inactive));
+    // An adapter that has not seen a living session yet asks once more, in another way.
+    let doubtful = scene.standing().adapter();
+    assert_eq!(doubtful.introspect(&session).await, Ok(Introspection::Inactive));
+    scene.told(Operation::Introspection, Answer::AnotherSession);
+    let met = iam.introspect(&session).await;
+    assert_eq!(met.map_err(|error| error.kind()), Err("unreadable"));
+}
+
+#[derive(Debug)]
+struct Silent;
+
+impl Observer for Silent {
+    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+    fn circuit(&self, _: Operation, _: Circuit) {}
+}
+
+#[tokio::test]
+async fn silence_and_a_body_that_takes_its_time_end_by_the_gateways_deadline() {
+    let scene = Scene::new().await;
+    let (_, session) = proven(&scene).await;
+    let limit = Limit {
+        deadline: Duration::from_millis(100),
+        concurrency: 4,
+    };
+    let limits = Limits {
+        login: limit,
+        introspection: limit,
+        logout: limit,
+        keys: limit,
+        probe: limit,
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let silent: Arc<dyn Observer> = Arc::new(Silent);
+    for operation in OPERATIONS {
+        for answer in [Answer::Timeout, Answer::SlowBody] {
+            let bare = Arc::new(scene.standing().adapter());
+            let iam = Guarded::new(bare, limits, &clock, &silent);
+            let met = scene.meets(&iam, &session, operation, answer).await;
+            let met = met.map_err(|error| error.kind());
+            let why = format!("{} of {}", answer.name(), operation.name());
+            assert_eq!(met, Err("timed_out"), "{why}");
+            // Whoever hangs up is noticed.
+            let world = scene.standing().world();
+            let filter = Filter {
+                operation: Some(operation),
+                outcome: Some("timed_out".to_owned()),
+                ..Filter::default()
+            };
+            let (noticed, _) = world.mock.journal().wait(&filter, 1, 1, PATIENCE).await;
+            assert!(noticed, "{why}");
+            world.mock.journal().clear();
+        }
+    }
+}
+
+/// What no HTTP client tells apart from the end of a connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_is_one_and_a_truncated_answer_ends_before_its_end() {
+    let scene = Scene::new().await;
+    for (answer, ending) in [
+        (Answer::Reset, Err(ErrorKind::ConnectionReset)),
+        (Answer::Unreachable, Err(ErrorKind::ConnectionReset)),
+        (Answer::Truncated, Ok(())),
+    ] {
+        scene.told(Operation::Probe, answer);
+        let address = scene.standing().url.replace("http://", "");
+        let mut tcp = TcpStream::connect(&address).expect("a listener");
+        tcp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let path = format!("/realms/{REALM}/.well-known/openid-configuration");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        tcp.write_all(request.as_bytes()).expect("sent");
+        let mut said = Vec::new();
+        let ended = tcp.read_to_end(&mut said).map(drop);
+        assert_eq!(ended.map_err(|error| error.kind()), ending, "{answer:?}");
+        let said = String::from_utf8(said).expect("text");
+        if answer == Answer::Truncated {
+            let (head, body) = said.split_once("\r\n\r\n").expect("a head");
+            let head = head.to_ascii_lowercase();
+            let (_, length) = head.split_once("content-length: ").expect("a length");
+            let length = length.lines().next().and_then(|it| it.parse::<usize>().ok());
+            let half = length.expect("a number") / 2;
+            assert_eq!(body.len(), half, "{said}");
+        } else {
+            assert_eq!(said, "");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fault_of_one_user_is_nobody_elses_and_is_used_up() {
+    let scene = Scene::new().await;
+    let (iam, _) = proven(&scene).await;
+    let world = scene.standing().world();
+    let rule = |user: &str| Rule {
+        operation: Operation::Login,
+        user: Some(user.to_owned()),
+        times: Some(1),
+        share: None,
+        delay: None,
+        answer: Some(Answer::ServerError),
+    };
+    let faults = world.mock.faults();
+    faults.add(rule("bob@example.test")).expect("a fair rule");
+    scene.log_in(&iam).await.expect("a login");
+    faults.add(rule("ALICE@example.test")).expect("a fair rule");
+    let met = scene.log_in(&iam).await.map_err(|error| error.kind());
+    assert_eq!(met.err(), Some("failed"));
+    scene.log_in(&iam).await.expect("a login");
+}
+
+#[tokio::test]
+async fn the_journal_tells_who_asked_what_and_never_a_secret() {
+    let scene = Scene::new().await;
+    let (iam, session) = proven(&scene).await;
+    let client = ClientContext {
+        address: Some([203, 0, 113, 9].into()),
+        request_id: "a-request".to_owned(),
+    };
+    let begun = iam.authenticate(&scene.credentials(), &client).await;
+    let begun = begun.expect("a login").session;
+    iam.end_session(&session).await.expect("a logout");
+    let world = scene.standing().world();
+    let all = world.mock.journal().select(&Filter::default(), 1000).entries;
+    let calls: Vec<_> = all.iter().map(|entry| &entry.call).collect();
+    let of = |operation: Operation| calls.iter().filter(move |call| call.operation == operation);
+    // Discovery, a made-up token, and a grant without a user.
+    assert_eq!(of(Operation::Probe).count(), 3, "{calls:#?}");
+    let login = of(Operation::Login).next_back().expect("a login");
+    assert_eq!(login.user.as_deref(), Some("alice@example.test"));
+    assert_eq!(login.request_id.as_deref(), Some("a-request"));
+    assert_eq!(login.client_address, client.address);
+    assert_eq!(login.session.as_deref(), Some(begun.id.as_str()));
+    assert_eq!(login.subject.as_ref(), Some(&scene.user.subject));
+    let logout = of(Operation::Logout).next().expect("a logout");
+    assert_eq!(logout.session.as_deref(), Some(session.id.as_str()));
+    assert_eq!(logout.user.as_deref(), Some("alice@example.test"));
+    let told = format!("{all:?}");
+    for secret in ["alice-pass", SECRET, "eyJ"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+    assert!(calls.iter().all(|call| call.outcome.name() == "ok"), "{calls:#?}");
+    assert!(!told.contains(CLIENT), "{told}");
+}

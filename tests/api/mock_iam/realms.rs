@@ -1,0 +1,136 @@
+//! Namespaces are realms, and each of them can be set as no administrator should.
+
+use std::sync::Arc;
+
+use auth_gateway::mock::Name;
+use iam_adapters::clock::SystemClock;
+use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::mock::User;
+use iam_adapters::{
+    ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Misconfiguration,
+    Permissions, Refusal,
+};
+use serde_json::{Value, json};
+
+use super::{Standing, adapter};
+
+const EMAIL: &str = "alice@example.test";
+
+fn standing() -> Standing {
+    Standing::new(Arc::new(SystemClock::default()))
+}
+
+fn credentials() -> Credentials {
+    Credentials::new(EMAIL.to_owned(), "alice-pass".into()).expect("fair ones")
+}
+
+fn alice() -> User {
+    User::new(EMAIL, "alice-pass".into(), Permissions::default()).expect("a fair user")
+}
+
+fn in_realm(standing: &Standing, realm: &str) -> KeycloakSettings {
+    KeycloakSettings {
+        realm: realm.to_owned(),
+        ..standing.settings()
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
+    let standing = standing();
+    let name = Name::parse("checkout-42").expect("a name");
+    let theirs = adapter(&in_realm(&standing, name.as_str()));
+    let client = ClientContext::default();
+    let none = theirs.authenticate(&credentials(), &client).await;
+    let realm = Misconfiguration::Realm;
+    assert!(
+        matches!(none, Err(IamError::Misconfigured { what, .. }) if what == realm),
+        "{none:?}"
+    );
+    let world = standing.namespaces.begin(&name).expect("room");
+    world.mock.directory().create_user(alice()).expect("new");
+    let begun = theirs.authenticate(&credentials(), &client).await;
+    let session = begun.expect("a login").session;
+    let ours = standing.adapter();
+    let refused = ours.authenticate(&credentials(), &client).await;
+    let nobody = IamError::Refused(Refusal::InvalidCredentials);
+    assert_eq!(refused.err(), Some(nobody));
+    // A session of theirs is none of ours, whoever asks.
+    assert_eq!(ours.introspect(&session).await, Ok(Introspection::Inactive));
+    ours.end_session(&session).await.expect("nothing to end");
+    let alive = theirs.introspect(&session).await;
+    assert!(matches!(alive, Ok(Introspection::Active { .. })), "{alive:?}");
+    // The name of those who name none is no realm.
+    let unnamed = adapter(&in_realm(&standing, "default")).probe().await;
+    assert_eq!(unnamed.map_err(|error| error.kind()), Err("misconfigured"));
+    standing.namespaces.reset(&name).expect("room");
+    assert_eq!(theirs.introspect(&session).await, Ok(Introspection::Inactive));
+    standing.namespaces.forget(&name).expect("it is there");
+    let gone = theirs.introspect(&session).await;
+    assert_eq!(gone.map_err(|error| error.kind()), Err("misconfigured"));
+}
+
+async fn set(standing: &Standing, change: Value) -> Value {
+    let url = format!("{}/mock/v1/realm", standing.url);
+    let answer = reqwest::Client::new().patch(url).json(&change).send().await;
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    answer.json().await.expect("JSON")
+}
+
+#[tokio::test]
+async fn what_an_administrator_gets_wrong_about_a_realm_is_told_by_the_probe() {
+    let standing = standing();
+    let direct_grants = json!({"direct_grants": false});
+    for (change, back, what) in [
+        (direct_grants, json!({"direct_grants": true}), Misconfiguration::DirectGrants),
+        (json!({"enabled": false}), json!({"enabled": true}), Misconfiguration::Realm),
+        (json!({"ssl_required": true}), json!({"ssl_required": false}), Misconfiguration::Tls),
+    ] {
+        let iam = standing.adapter();
+        set(&standing, change).await;
+        let met = iam.probe().await;
+        assert!(
+            matches!(met, Err(IamError::Misconfigured { what: seen, .. }) if seen == what),
+            "{what:?}: {met:?}"
+        );
+        let shown = set(&standing, back).await;
+        let whole = json!({
+            "realm": "shop",
+            "enabled": true,
+            "direct_grants": true,
+            "ssl_required": false,
+            "other_clients": [],
+        });
+        assert_eq!(shown, whole);
+        assert_eq!(iam.probe().await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn another_client_of_the_realm_may_ask_and_learns_nothing_of_our_sessions() {
+    let standing = standing();
+    let world = standing.world();
+    world.mock.directory().create_user(alice()).expect("new");
+    let other = json!({"client_id": "other-gateway", "client_secret": "another secret"});
+    let shown = set(&standing, json!({"other_clients": [other]})).await;
+    assert_eq!(shown["other_clients"], json!(["other-gateway"]));
+    let client = ClientContext::default();
+    let ours = standing.adapter();
+    let begun = ours.authenticate(&credentials(), &client).await;
+    let session = begun.expect("a login").session;
+    let theirs = adapter(&KeycloakSettings {
+        client_id: "other-gateway".to_owned(),
+        client_secret: Some("another secret".into()),
+        ..standing.settings()
+    });
+    theirs.probe().await.expect("they may ask");
+    let foreign = Misconfiguration::ForeignClient;
+    let met = theirs.introspect(&session).await;
+    assert!(
+        matches!(met, Err(IamError::Misconfigured { what, .. }) if what == foreign),
+        "{met:?}"
+    );
+    let alive = ours.introspect(&session).await;
+    assert!(matches!(alive, Ok(Introspection::Active { .. })), "{alive:?}");
+}
