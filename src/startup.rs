@@ -102,6 +102,9 @@ fn front(
     }
 }
 
+/// How long the management listener may take to answer those whom it lets wait.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Where the two listeners are.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
@@ -181,7 +184,7 @@ impl Application {
             tls: None,
             workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
-            shutdown_deadline: Duration::ZERO,
+            shutdown_deadline: LAST_WORDS,
         };
         let (public, public_address) = public.bind(&front)?;
         let (management, management_address) = management.bind(&front)?;
@@ -236,7 +239,8 @@ impl Application {
         probing.abort();
         revocations::end(telling).await;
         watching.abort();
-        management.stop(false).await;
+        // Whoever waits at the mock is answered; nobody else is owed anything here.
+        management.stop(self.namespaces.is_some()).await;
         tracing::info!("stopped");
         served?.context("a listener broke")
     }

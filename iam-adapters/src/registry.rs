@@ -65,6 +65,15 @@ impl IamSettings {
         }
     }
 
+    /// Whether the gateway shall sign with the key that is published in its repository.
+    #[must_use]
+    pub const fn fixed_signing_key(&self) -> bool {
+        match self {
+            Self::Keycloak(_) => false,
+            Self::Mock(settings) => settings.fixed_signing_key,
+        }
+    }
+
     /// Everything that is wrong with the settings, each line beginning with the key and a colon;
     /// production asks for more. Reads the files that they name.
     #[must_use]

@@ -136,13 +136,19 @@ fn write_summary(settings: &Settings, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  IAM adapter   {}", settings.iam.name())?;
     writeln!(out, "  public        {tls}://{} as {issuer}", http.listen)?;
     writeln!(out, "  management    http://{}", settings.management.listen)?;
-    for (label, directory) in [
-        ("signing keys", &settings.keys.signing_dir),
-        ("sealing keys", &settings.keys.sealing_dir),
+    let made = "made at start";
+    let signing = if settings.iam.fixed_signing_key() {
+        "the one that everybody knows"
+    } else {
+        made
+    };
+    for (label, directory, otherwise) in [
+        ("signing keys", &settings.keys.signing_dir, signing),
+        ("sealing keys", &settings.keys.sealing_dir, made),
     ] {
         let origin = directory
             .as_deref()
-            .map_or_else(|| "made at start".into(), Path::to_string_lossy);
+            .map_or_else(|| otherwise.into(), Path::to_string_lossy);
         writeln!(out, "  {label}  {origin}")?;
     }
     Ok(())

@@ -25,8 +25,12 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
         version = env!("CARGO_PKG_VERSION"),
         iam = settings.iam.name(),
     );
+    let is_fixed = settings.iam.fixed_signing_key();
+    if is_fixed {
+        screen.push_str("            the signing key is the one that everybody knows\n");
+    }
     let made = [
-        ("signing", settings.keys.signing_dir.is_none()),
+        ("signing", settings.keys.signing_dir.is_none() && !is_fixed),
         ("sealing", settings.keys.sealing_dir.is_none()),
     ];
     for (purpose, _) in made.iter().filter(|(_, made)| *made) {

@@ -3,10 +3,18 @@
 use super::problems::Problems;
 use super::{Environment, IamSettings, Settings};
 
+const FIXED_SIGNING_KEY: &str = "iam.mock.fixed_signing_key";
+
 /// Refuses what is unsafe where the gateway runs.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let production = settings.environment == Environment::Production;
     check_iam(&settings.iam, production, problems);
+    if settings.iam.fixed_signing_key() && settings.keys.signing_dir.is_some() {
+        problems.add(
+            FIXED_SIGNING_KEY,
+            "cannot be true where keys.signing_dir is set: one of the two signs",
+        );
+    }
     if let Some(redis) = &settings.revocations.redis {
         redis.check(production, problems);
     }
@@ -48,7 +56,11 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
         missing.push("iam.mock.users_file (or another IAM)");
     }
     if !missing.is_empty() {
-        let missing = missing.join(", ");
+        let mut missing = missing.join(", ");
+        if settings.iam.fixed_signing_key() {
+            missing =
+                format!("{missing}, and leave out {FIXED_SIGNING_KEY}, which everybody knows");
+        }
         problems.add(
             "http.listen",
             format!("{listen} can be reached from other machines; for that also set {missing}"),

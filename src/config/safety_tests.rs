@@ -6,6 +6,8 @@ use tempfile::TempDir;
 use super::load_tests::{environment, load_text, problems};
 use super::*;
 
+mod fixed_key;
+
 struct Files(TempDir);
 
 impl Files {

@@ -1,6 +1,7 @@
 //! Key rings: which key signs or seals now, and which are still honoured.
 
 mod file;
+mod fixed;
 mod folder;
 mod ring;
 mod rotation;
@@ -12,9 +13,11 @@ use std::time::Duration;
 
 use iam_adapters::Moment;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use thiserror::Error;
 
 pub use file::{KeyFile, KeyPurpose, generate};
+pub use fixed::FIXED_SIGNING_KEY;
 pub use folder::{read_dir, remove, write_new};
 pub use ring::KeyRing;
 pub use rotation::{Plan, Standing, Times, plan, standing};
@@ -97,6 +100,30 @@ impl Keys {
             signing: KeyRing::new(vec![signing.to_signing()?])?.into(),
             sealing: KeyRing::new(vec![sealing.to_sealing()?])?.into(),
         })
+    }
+
+    /// Keys that live and die with this process, but for the one that signs: that is
+    /// [`FIXED_SIGNING_KEY`], which everybody knows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keys::ephemeral`].
+    pub fn with_fixed_signing(now: Moment) -> Result<Self, KeyError> {
+        Ok(Self {
+            signing: fixed::ring()?.into(),
+            ..Self::ephemeral(now)?
+        })
+    }
+
+    /// What is published of the signing keys: a JWK Set (RFC 7517 section 5). A key that signs no
+    /// more is in it until the last of its tokens, which live for `lifetime`, has expired wherever
+    /// a copy of the set is kept for `max_age`.
+    #[must_use]
+    pub fn published(&self, lifetime: Duration, max_age: Duration, now: Moment) -> Value {
+        let ring = self.signing.ring();
+        let honoured = ring.honoured(now, overlap(lifetime, max_age));
+        let keys: Vec<_> = honoured.map(SigningKey::public_jwk).collect();
+        json!({ "keys": keys })
     }
 
     /// Looks at the folders again, and gives, by purpose, the keys that are others than before.

@@ -1,5 +1,7 @@
 //! Access tokens: the claims of RFC 9068, signed with the key in use.
 
+mod handmade;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use super::error::Internal;
 use super::keys::{KeyRing, SigningKey};
 use super::knowledge::Source;
 use super::random::Random;
+
+pub use handmade::Handmade;
 
 /// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
 pub struct AccessToken {

@@ -5,25 +5,19 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use crate::gateway::keys::{SigningKey, overlap};
-
 use super::{Front, entity_tag};
 
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
 pub(super) async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
     let gateway = &front.gateway;
-    // A key that signs no more is published until the last token it signed has expired everywhere.
-    let overlap = overlap(gateway.policy().token.lifetime, front.jwks_max_age);
-    let ring = gateway.keys().signing.ring();
-    let keys: Vec<_> = ring
-        .honoured(gateway.now(), overlap)
-        .map(SigningKey::public_jwk)
-        .collect();
+    let lifetime = gateway.policy().token.lifetime;
+    let keys = gateway.keys();
+    let published = keys.published(lifetime, front.jwks_max_age, gateway.now());
     document(
         &front,
         &request,
         "application/jwk-set+json",
-        &json!({ "keys": keys }).to_string(),
+        &published.to_string(),
     )
 }
 

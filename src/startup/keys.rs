@@ -15,7 +15,7 @@ use crate::gateway::keys::{Concern, Kept, KeyError, Keys, Shelf, Taken};
 /// Whoever changes a folder seldom changes one thing only.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// Reads the folders that the settings name. What no folder holds is made now; the settings were
+/// Reads the folders that the settings name. What no folder holds is made now, or fixed; the settings were
 /// asked whether that is allowed.
 pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>) -> Option<Keys> {
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
@@ -31,7 +31,12 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>)
         }
     }
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
-    match Keys::ephemeral(now) {
+    let made = if settings.iam.fixed_signing_key() {
+        Keys::with_fixed_signing(now)
+    } else {
+        Keys::ephemeral(now)
+    };
+    match made {
         Ok(made) => Some(Keys {
             signing: signing.unwrap_or(made.signing),
             sealing: sealing.unwrap_or(made.sealing),

@@ -7,4 +7,5 @@ mod sessions;
 mod snapshots;
 mod stopping;
 mod time;
+mod tokens;
 mod users;

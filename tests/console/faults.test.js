@@ -35,7 +35,7 @@ onThePage("every member of a rule can be given by the form", {}, async (scene) =
     await added({ operation: "logout", answer: "throttled", retry: "3s", user: "" }),
     { operation: "logout", answer: { throttled: { retry_after: "3s" } } },
   );
-  assert.deepEqual(await added({ operation: "introspection", answer: "throttled", retry: "" }), { operation: "introspection", answer: "throttled" });
+  assert.deepEqual(await added({ operation: "introspection", answer: "throttled", retry: "" }), { operation: "introspection", answer: { throttled: {} } });
   assert.deepEqual(
     await added({ operation: "introspection", delay: "fixed", fixed: "150ms", answer: "", share: "50", times: "3" }),
     { operation: "introspection", times: 3, share: 0.5, delay: { fixed: "150ms" } },

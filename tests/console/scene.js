@@ -60,6 +60,7 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
       strange.push(`dialog: ${dialog.message()}`);
       dialog.dismiss();
     });
+    // The whole page, though the wide one keeps its right column in sight.
     const shot = (what) => page.screenshot({ path: `${SHOTS}/${what}.png`, fullPage: true });
     try {
       await page.goto(`/mock/?namespace=${namespace}`);
@@ -71,6 +72,7 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
       throw strange.length ? new Error(strange.join("\n"), { cause: error }) : error;
     } finally {
       await context.close();
+      await fetch(`${base}/mock/v1/namespaces/${namespace}`, { method: "DELETE" });
     }
   });
 }

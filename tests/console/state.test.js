@@ -75,7 +75,7 @@ onThePage("a namespace is made, opened, left and deleted, and nothing of one is 
 onThePage("the IAM is asked at once, and its answer told", {}, async ({ press, sees, api }) => {
   await press("state", "Ask the IAM now");
   await sees("#state-result", "The IAM's answer: ok.");
-  await api("POST", "/mock/v1/faults", { operation: "probe", answer: "unreachable", times: 1 });
+  await api("POST", "/mock/v1/faults", { operation: "probe", answer: "unreachable" });
   await press("state", "Ask the IAM now");
   await sees("#state-result", "The IAM's answer: unreachable.");
 });

@@ -14,6 +14,8 @@ mod log;
 #[cfg(test)]
 mod logout_token;
 #[cfg(test)]
+mod mock_control;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod refusals;

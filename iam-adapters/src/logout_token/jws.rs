@@ -9,6 +9,20 @@ use super::TOKEN_BYTES_MAX;
 use super::error::InvalidLogoutToken;
 use super::jwk::VerificationKeys;
 
+impl VerificationKeys {
+    /// The payload of a compact JWS of any type, once its signature is verified: by the key that its
+    /// header names, with the one algorithm that this key is for. What the payload says is not
+    /// looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLogoutToken`], of which the reasons that concern the form and the signature.
+    pub fn verified_payload(&self, jws: &str) -> Result<Vec<u8>, InvalidLogoutToken> {
+        let (jws, _) = Jws::of_any_type(jws)?;
+        jws.verify(self)
+    }
+}
+
 /// The media type of logout tokens (section 2.4), as it stands in `typ`.
 ///
 /// Every Keycloak from 25 on writes it. It is insisted on, though the specification only

@@ -11,10 +11,12 @@ mod namespaces;
 mod query;
 mod realm;
 mod refused;
+mod scopes;
 mod sessions;
 mod snapshots;
 mod status;
 mod time;
+mod tokens;
 mod users;
 
 use actix_web::middleware::from_fn;
@@ -87,6 +89,10 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(at("/snapshots/{id}", "DELETE").route(web::delete().to(snapshots::forget)))
         .service(at("/snapshots/{id}/restore", "POST").route(web::post().to(snapshots::restore)))
         .service(at("/probe", "POST").route(web::post().to(status::probe)))
+        .service(at("/signing-key", "GET, HEAD").route(get().to(tokens::signing_key)))
+        .service(at("/tokens", "POST").route(web::post().to(tokens::mint)))
+        .service(at("/tokens/inspect", "POST").route(web::post().to(tokens::inspect)))
+        .service(at("/scopes/explain", "POST").route(web::post().to(scopes::explain)))
         .default_service(web::to(nowhere));
     config.service(control);
 }

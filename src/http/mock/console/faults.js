@@ -1,7 +1,7 @@
 // The faults: a list, and a form that offers only what fits together.
 
 import { call } from "./api.js";
-import { ask, attempt, button, byId, count, el, keep, onClick, onRefresh, onSubmit, options, refresh } from "./page.js";
+import { ask, attempt, button, byId, count, el, keep, onClick, onRefresh, onSubmit, options, refresh, row } from "./page.js";
 
 const FAULTS = "/mock/v1/faults";
 const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
@@ -101,12 +101,12 @@ function card(fault) {
     await refresh();
     return `Fault ${fault.id} is removed.`;
   });
-  return el(
-    "li",
-    {},
-    el("span", { class: "title" }, `${fault.operation}: ${named(fault.answer)}`),
-    el("div", { class: "hint" }, `No. ${fault.id}, ${facts.filter(Boolean).join(", ")}`),
-    el("div", { class: "actions" }, button("Remove", `fault ${fault.id}`, gone)),
+  return row(
+    [
+      el("span", { class: "title" }, `${fault.operation}: ${named(fault.answer)}`),
+      el("div", { class: "hint" }, `No. ${fault.id}, ${facts.filter(Boolean).join(", ")}`),
+    ],
+    [button("Remove", `fault ${fault.id}`, gone)],
   );
 }
 

@@ -7,6 +7,8 @@ const JOURNAL = "/mock/v1/journal";
 const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
 const OUTCOMES = ["ok", "inactive", "refused", "unreachable", "timed_out", "throttled", "failed", "unreadable", "misconfigured"];
 const SHOWN_MAX = 200;
+// As many as the journal keeps, so that probes are told apart from the rest.
+const ASKED_MAX = 10_000;
 // A proxy on the way may give up after a minute.
 const WAIT = "25s";
 const PAUSE_AFTER_FAILURE = 2000;
@@ -32,7 +34,7 @@ function restart() {
 async function follow(signal) {
   while (!signal.aborted) {
     try {
-      const first = await call("GET", JOURNAL + query({ ...filter(), limit: SHOWN_MAX }), { quiet: true, signal });
+      const first = await call("GET", JOURNAL + query({ ...filter(), limit: ASKED_MAX }), { quiet: true, signal });
       byId("journal-list").replaceChildren();
       matching = 0;
       take(first);
@@ -48,20 +50,26 @@ async function follow(signal) {
 }
 
 async function more(signal) {
-  const asked = { ...filter(), after: last, timeout: WAIT, limit: SHOWN_MAX };
+  const asked = { ...filter(), after: last, timeout: WAIT, limit: ASKED_MAX };
   const seen = await call("GET", `${JOURNAL}/wait${query(asked)}`, { quiet: true, signal });
   // Numbers go on for as long as there is a namespace: this one was made anew.
   if (seen.last < last) return restart();
   take(seen);
   // Somebody logged in or out, or a fault was used up.
-  if (seen.entries.length) refresh().catch(() => {});
+  if (seen.entries.some(isMeant)) refresh().catch(() => {});
+}
+
+/** The gateway looks after its IAM every few seconds: of interest only to those who ask for it. */
+function isMeant({ operation }) {
+  return operation !== "probe" || byId("journal-probes").checked || byId("journal-operation").value === "probe";
 }
 
 function take(seen) {
   last = seen.last;
-  matching += seen.count;
+  const entries = seen.entries.filter(isMeant);
+  matching += seen.count - (seen.entries.length - entries.length);
   const list = byId("journal-list");
-  list.prepend(...seen.entries.map(row).reverse());
+  list.prepend(...entries.map(row).reverse());
   while (list.children.length > SHOWN_MAX) list.lastElementChild.remove();
   const forgotten = seen.forgotten ? `, ${count(seen.forgotten, "older one")} forgotten` : "";
   const shown = list.children.length < matching ? `, the newest ${list.children.length} shown` : "";

@@ -21,6 +21,10 @@ export function button(label, what, act) {
   return el("button", { type: "button", "data-action": label, "aria-label": name, onclick: act }, label);
 }
 
+/** A row of a list: what it is, and what can be done with it. */
+export const row = (what, actions) =>
+  el("li", {}, el("div", { class: "what" }, ...what), actions.length ? el("div", { class: "actions" }, ...actions) : null);
+
 export const options = (select, pairs) =>
   select.replaceChildren(...pairs.map(([value, label]) => el("option", { value }, label)));
 

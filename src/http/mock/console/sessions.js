@@ -1,7 +1,7 @@
 // The sessions that live, and their end.
 
 import { call, query } from "./api.js";
-import { ask, attempt, button, byId, count, el, keep, onLeave, onRefresh, refresh } from "./page.js";
+import { ask, attempt, button, byId, count, el, keep, onLeave, onRefresh, refresh, row } from "./page.js";
 import { countdown, readable } from "./time.js";
 
 const SESSIONS = "/mock/v1/sessions";
@@ -21,13 +21,14 @@ export function endSessions(path, what, output) {
 
 function card(session) {
   const end = () => endSessions(`${SESSIONS}/${encodeURIComponent(session.id)}`, `the session of ${session.user}`, byId("sessions-result"));
-  return el(
-    "li",
-    {},
-    el("span", { class: "title" }, session.user),
-    el("div", { class: "mono" }, session.id),
-    el("div", { class: "hint" }, `since ${readable(Date.parse(session.began_at))}, ends `, countdown(session.expires_at)),
-    el("div", { class: "actions" }, button("End…", `session ${session.id} of ${session.user}`, end)),
+  const since = readable(Date.parse(session.began_at));
+  return row(
+    [
+      el("span", { class: "title" }, session.user),
+      el("div", { class: "mono" }, session.id),
+      el("div", { class: "hint" }, `since ${since}, ends `, countdown(session.expires_at)),
+    ],
+    [button("End…", `session ${session.id} of ${session.user}`, end)],
   );
 }
 

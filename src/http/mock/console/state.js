@@ -1,11 +1,12 @@
 // The whole of a namespace: snapshots, reset, the namespaces themselves, and the way from one to another.
 
 import { DEFAULT, call, choose, namespace } from "./api.js";
-import { ask, attempt, button, byId, count, el, keep, leave, onClick, onRefresh, onSubmit, options, refresh } from "./page.js";
+import { ask, attempt, button, byId, count, el, keep, leave, onClick, onRefresh, onSubmit, options, refresh, row } from "./page.js";
 import { readable } from "./time.js";
 
 const SNAPSHOTS = "/mock/v1/snapshots";
 const NAMESPACES = "/mock/v1/namespaces";
+const SHOWN_MAX = 50;
 
 function snapshot({ id, taken_at }) {
   const act = (method, path, title, text, verb, done) => () =>
@@ -18,12 +19,9 @@ function snapshot({ id, taken_at }) {
   const path = `${SNAPSHOTS}/${encodeURIComponent(id)}`;
   const restore = act("POST", `${path}/restore`, `Restore snapshot ${id}?`, "What has changed since then is lost.", "Restore", `Snapshot ${id} is restored.`);
   const remove = act("DELETE", path, `Delete snapshot ${id}?`, "Nobody can restore it any more.", "Delete", `Snapshot ${id} is deleted.`);
-  return el(
-    "li",
-    {},
-    el("span", { class: "title" }, String(id)),
-    el("span", { class: "hint" }, ` of ${readable(Date.parse(taken_at))}`),
-    el("div", { class: "actions" }, button("Restore…", `snapshot ${id}`, restore), button("Delete…", `snapshot ${id}`, remove)),
+  return row(
+    [el("span", { class: "title" }, `Snapshot ${id}`), el("div", { class: "hint" }, `of ${readable(Date.parse(taken_at))}`)],
+    [button("Restore…", `snapshot ${id}`, restore), button("Delete…", `snapshot ${id}`, remove)],
   );
 }
 
@@ -80,12 +78,9 @@ function room({ name, users, sessions, faults, calls, here }) {
     here ? null : button("Open", `namespace ${name}`, () => attempt(result, () => visit(name))),
     name === DEFAULT ? null : button("Delete…", `namespace ${name}`, () => attempt(result, () => forget(name))),
   ].filter(Boolean);
-  return el(
-    "li",
-    {},
-    el("span", { class: "title" }, name),
-    el("span", { class: "hint" }, `${here ? " (this one)" : ""} ${holds}`),
-    actions.length ? el("div", { class: "actions" }, ...actions) : null,
+  return row(
+    [el("span", { class: "title" }, name), here ? " (this one)" : "", el("div", { class: "hint" }, holds)],
+    actions,
   );
 }
 
@@ -94,7 +89,9 @@ async function show() {
   keep(byId("snapshots-list"), snapshots, ({ id }) => id, snapshot, byId("state-title"));
   byId("snapshots-empty").hidden = snapshots.length > 0;
   const rooms = namespaces.map((room) => ({ ...room, here: room.name === namespace() }));
-  keep(byId("namespaces-list"), rooms, ({ name }) => name, room, byId("namespaces-title"));
+  rooms.sort((one, other) => Number(other.here) - Number(one.here));
+  byId("namespaces-rest").textContent = rooms.length > SHOWN_MAX ? `And ${count(rooms.length - SHOWN_MAX, "other")}, to be chosen at the top of the page.` : "";
+  keep(byId("namespaces-list"), rooms.slice(0, SHOWN_MAX), ({ name }) => name, room, byId("namespaces-title"));
   const names = namespaces.map(({ name }) => name);
   const select = byId("namespace");
   if (names.join(" ") !== [...select.options].map(({ value }) => value).join(" ")) options(select, names.map((name) => [name, name]));

@@ -1,10 +1,10 @@
 // A demo user's way: log in, exchange, see what was granted and why not the rest, log out.
 
 import { call } from "./api.js";
-import { byId, el, facts, onClick, onLeave, onRefresh, onSubmit, say } from "./page.js";
+import { attempt, byId, el, facts, onClick, onLeave, onSubmit, say } from "./page.js";
 import { inspect, forgetToken } from "./token.js";
 import { countdown, readable } from "./time.js";
-import { passwordOf, userOf, users } from "./users.js";
+import { onUsers, passwordOf, userOf, users } from "./users.js";
 
 const AUTH = "/api/v1/auth";
 const QUICK_MAX = 6;
@@ -68,7 +68,8 @@ async function exchange({ others }) {
   byId("scopes").hidden = true;
   const answer = await call("POST", `${AUTH}/token`, { body: { ...pair(), grant_type: "session", scope } });
   byId("inspect-token").value = answer.access_token;
-  await Promise.all([inspect(answer.access_token, answer.expires_in), explain(scope, answer.scope)]);
+  await attempt(byId("inspect-result"), () => inspect(answer.access_token, answer.expires_in));
+  await explain(scope, answer.scope);
   return answer.scope === "" ? "A token, but with no scope." : `A token for: ${answer.scope}`;
 }
 
@@ -117,7 +118,7 @@ export function start() {
     byId("login-password").type = "password";
     byId("login-result").textContent = "";
   });
-  onRefresh(async () => {
+  onUsers(() => {
     quick();
     if (session) offer();
   });

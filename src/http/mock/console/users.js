@@ -1,7 +1,7 @@
 // The users: seen, made, changed, taken away.
 
 import { call } from "./api.js";
-import { ask, attempt, button, byId, count, el, keep, onClick, onLeave, onRefresh, onSubmit, options, refresh, say } from "./page.js";
+import { ask, attempt, button, byId, count, el, keep, onClick, onLeave, onRefresh, onSubmit, options, refresh, row, say } from "./page.js";
 import { endSessions } from "./sessions.js";
 import { fillIn } from "./trial.js";
 
@@ -11,6 +11,7 @@ const TYPES = { json: "application/json", toml: "application/toml", yaml: "appli
 const SHOWN_MAX = 200;
 
 let known = [];
+let tell = () => {};
 let edited = null;
 // The API tells no passwords: known are those of the demo users, and those that were set on this page.
 const DEMO = [["alice@example.test", "alice-pass"], ["bob@example.test", "bob-pass"]];
@@ -20,6 +21,11 @@ const path = (email) => `${USERS}/${encodeURIComponent(email)}`;
 
 /** All users, as they were last seen. */
 export const users = () => known;
+
+/** Calls `listener` whenever the users were asked for. */
+export function onUsers(listener) {
+  tell = listener;
+}
 
 /** The user of this address, where there is one. */
 export const userOf = (email) => known.find((user) => user.email.toLowerCase() === email.trim().toLowerCase());
@@ -47,15 +53,15 @@ function card(user) {
     button("End sessions…", `of ${email}`, () => endSessions(`${path(email)}/sessions`, `all sessions of ${email}`, byId("users-result"))),
     button("Delete…", email, () => attempt(byId("users-result"), () => remove(email))),
   ];
-  return el(
-    "li",
-    {},
-    el("span", { class: "title" }, email),
-    " ",
-    el("span", { class: user.state === "active" ? "hint" : "bad" }, user.state),
-    el("span", { class: "hint" }, `, ${count(user.sessions, "session")}`),
-    names.length ? el("ul", { class: "names", "aria-label": `Permissions of ${email}` }, ...names) : el("p", { class: "hint" }, "no permissions"),
-    el("div", { class: "actions" }, ...actions),
+  return row(
+    [
+      el("span", { class: "title" }, email),
+      " ",
+      el("span", { class: user.state === "active" ? "hint" : "bad" }, user.state),
+      el("span", { class: "hint" }, `, ${count(user.sessions, "session")}`),
+      names.length ? el("ul", { class: "names", "aria-label": `Permissions of ${email}` }, ...names) : el("div", { class: "hint" }, "no permissions"),
+    ],
+    actions,
   );
 }
 
@@ -123,5 +129,6 @@ export function start() {
   onRefresh(async () => {
     known = (await call("GET", USERS, { quiet: true })).users;
     show();
+    tell();
   });
 }

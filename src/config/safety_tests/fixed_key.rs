@@ -1,0 +1,33 @@
+use super::*;
+
+#[test]
+fn the_key_that_everybody_knows_is_for_this_machine_alone_and_goes_with_no_other() {
+    let files = Files::new();
+    let fixed = ("IAM__MOCK__FIXED_SIGNING_KEY", "true");
+    let users = files.users();
+    assert_eq!(problems(&users, &[fixed]), [""; 0]);
+
+    let reached = problems(&users, &[fixed, ("HTTP__LISTEN", "0.0.0.0:8080")]);
+    assert_eq!(reached.len(), 1, "{reached:?}");
+    assert!(reached[0].starts_with("http.listen: 0.0.0.0:8080 can be reached"));
+    assert!(
+        reached[0].contains("leave out iam.mock.fixed_signing_key"),
+        "{reached:?}"
+    );
+
+    let both = problems(&format!("{users}{}", files.keys()), &[fixed]);
+    assert_eq!(both.len(), 1, "{both:?}");
+    assert!(
+        both[0].starts_with("iam.mock.fixed_signing_key: cannot be true where keys.signing_dir"),
+        "{both:?}"
+    );
+
+    let production = "environment = 'production'\nhttp.public_url = 'https://auth.example.test'\n";
+    let refused = problems(&format!("{production}{users}"), &[fixed]);
+    assert!(
+        refused
+            .iter()
+            .any(|problem| problem.starts_with("iam.mock: ")),
+        "{refused:?}"
+    );
+}

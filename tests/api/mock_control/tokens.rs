@@ -1,0 +1,122 @@
+//! Access tokens made by hand, taken apart, and explained.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::namespace::{ALICE, BROWSE, Namespace, READ, gateway, gateway_with};
+
+async fn inspected(mock: &Namespace, token: &Value) -> Value {
+    let answer = mock
+        .post("/tokens/inspect", &json!({ "token": token }))
+        .await;
+    assert_eq!(answer.status, 200, "{}", answer.told());
+    answer.json()
+}
+
+async fn minted(mock: &Namespace, wanted: Value) -> Value {
+    let answer = mock.post("/tokens", &wanted).await;
+    assert_eq!(answer.status, 201, "{}", answer.told());
+    answer.json()["access_token"].clone()
+}
+
+#[tokio::test]
+async fn a_token_of_the_gateway_is_valid_until_its_life_has_run_down() {
+    let gateway = gateway();
+    let mock = Namespace::named(&gateway, "tokens");
+    let session = mock.session(ALICE).await;
+    let token = json!(mock.exchange(&session, READ).await.token().access_token);
+    let told = inspected(&mock, &token).await;
+    assert_eq!(
+        (&told["valid"], &told["problems"]),
+        (&json!(true), &json!([]))
+    );
+    assert_eq!(
+        (&told["expires_in"], &told["claims"]["scope"]),
+        (&json!(3600), &json!(READ))
+    );
+    mock.advance("59m 59s").await;
+    assert_eq!(inspected(&mock, &token).await["expires_in"], json!(1));
+    mock.advance("2s").await;
+    let told = inspected(&mock, &token).await;
+    assert_eq!(
+        (&told["valid"], &told["expires_in"]),
+        (&json!(false), &json!(-1))
+    );
+}
+
+#[tokio::test]
+async fn a_token_says_what_a_test_wants() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let plain = inspected(&mock, &minted(&mock, json!({})).await).await;
+    assert_eq!(plain["valid"], json!(true), "{plain}");
+    let odd = json!({"claims": {"sub": "alice", "exp": 1_700_000_000, "jti": null, "role": ["a"]}});
+    let odd = inspected(&mock, &minted(&mock, odd).await).await;
+    assert_eq!(
+        (&odd["claims"]["sub"], &odd["claims"]["role"]),
+        (&json!("alice"), &json!(["a"]))
+    );
+    assert_eq!(odd["claims"].get("jti"), None);
+    assert_eq!(odd["valid"], json!(false));
+    let typed = json!({"header": {"typ": "JWT"}});
+    let typed = inspected(&mock, &minted(&mock, typed).await).await;
+    assert_eq!(
+        (&typed["header"]["typ"], &typed["valid"]),
+        (&json!("JWT"), &json!(false))
+    );
+    let answer = mock.post("/tokens", &json!({"claim": {}})).await;
+    answer.is_error(400, "invalid_request");
+    for none in ["", "a.b.c", "not a token", "a.b.c.d.e"] {
+        let answer = mock
+            .post("/tokens/inspect", &json!({ "token": none }))
+            .await;
+        answer.is_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn the_signing_key_is_told_only_where_it_is_no_secret() {
+    let secret = gateway();
+    let mock = Namespace::unnamed(&secret);
+    let answer = mock.call(Method::GET, "/signing-key").await;
+    answer.is_error(404, "not_found");
+    let said = answer.json()["error_description"].to_string();
+    assert!(said.contains("iam.mock.fixed_signing_key = true"), "{said}");
+
+    let fixed = gateway_with(&[("iam.mock.fixed_signing_key", "true")]);
+    let mock = Namespace::named(&fixed, "any");
+    let key = mock.read("/signing-key").await;
+    assert!(key["d"].is_string(), "a private key");
+    let token = minted(&mock, json!({})).await;
+    assert_eq!(inspected(&mock, &token).await["header"]["kid"], key["kid"]);
+}
+
+#[tokio::test]
+async fn a_scope_is_explained_name_by_name() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let scope = format!("{READ} {BROWSE} {READ}");
+    let asked = json!({"user": ALICE, "scope": scope});
+    let told = mock.post("/scopes/explain", &asked).await.json();
+    assert_eq!(told["granted"], json!(READ));
+    let reasons: Vec<_> = (0..3).map(|name| &told["names"][name]["reason"]).collect();
+    assert_eq!(reasons, ["granted", "not_permitted", "repeated"]);
+    // As the exchange does.
+    let session = mock.session(ALICE).await;
+    assert_eq!(
+        json!(mock.exchange(&session, &scope).await.token().scope),
+        told["granted"]
+    );
+    for (asked, status, code) in [
+        (
+            json!({"user": ALICE, "scope": "a  b"}),
+            400,
+            "invalid_request",
+        ),
+        (json!({"user": ALICE}), 400, "invalid_request"),
+        (json!({"user": "nobody@x", "scope": "a"}), 404, "not_found"),
+    ] {
+        let answer = mock.post("/scopes/explain", &asked).await;
+        answer.is_error(status, code);
+    }
+}

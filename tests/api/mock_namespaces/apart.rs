@@ -1,0 +1,139 @@
+//! What a gateway keeps, it keeps for each namespace by itself.
+
+use reqwest::Method;
+use secrecy::SecretString;
+use serde_json::json;
+
+use crate::namespace::{ALICE, Namespace, READ, gateway, gateway_with};
+
+/// As many failures as open a circuit.
+const ENOUGH: usize = 20;
+
+#[tokio::test]
+async fn a_session_of_one_namespace_is_worthless_in_another() {
+    let gateway = gateway();
+    let one = Namespace::named(&gateway, "one");
+    let session = one.session(ALICE).await;
+    for other in [
+        Namespace::named(&gateway, "other"),
+        Namespace::unnamed(&gateway),
+    ] {
+        // The same user has a session there as well.
+        other.session(ALICE).await;
+        let answer = other.exchange(&session, READ).await;
+        answer.is_error(401, "invalid_grant");
+        other
+            .log_out(&session)
+            .await
+            .is_error(400, "invalid_request");
+    }
+    assert_eq!(one.exchange(&session, READ).await.token().scope, READ);
+}
+
+#[tokio::test]
+async fn without_the_header_it_is_the_default_namespace() {
+    let gateway = gateway();
+    let (unnamed, named) = (
+        Namespace::unnamed(&gateway),
+        Namespace::named(&gateway, "default"),
+    );
+    let session = unnamed.session(ALICE).await;
+    assert_eq!(named.exchange(&session, READ).await.token().scope, READ);
+    named
+        .fault(json!({"operation": "login", "answer": "server_error"}))
+        .await;
+    unnamed
+        .try_log_in(ALICE)
+        .await
+        .is_error(500, "temporarily_unavailable");
+    assert_eq!(unnamed.read("/status").await, named.read("/status").await);
+}
+
+#[tokio::test]
+async fn a_lockout_of_one_namespace_lets_the_same_user_in_elsewhere() {
+    let gateway = gateway();
+    let (one, other) = (
+        Namespace::named(&gateway, "one"),
+        Namespace::named(&gateway, "other"),
+    );
+    let wrong = SecretString::from("wrong-pass");
+    let mut refused = 0;
+    while one.log_in(ALICE, &wrong).await.status == 401 {
+        refused += 1;
+        assert!(refused < 1000, "there is no limit");
+    }
+    one.try_log_in(ALICE)
+        .await
+        .is_error(429, "temporarily_unavailable");
+    other.session(ALICE).await;
+    // Nor does a reset leave anybody locked out.
+    one.done(Method::POST, "/reset").await;
+    one.session(ALICE).await;
+}
+
+#[tokio::test]
+async fn a_circuit_that_opens_in_one_namespace_is_closed_in_another() {
+    let gateway = gateway();
+    let (one, other) = (
+        Namespace::named(&gateway, "one"),
+        Namespace::named(&gateway, "other"),
+    );
+    one.fault(json!({"operation": "login", "answer": "unreachable"}))
+        .await;
+    for _ in 0..ENOUGH {
+        one.try_log_in(ALICE)
+            .await
+            .is_error(500, "temporarily_unavailable");
+    }
+    one.done(Method::DELETE, "/faults").await;
+    // The circuit is open: nobody is asked.
+    let asked = one.calls("operation=login").await;
+    one.try_log_in(ALICE)
+        .await
+        .is_error(500, "temporarily_unavailable");
+    assert_eq!(one.calls("operation=login").await, asked);
+    other.session(ALICE).await;
+    assert_eq!(other.ready().await.json()["reasons"], json!([]));
+    assert_eq!(one.ready().await.json()["status"], json!("degraded"));
+}
+
+#[tokio::test]
+async fn what_is_cached_is_cached_for_one_namespace() {
+    let gateway = gateway_with(&[("session.freshness", "1h"), ("permissions.ttl", "1h")]);
+    let (one, other) = (
+        Namespace::named(&gateway, "one"),
+        Namespace::named(&gateway, "other"),
+    );
+    let sessions = (one.session(ALICE).await, other.session(ALICE).await);
+    let none = json!({ "permissions": [] });
+    one.tell(Method::PATCH, &format!("/users/{ALICE}"), &none)
+        .await;
+    // What the one is told now, the other one knows nothing of, though it is the same subject.
+    one.advance("2h").await;
+    assert_eq!(one.exchange(&sessions.0, READ).await.token().scope, "");
+    assert_eq!(other.exchange(&sessions.1, READ).await.token().scope, READ);
+    assert_eq!(other.calls("operation=introspection").await, 0);
+}
+
+#[tokio::test]
+async fn the_reset_of_one_namespace_touches_no_other() {
+    let gateway = gateway();
+    let (one, other) = (
+        Namespace::named(&gateway, "one"),
+        Namespace::named(&gateway, "other"),
+    );
+    let unnamed = Namespace::unnamed(&gateway);
+    let sessions = (other.session(ALICE).await, unnamed.session(ALICE).await);
+    one.session(ALICE).await;
+    one.done(Method::POST, "/reset").await;
+    assert_eq!(other.exchange(&sessions.0, READ).await.status, 200);
+    assert_eq!(unnamed.exchange(&sessions.1, READ).await.status, 200);
+    other.done(Method::DELETE, "/namespaces/one").await;
+    assert_eq!(other.exchange(&sessions.0, READ).await.status, 200);
+    unnamed.done(Method::POST, "/reset").await;
+    assert_eq!(other.exchange(&sessions.0, READ).await.status, 200);
+    unnamed
+        .exchange(&sessions.1, READ)
+        .await
+        .is_error(401, "invalid_grant");
+}

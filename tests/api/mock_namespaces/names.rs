@@ -1,0 +1,91 @@
+//! What a namespace may be called, and how many there may be.
+
+use std::ops::Deref as _;
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::client::LOGIN;
+use crate::namespace::{ALICE, Namespace, gateway};
+
+#[tokio::test]
+async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {
+    let gateway = gateway();
+    let long = "x".repeat(65);
+    for name in ["", "a b", "a/b", "a,b", "ä", "..", "{}", &long] {
+        let mock = Namespace::named(&gateway, name);
+        mock.try_log_in(ALICE)
+            .await
+            .is_error(400, "invalid_request");
+        let answer = mock.call(Method::GET, "/status").await;
+        answer.is_error(400, "invalid_request");
+        let said = answer.json()["error_description"].to_string();
+        assert!(said.contains("1 to 64 of A-Z a-z 0-9 . _ -"), "{said}");
+    }
+    let twice = [("mock-namespace", "b")];
+    let mock = Namespace::named(&gateway, "a");
+    let answer = mock.send(Method::GET, "/status", &twice, "").await;
+    answer.is_error(400, "invalid_request");
+    let answer = mock.deref().post(LOGIN, &twice, "{}").await;
+    answer.is_error(400, "invalid_request");
+    let status = Namespace::unnamed(&gateway).read("/status").await;
+    assert_eq!(status["namespaces"], json!(1));
+}
+
+#[tokio::test]
+async fn a_namespace_begins_with_its_first_use_and_can_be_forgotten() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let longest = "x".repeat(64);
+    Namespace::named(&gateway, &longest).session(ALICE).await;
+    Namespace::named(&gateway, "B").read("/status").await;
+    let all = mock.read("/namespaces").await;
+    let all = all["namespaces"].as_array().expect("namespaces");
+    let names: Vec<_> = all.iter().map(|one| one["name"].as_str()).collect();
+    assert_eq!(names, [Some("default"), Some("B"), Some(&longest)]);
+    assert_eq!(
+        (&all[2]["sessions"], &all[1]["sessions"]),
+        (&json!(1), &json!(0))
+    );
+    mock.done(Method::DELETE, &format!("/namespaces/{longest}"))
+        .await;
+    for (name, status, code) in [
+        (longest.as_str(), 404, "not_found"),
+        ("default", 409, "conflict"),
+        ("a%20b", 400, "invalid_request"),
+    ] {
+        let answer = mock
+            .call(Method::DELETE, &format!("/namespaces/{name}"))
+            .await;
+        answer.is_error(status, code);
+    }
+    // It begins anew.
+    let again = Namespace::named(&gateway, &longest).read("/status").await;
+    assert_eq!(again["sessions"], json!(0));
+}
+
+#[tokio::test]
+async fn there_are_4096_namespaces_at_most() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    for number in 1..4096 {
+        let name = [("mock-namespace", format!("n{number}"))];
+        let name = name
+            .each_ref()
+            .map(|(header, name)| (*header, name.as_str()));
+        let answer = mock.send(Method::GET, "/time", &name, "").await;
+        assert_eq!(answer.status, 200, "{}", answer.told());
+    }
+    let more = Namespace::named(&gateway, "one-more");
+    let answer = more.call(Method::GET, "/status").await;
+    answer.is_error(429, "too_many_namespaces");
+    more.try_log_in(ALICE)
+        .await
+        .is_error(429, "temporarily_unavailable");
+    // Those that there are go on.
+    Namespace::named(&gateway, "n4095").session(ALICE).await;
+    mock.done(Method::DELETE, "/namespaces/n1").await;
+    more.session(ALICE).await;
+    mock.done(Method::POST, "/reset?all=true").await;
+    assert_eq!(mock.read("/status").await["namespaces"], json!(1));
+}

@@ -1,0 +1,110 @@
+"""What the mock costs those who test with it: a reset, and its part in a load test.
+
+A load test before the mock is one of the gateway only as long as the mock is not what it waits for. Its part is the time
+that calls to it took, against the processor time of the whole process.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import load
+import servers
+import wire
+from load import Load
+from report import AT_MOST, Figure
+from rounds import Rounds, Series
+from wire import Failure
+
+RESET_MS = 5
+SHARE = 0.2
+USERS, SESSIONS = 10_000, 1_000
+EVERYTHING_IS_OLD = json.dumps({"by": "1h"}).encode()
+
+
+def control(gateway, method, path, body=None):
+    answer = wire.ask(method, f"{gateway.management}/mock/v1/{path}", servers.JSON if body else {}, body)
+    if answer.status not in (200, 204):
+        raise Failure(f"{path}: {answer.status} {answer.body[:300]!r}")
+    return answer
+
+
+def processor_seconds(child):
+    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def asked_seconds(gateway, operation):
+    return gateway.counters()[f'auth_gateway_iam_call_duration_seconds_sum{{operation="{operation}"}}']
+
+
+def logging_in(bench, gateway):
+    body = bench.folder / "mock-login"
+    body.write_text(json.dumps(servers.CREDENTIALS) + "\n")
+    return Load("login", f"{gateway.url}/api/v1/auth/login", body, '"session_token":"')
+
+
+def share(gateway, operation, work):
+    """The part of the process's time that calls of this operation took while it worked."""
+    asked, used = asked_seconds(gateway, operation), processor_seconds(gateway.child)
+    work()
+    return (asked_seconds(gateway, operation) - asked) / (processor_seconds(gateway.child) - used)
+
+
+def resets(bench):
+    rounds = Rounds(bench, "mock-reset")
+    users = bench.folder / "users.json"
+    entries = [{"email": f"user{number}@example.test", "password": "a-pass"} for number in range(USERS)]
+    users.write_text(json.dumps({"users": [*entries, {**servers.CREDENTIALS, "permissions": servers.SCOPE.split()}]}))
+    with servers.gateway(bench, bench.both, {"iam.mock.users_file": users}) as gateway:
+        login = logging_in(bench, gateway)
+
+        def one():
+            load.run(login, bench.both, bench.connections, count=bench.size(SESSIONS, 50))
+            began = time.perf_counter()
+            control(gateway, "POST", "reset")
+            return (time.perf_counter() - began) * 1e3
+
+        took = Series(rounds.alone(bench.size(20, 3), one))
+    yield Figure(
+        "mock-reset", f"a reset of a mock with {USERS:,} users and {SESSIONS:,} sessions, connection included",
+        took.median, took.low, took.high, "ms", AT_MOST, RESET_MS, f"{len(took.values)} resets",
+        rounds.doubts(took, bound=None), {"ms": took.values},
+    )
+
+
+def shares(bench):
+    rounds = Rounds(bench, "mock-share")
+    count = bench.size(40_000, 500)
+    answers, bodies = bench.folder / "mock-sessions", bench.folder / "mock-exchanges"
+
+    def both():
+        with servers.gateway(bench, bench.both) as gateway:
+            login = logging_in(bench, gateway)
+            logins = share(gateway, "login", lambda: load.run(
+                login, bench.both, bench.connections, count=count, keep=answers))
+            with answers.open() as sessions, bodies.open("w") as lines:
+                lines.writelines(servers.exchange_body(json.loads(line)) + "\n" for line in sessions)
+            control(gateway, "POST", "time/advance", EVERYTHING_IS_OLD)
+            exchanging = servers.exchanges("exchange", gateway.url, bodies)
+            exchanges = share(gateway, "introspection", lambda: load.run(
+                exchanging, bench.both, bench.connections, count=count))
+            asked = gateway.counters()['auth_gateway_iam_calls_total{operation="introspection",outcome="ok"}']
+            if asked != count:
+                raise Failure(f"{count} exchanges made {asked:.0f} introspections")
+            gateway.check_log()
+        return logins, exchanges
+
+    found = rounds.alone(bench.size(5, 1), both)
+    for name, what, index in (("mock-login", "logins", 0), ("mock-exchange", "exchanges that each ask the mock", 1)):
+        parts = Series(tuple(pair[index] for pair in found))
+        yield Figure(
+            name, f"part of the mock in the processor time of {what}", parts.median, parts.low, parts.high, "",
+            AT_MOST, SHARE, f"{count:,} in each of {len(found)} rounds", rounds.doubts(parts), {"parts": parts.values},
+        )
+
+
+def measure(bench):
+    yield from resets(bench)
+    yield from shares(bench)

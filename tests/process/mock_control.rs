@@ -1,0 +1,163 @@
+//! The controls of the mock in the real executable: what it writes, and how it ends.
+
+use std::net::SocketAddr;
+
+use serde_json::json;
+
+use crate::canary::Canary;
+use crate::program::Program;
+use crate::wire::{Answer, Connection, LOGIN, get, post};
+
+const PASSWORDS: [&str; 4] = [
+    "canary/pass+word of carol",
+    "canary: another password",
+    "canary password of a file",
+    "canary that is refused",
+];
+
+/// A request with a body of any type.
+fn with_body(method: &str, path: &str, media_type: &str, body: &str) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: {media_type}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn ask(address: SocketAddr, request: &str) -> Answer {
+    Connection::to(address).send(request).answer()
+}
+
+#[test]
+fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level() {
+    let mut program = Program::serve(&[("LOG__FILTER", "trace")]);
+    let (public, management) = program.addresses();
+    let [carols, another, of_a_file, refused] = PASSWORDS;
+    let email = "carol@example.test";
+    let json = "application/json";
+    let (user, users) = (format!("/mock/v1/users/{email}"), "/mock/v1/users");
+    let login = |password: &str| {
+        let login = json!({ "email": email, "password": password });
+        ask(public, &post(LOGIN, &login.to_string()))
+    };
+    let mut said = Vec::new();
+    let mut tell = |request: String, status: u16| {
+        let answer = ask(management, &request);
+        assert_eq!(answer.status, status, "{request}: {answer:?}");
+        said.push(format!("{answer:?}"));
+    };
+
+    let carol = json!({ "email": email, "password": carols }).to_string();
+    tell(post(users, &carol), 201);
+    tell(post(users, &carol), 409);
+    assert_eq!(login(carols).status, 200);
+    let change = json!({ "password": another }).to_string();
+    tell(with_body("PATCH", &user, json, &change), 200);
+    assert_eq!(login(carols).status, 401);
+    assert_eq!(login(another).status, 200);
+    tell(
+        "POST /mock/v1/snapshots HTTP/1.1\r\nHost: gateway\r\n\r\n".to_owned(),
+        201,
+    );
+    for (media_type, file) in [
+        (
+            json,
+            json!({"users": [{"email": email, "password": of_a_file}]}).to_string(),
+        ),
+        (
+            "application/toml",
+            format!("[[users]]\nemail = '{email}'\npassword = '{of_a_file}'\n"),
+        ),
+        (
+            "application/yaml",
+            format!("users:\n- email: {email}\n  password: '{of_a_file}'\n"),
+        ),
+    ] {
+        tell(with_body("PUT", users, media_type, &file), 200);
+        // What is wrong with a file is told without what stands there.
+        let wrong = file
+            .replace(of_a_file, refused)
+            .replace("password", "pasword");
+        tell(with_body("PUT", users, media_type, &wrong), 400);
+        let broken = file.replace(of_a_file, refused).replace("email", "\"{[");
+        tell(with_body("PUT", users, media_type, &broken), 400);
+    }
+    assert_eq!(login(of_a_file).status, 200);
+    for wrong in [
+        json!({ "password": [refused] }).to_string(),
+        json!({ "password": { refused: 1 } }).to_string(),
+        format!("{{\"password\": \"{refused}\" \"{refused}\"}}"),
+        format!("{{\"password\": \"{refused}"),
+        format!("\"{refused}\""),
+    ] {
+        tell(with_body("PATCH", &user, json, &wrong), 400);
+    }
+    let query = "/mock/v1/users?password=canary%20that%20is%20refused";
+    tell(get(query), 400);
+    for path in [
+        "users",
+        "sessions",
+        "journal",
+        "snapshots",
+        "status",
+        "namespaces",
+        "faults",
+    ] {
+        tell(get(&format!("/mock/v1/{path}")), 200);
+    }
+    tell(get("/metrics"), 200);
+
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0));
+    let written = ended.everything();
+    for password in PASSWORDS {
+        let canary = Canary::new("a password", password);
+        for text in written.lines().chain(said.iter().map(String::as_str)) {
+            assert!(!canary.is_in(text), "{text}");
+        }
+    }
+    // The same search finds what may be there, at that level and in those answers.
+    let address = Canary::new("the address", email);
+    assert!(said.iter().any(|text| address.is_in(text)));
+    assert!(written.contains(r#""level":"TRACE""#), "the finest level");
+    assert!(written.contains(r#""route":"management""#), "the calls");
+}
+
+#[test]
+fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
+    let mut program = Program::serve(&[]);
+    let (_, management) = program.addresses();
+    let wait = get("/mock/v1/journal/wait?operation=login&timeout=60s");
+    let mut waiters: Vec<_> = (0..3).map(|_| Connection::to(management)).collect();
+    for waiter in &mut waiters {
+        waiter.send(&wait);
+    }
+    // By then the one worker has begun with those before.
+    assert_eq!(ask(management, &get("/mock/v1/status")).status, 200);
+    program.signal("TERM");
+    for waiter in &mut waiters {
+        let answer = waiter.answer();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.json()["reached"], json!(false), "{answer:?}");
+    }
+    assert_eq!(program.wait().code, Some(0));
+}
+
+#[test]
+fn an_iam_that_is_no_mock_has_no_controls() {
+    let mut program = Program::serve(&[
+        ("IAM__KEYCLOAK__URL", "http://127.0.0.1:1"),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
+        ("IAM__KEYCLOAK__PERMISSIONS_CLIENT", "shop-api"),
+    ]);
+    let (public, management) = program.addresses();
+    for address in [public, management] {
+        for path in ["/mock/v1/status", "/mock/v1/users", "/mock/", "/mock"] {
+            assert_eq!(ask(address, &get(path)).status, 404, "{path}");
+        }
+    }
+    assert_eq!(ask(management, &get(LOGIN)).status, 404);
+}
