@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::mock::{self, MockSettings};
 use secrecy::SecretString;
+use serde::Deserialize;
 use url::{Host, Url};
 
 use super::Exit;
@@ -27,6 +28,9 @@ const DEFAULT_REALM: &str = "shop";
 const DEFAULT_CLIENT: &str = "auth-gateway";
 /// Printed on the first screen, and refused in production.
 const DEFAULT_SECRET: &str = "mock-iam-development-secret";
+
+/// Stands above the file.
+const ENVIRONMENT_VARIABLE: &str = "AUTH_GATEWAY__ENVIRONMENT";
 
 /// Where the gateway takes logout tokens.
 const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
@@ -75,6 +79,14 @@ pub(super) fn serve(
     environment: &BTreeMap<String, String>,
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
+    if is_for_production(stand_in.config.as_deref(), environment) {
+        return Err(Wrong::Request(
+            "mock-iam is for development: it lets in whoever its users file names. \
+             environment = \"production\" refuses it"
+                .to_owned(),
+        )
+        .into());
+    }
     let settings = config::load(stand_in.config.as_deref(), environment).map_err(Wrong::from)?;
     let plan = plan(&settings, stand_in)?;
     let _flusher = telemetry::install(&settings.log, &Arc::<Metrics>::default())
@@ -90,14 +102,22 @@ pub(super) fn serve(
     Ok(Exit::Ok)
 }
 
-fn plan(settings: &Settings, stand_in: &StandIn) -> Result<Plan, Wrong> {
-    if settings.environment == Environment::Production {
-        return Err(Wrong::Request(
-            "mock-iam is for development: it lets in whoever its users file names. \
-             environment = \"production\" refuses it"
-                .to_owned(),
-        ));
+/// Whether the configuration says so, before anything else of it is looked at: a production's
+/// configuration as a rule has more that is not right where a mock is run.
+fn is_for_production(file: Option<&Path>, environment: &BTreeMap<String, String>) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        environment: Option<String>,
     }
+    let of_file = || {
+        let text = std::fs::read_to_string(file?).ok()?;
+        toml::from_str::<Head>(&text).ok()?.environment
+    };
+    let said = environment.get(ENVIRONMENT_VARIABLE).cloned();
+    said.or_else(of_file).as_deref() == Some(Environment::Production.name())
+}
+
+fn plan(settings: &Settings, stand_in: &StandIn) -> Result<Plan, Wrong> {
     let of_mock = match &settings.iam {
         IamSettings::Mock(settings) => settings.clone(),
         IamSettings::Keycloak(_) => MockSettings::default(),

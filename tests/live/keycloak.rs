@@ -156,6 +156,11 @@ impl Instance {
         Self::launch(vec![DURABLE.to_owned()]).await
     }
 
+    /// Starts one that calls itself whatever it is called by, as one without `--hostname` does.
+    pub(crate) async fn start_for_any_host() -> Self {
+        Self::launch(vec!["--any-host".to_owned()]).await
+    }
+
     /// Ends it without a chance to put anything in order.
     pub(crate) fn kill(mut self) -> Killed {
         let ended = self.process.0.try_wait().expect("a process");

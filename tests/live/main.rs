@@ -25,6 +25,8 @@ mod conformance;
 #[path = "../api/contract.rs"]
 mod contract;
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod figures;
 #[cfg(test)]
 mod keycloak;

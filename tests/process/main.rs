@@ -16,6 +16,8 @@ mod logout_token;
 #[cfg(test)]
 mod mock_control;
 #[cfg(test)]
+mod mock_iam;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod refusals;

@@ -1,0 +1,59 @@
+//! The same calls to a real Keycloak and to the mock that stands in for one: the same status, the
+//! same `error` and `error_description`, and of a success the same members that the adapter reads.
+
+use serde_json::{Value, json};
+
+use crate::keycloak::Instance;
+
+#[path = "differential/calls.rs"]
+mod calls;
+#[path = "differential/cases.rs"]
+mod cases;
+#[path = "differential/mocked.rs"]
+mod mocked;
+#[path = "differential/real.rs"]
+mod real;
+#[path = "differential/side.rs"]
+mod side;
+
+use mocked::Mocked;
+use real::Real;
+use side::Client;
+
+const GATEWAY: Client<'_> = Client("auth-gateway", "for-tests-only-4Qm8vX2rT7bN1kY6");
+const OTHER: Client<'_> = Client("other-gateway", "for-tests-only-6Gx1nV4yR8tK3mB7");
+
+/// All that there is to compare, in one Keycloak of its own: it calls itself what it is called by,
+/// and has states that no other test could live with.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real Keycloak: tests/run starts one"]
+async fn the_mock_answers_as_keycloak_does() {
+    let instance = Instance::start_for_any_host().await;
+    let real = Real::new(&instance.keycloak).await;
+    let mocked = Mocked::start();
+    let theirs = cases::run(&real).await;
+    let ours = cases::run(&mocked).await;
+    let names = |all: &[(String, Value)]| -> Vec<String> {
+        all.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&theirs), names(&ours));
+    let differences: Vec<_> = theirs
+        .iter()
+        .zip(&ours)
+        .filter(|((_, theirs), (_, ours))| theirs != ours)
+        .map(|((name, theirs), (_, ours))| format!("{name}:\n  Keycloak {theirs}\n  mock     {ours}"))
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(theirs.len() > 90, "{} cases", theirs.len());
+}
+
+/// What of an answer is compared.
+fn compared(status: u16, retry: bool, body: &[u8]) -> Value {
+    let body: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+    json!({
+        "status": status,
+        "retry_after": retry,
+        "error": body["error"],
+        "error_description": body["error_description"],
+    })
+}

@@ -1,0 +1,249 @@
+//! The mock IAM as a process, and the gateway as another, with one configuration.
+
+use std::fs::{self, Permissions};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::canary::Canary;
+use crate::program::{Ended, Program, run};
+use crate::wire::{ALICE, Connection, LOGIN, LOGOUT, TOKEN, bare, get, post};
+
+const SECRET: &str = "canary-of-the-client-secret";
+const PASSWORD: &str = "canary-of-the-password";
+
+/// The last line of the first screen where nothing is configured.
+const LAST: &str = "client_secret = ";
+
+fn listening(program: &mut Program) -> SocketAddr {
+    let line = program.logged("listening");
+    let address = line["http.address"].as_str().expect("an address");
+    address.parse().expect("an address")
+}
+
+/// Two ports that were free a moment ago: the two programs have to know each other's beforehand.
+fn free_ports() -> [u16; 2] {
+    let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    held.map(|port| port.local_addr().expect("an address").port())
+}
+
+/// One configuration, as an operator would write it.
+fn configuration(folder: &Path) -> (String, [u16; 2]) {
+    let ports = free_ports();
+    let [gateway, iam] = ports;
+    let secret = folder.join("client-secret");
+    fs::write(&secret, SECRET).expect("written");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("its owner's");
+    let text = format!(
+        r#"
+        [http]
+        listen = "127.0.0.1:{gateway}"
+        public_url = "http://127.0.0.1:{gateway}"
+        [management]
+        listen = "127.0.0.1:0"
+        [session]
+        freshness = "1h"
+        [permissions]
+        ttl = "1h"
+        [log]
+        filter = "debug"
+        [iam.keycloak]
+        url = "http://127.0.0.1:{iam}"
+        realm = "shop"
+        client_id = "auth-gateway"
+        client_secret_file = "{}"
+        permissions_client = "shop-api"
+        "#,
+        secret.display()
+    );
+    let file = folder.join("gateway.toml");
+    fs::write(&file, text).expect("written");
+    (file.to_str().expect("text").to_owned(), ports)
+}
+
+fn users(folder: &Path) -> String {
+    let text = format!(
+        r#"
+        [[users]]
+        email = "alice@example.test"
+        password = "{PASSWORD}"
+        permissions = ["urn:shop:orders:order:read"]
+        "#
+    );
+    let file = folder.join("users.toml");
+    fs::write(&file, text).expect("written");
+    file.to_str().expect("text").to_owned()
+}
+
+fn ended(program: Program) -> Ended {
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended
+}
+
+fn log_in(gateway: SocketAddr) -> Value {
+    let credentials = json!({"email": "alice@example.test", "password": PASSWORD});
+    let answer = Connection::to(gateway)
+        .send(post(LOGIN, &credentials.to_string()))
+        .answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+fn with_session(gateway: SocketAddr, path: &str, session: &Value) -> (u16, Value) {
+    let body = json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+        "grant_type": "session",
+        "scope": "urn:shop:orders:order:read",
+    });
+    let answer = Connection::to(gateway)
+        .send(post(path, &body.to_string()))
+        .answer();
+    (answer.status, answer.json())
+}
+
+#[test]
+fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
+    let folder = TempDir::new().expect("a folder");
+    let (config, [port, iam_port]) = configuration(folder.path());
+    let users = users(folder.path());
+    let arguments = ["mock-iam", "--config", &config, "--users-file", &users];
+    let mut iam = Program::spawn(&arguments, &[]);
+    let address = listening(&mut iam);
+    assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], iam_port)));
+    let screen = iam.told("auth-gateway --config");
+    assert!(screen.contains(&format!("http://127.0.0.1:{iam_port}/realms/shop")), "{screen}");
+    let mut program = Program::spawn(&["--config", &config], &[]);
+    let (gateway, _) = program.addresses();
+    assert_eq!(gateway.port(), port);
+
+    let (session, other) = (log_in(gateway), log_in(gateway));
+    let (status, token) = with_session(gateway, TOKEN, &session);
+    assert_eq!((status, &token["scope"]), (200, &json!("urn:shop:orders:order:read")));
+    let (status, _) = with_session(gateway, LOGOUT, &session);
+    assert_eq!(status, 200);
+    assert_eq!(with_session(gateway, TOKEN, &session).0, 401);
+    // The mock has told of it meanwhile, which is no trouble for anybody.
+    iam.logged("asked");
+    assert_eq!(with_session(gateway, TOKEN, &other).0, 200);
+    let ending = Connection::to(address)
+        .send(bare("DELETE", "/mock/v1/sessions?notify=true"))
+        .answer();
+    assert_eq!(ending.json(), json!({"ended": 1, "notified": 1}));
+    // What is known of it would be fresh for an hour.
+    assert_eq!(with_session(gateway, TOKEN, &other).0, 401);
+    let journal = Connection::to(address)
+        .send(get("/mock/v1/journal?operation=login"))
+        .answer()
+        .json();
+    assert_eq!(journal["count"], 2, "{journal}");
+    assert_eq!(journal["entries"][0]["client_address"], "127.0.0.1");
+
+    let (iam, gateway) = (ended(iam), ended(program));
+    let canaries = [("the client secret", SECRET), ("the password", PASSWORD)];
+    for (what, secret) in canaries {
+        let canary = Canary::new(what, secret);
+        for ended in [&iam, &gateway] {
+            assert!(!canary.is_in(&ended.everything()), "{what}: {ended:?}");
+        }
+    }
+    assert!(!journal.to_string().contains("canary"), "{journal}");
+    assert!(!iam.everything().contains("alice@"), "{iam:?}");
+}
+
+#[test]
+fn without_a_configuration_the_first_screen_holds_one_to_paste() {
+    let mut iam = Program::spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
+    let address = listening(&mut iam);
+    let screen = iam.told(LAST);
+    assert!(screen.contains(&format!("http://{address}/mock/v1/status")), "{screen}");
+    let begin = screen.find("[iam.keycloak]").expect("a section");
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("pasted.toml");
+    fs::write(&file, &screen[begin..]).expect("written");
+    let free = [("HTTP__LISTEN", "127.0.0.1:0"), ("MANAGEMENT__LISTEN", "127.0.0.1:0")];
+    let config = file.to_str().expect("text");
+    let mut program = Program::spawn(&["--config", config], &free);
+    let (gateway, _) = program.addresses();
+    let answer = Connection::to(gateway).send(post(LOGIN, ALICE)).answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    iam.signal("INT");
+    assert_eq!(iam.wait().code, Some(0));
+    // A gateway whose IAM is gone says so, and blames nobody.
+    let answer = Connection::to(gateway).send(post(LOGIN, ALICE)).answer();
+    assert_eq!(answer.status, 500, "{answer:?}");
+}
+
+#[test]
+fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
+    let mut iam = Program::spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
+    let address = listening(&mut iam);
+    let rule = r#"{"operation": "keys", "answer": "timeout"}"#;
+    let answer = Connection::to(address)
+        .send(post("/mock/v1/faults", rule))
+        .answer();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let mut waiting = Connection::to(address);
+    waiting.send(get("/realms/shop/protocol/openid-connect/certs"));
+    // Answered behind the other, so that the other has come.
+    let faults = || {
+        let list = Connection::to(address).send(get("/mock/v1/faults")).answer();
+        list.json()["faults"][0]["applied"] == 1
+    };
+    while !faults() {}
+    iam.signal("TERM");
+    assert_eq!(iam.wait().code, Some(0));
+    waiting.closed();
+}
+
+#[test]
+fn production_refuses_the_mock_whatever_else_is_right() {
+    let production = [
+        ("ENVIRONMENT", "production"),
+        ("HTTP__PUBLIC_URL", "https://gateway.test"),
+        ("KEYS__SIGNING_DIR", "/keys/signing"),
+        ("KEYS__SEALING_DIR", "/keys/sealing"),
+        ("IAM__KEYCLOAK__URL", "https://keycloak.test"),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", SECRET),
+    ];
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("gateway.toml");
+    fs::write(&file, "environment = \"production\"").expect("written");
+    let file = ["--config", file.to_str().expect("text")];
+    let ended = run(&[&["mock-iam"], &file[..]].concat(), &[]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("mock-iam is for development"), "{ended:?}");
+    for more in [&[][..], &["--listen", "127.0.0.1:0"]] {
+        let ended = run(&[&["mock-iam"], more].concat(), &production);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        assert!(ended.err.contains("mock-iam is for development"), "{ended:?}");
+        assert!(!ended.everything().contains("canary"), "{ended:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
+    let keycloak = [
+        ("IAM__KEYCLOAK__URL", "https://keycloak.test"),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", SECRET),
+    ];
+    for (arguments, variables, told) in [
+        (&["mock-iam"][..], &keycloak[..], "plain http"),
+        (&["mock-iam", "--users-file", "no/such/file"], &[], "no/such/file"),
+        (&["mock-iam", "--listen", "nowhere"], &[], "--listen"),
+        (&["mock-iam", "--client-secret", "canary"], &[], "--client-secret"),
+    ] {
+        let ended = run(arguments, variables);
+        assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");
+        assert!(ended.err.contains(told), "{arguments:?}: {ended:?}");
+    }
+}
