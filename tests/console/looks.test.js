@@ -92,6 +92,7 @@ for (const scheme of ["light", "dark"]) {
       await shot(`full-${scheme}-${width}`);
       await press("users", "Add a user…");
       assert.deepEqual(await page.evaluate(contrasts), []);
+      assert.deepEqual(await page.evaluate(unnamed), []);
       await page.screenshot({ path: `${process.env.SHOTS}/dialog-${scheme}-${width}.png` });
     });
   }

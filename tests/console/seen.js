@@ -39,7 +39,7 @@ export function contrasts() {
 
 /** The controls that have no name, and what can be clicked but not reached by keyboard. */
 export function unnamed() {
-  const controls = [...document.querySelectorAll("button, input, select, textarea, a, summary")];
+  const controls = [...document.querySelectorAll("button, input, select, textarea, a, summary")].filter((control) => control.checkVisibility());
   const nameless = controls.filter((control) => {
     const label = control.getAttribute("aria-label") ?? control.labels?.[0]?.textContent ?? control.textContent;
     return !label.trim();

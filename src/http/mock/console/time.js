@@ -55,9 +55,11 @@ function set(time) {
 function tick() {
   const shown = readable(now());
   for (const id of ["clock", "time-now"]) byId(id).textContent = shown;
-  const real = Math.abs(offset) < 0.5;
-  byId("clock-offset").textContent = real ? "" : `(${offset > 0 ? "+" : "−"}${span(offset)})`;
-  byId("time-offset").textContent = real ? "Real time." : `${span(offset)} ${offset > 0 ? "ahead of" : "behind"} real time.`;
+  // The two clocks were not read at once.
+  const whole = Math.round(offset);
+  const real = whole === 0;
+  byId("clock-offset").textContent = real ? "" : `(${whole > 0 ? "+" : "−"}${span(whole)})`;
+  byId("time-offset").textContent = real ? "Real time." : `${span(whole)} ${whole > 0 ? "ahead of" : "behind"} real time.`;
   document.querySelectorAll("[data-until]").forEach(showLeft);
   tickers.forEach((work) => work());
 }

@@ -38,6 +38,7 @@ export function forgetToken() {
   token = null;
   byId("token").hidden = true;
   byId("inspect").reset();
+  byId("make-result").textContent = "";
   byId("inspect-result").textContent = "";
 }
 
@@ -63,5 +64,11 @@ export function start() {
     await inspect(text.trim());
   });
   byId("inspect-copy").addEventListener("click", () => copy(byId("inspect-token").value, result));
+  onSubmit(byId("make"), byId("make-result"), async ({ claims }) => {
+    const { access_token } = await call("POST", "/mock/v1/tokens", { body: `{"claims": ${claims}}` });
+    byId("inspect-token").value = access_token;
+    await inspect(access_token);
+    return "The token is above.";
+  });
   onTick(tick);
 }

@@ -8,10 +8,11 @@ import { onUsers, passwordOf, userOf, users } from "./users.js";
 
 const AUTH = "/api/v1/auth";
 const QUICK_MAX = 6;
+// What is said of a name, and how it is coloured.
 const REASONS = {
-  granted: "granted",
-  not_permitted: "not granted: the user does not hold this permission",
-  repeated: "named before: counted once",
+  granted: ["granted", "good"],
+  not_permitted: ["not granted: the user does not hold this permission", "bad"],
+  repeated: ["named before: counted once", "hint"],
 };
 
 let session = null;
@@ -76,8 +77,10 @@ async function exchange({ others }) {
 async function explain(scope, granted) {
   const body = { user: userOf(session.email)?.email ?? session.email, scope };
   const told = await call("POST", "/mock/v1/scopes/explain", { body, quiet: true });
-  const names = told.names.map(({ name, reason }) =>
-    el("li", {}, el("span", { class: "mono" }, name), " ", el("span", { class: reason === "granted" ? "good" : "bad" }, REASONS[reason] ?? reason)));
+  const names = told.names.map(({ name, reason }) => {
+    const [text, kind] = REASONS[reason] ?? [reason, "bad"];
+    return el("li", {}, el("span", { class: "mono" }, name), " ", el("span", { class: kind }, text));
+  });
   byId("scope-names").replaceChildren(...names);
   const same = new Set(told.granted.split(" ")).symmetricDifference(new Set(granted.split(" "))).size === 0;
   byId("scopes-note").textContent = same
