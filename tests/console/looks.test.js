@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { onThePage } from "./scene.js";
-import { contrasts, unnamed } from "./seen.js";
+import { contrasts, cutOff, unnamed } from "./seen.js";
 
 /** Presses Tab until this element has the focus, which must be seen. */
 async function tabTo(page, selector) {
@@ -87,9 +87,14 @@ for (const scheme of ["light", "dark"]) {
       await page.locator("#requests-list summary").first().click();
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(wide, 0, "the page has to be moved sideways");
+      assert.deepEqual(await page.evaluate(cutOff), []);
       assert.deepEqual(await page.evaluate(contrasts), []);
       assert.deepEqual(await page.evaluate(unnamed), []);
       await shot(`full-${scheme}-${width}`);
+      // Long and narrow pages are looked at part by part.
+      for (const part of width === 360 ? await page.locator("header, section").all() : []) {
+        await part.screenshot({ path: `${process.env.SHOTS}/${(await part.getAttribute("id")) ?? "header"}-${scheme}-${width}.png` });
+      }
       await press("users", "Add a user…");
       assert.deepEqual(await page.evaluate(contrasts), []);
       assert.deepEqual(await page.evaluate(unnamed), []);

@@ -37,6 +37,17 @@ export function contrasts() {
   return found;
 }
 
+/** What stands out of its section at the right, unless it can be moved into sight there. */
+export function cutOff() {
+  const inside = [...document.querySelectorAll("header *, section *, dialog[open] *")].filter((element) => element.checkVisibility());
+  const out = inside.filter((element) => {
+    const around = element.closest("header, section, dialog").getBoundingClientRect();
+    return element.getBoundingClientRect().right > around.right + 0.5;
+  });
+  const scrolling = [...document.querySelectorAll(".scroll")].filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
+  return [...out, ...scrolling].map((element) => `${element.tagName} ${element.id}: ${element.textContent}`);
+}
+
 /** The controls that have no name, and what can be clicked but not reached by keyboard. */
 export function unnamed() {
   const controls = [...document.querySelectorAll("button, input, select, textarea, a, summary")].filter((control) => control.checkVisibility());
