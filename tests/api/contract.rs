@@ -67,7 +67,6 @@ impl Contract {
     }
 
     /// Every path with its methods.
-    #[cfg(test)]
     pub(crate) fn paths(&self) -> Vec<(String, Vec<String>)> {
         let paths = self.document["paths"].as_object();
         let paths = paths.into_iter().flatten();

@@ -5,7 +5,6 @@ mod journal;
 mod requests;
 mod sessions;
 mod snapshots;
-mod stopping;
 mod time;
 mod tokens;
 mod users;

@@ -232,6 +232,15 @@ fn a_path_with_a_parameter_is_judged_as_its_template() {
 }
 
 #[test]
+fn every_path_of_the_documents_has_a_method() {
+    for contract in [Contract::get(), Contract::of_the_control()] {
+        for (path, methods) in contract.paths() {
+            assert!(!methods.is_empty(), "{}: {path}", contract.name);
+        }
+    }
+}
+
+#[test]
 fn the_documents_have_the_version_of_the_program() {
     for contract in [Contract::get(), Contract::of_the_control()] {
         let version = contract.document.pointer("/info/version");

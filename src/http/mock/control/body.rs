@@ -154,6 +154,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only whether it is read counts")]
     struct Sample {
         #[serde(default, deserialize_with = "present")]
         password: Option<Password>,

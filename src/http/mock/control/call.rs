@@ -44,7 +44,10 @@ impl<Q: Query + 'static, B: Body + 'static> FromRequest for Call<Q, B> {
             let payload = payload.await;
             let payload = payload.map_err(|_| Refused::invalid("the body broke off"))?;
             let body = body::read(&request, payload).await?;
-            let world = namespaces.begin(&name(request.headers())?)?;
+            let world = match name(request.headers())? {
+                Some(name) => namespaces.begin(&name)?,
+                None => namespaces.default_world(),
+            };
             Ok(Self {
                 world,
                 namespaces,
@@ -70,14 +73,14 @@ impl<Q, B> Call<Q, B> {
     }
 }
 
-/// The namespace that the headers name.
-fn name(headers: &HeaderMap) -> Result<Name, Refused> {
+/// The namespace that the headers name, where they do.
+fn name(headers: &HeaderMap) -> Result<Option<Name>, Refused> {
     let mut named = headers.get_all(NAMESPACE);
     match (named.next(), named.next()) {
-        (None, _) => Ok(Name::unnamed()),
+        (None, _) => Ok(None),
         (Some(name), None) => {
             let name = name.to_str().map_err(|_| InvalidName)?;
-            Ok(Name::parse(name)?)
+            Ok(Some(Name::parse(name)?))
         }
         (Some(_), Some(_)) => Err(Refused::invalid("the header Mock-Namespace is there twice")),
     }

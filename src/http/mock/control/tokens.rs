@@ -16,11 +16,12 @@ use crate::mock::tokens::inspect as inspected;
 /// `GET signing-key`.
 pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, Refused> {
     let gateway = &call.house()?.front.gateway;
-    let fixed: Value = serde_json::from_str(FIXED_SIGNING_KEY)
+    let fixed: Map<String, Value> = serde_json::from_str(FIXED_SIGNING_KEY)
         .map_err(|_| Refused::failed("the fixed signing key is no JSON"))?;
+    let kid = fixed.get("kid").and_then(Value::as_str);
     let ring = gateway.keys().signing.ring();
     // By the key that signs, whatever the settings say: a folder of keys goes before.
-    if fixed["kid"] != ring.current(gateway.now()).kid() {
+    if kid != Some(ring.current(gateway.now()).kid()) {
         return Err(Refused::not_found(
             "the signing key is secret; where `iam.mock.fixed_signing_key = true`, and no \
              `keys.signing_dir` is set, it is one that everybody knows",

@@ -1,1 +1,0 @@
-//! The controls of a gateway that is about to stop.
