@@ -123,9 +123,7 @@ pub fn parse(
             config: file(config),
             online,
         },
-        Some(Verb::MockIam { config, wishes }) => {
-            Command::MockIam(wishes.command(file(config)))
-        }
+        Some(Verb::MockIam { config, wishes }) => Command::MockIam(wishes.command(file(config))),
         Some(Verb::Keys(verb)) => verb.command(file)?,
     })
 }

@@ -38,13 +38,13 @@ const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
 /// What is asked for beside the configuration.
 #[derive(Debug, Args)]
 pub(super) struct Wishes {
-    /// Where to listen; default: the port of iam.keycloak.url, on this machine alone
+    /// Where to listen; default: the port of `iam.keycloak.url`, on this machine alone
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
     /// The users, TOML, JSON or YAML; default: the demo users
     #[arg(long, value_name = "FILE")]
     users_file: Option<PathBuf>,
-    /// Who is told of logouts; default: the gateway at http.public_url
+    /// Who is told of logouts; default: the gateway at `http.public_url`
     #[arg(long, value_name = "URL")]
     backchannel_logout_url: Option<Url>,
 }
@@ -246,7 +246,8 @@ fn screen(
             let _ = writeln!(screen, "tells       {receiver} of logouts");
         }
         if described {
-            let file = config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
+            let file =
+                config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
             let _ = write!(screen, "\nThe gateway before it:\n\n  auth-gateway{file}\n");
         } else {
             let _ = write!(

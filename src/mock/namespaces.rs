@@ -78,6 +78,8 @@ pub struct Namespaces {
     founder: Founder,
     /// Apart, because most requests go there.
     default: ArcSwap<World>,
+    /// What the default one is called besides.
+    alias: Option<Name>,
     named: RwLock<HashMap<Name, Arc<World>>>,
     stage: watch::Sender<Stage>,
 }
@@ -100,9 +102,16 @@ impl Namespaces {
         Self {
             founder,
             default: ArcSwap::from_pointee(default),
+            alias: None,
             named: RwLock::default(),
             stage: watch::Sender::new(Stage::Serving),
         }
+    }
+
+    /// The same, with another name for the default namespace: that of its realm.
+    #[must_use]
+    pub fn also_called(self, alias: Option<Name>) -> Self {
+        Self { alias, ..self }
     }
 
     /// From now on no namespace is ready.
@@ -128,6 +137,10 @@ impl Namespaces {
         for world in self.all() {
             world.enter(stage);
         }
+    }
+
+    fn is_default(&self, name: &Name) -> bool {
+        self.default.load().name == *name || self.alias.as_ref() == Some(name)
     }
 
     fn found(&self, name: &Name) -> World {
@@ -166,9 +179,8 @@ impl Namespaces {
     /// The namespace of this name, where there is one.
     #[must_use]
     pub fn find(&self, name: &Name) -> Option<Arc<World>> {
-        let default = self.default.load();
-        if default.name == *name {
-            return Some(Arc::clone(&default));
+        if self.is_default(name) {
+            return Some(self.default_world());
         }
         self.read().get(name).cloned()
     }
@@ -221,7 +233,7 @@ impl Namespaces {
     ///
     /// [`Forgetting`].
     pub fn forget(&self, name: &Name) -> Result<(), Forgetting> {
-        if self.default.load().name == *name {
+        if self.is_default(name) {
             return Err(Forgetting::Default);
         }
         let forgotten = self.write().remove(name);

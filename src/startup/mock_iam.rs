@@ -19,7 +19,9 @@ use url::Url;
 
 use super::listener;
 use crate::http::mock;
-use crate::http::mock::wire::{self, Backchannel, Connection, Portrait, RealmKeys, RealmVoice, Realms};
+use crate::http::mock::wire::{
+    self, Backchannel, Connection, Portrait, RealmKeys, RealmVoice, Realms,
+};
 use crate::mock::{LogoutReceiver, Name, Namespaces, World};
 
 /// Longer than any gateway keeps a connection that it does not use.
@@ -86,7 +88,9 @@ impl MockIam {
         };
         let default = founder.world(&Name::unnamed());
         let namespaces = Namespaces::new(default, Box::new(move |name| founder.world(name)));
-        let namespaces = Arc::new(namespaces);
+        // The realm's name may be one that no namespace can have; then it has no other.
+        let realm = Name::parse(&portrait.realm).ok();
+        let namespaces = Arc::new(namespaces.also_called(realm));
         let keys = Arc::clone(&plan.keys);
         let realms = Realms::new(portrait, plan.keys, backchannel, Arc::clone(&namespaces));
         let server = serve(socket, address, realms, &namespaces)?;

@@ -19,6 +19,8 @@ mod administrator;
 mod conformance;
 #[path = "mock_iam/faults.rs"]
 mod faults;
+#[path = "mock_iam/journal.rs"]
+mod journal;
 #[path = "mock_iam/promises.rs"]
 mod promises;
 #[path = "mock_iam/realms.rs"]

@@ -9,6 +9,8 @@ use crate::keycloak::Instance;
 mod calls;
 #[path = "differential/cases.rs"]
 mod cases;
+#[path = "differential/changes.rs"]
+mod changes;
 #[path = "differential/mocked.rs"]
 mod mocked;
 #[path = "differential/real.rs"]
@@ -41,7 +43,9 @@ async fn the_mock_answers_as_keycloak_does() {
         .iter()
         .zip(&ours)
         .filter(|((_, theirs), (_, ours))| theirs != ours)
-        .map(|((name, theirs), (_, ours))| format!("{name}:\n  Keycloak {theirs}\n  mock     {ours}"))
+        .map(|((name, theirs), (_, ours))| {
+            format!("{name}:\n  Keycloak {theirs}\n  mock     {ours}")
+        })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     assert!(theirs.len() > 90, "{} cases", theirs.len());

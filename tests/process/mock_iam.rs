@@ -117,14 +117,20 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
     let address = listening(&mut iam);
     assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], iam_port)));
     let screen = iam.told("auth-gateway --config");
-    assert!(screen.contains(&format!("http://127.0.0.1:{iam_port}/realms/shop")), "{screen}");
+    assert!(
+        screen.contains(&format!("http://127.0.0.1:{iam_port}/realms/shop")),
+        "{screen}"
+    );
     let mut program = Program::spawn(&["--config", &config], &[]);
     let (gateway, _) = program.addresses();
     assert_eq!(gateway.port(), port);
 
     let (session, other) = (log_in(gateway), log_in(gateway));
     let (status, token) = with_session(gateway, TOKEN, &session);
-    assert_eq!((status, &token["scope"]), (200, &json!("urn:shop:orders:order:read")));
+    assert_eq!(
+        (status, &token["scope"]),
+        (200, &json!("urn:shop:orders:order:read"))
+    );
     let (status, _) = with_session(gateway, LOGOUT, &session);
     assert_eq!(status, 200);
     assert_eq!(with_session(gateway, TOKEN, &session).0, 401);
@@ -161,12 +167,18 @@ fn without_a_configuration_the_first_screen_holds_one_to_paste() {
     let mut iam = Program::spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
     let screen = iam.told(LAST);
-    assert!(screen.contains(&format!("http://{address}/mock/v1/status")), "{screen}");
+    assert!(
+        screen.contains(&format!("http://{address}/mock/v1/status")),
+        "{screen}"
+    );
     let begin = screen.find("[iam.keycloak]").expect("a section");
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("pasted.toml");
     fs::write(&file, &screen[begin..]).expect("written");
-    let free = [("HTTP__LISTEN", "127.0.0.1:0"), ("MANAGEMENT__LISTEN", "127.0.0.1:0")];
+    let free = [
+        ("HTTP__LISTEN", "127.0.0.1:0"),
+        ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
+    ];
     let config = file.to_str().expect("text");
     let mut program = Program::spawn(&["--config", config], &free);
     let (gateway, _) = program.addresses();
@@ -192,7 +204,9 @@ fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
     waiting.send(get("/realms/shop/protocol/openid-connect/certs"));
     // Answered behind the other, so that the other has come.
     let faults = || {
-        let list = Connection::to(address).send(get("/mock/v1/faults")).answer();
+        let list = Connection::to(address)
+            .send(get("/mock/v1/faults"))
+            .answer();
         list.json()["faults"][0]["applied"] == 1
     };
     while !faults() {}
@@ -219,11 +233,17 @@ fn production_refuses_the_mock_whatever_else_is_right() {
     let file = ["--config", file.to_str().expect("text")];
     let ended = run(&[&["mock-iam"], &file[..]].concat(), &[]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
-    assert!(ended.err.contains("mock-iam is for development"), "{ended:?}");
+    assert!(
+        ended.err.contains("mock-iam is for development"),
+        "{ended:?}"
+    );
     for more in [&[][..], &["--listen", "127.0.0.1:0"]] {
         let ended = run(&[&["mock-iam"], more].concat(), &production);
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        assert!(ended.err.contains("mock-iam is for development"), "{ended:?}");
+        assert!(
+            ended.err.contains("mock-iam is for development"),
+            "{ended:?}"
+        );
         assert!(!ended.everything().contains("canary"), "{ended:?}");
     }
 }
@@ -238,9 +258,17 @@ fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
     ];
     for (arguments, variables, told) in [
         (&["mock-iam"][..], &keycloak[..], "plain http"),
-        (&["mock-iam", "--users-file", "no/such/file"], &[], "no/such/file"),
+        (
+            &["mock-iam", "--users-file", "no/such/file"],
+            &[],
+            "no/such/file",
+        ),
         (&["mock-iam", "--listen", "nowhere"], &[], "--listen"),
-        (&["mock-iam", "--client-secret", "canary"], &[], "--client-secret"),
+        (
+            &["mock-iam", "--client-secret", "canary"],
+            &[],
+            "--client-secret",
+        ),
     ] {
         let ended = run(arguments, variables);
         assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");

@@ -189,18 +189,20 @@ impl Directory {
 /// What a password for nobody is compared with, so that the time tells nothing either.
 const NOBODYS_PASSWORD: &str = "nobody's password";
 
-/// In this order, as at Keycloak: a lock and a switched-off account are told whatever the
-/// password, an unfinished account only to those who know it.
+/// In this order, as at Keycloak: a lock is told whatever the password, all else only to those who
+/// know it.
 fn may_log_in(user: Option<&User>, password: &SecretString) -> Result<(), Refusal> {
     let known = user.map_or(NOBODYS_PASSWORD, |user| user.password.expose_secret());
     let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes()));
     match user.map(|user| user.state) {
         None => Err(Refusal::InvalidCredentials),
         Some(AccountState::Locked) => Err(Refusal::Locked),
-        Some(AccountState::Disabled) => Err(Refusal::Disabled),
-        Some(AccountState::Active | AccountState::Incomplete) if !right => {
+        Some(AccountState::Active | AccountState::Disabled | AccountState::Incomplete)
+            if !right =>
+        {
             Err(Refusal::InvalidCredentials)
         }
+        Some(AccountState::Disabled) => Err(Refusal::Disabled),
         Some(AccountState::Incomplete) => Err(Refusal::Incomplete),
         Some(AccountState::Active) => Ok(()),
     }

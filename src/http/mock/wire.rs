@@ -24,8 +24,8 @@ use actix_web::{HttpResponse, Resource};
 
 pub use backchannel::{Backchannel, RealmVoice};
 pub use connection::{Connection, Line};
-pub use realm::{Portrait, Realms};
 pub(super) use realm::Realm;
+pub use realm::{Portrait, Realms};
 pub use signing::RealmKeys;
 pub(super) use switches::Change;
 
@@ -54,7 +54,10 @@ pub fn routes(routes: &mut ServiceConfig, path: &str) {
 /// A path that knows only its own methods.
 fn only(path: &str) -> Resource {
     web::resource(path.to_owned()).default_service(web::to(async || {
-        framed(StatusCode::METHOD_NOT_ALLOWED, "HTTP 405 Method Not Allowed")
+        framed(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "HTTP 405 Method Not Allowed",
+        )
     }))
 }
 

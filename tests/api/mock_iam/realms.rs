@@ -59,12 +59,52 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     assert_eq!(ours.introspect(&session).await, Ok(Introspection::Inactive));
     ours.end_session(&session).await.expect("nothing to end");
     let alive = theirs.introspect(&session).await;
-    assert!(matches!(alive, Ok(Introspection::Active { .. })), "{alive:?}");
+    assert!(
+        matches!(alive, Ok(Introspection::Active { .. })),
+        "{alive:?}"
+    );
     // The name of those who name none is no realm.
     let unnamed = adapter(&in_realm(&standing, "default")).probe().await;
     assert_eq!(unnamed.map_err(|error| error.kind()), Err("misconfigured"));
+    // The realm of the settings is the default namespace, by either name.
+    let shop = Name::parse("shop").expect("a name");
+    let by_name = standing.namespaces.begin(&shop).expect("room");
+    assert!(Arc::ptr_eq(&by_name, &standing.world()));
+    assert_eq!(standing.namespaces.count(), 2);
+    // Out of a snapshot a session comes back as it was.
+    let url = format!("{}/mock/v1/snapshots", standing.url);
+    let http = reqwest::Client::new();
+    let asked = |url: &str| {
+        http.post(url)
+            .header("mock-namespace", "checkout-42")
+            .send()
+    };
+    let taken: Value = asked(&url)
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
+    let id = taken["id"]
+        .as_str()
+        .map_or_else(|| taken["id"].to_string(), str::to_owned);
+    theirs.end_session(&session).await.expect("a logout");
+    assert_eq!(
+        theirs.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
+    let restored = asked(&format!("{url}/{id}/restore")).await;
+    assert_eq!(restored.expect("an answer").status(), 204);
+    let alive = theirs.introspect(&session).await;
+    assert!(
+        matches!(alive, Ok(Introspection::Active { .. })),
+        "{alive:?}"
+    );
     standing.namespaces.reset(&name).expect("room");
-    assert_eq!(theirs.introspect(&session).await, Ok(Introspection::Inactive));
+    assert_eq!(
+        theirs.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
     standing.namespaces.forget(&name).expect("it is there");
     let gone = theirs.introspect(&session).await;
     assert_eq!(gone.map_err(|error| error.kind()), Err("misconfigured"));
@@ -83,9 +123,21 @@ async fn what_an_administrator_gets_wrong_about_a_realm_is_told_by_the_probe() {
     let standing = standing();
     let direct_grants = json!({"direct_grants": false});
     for (change, back, what) in [
-        (direct_grants, json!({"direct_grants": true}), Misconfiguration::DirectGrants),
-        (json!({"enabled": false}), json!({"enabled": true}), Misconfiguration::Realm),
-        (json!({"ssl_required": true}), json!({"ssl_required": false}), Misconfiguration::Tls),
+        (
+            direct_grants,
+            json!({"direct_grants": true}),
+            Misconfiguration::DirectGrants,
+        ),
+        (
+            json!({"enabled": false}),
+            json!({"enabled": true}),
+            Misconfiguration::Realm,
+        ),
+        (
+            json!({"ssl_required": true}),
+            json!({"ssl_required": false}),
+            Misconfiguration::Tls,
+        ),
     ] {
         let iam = standing.adapter();
         set(&standing, change).await;
@@ -132,5 +184,8 @@ async fn another_client_of_the_realm_may_ask_and_learns_nothing_of_our_sessions(
         "{met:?}"
     );
     let alive = ours.introspect(&session).await;
-    assert!(matches!(alive, Ok(Introspection::Active { .. })), "{alive:?}");
+    assert!(
+        matches!(alive, Ok(Introspection::Active { .. })),
+        "{alive:?}"
+    );
 }

@@ -94,7 +94,7 @@ impl<'s> Seen<'s> {
         let bytes = answer.bytes().await.expect("a whole answer");
         let mut seen = compared(status, retry, &bytes);
         let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        seen["read"] = self.read_by_the_adapter(&body);
+        seen["read"] = Self::read_by_the_adapter(&body);
         // The one thing that cannot be the same.
         let text = seen.to_string();
         let port = self.side.url().rsplit(':').next().expect("a port");
@@ -104,7 +104,7 @@ impl<'s> Seen<'s> {
         body
     }
 
-    fn read_by_the_adapter(&self, body: &Value) -> Value {
+    fn read_by_the_adapter(body: &Value) -> Value {
         let mut read = json!({"issuer": body["issuer"], "active": body["active"]});
         if body["active"] == true {
             read["azp"] = body["azp"].clone();
@@ -112,14 +112,18 @@ impl<'s> Seen<'s> {
             read["iss"] = body["iss"].clone();
             read["typ"] = body["typ"].clone();
             read["token_type"] = body["token_type"].clone();
-            read["kinds"] = json!([body["sub"].is_string(), body["sid"].is_string(), body["exp"].is_u64()]);
+            read["kinds"] = json!([
+                body["sub"].is_string(),
+                body["sid"].is_string(),
+                body["exp"].is_u64()
+            ]);
             read["realm"] = json!(roles(&body["realm_access"]));
             let clients = &body["resource_access"];
             read["permissions"] = json!(roles(&clients[PERMISSIONS_CLIENT]));
             read["account"] = json!(roles(&clients["account"]));
         }
         if body["access_token"].is_string() {
-            read["grant"] = self.grant(body);
+            read["grant"] = Self::grant(body);
         }
         if let Some(keys) = body["keys"].as_array() {
             let signing = |key: &&Value| key["use"] == "sig" && key["alg"] == "RS256";
@@ -131,21 +135,27 @@ impl<'s> Seen<'s> {
         read
     }
 
-    fn grant(&self, body: &Value) -> Value {
+    fn grant(body: &Value) -> Value {
         let part = |token: &Value, at: usize| {
             let text = token.as_str().and_then(|text| text.split('.').nth(at));
-            let bytes = URL_SAFE_NO_PAD.decode(text.expect("a JWT")).expect("base64url");
+            let bytes = URL_SAFE_NO_PAD
+                .decode(text.expect("a JWT"))
+                .expect("base64url");
             serde_json::from_slice::<Value>(&bytes).expect("JSON")
         };
-        let (header, refresh) = (part(&body["refresh_token"], 0), part(&body["refresh_token"], 1));
+        let (header, refresh) = (
+            part(&body["refresh_token"], 0),
+            part(&body["refresh_token"], 1),
+        );
         let lives = body["refresh_expires_in"].as_i64().expect("seconds");
         // A second may pass between the parts of a login.
         let near = |seconds: i64| (28_700..=28_800).contains(&seconds);
-        let exp = refresh["exp"].as_i64().expect("seconds") - refresh["iat"].as_i64().expect("seconds");
+        let exp =
+            refresh["exp"].as_i64().expect("seconds") - refresh["iat"].as_i64().expect("seconds");
         let short = body["expires_in"].as_i64().expect("seconds");
         json!({
             "token_type": body["token_type"],
-            "not-before-policy": body["not-before-policy"],
+            "not-before-policy": body["not-before-policy"].is_u64(),
             "lives": [near(lives), near(exp), (290..=300).contains(&short)],
             "sid": refresh["sid"] == body["session_state"] && refresh["sid"].is_string(),
             "sub": refresh["sub"].is_string(),

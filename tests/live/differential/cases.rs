@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use super::calls::{PROTOCOL, Seen, login};
 use super::side::{Client, Setting, Side};
-use super::{GATEWAY, OTHER};
+use super::{GATEWAY, OTHER, changes};
 
-const ALICE: (&str, &str) = ("alice@example.test", "alice-pass");
-const BOB: (&str, &str) = ("bob@example.test", "bob-pass");
+pub(super) const ALICE: (&str, &str) = ("alice@example.test", "alice-pass");
+pub(super) const BOB: (&str, &str) = ("bob@example.test", "bob-pass");
 const CAROL: (&str, &str) = ("carol@example.test", "carol-pass");
 const DAVE: (&str, &str) = ("dave@example.test", "dave-pass");
-const WRONG: Client<'_> = Client("auth-gateway", "not the secret");
+pub(super) const WRONG: Client<'_> = Client("auth-gateway", "not the secret");
 const NOBODY: Client<'_> = Client("no-such-client", "not the secret");
 const BEARER: Client<'_> = Client("shop-api", "not the secret");
 
@@ -23,9 +23,9 @@ pub(super) async fn run(side: &dyn Side) -> Vec<(String, Value)> {
     introspections(&mut seen).await;
     logouts(&mut seen).await;
     published(&mut seen).await;
-    hosts(&mut seen).await;
-    administration(&mut seen).await;
-    settings(&mut seen).await;
+    changes::hosts(&mut seen).await;
+    changes::administration(&mut seen).await;
+    changes::settings(&mut seen).await;
     seen.all
 }
 
@@ -36,20 +36,32 @@ async fn logins(seen: &mut Seen<'_>) {
         ("wrong password", &login(ALICE.0, "wrong")),
         ("unknown user", &login("nobody@example.test", "wrong")),
         ("a name that is no address", &login("nobody", "wrong")),
-        ("a blank before the name", &login(" alice@example.test", ALICE.1)),
+        (
+            "a blank before the name",
+            &login(" alice@example.test", ALICE.1),
+        ),
         ("empty name", &login("", "wrong")),
         ("empty password", &login(ALICE.0, "")),
         ("disabled", &login(CAROL.0, CAROL.1)),
         ("disabled, wrong password", &login(CAROL.0, "wrong")),
         ("incomplete", &login(DAVE.0, DAVE.1)),
         ("incomplete, wrong password", &login(DAVE.0, "wrong")),
-        ("no username", &[("grant_type", "password"), ("password", "x")]),
-        ("no password", &[("grant_type", "password"), ("username", ALICE.0)]),
+        (
+            "no username",
+            &[("grant_type", "password"), ("password", "x")],
+        ),
+        (
+            "no password",
+            &[("grant_type", "password"), ("username", ALICE.0)],
+        ),
         ("neither", &[("grant_type", "password")]),
         ("no grant type", &[("username", ALICE.0)]),
         ("empty grant type", &[("grant_type", "")]),
         ("odd grant type", &[("grant_type", "odd")]),
-        ("client credentials", &[("grant_type", "client_credentials")]),
+        (
+            "client credentials",
+            &[("grant_type", "client_credentials")],
+        ),
         (
             "a name twice",
             &[
@@ -79,8 +91,14 @@ async fn clients(seen: &mut Seen<'_>) {
     for (endpoint, form) in [
         ("token", &alice[..]),
         ("token", &[("grant_type", "odd")]),
-        ("token", &[("grant_type", "refresh_token"), ("refresh_token", "x")]),
-        ("token/introspect", &[("token", "x"), ("token_type_hint", "refresh_token")]),
+        (
+            "token",
+            &[("grant_type", "refresh_token"), ("refresh_token", "x")],
+        ),
+        (
+            "token/introspect",
+            &[("token", "x"), ("token_type_hint", "refresh_token")],
+        ),
         ("logout", &[("refresh_token", "x")]),
     ] {
         let path = format!("{PROTOCOL}/{endpoint}");
@@ -93,9 +111,17 @@ async fn clients(seen: &mut Seen<'_>) {
             ("in the form", None, &[id, secret]),
             ("in the form, wrong secret", None, &[id, wrong]),
             ("in the form, no secret", None, &[id]),
-            ("in the form, unknown", None, &[("client_id", NOBODY.0), secret]),
+            (
+                "in the form, unknown",
+                None,
+                &[("client_id", NOBODY.0), secret],
+            ),
             ("in both", Some(GATEWAY), &[id, secret]),
-            ("in both, differing", Some(GATEWAY), &[("client_id", OTHER.0)]),
+            (
+                "in both, differing",
+                Some(GATEWAY),
+                &[("client_id", OTHER.0)],
+            ),
         ] {
             let name = format!("client {who} at {endpoint}, {}", form.len());
             let form = [form, more].concat();
@@ -108,24 +134,37 @@ async fn introspections(seen: &mut Seen<'_>) {
     let token = seen.log_in("to introspect", ALICE.0, ALICE.1).await;
     let hint = |hint| [("token", token.as_str()), ("token_type_hint", hint)];
     seen.introspect("alive", GATEWAY, &token).await;
-    seen.introspect_by("no hint", GATEWAY, &[("token", &token)]).await;
-    seen.introspect_by("hint at an access token", GATEWAY, &hint("access_token")).await;
+    seen.introspect_by("no hint", GATEWAY, &[("token", &token)])
+        .await;
+    seen.introspect_by("hint at an access token", GATEWAY, &hint("access_token"))
+        .await;
     seen.introspect_by("odd hint", GATEWAY, &hint("odd")).await;
     seen.introspect_by("no token", GATEWAY, &[]).await;
     seen.introspect("another client", OTHER, &token).await;
     seen.introspect("garbage", GATEWAY, "garbage").await;
     seen.introspect("empty", GATEWAY, "").await;
-    seen.introspect("tampered", GATEWAY, &tampered(&token)).await;
+    seen.introspect("tampered", GATEWAY, &tampered(&token))
+        .await;
     seen.refresh("alive", GATEWAY, &token).await;
     seen.refresh("another client", OTHER, &token).await;
     seen.refresh("tampered", GATEWAY, &tampered(&token)).await;
     seen.introspect("after a refresh", GATEWAY, &token).await;
-    seen.side.permit(ALICE.0, "urn:shop:catalog:item:read").await;
-    seen.introspect("one permission more", GATEWAY, &token).await;
-    let others = seen.token("of another client", OTHER, &login(BOB.0, BOB.1)).await;
-    let others = others["refresh_token"].as_str().expect("a login").to_owned();
+    seen.side
+        .permit(ALICE.0, "urn:shop:catalog:item:read")
+        .await;
+    seen.introspect("one permission more", GATEWAY, &token)
+        .await;
+    let others = seen
+        .token("of another client", OTHER, &login(BOB.0, BOB.1))
+        .await;
+    let others = others["refresh_token"]
+        .as_str()
+        .expect("a login")
+        .to_owned();
     seen.introspect("of another client", GATEWAY, &others).await;
-    let access = seen.token("for its access token", GATEWAY, &login(BOB.0, BOB.1)).await;
+    let access = seen
+        .token("for its access token", GATEWAY, &login(BOB.0, BOB.1))
+        .await;
     let access = access["access_token"].as_str().expect("a login").to_owned();
     seen.introspect("an access token", GATEWAY, &access).await;
     seen.refresh("an access token", GATEWAY, &access).await;
@@ -147,83 +186,39 @@ async fn logouts(seen: &mut Seen<'_>) {
     seen.log_out("again", GATEWAY, &token).await;
     seen.introspect("the other one", GATEWAY, &kept).await;
     let path = format!("{PROTOCOL}/logout");
-    seen.post("logout, nothing", &path, Some(GATEWAY), &[]).await;
+    seen.post("logout, nothing", &path, Some(GATEWAY), &[])
+        .await;
 }
 
 async fn published(seen: &mut Seen<'_>) {
-    seen.get("discovery", "/realms/shop/.well-known/openid-configuration").await;
+    seen.get("discovery", "/realms/shop/.well-known/openid-configuration")
+        .await;
     seen.get("keys", &format!("{PROTOCOL}/certs")).await;
     seen.get("token, GET", &format!("{PROTOCOL}/token")).await;
-    seen.get("introspection, GET", &format!("{PROTOCOL}/token/introspect")).await;
-    seen.post("keys, POST", &format!("{PROTOCOL}/certs"), None, &[]).await;
+    seen.get(
+        "introspection, GET",
+        &format!("{PROTOCOL}/token/introspect"),
+    )
+    .await;
+    seen.post("keys, POST", &format!("{PROTOCOL}/certs"), None, &[])
+        .await;
     seen.get("nowhere", &format!("{PROTOCOL}/nowhere")).await;
     let unknown = "/realms/no-such-realm";
-    seen.get("unknown realm, discovery", &format!("{unknown}/.well-known/openid-configuration"))
-        .await;
-    seen.get("unknown realm, keys", &format!("{unknown}/protocol/openid-connect/certs")).await;
+    seen.get(
+        "unknown realm, discovery",
+        &format!("{unknown}/.well-known/openid-configuration"),
+    )
+    .await;
+    seen.get(
+        "unknown realm, keys",
+        &format!("{unknown}/protocol/openid-connect/certs"),
+    )
+    .await;
     for endpoint in ["token", "token/introspect", "logout"] {
         let path = format!("{unknown}/protocol/openid-connect/{endpoint}");
         let name = format!("unknown realm, {endpoint}");
-        seen.post(&name, &path, Some(GATEWAY), &login(ALICE.0, ALICE.1)).await;
-    }
-}
-
-async fn hosts(seen: &mut Seen<'_>) {
-    let token = seen.log_in("by one name", ALICE.0, ALICE.1).await;
-    seen.host = "127.0.0.1";
-    seen.get("discovery by another name", "/realms/shop/.well-known/openid-configuration").await;
-    seen.introspect("by another name", GATEWAY, &token).await;
-    seen.refresh("by another name", GATEWAY, &token).await;
-    seen.log_out("by another name", GATEWAY, &token).await;
-    seen.log_in("by another name", ALICE.0, ALICE.1).await;
-    seen.host = "localhost";
-    seen.introspect("by its own name again", GATEWAY, &token).await;
-}
-
-async fn administration(seen: &mut Seen<'_>) {
-    let token = seen.log_in("to be disabled", ALICE.0, ALICE.1).await;
-    seen.side.disable(ALICE.0, true).await;
-    seen.introspect("user disabled", GATEWAY, &token).await;
-    seen.refresh("user disabled", GATEWAY, &token).await;
-    seen.log_out("user disabled", GATEWAY, &token).await;
-    seen.side.disable(ALICE.0, false).await;
-    seen.introspect("user enabled again", GATEWAY, &token).await;
-    let token = seen.log_in("to be ended", ALICE.0, ALICE.1).await;
-    seen.side.end_sessions_of(ALICE.0).await;
-    seen.introspect("ended by the administrator", GATEWAY, &token).await;
-    seen.refresh("ended by the administrator", GATEWAY, &token).await;
-    seen.log_out("ended by the administrator", GATEWAY, &token).await;
-    let token = seen.log_in("to be deleted", ALICE.0, ALICE.1).await;
-    seen.side.delete(ALICE.0).await;
-    seen.introspect("user deleted", GATEWAY, &token).await;
-    seen.refresh("user deleted", GATEWAY, &token).await;
-    seen.log_out("user deleted", GATEWAY, &token).await;
-    seen.token("user deleted", GATEWAY, &login(ALICE.0, ALICE.1)).await;
-}
-
-async fn settings(seen: &mut Seen<'_>) {
-    for (name, off, on) in [
-        ("direct grants off", Setting::DirectGrants(false), Setting::DirectGrants(true)),
-        ("realm disabled", Setting::Enabled(false), Setting::Enabled(true)),
-        ("TLS required", Setting::SslRequired(true), Setting::SslRequired(false)),
-    ] {
-        let token = seen.log_in(&format!("before {name}"), BOB.0, BOB.1).await;
-        seen.side.set(off).await;
-        seen.get(&format!("{name}, discovery"), "/realms/shop/.well-known/openid-configuration")
+        seen.post(&name, &path, Some(GATEWAY), &login(ALICE.0, ALICE.1))
             .await;
-        seen.get(&format!("{name}, keys"), &format!("{PROTOCOL}/certs")).await;
-        seen.token(name, GATEWAY, &login(BOB.0, BOB.1)).await;
-        seen.token(&format!("{name}, wrong password"), GATEWAY, &login(BOB.0, "wrong")).await;
-        seen.token(&format!("{name}, no user"), GATEWAY, &[("grant_type", "password")]).await;
-        seen.token(&format!("{name}, odd grant"), GATEWAY, &[("grant_type", "odd")]).await;
-        seen.token(&format!("{name}, wrong secret"), WRONG, &login(BOB.0, BOB.1)).await;
-        seen.introspect(name, GATEWAY, &token).await;
-        seen.introspect(&format!("{name}, wrong secret"), WRONG, &token).await;
-        seen.refresh(name, GATEWAY, &token).await;
-        seen.log_out(&format!("{name}, garbage"), GATEWAY, "garbage").await;
-        seen.log_out(name, GATEWAY, &token).await;
-        seen.side.set(on).await;
-        seen.introspect(&format!("after {name}"), GATEWAY, &token).await;
     }
 }
 

@@ -69,7 +69,9 @@ impl Mocked {
     }
 
     async fn control(&self, method: reqwest::Method, path: &str, body: Option<Value>) {
-        let mut request = self.http.request(method, format!("{}/mock/v1/{path}", self.url));
+        let mut request = self
+            .http
+            .request(method, format!("{}/mock/v1/{path}", self.url));
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -78,7 +80,8 @@ impl Mocked {
     }
 
     async fn realm(&self, change: Value) {
-        self.control(reqwest::Method::PATCH, "realm", Some(change)).await;
+        self.control(reqwest::Method::PATCH, "realm", Some(change))
+            .await;
     }
 }
 

@@ -72,7 +72,9 @@ impl Side for Real {
         let id = self.user(email).await;
         let mut user = self.api.get(&["users", &id]).await;
         user["enabled"] = json!(!disabled);
-        self.api.done(Method::PUT, &["users", &id], Some(user)).await;
+        self.api
+            .done(Method::PUT, &["users", &id], Some(user))
+            .await;
     }
 
     async fn delete(&self, email: &str) {
@@ -87,9 +89,17 @@ impl Side for Real {
     }
 
     async fn permit(&self, email: &str, permission: &str) {
-        let (user, (client, _)) = (self.user(email).await, self.client(PERMISSIONS_CLIENT).await);
-        let role = self.api.get(&["clients", &client, "roles", permission]).await;
+        let (user, (client, _)) = (
+            self.user(email).await,
+            self.client(PERMISSIONS_CLIENT).await,
+        );
+        let role = self
+            .api
+            .get(&["clients", &client, "roles", permission])
+            .await;
         let path = ["users", &user, "role-mappings", "clients", &client];
-        self.api.done(Method::POST, &path, Some(json!([role]))).await;
+        self.api
+            .done(Method::POST, &path, Some(json!([role])))
+            .await;
     }
 }

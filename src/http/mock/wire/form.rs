@@ -100,7 +100,10 @@ mod tests {
 
     #[test]
     fn only_a_form_has_members_and_a_repeated_one_is_noticed() {
-        let form = headers(CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-8");
+        let form = headers(
+            CONTENT_TYPE,
+            "application/x-www-form-urlencoded; charset=utf-8",
+        );
         let read = Form::of(&form, b"a=1&b=%20&a=2");
         assert_eq!((read.value("a"), read.value("b")), (Some("1"), Some(" ")));
         assert!(read.repeats_itself() && !Form::of(&form, b"a=1&b=1").repeats_itself());

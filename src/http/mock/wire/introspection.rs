@@ -45,7 +45,11 @@ impl Visit<'_> {
         let inactive = || {
             let told = Told::inactive();
             // The right answer to a probe.
-            let outcome = if made_up { Told::done().outcome } else { told.outcome };
+            let outcome = if made_up {
+                Told::done().outcome
+            } else {
+                told.outcome
+            };
             Ok(Told { outcome, ..told })
         };
         match self.form.value("token_type_hint") {
@@ -83,7 +87,12 @@ impl Visit<'_> {
             "token_type": "Refresh",
             "active": true,
         });
-        roles::add(&mut said, &self.realms.portrait, &self.realm.name, &permissions);
+        roles::add(
+            &mut said,
+            &self.realms.portrait,
+            &self.realm.name,
+            &permissions,
+        );
         Ok(Told::json(said))
     }
 }

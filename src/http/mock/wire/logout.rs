@@ -10,7 +10,7 @@ use iam_adapters::mock::journal::Outcome;
 
 use super::backchannel::RealmVoice;
 use super::realm::Realms;
-use super::told::Told;
+use super::told::{No, Told};
 use super::unknown_realm;
 use super::visit::Visit;
 
@@ -26,14 +26,14 @@ pub(super) async fn log_out(
     };
     let visit = Visit::of(&realms, &realm, &request, &body);
     let asked = visit.asked_about(Operation::Logout, visit.form.value("refresh_token"));
-    let truth = async || visit.ended().await.unwrap_or_else(|no| no);
+    let truth = async || visit.ended().await.unwrap_or_else(Told::from);
     visit.answer(asked, truth).await
 }
 
 impl Visit<'_> {
     /// Whoever listens is told before the answer is given, as Keycloak does. A realm that is
     /// switched off lets people go.
-    async fn ended(&self) -> Result<Told, Told> {
+    async fn ended(&self) -> Result<Told, No> {
         self.check_tls()?;
         if self.form.value("refresh_token").is_none() {
             // Then it is a browser's.

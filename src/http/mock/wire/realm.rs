@@ -63,11 +63,18 @@ pub struct Realms {
     faces: RwLock<HashMap<Name, Face>>,
 }
 
-/// What a realm is beside its IAM; as long as that one is there.
+/// What a realm is beside its IAM.
 #[derive(Debug)]
 struct Face {
+    /// The IAM that it was set for: one that began anew has a realm set as at the start.
     mock: Weak<Mock>,
     features: Arc<Features>,
+}
+
+impl Face {
+    fn is_of(&self, mock: &Arc<Mock>) -> bool {
+        std::ptr::eq(self.mock.as_ptr(), Arc::as_ptr(mock))
+    }
 }
 
 impl Realms {
@@ -109,37 +116,12 @@ impl Realms {
 
     /// The realm of a namespace. None where the machine has no randomness for its key.
     pub(in crate::http::mock) fn of(&self, world: Arc<World>) -> Option<Realm> {
-        let known = |faces: &HashMap<Name, Face>| {
-            let face = faces.get(&world.name)?;
-            let same = std::ptr::eq(face.mock.as_ptr(), Arc::as_ptr(&world.mock));
-            same.then(|| Arc::clone(&face.features))
-        };
         let faces = self.faces.read().unwrap_or_else(PoisonError::into_inner);
-        let features = known(&faces);
+        let known = faces.get(&world.name);
+        let known = known.filter(|face| face.is_of(&world.mock));
+        let known = known.map(|face| Arc::clone(&face.features));
         drop(faces);
-        let features = match features {
-            Some(features) => features,
-            None => {
-                let mut faces = self.faces.write().unwrap_or_else(PoisonError::into_inner);
-                match known(&faces) {
-                    Some(features) => features,
-                    None => {
-                        // Those of namespaces that were reset or forgotten.
-                        faces.retain(|_, face| face.mock.strong_count() > 0);
-                        let features = Arc::new(Features {
-                            switches: RwLock::default(),
-                            refresh_key: RefreshKey::generate()?,
-                        });
-                        let face = Face {
-                            mock: Arc::downgrade(&world.mock),
-                            features: Arc::clone(&features),
-                        };
-                        faces.insert(world.name.clone(), face);
-                        features
-                    }
-                }
-            }
-        };
+        let features = known.map_or_else(|| self.make_up(&world), Some)?;
         let name = if world.name == Name::unnamed() {
             self.portrait.realm.clone()
         } else {
@@ -150,6 +132,32 @@ impl Realms {
             world,
             features,
         })
+    }
+
+    /// Gives a realm a face. Its key stays, because a session may come back out of a snapshot.
+    fn make_up(&self, world: &World) -> Option<Arc<Features>> {
+        let mut faces = self.faces.write().unwrap_or_else(PoisonError::into_inner);
+        // Those of namespaces that were forgotten.
+        faces.retain(|name, _| self.namespaces.find(name).is_some());
+        let before = faces.get(&world.name);
+        let features = match before {
+            Some(face) if face.is_of(&world.mock) => return Some(Arc::clone(&face.features)),
+            Some(face) => Features {
+                switches: RwLock::default(),
+                refresh_key: Arc::clone(&face.features.refresh_key),
+            },
+            None => Features {
+                switches: RwLock::default(),
+                refresh_key: Arc::new(RefreshKey::generate()?),
+            },
+        };
+        let features = Arc::new(features);
+        let face = Face {
+            mock: Arc::downgrade(&world.mock),
+            features: Arc::clone(&features),
+        };
+        faces.insert(world.name.clone(), face);
+        Some(features)
     }
 
     /// What a realm calls itself to whoever calls the server by this name.
@@ -205,7 +213,7 @@ pub(in crate::http::mock) struct Realm {
 
 struct Features {
     switches: RwLock<Switches>,
-    refresh_key: RefreshKey,
+    refresh_key: Arc<RefreshKey>,
 }
 
 impl Realm {
@@ -265,9 +273,21 @@ mod tests {
     #[test]
     fn an_issuer_follows_the_host_by_which_the_server_was_called() {
         for (server, host, issuer) in [
-            ("http://localhost:8180", "localhost:8180", "http://localhost:8180/realms/a%20b"),
-            ("http://localhost:8180/", "127.0.0.1:1", "http://127.0.0.1:1/realms/a%20b"),
-            ("https://iam.test/auth/", "iam.test", "https://iam.test/auth/realms/a%20b"),
+            (
+                "http://localhost:8180",
+                "localhost:8180",
+                "http://localhost:8180/realms/a%20b",
+            ),
+            (
+                "http://localhost:8180/",
+                "127.0.0.1:1",
+                "http://127.0.0.1:1/realms/a%20b",
+            ),
+            (
+                "https://iam.test/auth/",
+                "iam.test",
+                "https://iam.test/auth/realms/a%20b",
+            ),
         ] {
             let server = Url::parse(server).expect("an address");
             assert_eq!(below(&server, host, &["realms", "a b"]), issuer);

@@ -116,7 +116,10 @@ mod tests {
         let claims = Claims::of(&session, "http://iam.test/realms/shop", "client", (1, 2));
         let token = key.sign(&claims).expect("a token");
         let read = key.verify(&token).expect("its own");
-        assert_eq!((read.sub.as_str(), read.azp.as_str()), ("subject", "client"));
+        assert_eq!(
+            (read.sub.as_str(), read.azp.as_str()),
+            ("subject", "client")
+        );
         assert_eq!(read.session().expect("a session").id, "sid");
         assert!(other.verify(&token).is_none(), "of another realm");
         for at in 0..token.len() - 1 {

@@ -90,8 +90,13 @@ impl RealmKeys {
         let key = &self.rsa()?.key;
         sign("RS256", "logout+jwt", RSA_ID, &claims, |signed| {
             let mut signature = vec![0; key.public_modulus_len()];
-            key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed, &mut signature)
-                .ok()?;
+            key.sign(
+                &RSA_PKCS1_SHA256,
+                &SystemRandom::new(),
+                signed,
+                &mut signature,
+            )
+            .ok()?;
             Some(signature)
         })
     }

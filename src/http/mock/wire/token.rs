@@ -33,7 +33,7 @@ pub(super) async fn grant(
     };
     let visit = Visit::of(&realms, &realm, &request, &body);
     let asked = visit.asked_for_a_grant();
-    let truth = async || visit.granted().unwrap_or_else(|no| no);
+    let truth = async || visit.granted().unwrap_or_else(Told::from);
     visit.answer(asked, truth).await
 }
 
@@ -54,27 +54,30 @@ impl<'a> Visit<'a> {
         }
     }
 
-    fn granted(&self) -> Result<Told, Told> {
+    fn granted(&self) -> Result<Told, No> {
         self.check_tls()?;
         self.check_enabled()?;
         let grant_type = self.form.value("grant_type").ok_or(No::NO_GRANT_TYPE)?;
-        if !matches!(grant_type, "password" | "refresh_token" | "client_credentials") {
-            return Err(No::GRANT_TYPE.into());
+        if !matches!(
+            grant_type,
+            "password" | "refresh_token" | "client_credentials"
+        ) {
+            return Err(No::GRANT_TYPE);
         }
         if self.form.repeats_itself() {
-            return Err(No::REPEATED.into());
+            return Err(No::REPEATED);
         }
         let client = self.client()?;
         match grant_type {
             "password" => self.logged_in(&client),
             "refresh_token" => self.refreshed(&client),
-            _ => Err(No::SERVICE_ACCOUNT.into()),
+            _ => Err(No::SERVICE_ACCOUNT),
         }
     }
 
-    fn logged_in(&self, client: &str) -> Result<Told, Told> {
+    fn logged_in(&self, client: &str) -> Result<Told, No> {
         if !self.realm.switches().direct_grants {
-            return Err(No::DIRECT_GRANTS.into());
+            return Err(No::DIRECT_GRANTS);
         }
         let username = self.form.value("username").ok_or(No::NO_USERNAME)?;
         let password = self.form.value("password").unwrap_or_default();
@@ -100,18 +103,22 @@ impl<'a> Visit<'a> {
 
     /// The session lives no longer for it: the realm's idle time is as long as a session may live
     /// at most, as is recommended before a gateway.
-    fn refreshed(&self, client: &str) -> Result<Told, Told> {
+    fn refreshed(&self, client: &str) -> Result<Told, No> {
         let claims = self.refresh_token(client)?;
         let session = claims.session().ok_or(No::GARBAGE)?;
         if claims.exp <= self.realm.now() {
-            return Err(No::EXPIRED.into());
+            return Err(No::EXPIRED);
         }
         let directory = self.realm.mock().directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
             let users = directory.users();
             let user = users.iter().find(|user| *user.subject() == session.subject);
             let disabled = user.is_some_and(|user| user.state() == AccountState::Disabled);
-            return Err(if disabled { No::USER_DISABLED } else { No::SESSION_OVER }.into());
+            return Err(if disabled {
+                No::USER_DISABLED
+            } else {
+                No::SESSION_OVER
+            });
         };
         let times = (self.realm.now(), claims.exp);
         let claims = Claims::of(&session, &self.issuer, client, times);
@@ -124,7 +131,7 @@ impl<'a> Visit<'a> {
         claims: &Claims,
         session: &UpstreamSession,
         permissions: &Permissions,
-    ) -> Result<Told, Told> {
+    ) -> Result<Told, No> {
         let left = claims.exp.saturating_sub(claims.iat);
         let lifetime = left.min(ACCESS_TOKEN_LIFETIME);
         let access = self.access_claims(claims, claims.iat + lifetime, permissions);
@@ -155,7 +162,12 @@ impl<'a> Visit<'a> {
             "acr": "1",
             "scope": SCOPE,
         });
-        roles::add(&mut claims, &self.realms.portrait, &self.realm.name, permissions);
+        roles::add(
+            &mut claims,
+            &self.realms.portrait,
+            &self.realm.name,
+            permissions,
+        );
         claims
     }
 }

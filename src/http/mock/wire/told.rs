@@ -1,6 +1,8 @@
 //! What is told, and what is written down of it. Every refusal that a Keycloak was seen to make
 //! stands here, word for word.
 
+use std::borrow::Cow;
+
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
@@ -98,11 +100,11 @@ impl Told {
 }
 
 /// A refusal (RFC 6749 section 5.2).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct No {
     status: u16,
     error: &'static str,
-    description: &'static str,
+    description: Cow<'static, str>,
     outcome: Outcome,
 }
 
@@ -110,7 +112,7 @@ const fn ours(status: u16, error: &'static str, description: &'static str) -> No
     No {
         status,
         error,
-        description,
+        description: Cow::Borrowed(description),
         outcome: Outcome::Fault("misconfigured"),
     }
 }
@@ -119,7 +121,7 @@ const fn grant(description: &'static str, outcome: Outcome) -> No {
     No {
         status: 400,
         error: "invalid_grant",
-        description,
+        description: Cow::Borrowed(description),
         outcome,
     }
 }
@@ -151,8 +153,10 @@ impl No {
     );
     /// The right answer to whoever only wants to know whether a login would do.
     pub(super) const NO_USERNAME: Self = No {
+        status: 401,
+        error: "invalid_request",
+        description: Cow::Borrowed("Missing parameter: username"),
         outcome: Outcome::Ok,
-        ..ours(401, "invalid_request", "Missing parameter: username")
     };
     pub(super) const NO_REFRESH_TOKEN: Self = ours(400, "invalid_request", "No refresh token");
     pub(super) const NO_TOKEN: Self = ours(400, "invalid_request", "Token not provided.");
@@ -176,12 +180,21 @@ impl No {
         grant(description, Outcome::Refused(refusal))
     }
 
+    /// A token that was made under another name of the server, which is `expected`.
+    pub(super) fn issuer(expected: &str) -> Self {
+        let description = format!("Invalid token issuer. Expected '{expected}'");
+        Self {
+            description: Cow::Owned(description),
+            ..ours(400, "invalid_grant", "")
+        }
+    }
+
     /// That it failed.
     pub(super) const fn failed() -> Self {
         No {
             status: 500,
             error: "unknown_error",
-            description: "For more on this error consult the server log.",
+            description: Cow::Borrowed("For more on this error consult the server log."),
             outcome: Outcome::Fault("failed"),
         }
     }
@@ -191,7 +204,7 @@ impl No {
         No {
             status: 429,
             error: "temporarily_unavailable",
-            description: "Too many requests",
+            description: Cow::Borrowed("Too many requests"),
             outcome: Outcome::Fault("throttled"),
         }
     }
@@ -203,14 +216,6 @@ impl From<No> for Told {
         let status = StatusCode::from_u16(no.status).unwrap_or(StatusCode::BAD_REQUEST);
         Self::new(status, JSON, body.to_string(), no.outcome)
     }
-}
-
-/// A token that was made under another name of the server, which is `expected`.
-pub(super) fn another_issuer(expected: &str) -> Told {
-    let description = format!("Invalid token issuer. Expected '{expected}'");
-    let body = json!({"error": "invalid_grant", "error_description": description});
-    let outcome = Outcome::Fault("misconfigured");
-    Told::new(StatusCode::BAD_REQUEST, JSON, body.to_string(), outcome)
 }
 
 /// An error of the server's frame, which has no description.

@@ -19,7 +19,7 @@ use super::form::{self, Form};
 use super::realm::{NoClient, Realm, Realms};
 use super::refresh_token::Claims;
 use super::signing::random_id;
-use super::told::{No, Told, another_issuer};
+use super::told::{No, Told};
 
 /// How long nothing is said where nothing shall be said, unless the caller gives up before.
 const NEVER: Duration = Duration::from_secs(600);
@@ -79,7 +79,9 @@ impl<'a> Visit<'a> {
     pub(super) fn client(&self) -> Result<String, No> {
         let told = self.form.value("client_id");
         let (id, secret) = match form::basic(self.headers) {
-            Some((id, _)) if told.is_some_and(|told| told != id) => return Err(self.wrong_secret),
+            Some((id, _)) if told.is_some_and(|told| told != id) => {
+                return Err(self.wrong_secret.clone());
+            }
             Some(pair) => pair,
             None => {
                 let secret = self.form.value("client_secret").unwrap_or_default();
@@ -90,7 +92,7 @@ impl<'a> Visit<'a> {
         match self.realms.client(self.realm, &id, &secret) {
             Ok(()) => Ok(id),
             Err(NoClient::Unknown) => Err(No::UNKNOWN_CLIENT),
-            Err(NoClient::Secret) => Err(self.wrong_secret),
+            Err(NoClient::Secret) => Err(self.wrong_secret.clone()),
         }
     }
 
@@ -108,14 +110,17 @@ impl<'a> Visit<'a> {
 
     /// The refresh token in the form, where it is one of this realm and client, whether its session
     /// is alive or not.
-    pub(super) fn refresh_token(&self, client: &str) -> Result<Claims, Told> {
-        let token = self.form.value("refresh_token").ok_or(No::NO_REFRESH_TOKEN)?;
+    pub(super) fn refresh_token(&self, client: &str) -> Result<Claims, No> {
+        let token = self
+            .form
+            .value("refresh_token")
+            .ok_or(No::NO_REFRESH_TOKEN)?;
         let claims = self.realm.refresh_key().verify(token).ok_or(No::GARBAGE)?;
         if claims.iss != self.issuer {
-            return Err(another_issuer(&self.issuer));
+            return Err(No::issuer(&self.issuer));
         }
         if claims.azp != client {
-            return Err(No::OTHER_CLIENT.into());
+            return Err(No::OTHER_CLIENT);
         }
         Ok(claims)
     }
@@ -208,7 +213,7 @@ impl<'a> Visit<'a> {
                     Some(pause) => told.with(header::RETRY_AFTER, whole_seconds(pause)),
                 }
             }
-            Answer::Misconfigured => self.wrong_secret.into(),
+            Answer::Misconfigured => self.wrong_secret.clone().into(),
             Answer::Refused(refusal) => No::login(refusal).into(),
             // Asked by a grant, as whoever does not believe an introspection does.
             Answer::Inactive if self.form.value("grant_type").is_some() => No::SESSION_OVER.into(),

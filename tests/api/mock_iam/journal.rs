@@ -1,0 +1,72 @@
+//! Whose calls a fault meets, and what is written down of all of them.
+
+use iam_adapters::guarded::Operation;
+use iam_adapters::mock::faults::{Answer, Rule};
+use iam_adapters::mock::journal::Filter;
+use iam_adapters::{ClientContext, IamAdapter as _};
+
+use super::faults::{Scene, proven};
+use super::{CLIENT, SECRET};
+
+#[tokio::test]
+async fn a_fault_of_one_user_is_nobody_elses_and_is_used_up() {
+    let scene = Scene::new().await;
+    let (iam, _) = proven(&scene).await;
+    let world = scene.standing().world();
+    let rule = |user: &str| Rule {
+        operation: Operation::Login,
+        user: Some(user.to_owned()),
+        times: Some(1),
+        share: None,
+        delay: None,
+        answer: Some(Answer::ServerError),
+    };
+    let faults = world.mock.faults();
+    faults.add(rule("bob@example.test")).expect("a fair rule");
+    scene.log_in(&iam).await.expect("a login");
+    faults.add(rule("ALICE@example.test")).expect("a fair rule");
+    let met = scene.log_in(&iam).await.map_err(|error| error.kind());
+    assert_eq!(met.err(), Some("failed"));
+    scene.log_in(&iam).await.expect("a login");
+}
+
+#[tokio::test]
+async fn the_journal_tells_who_asked_what_and_never_a_secret() {
+    let scene = Scene::new().await;
+    let (iam, session) = proven(&scene).await;
+    let client = ClientContext {
+        address: Some([203, 0, 113, 9].into()),
+        request_id: "a-request".to_owned(),
+    };
+    let begun = iam.authenticate(&scene.credentials(), &client).await;
+    let begun = begun.expect("a login").session;
+    iam.end_session(&session).await.expect("a logout");
+    let world = scene.standing().world();
+    let all = world
+        .mock
+        .journal()
+        .select(&Filter::default(), 1000)
+        .entries;
+    let calls: Vec<_> = all.iter().map(|entry| &entry.call).collect();
+    let of = |operation: Operation| calls.iter().filter(move |call| call.operation == operation);
+    // Discovery, a made-up token, and a grant without a user.
+    assert_eq!(of(Operation::Probe).count(), 3, "{calls:#?}");
+    let login = of(Operation::Login).next_back().expect("a login");
+    assert_eq!(login.user.as_deref(), Some("alice@example.test"));
+    assert_eq!(login.request_id.as_deref(), Some("a-request"));
+    assert_eq!(login.client_address, client.address);
+    assert_eq!(login.session.as_deref(), Some(begun.id.as_str()));
+    assert_eq!(login.subject.as_ref(), Some(&scene.user.subject));
+    let logout = of(Operation::Logout).next().expect("a logout");
+    assert_eq!(logout.session.as_deref(), Some(session.id.as_str()));
+    assert_eq!(logout.user.as_deref(), Some("alice@example.test"));
+    let told = format!("{all:?}");
+    for secret in ["alice-pass", SECRET, "eyJ"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+    assert!(
+        calls.iter().all(|call| call.outcome.name() == "ok"),
+        "{calls:#?}"
+    );
+    assert!(!told.contains(CLIENT), "{told}");
+}
