@@ -15,10 +15,6 @@ use crate::mock::{InvalidUsers, Mock, MockSettings};
 /// `[iam.…]`: the section's name is the adapter's, and there is exactly one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a process holds one, and reads it once"
-)]
 pub enum IamSettings {
     /// `[iam.keycloak]`.
     Keycloak(KeycloakSettings),

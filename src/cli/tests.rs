@@ -234,6 +234,11 @@ fn a_check_tells_what_the_settings_come_to() {
          signing keys  made at start\n  \
          sealing keys  made at start\n"
     );
+    let (_, fixed) = check_with(&[("AUTH_GATEWAY__IAM__MOCK__FIXED_SIGNING_KEY", "true")]);
+    assert_eq!(
+        fixed,
+        text.replacen("made at start", "the one that everybody knows", 1)
+    );
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod check;
 #[cfg(test)]
 mod development;
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod log;

@@ -26,7 +26,7 @@ pub struct Users {
 
 #[derive(Debug, Clone, Default)]
 struct Held {
-    by_number: HashMap<UserNumber, Arc<User>>,
+    accounts: HashMap<UserNumber, Arc<User>>,
     by_address: HashMap<String, UserNumber>,
     by_subject: HashMap<Subject, UserNumber>,
 }
@@ -69,7 +69,7 @@ impl Users {
     /// Every user, in no particular order.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
-        self.held.by_number.values()
+        self.held.accounts.values()
     }
 
     /// The same users in the place of others: whoever has the subject of one of those has their
@@ -91,17 +91,9 @@ impl Users {
         }
     }
 
-    /// These users again, in the place of others; no number of either is given to anybody new.
-    pub(super) fn instead_of(&self, others: &Self) -> Self {
-        Self {
-            held: Arc::clone(&self.held),
-            last: self.last.max(others.last),
-        }
-    }
-
     pub(super) fn numbers(&self) -> impl Iterator<Item = (UserNumber, &Arc<User>)> {
         self.held
-            .by_number
+            .accounts
             .iter()
             .map(|(number, user)| (*number, user))
     }
@@ -114,13 +106,13 @@ impl Users {
     }
 
     pub(super) fn numbered(&self, number: UserNumber) -> Option<&Arc<User>> {
-        self.held.by_number.get(&number)
+        self.held.accounts.get(&number)
     }
 
     pub(super) fn change(&mut self, email: &str) -> Result<&mut User, UsersError> {
         let known = self.held.by_address.get(&fold(email)).copied();
         let number = known.ok_or(UsersError::Unknown)?;
-        let user = Arc::make_mut(&mut self.held).by_number.get_mut(&number);
+        let user = Arc::make_mut(&mut self.held).accounts.get_mut(&number);
         user.map(Arc::make_mut).ok_or(UsersError::Unknown)
     }
 
@@ -128,7 +120,7 @@ impl Users {
         let held = Arc::make_mut(&mut self.held);
         let known = held.by_address.remove(&fold(email));
         let number = known.ok_or(UsersError::Unknown)?;
-        if let Some(user) = held.by_number.remove(&number) {
+        if let Some(user) = held.accounts.remove(&number) {
             held.by_subject.remove(&user.subject);
         }
         Ok(number)
@@ -139,7 +131,7 @@ impl Held {
     fn put(&mut self, number: UserNumber, user: Arc<User>) {
         self.by_address.insert(fold(&user.email), number);
         self.by_subject.insert(user.subject.clone(), number);
-        self.by_number.insert(number, user);
+        self.accounts.insert(number, user);
     }
 }
 

@@ -5,8 +5,9 @@ use std::ops::Deref as _;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::client::LOGIN;
+use crate::client::{JWKS, LOGIN};
 use crate::namespace::{ALICE, Namespace, gateway};
+use crate::wire::{Connection, get};
 
 #[tokio::test]
 async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {
@@ -22,8 +23,8 @@ async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {
         let said = answer.json()["error_description"].to_string();
         assert!(said.contains("1 to 64 of A-Z a-z 0-9 . _ -"), "{said}");
     }
-    let twice = [("mock-namespace", "b")];
-    let mock = Namespace::named(&gateway, "a");
+    let twice = [("mock-namespace", "a"), ("mock-namespace", "b")];
+    let mock = Namespace::unnamed(&gateway);
     let answer = mock.send(Method::GET, "/status", &twice, "").await;
     answer.is_error(400, "invalid_request");
     let answer = mock.deref().post(LOGIN, &twice, "{}").await;
@@ -68,13 +69,12 @@ async fn a_namespace_begins_with_its_first_use_and_can_be_forgotten() {
 async fn there_are_4096_namespaces_at_most() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
+    // On one connection, byte by byte: four thousand calls of a polite client take their time.
+    let mut connection = Connection::to(gateway.addresses().public);
     for number in 1..4096 {
-        let name = [("mock-namespace", format!("n{number}"))];
-        let name = name
-            .each_ref()
-            .map(|(header, name)| (*header, name.as_str()));
-        let answer = mock.send(Method::GET, "/time", &name, "").await;
-        assert_eq!(answer.status, 200, "{}", answer.told());
+        let named = format!("\r\nMock-Namespace: n{number}\r\n");
+        let request = get(JWKS).replacen("\r\n", &named, 1);
+        assert_eq!(connection.send(request).answer().status, 200, "{number}");
     }
     let more = Namespace::named(&gateway, "one-more");
     let answer = more.call(Method::GET, "/status").await;

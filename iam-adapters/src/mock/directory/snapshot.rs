@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::sessions::Sessions;
 use super::super::users::Users;
-use super::Directory;
+use super::{Directory, State};
 
 /// The users, passwords among them, and the sessions of a [`Directory`]. Opaque: what is in it
 /// leaves only into a directory.
@@ -28,10 +28,9 @@ impl Directory {
     /// Makes users and sessions what they were. Sessions that have ended since live again, for as
     /// long as they had been promised by the clock; those begun since have ended.
     pub fn restore(&self, snapshot: &DirectorySnapshot) {
-        let sessions = snapshot.sessions.clone();
-        let mut state = self.write();
-        state.users = snapshot.users.instead_of(&state.users);
-        state.sessions = sessions;
+        // Copied before anybody has to wait for it.
+        let DirectorySnapshot { users, sessions } = snapshot.clone();
+        *self.write() = State { users, sessions };
     }
 }
 

@@ -150,7 +150,7 @@ async fn a_snapshot_brings_users_and_sessions_back_as_they_were() {
         house.alice().await;
         house.bob().await;
 
-        // Who is new gets no number that the later snapshot knows as Carol's.
+        // Who comes after the earlier snapshot is nobody whom the later one knows.
         let user = user("dave@example.test", "dave-pass");
         house.iam().create_user(user).expect("new");
         house.iam().restore(&later);

@@ -172,6 +172,9 @@ fn a_text_of_another_form_is_refused_with_its_place() {
         let told = problems(text, format);
         assert!(told.starts_with(expected), "{text:?} gives {told}");
     }
+    // Not even the first character of what may be a password.
+    let told = problems("users:\n- password: @x", Format::Yaml);
+    assert_eq!(told, "users: line 2, column 13: unexpected character");
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(parse(&deep, Format::Yaml, "users").is_err());
 }

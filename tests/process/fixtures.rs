@@ -1,0 +1,90 @@
+//! What tests bring along: their users, and a key that they know beforehand.
+
+use std::path::Path;
+
+use crate::program::{Program, run};
+use crate::wire::{Connection, LOGIN, get, post};
+
+const CAROL: &str = r#"{"email":"carol@example.test","password":"carol-pass"}"#;
+
+fn written(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("a name").to_owned()
+}
+
+#[test]
+fn the_users_of_a_file_log_in_and_the_demo_users_do_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [
+        (
+            "users.yml",
+            "users:\n- email: carol@example.test\n  password: carol-pass\n",
+        ),
+        ("users.json", &format!(r#"{{"users": [{CAROL}]}}"#)),
+    ] {
+        let file = written(folder.path(), name, text);
+        let mut program = Program::serve(&[("IAM__MOCK__USERS_FILE", &file)]);
+        let (public, _) = program.addresses();
+        let mut connection = Connection::to(public);
+        assert_eq!(connection.send(post(LOGIN, CAROL)).answer().status, 200);
+        let alice = CAROL.replace("carol", "alice");
+        assert_eq!(connection.send(post(LOGIN, &alice)).answer().status, 401);
+    }
+}
+
+#[test]
+fn a_users_file_that_was_not_read_whole_refuses_the_start_and_shows_no_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let half =
+        "users:\n- {email: a@b, password: canary}\n- {email: c@d, password: canary, role: x}";
+    for (name, text, told) in [
+        ("users.yaml", half, "user 2 (\"c@d\"): key 3 is unknown"),
+        (
+            "users.yaml",
+            "users: [{email: a@b, password: canary",
+            "line 1, column ",
+        ),
+        ("users.json", "{}", "there are no users"),
+        ("users.toml", "", "there are no users"),
+        (
+            "users.txt",
+            half,
+            "its name must end in .toml, .json, .yaml or .yml",
+        ),
+    ] {
+        let file = written(folder.path(), name, text);
+        let ended = run(&[], &[("IAM__MOCK__USERS_FILE", &file)]);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let expected = format!("iam.mock.users_file: {file}: {told}");
+        assert!(ended.err.contains(&expected), "{expected}\n{}", ended.err);
+        assert!(!ended.everything().contains("canary"), "{ended:?}");
+    }
+    let missing = run(&[], &[("IAM__MOCK__USERS_FILE", "no/such.yaml")]);
+    assert_eq!(missing.code, Some(64), "{missing:?}");
+    assert!(missing.err.contains("no/such.yaml: cannot be read"));
+}
+
+#[test]
+fn the_key_that_everybody_knows_is_published_and_the_first_screen_says_so() {
+    let mut program = Program::serve(&[("IAM__MOCK__FIXED_SIGNING_KEY", "true")]);
+    let (public, _) = program.addresses();
+    let screen = program.told("grant_type");
+    assert!(
+        screen.contains("the signing key is the one that everybody knows"),
+        "{screen}"
+    );
+    assert!(!screen.contains("the signing key was made now"), "{screen}");
+    let mut connection = Connection::to(public);
+    let published = connection.send(get("/.well-known/jwks.json")).answer();
+    let published = published.json();
+    let known = include_str!("../../src/gateway/keys/fixed_signing_key.json");
+    let known: serde_json::Value = serde_json::from_str(known).expect("a JWK");
+    let [key] = published["keys"].as_array().expect("keys").as_slice() else {
+        panic!("{published}")
+    };
+    for member in ["kid", "alg", "crv", "x", "y"] {
+        assert_eq!(key[member], known[member], "{member}");
+    }
+    assert!(key.get("d").is_none(), "{key}");
+}
