@@ -27,6 +27,9 @@ use crate::mock::{LogoutReceiver, Name, Namespaces, World};
 /// Longer than any gateway keeps a connection that it does not use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
+/// How long what is under way may take at the end. Some of it would never end.
+const SHUTDOWN_SECONDS: u64 = 1;
+
 /// The largest body: users files are sent to the control API.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
@@ -114,7 +117,7 @@ impl MockIam {
         &self.namespaces
     }
 
-    /// Serves until `stop` comes; what is under way then is cut.
+    /// Serves until `stop` comes; what is under way then has a second to end.
     ///
     /// # Errors
     ///
@@ -128,7 +131,11 @@ impl MockIam {
         tracing::info!(http.address = %self.address, "listening");
         tokio::select! {
             served = serving => served?.context("the listener broke")?,
-            () = stop => handle.stop(false).await,
+            () = stop => {
+                // Who waits for calls is told that none will come.
+                self.namespaces.drain();
+                handle.stop(true).await;
+            }
         }
         tracing::info!("stopped");
         Ok(())
@@ -146,7 +153,8 @@ fn serve(
     let server = Server::build()
         .disable_signals()
         .workers(listener::cores())
-        .shutdown_timeout(0);
+        .shutdown_timeout(SHUTDOWN_SECONDS);
+    let stopping = server.graceful_shutdown_signal();
     let server = server.listen("mock-iam", socket, move || {
         let app = App::new()
             .app_data(realms.clone())
@@ -155,7 +163,12 @@ fn serve(
             // The controls and the console.
             .configure(mock::routes)
             .configure(|routes| wire::routes(routes, &path));
+        let stopping = stopping.clone();
         let http = HttpService::build()
+            .graceful_shutdown_signal(move || {
+                let stopping = stopping.clone();
+                async move { stopping.notified().await }
+            })
             .keep_alive(KeepAlive::Timeout(KEEP_ALIVE))
             // Whoever hangs up is not answered, and what was held for them is let go.
             .h1_allow_half_closed(false)
