@@ -51,7 +51,7 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
       if (origin !== new URL(base).origin && protocol !== "data:") strange.push(`asked ${request.url()}`);
     });
     const page = await context.newPage();
-    page.on("pageerror", (error) => strange.push(`page error: ${error.stack}`));
+    page.on("pageerror", (error) => strange.push(`page error: ${error.message} ${error.stack}`));
     page.on("console", (message) => {
       const text = message.text();
       if (["error", "warning"].includes(message.type()) && !expected.test(text)) strange.push(`console: ${text}`);
@@ -60,7 +60,6 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
       strange.push(`dialog: ${dialog.message()}`);
       dialog.dismiss();
     });
-    // The whole page, though the wide one keeps its right column in sight.
     const shot = (what) => page.screenshot({ path: `${SHOTS}/${what}.png`, fullPage: true });
     try {
       await page.goto(`/mock/?namespace=${namespace}`);
