@@ -93,7 +93,10 @@ fn nothing_is_inline_and_nothing_is_from_elsewhere() {
     let page = text_of("/mock/");
     assert!(!page.contains("<style") && !page.contains(" style="));
     for attribute in between(page, " on", '"') {
-        assert!(attribute.contains(' ') || !attribute.ends_with('='), "on{attribute}");
+        assert!(
+            attribute.contains(' ') || !attribute.ends_with('='),
+            "on{attribute}"
+        );
     }
     for tag in between(page, "<script", '<') {
         assert!(tag.contains("src=\"/mock/") && tag.ends_with('>'), "{tag}");
