@@ -8,6 +8,7 @@ pub mod connection;
 pub mod crowd;
 mod dto;
 mod edge;
+mod entity_tag;
 mod forgeries;
 mod health;
 pub mod mock;

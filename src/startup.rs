@@ -140,23 +140,19 @@ impl Application {
         let (redis, clock) = (parts.redis.take(), Arc::clone(&parts.clock));
         let metrics = Arc::clone(&parts.metrics);
         let keys = keys::Watch::new(settings, Arc::clone(&parts.keys), Arc::clone(&parts.clock));
-        let (front, probed, namespaces) = match parts.mocks.take() {
-            Some(mocks) => {
-                let namespaces = mocks.settle(settings, parts);
-                let world = namespaces.default_world();
-                let house = world.house.as_ref().context("a mock without a gateway")?;
-                let front = Arc::clone(&house.front);
-                let namespaces = Arc::new(namespaces);
-                let probed = Probed::Each(Arc::clone(&namespaces));
-                (front, probed, Some(namespaces))
-            }
-            None => {
-                let adapter = parts.iam.name();
-                let (gateway, iam, health) = connect(settings, parts);
-                let metrics = Arc::clone(&metrics);
-                let front = front(settings, gateway, health, metrics, adapter, patience);
-                (Arc::new(front), Probed::One(iam), None)
-            }
+        let (front, probed, namespaces) = if let Some(mocks) = parts.mocks.take() {
+            let namespaces = Arc::new(mocks.settle(settings, parts));
+            let world = namespaces.default_world();
+            let house = world.house.as_ref().context("a mock without a gateway")?;
+            let front = Arc::clone(&house.front);
+            let probed = Probed::Each(Arc::clone(&namespaces));
+            (front, probed, Some(namespaces))
+        } else {
+            let adapter = parts.iam.name();
+            let (gateway, iam, health) = connect(settings, parts);
+            let metrics = Arc::clone(&metrics);
+            let front = front(settings, gateway, health, metrics, adapter, patience);
+            (Arc::new(front), Probed::One(iam), None)
         };
         let health = Arc::clone(&front.health);
         let bus = revocations::bus(redis, &front.gateway, &health, &clock, &metrics);

@@ -1,5 +1,7 @@
 //! What is fine on a desk and nowhere else.
 
+use std::net::SocketAddr;
+
 use super::problems::Problems;
 use super::{Environment, IamSettings, Settings};
 
@@ -47,9 +49,14 @@ fn check_production(settings: &Settings, problems: &mut Problems) {
 
 /// What was made up at start, or is printed in every manual, protects nothing from the network.
 fn check_reach(settings: &Settings, problems: &mut Problems) {
-    let listen = settings.http.listen;
-    if listen.ip().to_canonical().is_loopback() {
-        return;
+    let reached = |listen: SocketAddr| !listen.ip().to_canonical().is_loopback();
+    let mut open = Vec::new();
+    if reached(settings.http.listen) {
+        open.push(("http.listen", settings.http.listen));
+    }
+    // Whoever reaches the mock's controls can do what its API can, and more.
+    if reached(settings.management.listen) && matches!(settings.iam, IamSettings::Mock(_)) {
+        open.push(("management.listen", settings.management.listen));
     }
     let mut missing: Vec<_> = settings.keys.made_at_start().collect();
     if matches!(&settings.iam, IamSettings::Mock(mock) if mock.users_file.is_none()) {
@@ -61,9 +68,11 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
             missing =
                 format!("{missing}, and leave out {FIXED_SIGNING_KEY}, which everybody knows");
         }
-        problems.add(
-            "http.listen",
-            format!("{listen} can be reached from other machines; for that also set {missing}"),
-        );
+        for (key, listen) in open {
+            problems.add(
+                key,
+                format!("{listen} can be reached from other machines; for that also set {missing}"),
+            );
+        }
     }
 }

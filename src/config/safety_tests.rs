@@ -108,17 +108,20 @@ fn what_is_made_up_is_not_offered_to_other_machines() {
         (files.keys(), "iam.mock.users_file"),
         (format!("{users}{}", files.keys()), ""),
     ] {
-        for listen in [
-            "0.0.0.0:8080",
-            "[::]:8080",
-            "192.0.2.1:0",
-            "[::ffff:192.0.2.1]:0",
+        for (listener, listen) in [
+            ("http", "0.0.0.0:8080"),
+            ("http", "[::]:8080"),
+            ("http", "192.0.2.1:0"),
+            ("http", "[::ffff:192.0.2.1]:0"),
+            ("management", "0.0.0.0:9090"),
         ] {
-            let found = problems(&file, &[("HTTP__LISTEN", listen)]);
+            let variable = format!("{}__LISTEN", listener.to_uppercase());
+            let found = problems(&file, &[(&variable, listen)]);
             if missing.is_empty() {
                 assert!(found.is_empty(), "{listen}: {found:?}");
             } else {
-                let told = format!("http.listen: {listen} can be reached from other machines;");
+                let told =
+                    format!("{listener}.listen: {listen} can be reached from other machines;");
                 assert!(found[0].starts_with(&told), "{listen}: {found:?}");
                 assert!(found[0].contains(missing), "{missing}: {found:?}");
                 assert_eq!(found.len(), 1, "{found:?}");
@@ -136,6 +139,14 @@ fn what_is_made_up_is_not_offered_to_other_machines() {
             );
         }
     }
+}
+
+#[test]
+fn without_the_mock_health_and_metrics_may_be_offered_to_other_machines() {
+    let keycloak = "[iam.keycloak]\nurl = 'http://localhost:1'\nrealm = 'r'\nclient_id = 'c'\n\
+                    client_secret = 'a secret of some length, not a known one'\n";
+    let found = problems(keycloak, &[("MANAGEMENT__LISTEN", "0.0.0.0:9090")]);
+    assert_eq!(found, [""; 0]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the listeners of a mock have besides: the namespace of a request, and the controls.
 
+pub mod console;
 pub mod control;
-
 pub mod wire;
 
 use std::rc::Rc;
@@ -18,6 +18,7 @@ use crate::mock::{Name, Namespaces, World};
 /// The controls of the mock, and the console.
 pub fn routes(routes: &mut ServiceConfig) {
     control::routes(routes);
+    console::routes(routes);
 }
 
 /// The header that names a request's namespace.

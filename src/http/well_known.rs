@@ -1,14 +1,11 @@
 //! What verifiers find by themselves: the keys, the metadata, and the description of the API.
 
-use actix_web::http::header::{self, EntityTag, Header as _, IfNoneMatch};
+use actix_web::http::header;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use aws_lc_rs::digest::{SHA256, digest};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
-use super::Front;
+use super::{Front, entity_tag};
 
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
 pub(super) async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
@@ -54,13 +51,8 @@ fn document(
     content_type: &'static str,
     body: &str,
 ) -> HttpResponse {
-    let tag =
-        EntityTag::new_strong(URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()));
-    let unchanged = match IfNoneMatch::parse(request) {
-        Ok(IfNoneMatch::Any) => true,
-        Ok(IfNoneMatch::Items(known)) => known.iter().any(|known| known.weak_eq(&tag)),
-        Err(_) => false,
-    };
+    let tag = entity_tag::of(body);
+    let unchanged = entity_tag::is_known(&tag, request);
     let mut response = if unchanged {
         HttpResponse::NotModified()
     } else {

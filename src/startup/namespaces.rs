@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::mock::{Directory, Identity, Mock, Users};
+use iam_adapters::mock::{Directory, Identity, InvalidUsers, Mock, Users};
 use iam_adapters::{Clock, IamAdapter};
 
 use super::listener::Routes;
@@ -23,17 +23,20 @@ pub struct Mocks {
 }
 
 impl Mocks {
-    /// What the settings say; none where they name another IAM, or a file that has changed since
-    /// it was found fair.
-    pub(super) fn of(iam: &IamSettings) -> Option<Self> {
+    /// What the settings say; none where they name another IAM.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUsers`], where the users file has changed since it was found fair.
+    pub(super) fn of(iam: &IamSettings) -> Result<Option<Self>, InvalidUsers> {
         let IamSettings::Mock(mock) = iam else {
-            return None;
+            return Ok(None);
         };
-        let users = iam_adapters::mock::load(mock.users_file.as_deref()).ok()?;
-        Some(Self {
+        let users = iam_adapters::mock::load(mock.users_file.as_deref())?;
+        Ok(Some(Self {
             users,
             session_lifetime: mock.session_lifetime,
-        })
+        }))
     }
 
     /// The default namespace, and all that will be asked for. Only the figures of the default one

@@ -61,12 +61,20 @@ impl Parts {
                 None
             }
         };
+        let mocks = match iam.as_ref().map(|_| Mocks::of(&settings.iam)) {
+            Some(Ok(mocks)) => mocks,
+            Some(Err(error)) => {
+                problems.push(format!("iam.mock.users_file: {error}"));
+                None
+            }
+            None => None,
+        };
         let tls = tls::configured(settings, &mut problems);
         let redis = revocations::redis(settings, &mut problems);
         match (iam, keys) {
             (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
                 iam,
-                mocks: Mocks::of(&settings.iam),
+                mocks,
                 keys: Arc::new(keys),
                 tls,
                 clock,

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use actix_web::rt::System;
 use auth_gateway::config::{self, Settings};
@@ -36,7 +37,7 @@ impl TestApp {
     /// In front of the IAM that the settings name.
     pub(crate) fn spawn(clock: Arc<dyn Clock>, overrides: &[(&str, &str)]) -> Self {
         let settings = settings(overrides);
-        let parts = Parts::prepare(&settings, clock).expect("usable settings");
+        let parts = prepare(&settings, clock);
         Self::run(settings, parts)
     }
 
@@ -47,7 +48,7 @@ impl TestApp {
         overrides: &[(&str, &str)],
     ) -> Self {
         let settings = settings(overrides);
-        let prepared = Parts::prepare(&settings, clock).expect("usable settings");
+        let prepared = prepare(&settings, clock);
         Self::run(
             settings,
             Parts {
@@ -108,6 +109,13 @@ impl Drop for Running {
             std::panic::resume_unwind(panic);
         }
     }
+}
+
+/// The parts of a gateway that refuses nobody because the machine is busy with other tests.
+pub(crate) fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Parts {
+    let mut parts = Parts::prepare(settings, clock).expect("usable settings");
+    parts.patience.queue = Duration::from_secs(60);
+    parts
 }
 
 /// Small and on free ports; an override is a key (`session.freshness`) and its value.

@@ -13,7 +13,7 @@ use iam_adapters::conformance::Account;
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-use crate::app::{TestApp, settings};
+use crate::app::{TestApp, prepare, settings};
 use crate::client::Session;
 use crate::mock_world::mock_world;
 use crate::suite::{READ, World, session_of};
@@ -110,7 +110,7 @@ impl Fleet {
             ("session.max_lifetime", "15m"),
         ]);
         let clock = Arc::<ManualClock>::clone(&self.world.clock);
-        let prepared = Parts::prepare(&settings, clock).expect("usable settings");
+        let prepared = prepare(&settings, clock);
         let keys = Arc::clone(&prepared.keys);
         let iam = self.world.administrator.adapter();
         let app = TestApp::run(

@@ -9,7 +9,7 @@ use auth_gateway::startup::Parts;
 use aws_lc_rs::rand::SystemRandom;
 
 use super::{BROKEN, clock};
-use crate::app::{TestApp, settings};
+use crate::app::{TestApp, prepare, settings};
 
 /// The machine's, until it runs dry.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Random for Well {
 #[tokio::test]
 async fn without_random_numbers_nobody_gets_a_session_or_a_token_and_nobody_is_refused() {
     let (settings, well) = (settings(&[]), Arc::<Well>::default());
-    let prepared = Parts::prepare(&settings, clock()).expect("usable settings");
+    let prepared = prepare(&settings, clock());
     let random = Arc::<Well>::clone(&well);
     let gateway = TestApp::run(settings, Parts { random, ..prepared });
     let log_in = async || {

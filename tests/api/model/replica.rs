@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::line::Line;
 use super::names::Names;
-use crate::app::{TestApp, settings};
+use crate::app::{TestApp, prepare, settings};
 use crate::client::{Client, Response, Session};
 use crate::suite::verifier::Verifier;
 
@@ -87,11 +87,11 @@ impl Replica {
         let clock = Arc::new(clock);
         let line = Arc::new(Line::new(mock, Arc::clone(&clock)));
         let settings = settings(overrides);
-        let prepared = Parts::prepare(&settings, Arc::<ManualClock>::clone(&clock));
+        let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
             iam: Arc::<Line>::clone(&line),
             mocks: None,
-            ..prepared.expect("usable settings")
+            ..prepared
         };
         let (door, running) = match extent {
             Extent::Operations => (Door::Operations(connect(&settings, parts).0), None),

@@ -1,0 +1,140 @@
+// The journal, live: one long poll at a time, for as long as somebody looks.
+
+import { call, query } from "./api.js";
+import { ask, byId, count, el, onClick, onLeave, options, refresh } from "./page.js";
+
+const JOURNAL = "/mock/v1/journal";
+const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
+const OUTCOMES = ["ok", "inactive", "refused", "unreachable", "timed_out", "throttled", "failed", "unreadable", "misconfigured"];
+const SHOWN_MAX = 200;
+// As many as the journal keeps, so that probes are told apart from the rest.
+const ASKED_MAX = 10_000;
+// A proxy on the way may give up after a minute.
+const WAIT = "25s";
+const PAUSE_AFTER_FAILURE = 2000;
+
+let polling = null;
+let paused = false;
+let last = 0;
+let matching = 0;
+let before = 0;
+
+function filter() {
+  const { operation, user, outcome } = Object.fromEntries(new FormData(byId("journal-filter")));
+  return { operation, user: user.trim(), outcome };
+}
+
+/** Begins anew with what there is, and then follows. */
+function restart() {
+  polling?.abort();
+  polling = new AbortController();
+  if (!paused && !document.hidden) follow(polling.signal);
+}
+
+async function follow(signal) {
+  while (!signal.aborted) {
+    try {
+      const first = await call("GET", JOURNAL + query({ ...filter(), limit: ASKED_MAX }), { quiet: true, signal });
+      byId("journal-list").replaceChildren();
+      matching = 0;
+      take(first);
+      while (!signal.aborted) await more(signal);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      byId("journal-count").textContent = error.message;
+      // What was asked for wrongly is asked for again once the filter is another.
+      if (error.status === 400) return;
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_AFTER_FAILURE));
+    }
+  }
+}
+
+async function more(signal) {
+  const asked = { ...filter(), after: last, timeout: WAIT, limit: ASKED_MAX };
+  const seen = await call("GET", `${JOURNAL}/wait${query(asked)}`, { quiet: true, signal });
+  // Numbers go on for as long as there is a namespace: this one was made anew.
+  if (seen.last < last) return restart();
+  take(seen);
+  // Somebody logged in or out, or a fault was used up.
+  if (seen.entries.some(isMeant)) refresh().catch(() => {});
+}
+
+/** The gateway looks after its IAM every few seconds: of interest only to those who ask for it. */
+function isMeant({ operation }) {
+  return operation !== "probe" || byId("journal-probes").checked || byId("journal-operation").value === "probe";
+}
+
+function take(seen) {
+  last = seen.last;
+  const entries = seen.entries.filter(isMeant);
+  matching += seen.count - (seen.entries.length - entries.length);
+  const list = byId("journal-list");
+  list.prepend(...entries.map(row).reverse());
+  while (list.children.length > SHOWN_MAX) list.lastElementChild.remove();
+  const forgotten = seen.forgotten ? `, ${count(seen.forgotten, "older one")} forgotten` : "";
+  const shown = list.children.length < matching ? `, the newest ${list.children.length} shown` : "";
+  byId("journal-count").textContent = count(matching, "call") + shown + forgotten;
+  byId("journal-empty").hidden = list.children.length > 0;
+  const filtered = Object.values(filter()).some(Boolean);
+  byId("journal-empty").textContent = filtered ? "No such call so far." : "Nothing was asked so far. Log in, and it appears here.";
+}
+
+function row(entry) {
+  const reason = entry.reason ? ` (${entry.reason})` : "";
+  const ids = [["session", entry.session], ["request", entry.request_id], ["from", entry.client_address]];
+  const details = ids.filter(([, value]) => value).map(([name, value]) => el("small", {}, `${name} ${value}`));
+  const at = el("time", { datetime: entry.at, title: entry.at }, entry.at.slice(11, 23).replace("Z", ""));
+  return el(
+    "tr",
+    {},
+    el("td", {}, String(entry.number)),
+    el("td", {}, at),
+    el("td", {}, entry.operation, entry.user ? ` ${entry.user}` : null, ...details),
+    el(
+      "td",
+      {},
+      el("span", { class: entry.outcome === "ok" ? "good" : "bad" }, entry.outcome + reason),
+      entry.fault == null ? null : el("small", {}, `by fault ${entry.fault}`),
+    ),
+    el("td", {}, String(Math.round(entry.took_ms * 10) / 10)),
+  );
+}
+
+function pause() {
+  paused = !paused;
+  byId("journal-pause").setAttribute("aria-pressed", paused);
+  restart();
+  return paused ? "Paused: what happens now is shown when you go on." : "";
+}
+
+async function clear() {
+  if (!(await ask({ title: "Clear the journal?", text: "What it holds is gone, for waiting tests too.", act: "Clear" }))) return;
+  await call("DELETE", JOURNAL);
+  await refresh();
+  restart();
+  return "The journal is empty.";
+}
+
+/** Takes note of how many calls there are; fewer than before: somebody else cleared the journal. */
+export function counted(calls) {
+  if (calls < before) restart();
+  before = calls;
+}
+
+export function start() {
+  const any = (names) => [["", "any"], ...names.map((name) => [name, name])];
+  options(byId("journal-operation"), any(OPERATIONS));
+  options(byId("journal-outcome"), any(OUTCOMES));
+  byId("journal-filter").addEventListener("input", restart);
+  byId("journal-filter").addEventListener("submit", (event) => event.preventDefault());
+  onClick("journal-pause", byId("journal-result"), pause);
+  onClick("journal-clear", byId("journal-result"), clear);
+  document.addEventListener("visibilitychange", restart);
+  onLeave(() => {
+    before = 0;
+    byId("journal-list").replaceChildren();
+    byId("journal-filter").reset();
+    restart();
+  });
+  restart();
+}

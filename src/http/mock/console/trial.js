@@ -1,0 +1,128 @@
+// A demo user's way: log in, exchange, see what was granted and why not the rest, log out.
+
+import { call } from "./api.js";
+import { attempt, byId, el, facts, onClick, onLeave, onSubmit, say } from "./page.js";
+import { inspect, forgetToken } from "./token.js";
+import { countdown, readable } from "./time.js";
+import { onUsers, passwordOf, userOf, users } from "./users.js";
+
+const AUTH = "/api/v1/auth";
+const QUICK_MAX = 6;
+// What is said of a name, and how it is coloured.
+const REASONS = {
+  granted: ["granted", "good"],
+  not_permitted: ["not granted: the user does not hold this permission", "bad"],
+  repeated: ["named before: counted once", "hint"],
+};
+
+let session = null;
+let offered = null;
+
+const pair = () => ({ session_id: session.session_id, session_token: session.session_token });
+
+/** Fills the login form, ready to be sent or, where the password is not known, to be completed. */
+export function fillIn(email) {
+  const password = passwordOf(email);
+  byId("login-email").value = email;
+  byId("login-password").value = password;
+  const next = password ? byId("login").querySelector("button.primary") : byId("login-password");
+  next.focus();
+  byId("login").scrollIntoView({ block: "nearest" });
+}
+
+async function logIn({ email, password }) {
+  const answer = await call("POST", `${AUTH}/login`, { body: { email, password } });
+  session = { ...answer, email };
+  forgetToken();
+  byId("scopes").hidden = true;
+  byId("exchange-result").textContent = "";
+  facts(byId("session-facts"), [
+    ["user", email],
+    ["session_id", session.session_id],
+    ["verified_at", readable(Date.parse(session.verified_at))],
+    ["expires_at", el("span", {}, `${readable(Date.parse(session.expires_at))}, `, countdown(session.expires_at))],
+  ]);
+  offered = null;
+  offer();
+  byId("session").hidden = false;
+  return `${email} is logged in.`;
+}
+
+/** A box for each permission that the user has now; those ticked before stay so. */
+function offer() {
+  const permissions = userOf(session?.email ?? "")?.permissions ?? [];
+  const wanted = JSON.stringify([session?.session_id, permissions]);
+  if (wanted === offered) return;
+  const box = byId("exchange-permissions");
+  const unticked = new Set([...box.querySelectorAll("input:not(:checked)")].map(({ value }) => value));
+  const focused = box.contains(document.activeElement) ? document.activeElement.value : null;
+  const choice = (value) => el("label", { class: "choice mono" }, el("input", { type: "checkbox", value, checked: offered === null || !unticked.has(value) }), value);
+  const choices = permissions.map((name) => el("div", {}, choice(name)));
+  box.replaceChildren(...(choices.length ? choices : [el("p", { class: "hint" }, "The user has no permissions: nothing can be granted.")]));
+  offered = wanted;
+  if (focused !== null) (box.querySelector(`input[value="${CSS.escape(focused)}"]`) ?? byId("exchange-others")).focus();
+}
+
+async function exchange({ others }) {
+  const ticked = [...byId("exchange-permissions").querySelectorAll("input:checked")].map(({ value }) => value);
+  const scope = [...ticked, ...others.split(/\s+/).filter(Boolean)].join(" ");
+  byId("scopes").hidden = true;
+  const answer = await call("POST", `${AUTH}/token`, { body: { ...pair(), grant_type: "session", scope } });
+  byId("inspect-token").value = answer.access_token;
+  await attempt(byId("inspect-result"), () => inspect(answer.access_token, answer.expires_in));
+  await explain(scope, answer.scope);
+  return answer.scope === "" ? "A token, but with no scope." : `A token for: ${answer.scope}`;
+}
+
+async function explain(scope, granted) {
+  const body = { user: userOf(session.email)?.email ?? session.email, scope };
+  const told = await call("POST", "/mock/v1/scopes/explain", { body, quiet: true });
+  const names = told.names.map(({ name, reason }) => {
+    const [text, kind] = REASONS[reason] ?? [reason, "bad"];
+    return el("li", {}, el("span", { class: "mono" }, name), " ", el("span", { class: kind }, text));
+  });
+  byId("scope-names").replaceChildren(...names);
+  const same = new Set(told.granted.split(" ")).symmetricDifference(new Set(granted.split(" "))).size === 0;
+  byId("scopes-note").textContent = same
+    ? names.length ? "" : "Nothing was asked for."
+    : "The token holds something else: the gateway signed on what it had learned before the permissions changed.";
+  byId("scopes").hidden = false;
+}
+
+async function logOut() {
+  await call("POST", `${AUTH}/logout`, { body: pair() });
+  forgetSession();
+  byId("login-email").focus();
+  say(byId("login-result"), "Logged out. A token already issued lives on until it expires.");
+}
+
+function forgetSession() {
+  session = null;
+  byId("session").hidden = true;
+}
+
+function quick() {
+  const shown = users().slice(0, QUICK_MAX).map(({ email }) => email);
+  const box = byId("login-users");
+  if (shown.join(" ") === [...box.children].map(({ textContent }) => textContent).join(" ")) return;
+  box.replaceChildren(...shown.map((email) => el("button", { type: "button", onclick: () => fillIn(email) }, email)));
+}
+
+export function start() {
+  const result = byId("exchange-result");
+  onSubmit(byId("login"), byId("login-result"), logIn);
+  onSubmit(byId("exchange"), result, exchange);
+  onClick("logout", result, logOut);
+  byId("login-show").addEventListener("change", ({ target }) => (byId("login-password").type = target.checked ? "text" : "password"));
+  onLeave(() => {
+    forgetSession();
+    forgetToken();
+    byId("login").reset();
+    byId("login-password").type = "password";
+    byId("login-result").textContent = "";
+  });
+  onUsers(() => {
+    quick();
+    if (session) offer();
+  });
+}

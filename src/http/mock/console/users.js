@@ -1,0 +1,134 @@
+// The users: seen, made, changed, taken away.
+
+import { call } from "./api.js";
+import { ask, attempt, button, byId, count, el, keep, onClick, onLeave, onRefresh, onSubmit, options, refresh, row, say } from "./page.js";
+import { endSessions } from "./sessions.js";
+import { fillIn } from "./trial.js";
+
+const USERS = "/mock/v1/users";
+const STATES = ["active", "disabled", "locked", "incomplete"];
+const TYPES = { json: "application/json", toml: "application/toml", yaml: "application/yaml", yml: "application/yaml" };
+const SHOWN_MAX = 200;
+
+let known = [];
+let tell = () => {};
+let edited = null;
+// The API tells no passwords: known are those of the demo users, and those that were set on this page.
+const DEMO = [["alice@example.test", "alice-pass"], ["bob@example.test", "bob-pass"]];
+let passwords = new Map(DEMO);
+
+const path = (email) => `${USERS}/${encodeURIComponent(email)}`;
+
+/** All users, as they were last seen. */
+export const users = () => known;
+
+/** Calls `listener` whenever the users were asked for. */
+export function onUsers(listener) {
+  tell = listener;
+}
+
+/** The user of this address, where there is one. */
+export const userOf = (email) => known.find((user) => user.email.toLowerCase() === email.trim().toLowerCase());
+
+export const passwordOf = (email) => passwords.get(email) ?? "";
+
+function show() {
+  const wanted = byId("users-find").value.trim().toLowerCase();
+  const found = known.filter((user) => `${user.email} ${user.permissions.join(" ")}`.toLowerCase().includes(wanted));
+  byId("users-title").textContent = `Users (${known.length})`;
+  keep(byId("users-list"), found.slice(0, SHOWN_MAX), (user) => user.subject, card, byId("users-title"));
+  const rest = found.length - SHOWN_MAX;
+  const empty = known.length ? "Nobody is called that." : "Nobody. Add a user, or replace all users by a users file.";
+  byId("users-empty").textContent = rest > 0 ? `And ${count(rest, "other")}: find them by name.` : empty;
+  byId("users-empty").hidden = found.length > 0 && rest <= 0;
+  byId("emails").replaceChildren(...known.slice(0, SHOWN_MAX).map(({ email }) => el("option", { value: email })));
+}
+
+function card(user) {
+  const { email } = user;
+  const names = user.permissions.map((name) => el("li", {}, name));
+  const actions = [
+    button("Log in…", `as ${email}`, () => fillIn(email)),
+    button("Change…", email, () => edit(user)),
+    button("End sessions…", `of ${email}`, () => endSessions(`${path(email)}/sessions`, `all sessions of ${email}`, byId("users-result"))),
+    button("Delete…", email, () => attempt(byId("users-result"), () => remove(email))),
+  ];
+  return row(
+    [
+      el("span", { class: "title" }, email),
+      " ",
+      el("span", { class: user.state === "active" ? "hint" : "bad" }, user.state),
+      el("span", { class: "hint" }, `, ${count(user.sessions, "session")}`),
+      names.length ? el("ul", { class: "names", "aria-label": `Permissions of ${email}` }, ...names) : el("div", { class: "hint" }, "no permissions"),
+    ],
+    actions,
+  );
+}
+
+function edit(user) {
+  edited = user;
+  const form = byId("user-form");
+  form.reset();
+  byId("user-result").textContent = "";
+  byId("user-title").textContent = user ? `Change ${user.email}` : "Add a user";
+  byId("user-email").readOnly = Boolean(user);
+  byId("user-password").required = !user;
+  byId("user-password-hint").textContent = user ? "(empty: stays as it is)" : "";
+  byId("user-subject-field").hidden = Boolean(user);
+  byId("user-email").value = user?.email ?? "";
+  byId("user-permissions").value = user?.permissions.join("\n") ?? "";
+  byId("user-state").value = user?.state ?? "active";
+  byId("user").showModal();
+  byId(user ? "user-password" : "user-email").focus();
+}
+
+async function save({ email, password, permissions, state, subject }) {
+  const wanted = { password, permissions: permissions.split(/\s+/).filter(Boolean), state, subject: subject.trim() };
+  if (edited) {
+    if (wanted.permissions.join(" ") === edited.permissions.join(" ")) delete wanted.permissions;
+    if (state === edited.state) delete wanted.state;
+  }
+  if (!subject.trim()) delete wanted.subject;
+  if (!password) delete wanted.password;
+  const address = edited?.email ?? email.trim();
+  if (!edited) await call("POST", USERS, { body: { email: address, ...wanted } });
+  else if (Object.keys(wanted).length) await call("PATCH", path(address), { body: wanted });
+  if (password) passwords.set(address, password);
+  byId("user").close();
+  await refresh();
+  say(byId("users-result"), `${address} is ${edited ? "changed" : "added"}.`);
+}
+
+async function remove(email) {
+  const text = `${email} can no longer log in, and all sessions of ${email} end.`;
+  if (!(await ask({ title: "Delete the user?", text, act: "Delete" }))) return;
+  await call("DELETE", path(email));
+  await refresh();
+  return `${email} is deleted.`;
+}
+
+async function replaceAll() {
+  const file = byId("users-file").files[0];
+  const type = TYPES[file.name.split(".").pop().toLowerCase()];
+  if (!type) throw new Error("the file's name has to end in .toml, .json, .yaml or .yml.");
+  const text = `${file.name} takes the place of ${count(known.length, "user")}. Sessions of those who stay live on.`;
+  if (!(await ask({ title: "Replace all users?", text, act: "Replace" }))) return;
+  const answer = await call("PUT", USERS, { body: await file.text(), type });
+  await refresh();
+  return `There ${answer.users.length === 1 ? "is" : "are"} ${count(answer.users.length, "user")} now.`;
+}
+
+export function start() {
+  options(byId("user-state"), STATES.map((state) => [state, state]));
+  byId("users-add").addEventListener("click", () => edit(null));
+  byId("users-find").addEventListener("input", show);
+  onClick("user-cancel", byId("user-result"), () => byId("user").close());
+  onSubmit(byId("user-form"), byId("user-result"), save);
+  onSubmit(byId("users-file-form"), byId("users-result"), replaceAll);
+  onLeave(() => (passwords = new Map(DEMO)));
+  onRefresh(async () => {
+    known = (await call("GET", USERS, { quiet: true })).users;
+    show();
+    tell();
+  });
+}

@@ -1,0 +1,126 @@
+// Faults: each member of a rule can be given, and only what fits together is offered.
+
+import assert from "node:assert/strict";
+import { onThePage } from "./scene.js";
+
+const REFUSED = /Failed to load resource: the server responded with a status of [45]\d\d/;
+const WIRE = ["reset", "truncated", "html", "redirect", "huge_body", "slow_body"];
+const ALWAYS = ["unreachable", "timeout", "throttled", "server_error", "unreadable", "misconfigured"];
+
+const values = (page, id) => page.locator(`#${id} option`).evaluateAll((all) => all.map(({ value }) => value));
+const rule = ({ operation, user, times, share, delay, answer }) =>
+  Object.fromEntries(Object.entries({ operation, user, times, share, delay, answer }).filter(([, value]) => value != null));
+
+/** Fills in the form and sends it; returns the rules that the API then has. */
+async function add({ page, press, sees, api }, fields) {
+  const before = (await api("GET", "/mock/v1/faults")).faults.length;
+  for (const [id, value] of Object.entries({ times: "", share: "100", delay: "", ...fields })) {
+    const field = page.locator(`#fault-${id}`);
+    if (["operation", "answer", "delay", "refused"].includes(id)) await field.selectOption(value);
+    else await field.fill(value);
+  }
+  await press("faults", "Add the fault");
+  await sees("#faults-title", `Faults (${before + 1})`);
+  return rule((await api("GET", "/mock/v1/faults")).faults.at(-1));
+}
+
+onThePage("every member of a rule can be given by the form", {}, async (scene) => {
+  const added = (fields) => add(scene, fields);
+  assert.deepEqual(await added({ operation: "login", answer: "unreachable", times: "1" }), { operation: "login", times: 1, answer: "unreachable" });
+  assert.deepEqual(
+    await added({ operation: "login", answer: "refused", refused: "locked", user: "bob@example.test" }),
+    { operation: "login", user: "bob@example.test", answer: { refused: "locked" } },
+  );
+  assert.deepEqual(
+    await added({ operation: "logout", answer: "throttled", retry: "3s", user: "" }),
+    { operation: "logout", answer: { throttled: { retry_after: "3s" } } },
+  );
+  assert.deepEqual(await added({ operation: "introspection", answer: "throttled", retry: "" }), { operation: "introspection", answer: { throttled: {} } });
+  assert.deepEqual(
+    await added({ operation: "introspection", delay: "fixed", fixed: "150ms", answer: "", share: "50", times: "3" }),
+    { operation: "introspection", times: 3, share: 0.5, delay: { fixed: "150ms" } },
+  );
+  assert.deepEqual(
+    await added({ operation: "keys", delay: "uniform", shortest: "10ms", longest: "20ms", answer: "server_error" }),
+    { operation: "keys", delay: { uniform: ["10ms", "20ms"] }, answer: "server_error" },
+  );
+  assert.deepEqual(
+    await added({ operation: "probe", delay: "lognormal", median: "80ms", sigma: "0.5", answer: "timeout" }),
+    { operation: "probe", delay: { lognormal: { median: "80ms", sigma: 0.5 } }, answer: "timeout" },
+  );
+  for (const answer of ["inactive", "another_session", "unreadable", "misconfigured"]) {
+    assert.deepEqual(await added({ operation: "introspection", answer }), { operation: "introspection", answer });
+  }
+  await scene.sees("#faults-list", "after 80ms (lognormal, sigma 0.5)");
+  await scene.sees("#faults-list", "50 % of the calls");
+  await scene.shot("faults");
+});
+
+onThePage("the form offers only what fits together", {}, async ({ page }) => {
+  const choose = (id, value) => page.selectOption(`#fault-${id}`, value);
+  const shown = (id) => page.locator(`#fault-${id}`).isVisible();
+  await choose("operation", "login");
+  assert.deepEqual(await values(page, "fault-answer"), [...ALWAYS, "refused"]);
+  assert.ok(await shown("user"));
+  await choose("operation", "introspection");
+  assert.deepEqual(await values(page, "fault-answer"), [...ALWAYS, "inactive", "another_session"]);
+  for (const operation of ["keys", "probe"]) {
+    await choose("operation", operation);
+    assert.deepEqual(await values(page, "fault-answer"), ALWAYS);
+    assert.equal(await shown("user"), false);
+  }
+  await choose("delay", "fixed");
+  assert.deepEqual(await values(page, "fault-answer"), [...ALWAYS, ""]);
+  assert.deepEqual([await shown("fixed"), await shown("median"), await shown("shortest")], [true, false, false]);
+  await choose("delay", "");
+  assert.deepEqual([await shown("fixed"), await shown("retry")], [false, false]);
+  await choose("answer", "throttled");
+  assert.equal(await shown("retry"), true);
+});
+
+onThePage("the mock over the wire also offers what only a network does", { base: process.env.WIRE_URL }, async ({ page, api, press, sees, shot }) => {
+  await page.locator("#trial").waitFor({ state: "hidden" });
+  assert.equal(await page.getByRole("link", { name: "Try it" }).count(), 0);
+  const offered = await values(page, "fault-answer");
+  assert.deepEqual(offered.filter((value) => WIRE.includes(value)), WIRE);
+  await page.selectOption("#fault-answer", "html");
+  await press("faults", "Add the fault");
+  await sees("#faults-list", "login: an HTML page with status 200");
+  assert.equal((await api("GET", "/mock/v1/faults")).faults[0].answer, "html");
+  await shot("wire");
+});
+
+onThePage("a fault does what it says, is used up, and is seen in the journal", { expected: REFUSED }, async (scene) => {
+  const { page, press, sees } = scene;
+  await add(scene, { operation: "login", answer: "refused", refused: "disabled", times: "1", user: "alice@example.test" });
+  await press("trial", "alice@example.test");
+  await press("trial", "Log in");
+  await sees("#login-result.failed", "401 invalid_grant");
+  await sees("#journal-list", "refused (disabled)");
+  await sees("#journal-list", "by fault 1");
+  await press("trial", "Log in");
+  await sees("#login-result", "is logged in");
+  assert.equal(await page.locator("#journal-list tr").count(), 2);
+});
+
+onThePage("faults are removed one by one, and all at once after a question", {}, async (scene) => {
+  const { api, press, sees, answer } = scene;
+  const left = async () => (await api("GET", "/mock/v1/faults")).faults.map(({ operation }) => operation);
+  for (const operation of ["login", "logout", "keys"]) await add(scene, { operation, answer: "server_error" });
+  const { faults } = await api("GET", "/mock/v1/faults");
+  await press("faults", `Remove fault ${faults[1].id}`);
+  await sees("#faults-result", `Fault ${faults[1].id} is removed.`);
+  assert.deepEqual(await left(), ["login", "keys"]);
+  await press("faults", "Remove all faults…");
+  await answer("Remove");
+  await sees("#faults-empty", "None: the IAM answers as it should.");
+  assert.deepEqual(await left(), []);
+});
+
+onThePage("what the API will not have of a fault it says itself", { expected: REFUSED }, async ({ page, press, sees }) => {
+  await page.selectOption("#fault-delay", "fixed");
+  await page.fill("#fault-fixed", "soon");
+  await press("faults", "Add the fault");
+  await sees("#faults-result.failed", "400 invalid_request");
+  assert.equal(await page.inputValue("#fault-fixed"), "soon");
+});

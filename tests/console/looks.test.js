@@ -1,0 +1,116 @@
+// How the page looks and sounds: by keyboard alone, in light and dark, on wide and narrow screens.
+
+import assert from "node:assert/strict";
+import { onThePage } from "./scene.js";
+import { contrasts, cutOff, unnamed } from "./seen.js";
+
+/** Presses Tab until this element has the focus, which must be seen. */
+async function tabTo(page, selector) {
+  for (let pressed = 0; pressed < 120; pressed += 1) {
+    await page.keyboard.press("Tab");
+    const there = await page.evaluate((wanted) => {
+      const focused = document.activeElement;
+      if (!focused.matches(wanted)) return null;
+      const { outlineStyle, outlineWidth } = getComputedStyle(focused);
+      return outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
+    }, selector);
+    if (there === true) return;
+    assert.notEqual(there, false, `${selector} has the focus, and nobody sees it`);
+  }
+  assert.fail(`no way to ${selector} by Tab`);
+}
+
+onThePage("the way from login to logout is gone by keyboard alone", {}, async ({ page, sees, api }) => {
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  await page.keyboard.press("Enter");
+  await tabTo(page, "#login-users button");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Log in");
+  await page.keyboard.press("Enter");
+  await sees("#login-result", "is logged in.");
+  await tabTo(page, "#exchange-permissions input");
+  await page.keyboard.press("Space");
+  await tabTo(page, "#exchange-others");
+  await page.keyboard.type("urn:shop:catalog:item:read");
+  await page.keyboard.press("Enter");
+  await sees("#exchange-result", "A token for: urn:shop:orders:order:write");
+  await sees("#token-verdict", "Verified");
+  await tabTo(page, "#logout");
+  await page.keyboard.press("Enter");
+  await sees("#login-result", "Logged out");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "login-email");
+
+  await tabTo(page, "[aria-label='Delete alice@example.test']");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Cancel");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Delete alice@example.test");
+  assert.equal((await api("GET", "/mock/v1/users")).users.length, 2);
+  await tabTo(page, "#fault-operation");
+  await page.keyboard.press("ArrowDown");
+  await tabTo(page, "#fault-times");
+  await page.keyboard.press("Enter");
+  await sees("#faults-list", "introspection: connection refused");
+});
+
+onThePage("the focus stays where it is while the page keeps itself up to date", {}, async ({ page, api, sees }) => {
+  await page.getByRole("button", { name: "Change bob@example.test" }).focus();
+  await api("PATCH", "/mock/v1/users/bob%40example.test", { state: "disabled" });
+  await sees("#users-list", "disabled");
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Change bob@example.test");
+  await api("DELETE", "/mock/v1/users/bob%40example.test");
+  await sees("#users-title", "Users (1)");
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Change alice@example.test");
+});
+
+for (const scheme of ["light", "dark"]) {
+  for (const width of [360, 768, 1440]) {
+    onThePage(`all is legible and nothing is cut off: ${scheme}, ${width} pixels`, { scheme, width }, async ({ page, api, logIn, press, sees, shot }) => {
+      await shot(`empty-${scheme}-${width}`);
+      await api("POST", "/mock/v1/users", {
+        email: "a.rather.long.address.of.somebody@a-rather-long-domain.example.test",
+        password: "long-pass",
+        permissions: ["urn:application:module:a-resource-of-some-length:an-action-of-some-length"],
+        state: "locked",
+      });
+      await api("POST", "/mock/v1/faults", { operation: "logout", delay: { uniform: ["1ms", "2ms"] }, answer: { throttled: { retry_after: "3s" } }, times: 2 });
+      await api("POST", "/mock/v1/snapshots");
+      await logIn("alice@example.test", "alice-pass");
+      await page.fill("#exchange-others", "urn:shop:catalog:item:read");
+      await press("trial", "Exchange");
+      await sees("#token-verdict", "Verified");
+      await press("time", "+ 8 hours");
+      await sees("#token-verdict", "Not good");
+      await sees("#users-title", "Users (3)");
+      await sees("#faults-title", "Faults (1)");
+      await page.locator("#requests-list summary").first().click();
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(wide, 0, "the page has to be moved sideways");
+      assert.deepEqual(await page.evaluate(cutOff), []);
+      assert.deepEqual(await page.evaluate(contrasts), []);
+      assert.deepEqual(await page.evaluate(unnamed), []);
+      await shot(`full-${scheme}-${width}`);
+      // Long and narrow pages are looked at part by part.
+      for (const part of width === 360 ? await page.locator("header, section").all() : []) {
+        await part.screenshot({ path: `${process.env.SHOTS}/${(await part.getAttribute("id")) ?? "header"}-${scheme}-${width}.png` });
+      }
+      await press("users", "Add a user…");
+      assert.deepEqual(await page.evaluate(contrasts), []);
+      assert.deepEqual(await page.evaluate(unnamed), []);
+      await page.screenshot({ path: `${process.env.SHOTS}/dialog-${scheme}-${width}.png` });
+    });
+  }
+}
+
+onThePage("who wants it dark has it dark, also next time", {}, async ({ page }) => {
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await page.selectOption("#theme", "dark");
+  const dark = await ground();
+  assert.notEqual(dark, light);
+  await page.reload();
+  assert.equal(await ground(), dark);
+  await page.selectOption("#theme", "");
+  assert.equal(await ground(), light);
+});

@@ -1,0 +1,99 @@
+// One browser, and for each test a page of its own in a namespace of its own.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const ARGUMENTS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+const { CHROMIUM, CONSOLE_URL, SHOTS } = process.env;
+const TEST_BOUND = 60_000;
+const STEP_BOUND = 15_000;
+
+let browser;
+let made = 0;
+
+after(() => browser?.close());
+
+async function launched() {
+  browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+  return browser;
+}
+
+/** Calls the control API as a test of somebody else would. */
+function caller(base, namespace) {
+  return async (method, path, body) => {
+    const headers = { "Mock-Namespace": namespace };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    const response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const text = await response.text();
+    assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
+    return text === "" ? null : JSON.parse(text);
+  };
+}
+
+/**
+ * A test with the page open. `expected` tells which console errors belong to it: a browser reports each refusal.
+ * Whatever the test does, no request leaves the origin and nothing else is reported.
+ */
+export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 1280, expected = /^$/ } = {}, act) {
+  test(name, { timeout: TEST_BOUND }, async () => {
+    const namespace = `console-${process.pid}-${(made += 1)}`;
+    const context = await (await launched()).newContext({
+      baseURL: base, colorScheme: scheme, viewport: { width, height: 900 }, reducedMotion: "reduce",
+    });
+    context.setDefaultTimeout(STEP_BOUND);
+    const strange = [];
+    context.on("request", (request) => {
+      const { origin, protocol } = new URL(request.url());
+      if (origin !== new URL(base).origin && protocol !== "data:") strange.push(`asked ${request.url()}`);
+    });
+    const page = await context.newPage();
+    page.on("pageerror", (error) => strange.push(`page error: ${error.message} ${error.stack}`));
+    page.on("console", (message) => {
+      const text = message.text();
+      if (["error", "warning"].includes(message.type()) && !expected.test(text)) strange.push(`console: ${text}`);
+    });
+    page.on("dialog", (dialog) => {
+      strange.push(`dialog: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    const shot = (what) => page.screenshot({ path: `${SHOTS}/${what}.png`, fullPage: true });
+    try {
+      await page.goto(`/mock/?namespace=${namespace}`);
+      await page.locator("#users-title", { hasText: "(" }).waitFor();
+      await act({ page, context, namespace, api: caller(base, namespace), shot, ...words(page) });
+      assert.deepEqual(strange, []);
+    } catch (error) {
+      await shot(`failed-${name.replaceAll(/[^a-z0-9]+/gi, "-")}`);
+      throw strange.length ? new Error(strange.join("\n"), { cause: error }) : error;
+    } finally {
+      await context.close();
+      await fetch(`${base}/mock/v1/namespaces/${namespace}`, { method: "DELETE" });
+    }
+  });
+}
+
+/** What a test says of the page. */
+function words(page) {
+  const section = (id) => page.locator(`section#${id}`);
+  return {
+    section,
+    /** Waits until the text is seen there. */
+    sees: (place, text) => page.locator(place, { hasText: text }).first().waitFor(),
+    press: (id, name) => section(id).getByRole("button", { name, exact: true }).click(),
+    /** Answers the question that is being asked. */
+    answer: async (name) => {
+      await page.locator("dialog#ask[open]").getByRole("button", { name, exact: true }).click();
+      await page.locator("dialog#ask").waitFor({ state: "hidden" });
+    },
+    logIn: async (email, password) => {
+      await page.locator("#login-email").fill(email);
+      await page.locator("#login-password").fill(password);
+      await section("trial").getByRole("button", { name: "Log in", exact: true }).click();
+      await page.locator("#session-facts", { hasText: email }).waitFor();
+    },
+  };
+}

@@ -1,0 +1,90 @@
+// The whole of a namespace: snapshots, reset, and other namespaces.
+
+import assert from "node:assert/strict";
+import { onThePage } from "./scene.js";
+
+const REFUSED = /Failed to load resource: the server responded with a status of 4\d\d/;
+const emails = async (api) => (await api("GET", "/mock/v1/users")).users.map(({ email }) => email);
+
+onThePage("a snapshot is taken, restored and deleted", {}, async ({ api, press, answer, sees }) => {
+  await press("state", "Take a snapshot");
+  await sees("#state-result", "is taken.");
+  const { snapshots: [{ id }] } = await api("GET", "/mock/v1/snapshots");
+  await api("DELETE", "/mock/v1/users/bob%40example.test");
+  await sees("#users-title", "Users (1)");
+  await press("state", `Restore snapshot ${id}`);
+  await answer("Restore");
+  await sees("#state-result", `Snapshot ${id} is restored.`);
+  await sees("#users-title", "Users (2)");
+  assert.deepEqual(await emails(api), ["alice@example.test", "bob@example.test"]);
+  await press("state", `Delete snapshot ${id}`);
+  await answer("Delete");
+  await sees("#snapshots-empty", "None. Take one");
+  assert.deepEqual((await api("GET", "/mock/v1/snapshots")).snapshots, []);
+});
+
+onThePage("a reset asks once, and then all is as at the start", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
+  await api("DELETE", "/mock/v1/users/bob%40example.test");
+  await api("POST", "/mock/v1/faults", { operation: "logout", answer: "timeout" });
+  await logIn("alice@example.test", "alice-pass");
+  await press("time", "+ 1 hour");
+  await sees("#time-result", "It is ");
+  await press("state", "Reset this namespace…");
+  await answer("Cancel");
+  assert.deepEqual(await emails(api), ["alice@example.test"]);
+  await press("state", "Reset this namespace…");
+  await answer("Reset");
+  await sees("#state-result", `${namespace} is as at the start.`);
+  await sees("#users-title", "Users (2)");
+  assert.equal(await page.locator("#session").isVisible(), false);
+  const status = await api("GET", "/mock/v1/status");
+  assert.deepEqual([status.users, status.sessions, status.faults, status.calls, status.time.offset_seconds], [2, 0, 0, 0, 0]);
+});
+
+onThePage("a namespace is made, opened, left and deleted, and nothing of one is seen in another", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
+  const names = async () => (await api("GET", "/mock/v1/namespaces")).namespaces.map(({ name }) => name);
+  const other = `${namespace}-other`;
+  await logIn("alice@example.test", "alice-pass");
+  await sees("#journal-list", "alice@example.test");
+  await page.fill("#namespace-name", other);
+  await press("state", "Create and open");
+  await sees("#namespaces-result", `This is the namespace ${other}.`);
+  assert.equal(new URL(page.url()).searchParams.get("namespace"), other);
+  assert.equal(await page.inputValue("#namespace"), other);
+  await sees("#sessions-title", "Sessions (0)");
+  await sees("#journal-empty", "Nothing was asked so far.");
+  assert.equal(await page.locator("#session").isVisible(), false);
+  assert.ok((await names()).includes(other));
+  await logIn("bob@example.test", "bob-pass");
+
+  await page.selectOption("#namespace", namespace);
+  await sees("#journal-list", "alice@example.test");
+  assert.equal(await page.locator("#journal-list", { hasText: "bob@example.test" }).count(), 0);
+  await press("state", `Delete namespace ${other}`);
+  await answer("Delete");
+  await sees("#namespaces-result", `The namespace ${other} is deleted.`);
+  assert.ok(!(await names()).includes(other));
+
+  await page.reload();
+  await sees("#sessions-title", "Sessions (1)");
+  assert.equal(await page.inputValue("#namespace"), namespace);
+  await page.goto("/mock");
+  await page.waitForFunction(() => document.querySelector("#namespace").value === "default");
+});
+
+onThePage("the IAM is asked at once, and its answer told", {}, async ({ press, sees, api }) => {
+  await press("state", "Ask the IAM now");
+  await sees("#state-result", "The IAM's answer: ok.");
+  await api("POST", "/mock/v1/faults", { operation: "probe", answer: "unreachable" });
+  await press("state", "Ask the IAM now");
+  await sees("#state-result", "The IAM's answer: unreachable.");
+});
+
+onThePage("a namespace of no name is refused before it is asked for", { expected: REFUSED }, async ({ page, press, namespace }) => {
+  await page.fill("#namespace-name", "no name");
+  await press("state", "Create and open");
+  assert.equal(await page.locator("#namespace-name:invalid").count(), 1);
+  await page.goto("/mock/?namespace=%3Cscript%3E");
+  await page.waitForFunction(() => document.querySelector("#namespace").value === "default");
+  assert.notEqual(namespace, "default");
+});

@@ -1,0 +1,124 @@
+// A demo user's way through the page, from login to logout.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { onThePage } from "./scene.js";
+
+const REFUSED = /Failed to load resource: the server responded with a status of 4\d\d/;
+const READ = "urn:shop:orders:order:read";
+const WRITE = "urn:shop:orders:order:write";
+const FOREIGN = "urn:shop:catalog:item:read";
+
+onThePage("a user logs in with one click, exchanges with chosen scopes and sees the token", {}, async ({ page, api, press, sees, shot, section }) => {
+  await press("trial", "alice@example.test");
+  assert.equal(await page.inputValue("#login-email"), "alice@example.test");
+  assert.equal(await page.inputValue("#login-password"), "alice-pass");
+  await press("trial", "Log in");
+  await sees("#login-result", "alice@example.test is logged in.");
+  await sees("#sessions-title", "Sessions (1)");
+  assert.equal((await api("GET", "/mock/v1/sessions")).sessions[0].user, "alice@example.test");
+
+  await section("trial").getByLabel(WRITE).uncheck();
+  await page.fill("#exchange-others", `${FOREIGN} ${READ}`);
+  await press("trial", "Exchange");
+  await sees("#exchange-result", `A token for: ${READ}`);
+  const names = await page.locator("#scope-names li").allInnerTexts();
+  assert.deepEqual(names, [
+    `${READ} granted`,
+    `${FOREIGN} not granted: the user does not hold this permission`,
+    `${READ} named before: counted once`,
+  ]);
+  await sees("#token-verdict", "Verified");
+  await sees("#token-header", "at+jwt");
+  await sees("#token-claims", READ);
+  const claims = await page.locator("#token-claims").innerText();
+  assert.match(claims, /exp\s+\d+ = \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/);
+  assert.ok(!claims.includes(WRITE));
+  await shot("trial");
+});
+
+onThePage("a token's life runs down by the clock of the namespace, and ends in a new verdict", {}, async ({ page, logIn, press, sees, api }) => {
+  await logIn("alice@example.test", "alice-pass");
+  await press("trial", "Exchange");
+  await sees("#token-left", "59 min");
+  const left = await page.innerText("#token-left");
+  await page.waitForFunction((before) => document.querySelector("#token-left").textContent !== before, left);
+  await press("time", "+ 1 hour");
+  await sees("#token-left", "expired");
+  await sees("#token-verdict", "Not good");
+  assert.notEqual(await page.locator("#token-problems li").count(), 0);
+  assert.equal(Math.round((await api("GET", "/mock/v1/time")).offset_seconds), 3600);
+});
+
+onThePage("who logs out is told, and the session is over", { expected: REFUSED }, async ({ page, logIn, press, sees, api }) => {
+  await logIn("bob@example.test", "bob-pass");
+  await press("trial", "Log out");
+  await sees("#login-result", "Logged out");
+  assert.equal(await page.locator("#session").isVisible(), false);
+  assert.deepEqual((await api("GET", "/mock/v1/sessions")).sessions, []);
+  await sees("#sessions-empty", "None. A login makes one.");
+});
+
+onThePage("what the API refuses is told in its own words, and nothing typed is lost", { expected: REFUSED }, async ({ page, press, sees, shot }) => {
+  await page.fill("#login-email", "alice@example.test");
+  await page.fill("#login-password", "wrong");
+  await press("trial", "Log in");
+  await sees("#login-result.failed", "The credentials or the session are not valid. (401 invalid_grant, request ");
+  assert.equal(await page.inputValue("#login-email"), "alice@example.test");
+  assert.equal(await page.locator("#session").isVisible(), false);
+  await sees("#journal-list", "refused (invalid_credentials)");
+
+  await page.fill("#inspect-token", "no token");
+  await press("trial", "Inspect");
+  await sees("#inspect-result.failed", "invalid_request");
+  await shot("refused");
+});
+
+onThePage("a session that ends elsewhere is refused here, and a permission taken away is seen", { expected: REFUSED }, async ({ page, api, logIn, press, sees }) => {
+  await logIn("alice@example.test", "alice-pass");
+  await press("trial", "Exchange");
+  await sees("#exchange-result", "A token for");
+  await api("PATCH", "/mock/v1/users/alice%40example.test", { permissions: [READ] });
+  await page.locator("#exchange-permissions input").nth(1).waitFor({ state: "detached" });
+  await page.fill("#exchange-others", WRITE);
+  await press("trial", "Exchange");
+  await sees("#scope-names", "not granted: the user does not hold this permission");
+  await sees("#scopes-note", "the gateway signed on what it had learned before");
+  await api("DELETE", "/mock/v1/users/alice%40example.test/sessions?notify=true");
+  await press("trial", "Exchange");
+  await sees("#exchange-result.failed", "invalid_grant");
+});
+
+onThePage("a token with claims of one's own is made and looked into", { expected: REFUSED }, async ({ page, press, sees }) => {
+  await page.getByText("Make a token with claims of your own").click();
+  await page.fill("#make-claims", `{"scope": "urn:test:made", "exp": 1000000000, "aud": null}`);
+  await press("trial", "Make the token");
+  await sees("#token-claims", "urn:test:made");
+  await sees("#token-claims", "1000000000 = 2001-09-09 01:46:40 UTC");
+  await sees("#token-verdict", "Not good");
+  await sees("#token-left", "none, it expired");
+  await page.fill("#make-claims", "no JSON");
+  await press("trial", "Make the token");
+  await sees("#make-result.failed", "invalid_request");
+});
+
+onThePage("every request can be copied as a command that does the same", {}, async ({ page, context, logIn, press, sees, namespace, api, section }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await logIn("alice@example.test", "alice-pass");
+  await press("users", "Add a user…");
+  await page.fill("#user-email", "o'brien@example.test");
+  await page.fill("#user-password", "it's a `secret`");
+  await page.getByRole("button", { name: "Save" }).click();
+  await sees("#users-result", "o'brien@example.test is added.");
+  await api("DELETE", "/mock/v1/users/o'brien%40example.test");
+
+  const first = section("requests").locator("li").first();
+  await first.locator("summary").click();
+  await first.getByRole("button", { name: "Copy the command for POST /mock/v1/users" }).click();
+  await sees("#requests-result", "Copied.");
+  const command = await page.evaluate(() => navigator.clipboard.readText());
+  assert.ok(command.includes(`Mock-Namespace: ${namespace}`), command);
+  const made = JSON.parse(execFileSync("sh", ["-c", command], { encoding: "utf8" }));
+  assert.equal(made.email, "o'brien@example.test");
+  await sees("#users-list", "o'brien@example.test");
+});

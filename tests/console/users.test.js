@@ -1,0 +1,129 @@
+// Users and their sessions, by hand.
+
+import assert from "node:assert/strict";
+import { onThePage } from "./scene.js";
+
+const CONFLICT = /Failed to load resource: the server responded with a status of 4\d\d/;
+const emails = async (api) => (await api("GET", "/mock/v1/users")).users.map(({ email }) => email);
+
+onThePage("a user is added, changed and deleted", {}, async ({ page, api, press, answer, sees, section, shot }) => {
+  await sees("#users-title", "Users (2)");
+  await press("users", "Add a user…");
+  await page.fill("#user-email", "carol@example.test");
+  await page.fill("#user-password", "carol-pass");
+  await page.fill("#user-permissions", "urn:shop:a\nurn:shop:b");
+  await shot("user-dialog");
+  await page.getByRole("button", { name: "Save" }).click();
+  await sees("#users-result", "carol@example.test is added.");
+  await sees("#users-title", "Users (3)");
+  let carol = await api("GET", "/mock/v1/users/carol%40example.test");
+  assert.deepEqual([carol.permissions, carol.state], [["urn:shop:a", "urn:shop:b"], "active"]);
+
+  await press("users", "Change carol@example.test");
+  await page.fill("#user-permissions", "urn:shop:b");
+  await page.selectOption("#user-state", "locked");
+  await page.fill("#user-password", "other-pass");
+  await page.getByRole("button", { name: "Save" }).click();
+  await sees("#users-result", "carol@example.test is changed.");
+  await sees("#users-list li", "locked");
+  carol = await api("GET", "/mock/v1/users/carol%40example.test");
+  assert.deepEqual([carol.permissions, carol.state], [["urn:shop:b"], "locked"]);
+  await api("PATCH", "/mock/v1/users/carol%40example.test", { state: "active" });
+  await press("users", "Log in as carol@example.test");
+  await press("trial", "Log in");
+  await sees("#login-result", "carol@example.test is logged in.");
+
+  await press("users", "Delete carol@example.test");
+  await answer("Cancel");
+  assert.equal((await emails(api)).length, 3);
+  await press("users", "Delete carol@example.test");
+  await shot("question");
+  await answer("Delete");
+  await sees("#users-result", "carol@example.test is deleted.");
+  assert.deepEqual(await emails(api), ["alice@example.test", "bob@example.test"]);
+  // Nobody at the keyboard is left at the top of the page.
+  const focused = await page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  assert.equal(focused, "Delete bob@example.test");
+  await section("users").getByLabel("Find").fill("bob");
+  await page.locator("#users-list li", { hasText: "alice@example.test" }).waitFor({ state: "detached" });
+});
+
+onThePage("what cannot be saved stays in the form, with the reason", { expected: CONFLICT }, async ({ page, press, sees }) => {
+  await press("users", "Add a user…");
+  await page.fill("#user-email", "alice@example.test");
+  await page.fill("#user-password", "some-pass");
+  await page.getByRole("button", { name: "Save" }).click();
+  await sees("#user-result.failed", "conflict");
+  assert.equal(await page.inputValue("#user-password"), "some-pass");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.locator("dialog#user").waitFor({ state: "hidden" });
+});
+
+onThePage("markup in what others call users and permissions stays text", {}, async ({ page, api, sees, press, shot }) => {
+  const email = `"><img/src=x/onerror=alert(1)>@example.test`;
+  const permission = "<script>alert(2)</script>";
+  await api("POST", "/mock/v1/users", { email, password: "p<b>", permissions: [permission, "<img/src=y/onerror=alert(3)>"] });
+  await sees("#users-list", email);
+  await page.fill("#login-email", email);
+  await page.fill("#login-password", "p<b>");
+  await press("trial", "Log in");
+  await sees("#session-facts", email);
+  await sees("#sessions-list", email);
+  await sees("#journal-list", email);
+  await press("trial", "Exchange");
+  await sees("#scope-names", permission);
+  await sees("#token-claims", permission);
+  await page.locator("#requests-list summary").first().click();
+  assert.equal(await page.locator("body script, body img, body b").count(), 0);
+  await shot("markup");
+  await press("users", `Delete ${email}`);
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await sees("#users-title", "Users (2)");
+});
+
+onThePage("a users file takes the place of all users", { expected: CONFLICT }, async ({ page, api, answer, sees }) => {
+  await page.getByText("Replace all users by a users file").click();
+  const upload = async (name, text) => {
+    await page.setInputFiles("#users-file", { name, mimeType: "text/plain", buffer: Buffer.from(text) });
+    await page.getByRole("button", { name: "Replace all users…" }).click();
+    await answer("Replace");
+  };
+  await upload("users.yaml", "users:\n- email: dora@example.test\n  password: dora-pass\n");
+  await sees("#users-result", "There is 1 user now.");
+  assert.deepEqual(await emails(api), ["dora@example.test"]);
+  await upload("users.json", `{"users": [{"email": "e@example.test", "password": "e-pass", "colour": "red"}]}`);
+  await sees("#users-result.failed", "key 3 is unknown");
+  assert.deepEqual(await emails(api), ["dora@example.test"]);
+  await api("DELETE", "/mock/v1/users/dora%40example.test");
+  await sees("#users-empty", "Nobody. Add a user, or replace all users by a users file.");
+  assert.deepEqual(await emails(api), []);
+});
+
+onThePage("sessions end one by one, of a user or all, with and without notice", {}, async ({ page, api, logIn, press, answer, sees, section }) => {
+  await logIn("alice@example.test", "alice-pass");
+  await logIn("alice@example.test", "alice-pass");
+  await logIn("bob@example.test", "bob-pass");
+  await logIn("bob@example.test", "bob-pass");
+  await sees("#sessions-title", "Sessions (4)");
+
+  await section("sessions").getByLabel("Of user").fill("alice@example.test");
+  await sees("#sessions-title", "Sessions (2)");
+  await section("sessions").getByRole("button", { name: /^End session .* of alice/ }).first().click();
+  await answer("End");
+  await sees("#sessions-result", "1 session ended, the gateway told of 0.");
+  await section("sessions").getByLabel("Of user").fill("");
+
+  await press("users", "End sessions of bob@example.test");
+  await page.locator("#ask-notify").check();
+  await answer("End");
+  await sees("#users-result", "2 sessions ended, the gateway told of 2.");
+  await sees("#sessions-title", "Sessions (1)");
+
+  await press("sessions", "End all sessions…");
+  await answer("Cancel");
+  assert.equal((await api("GET", "/mock/v1/sessions")).sessions.length, 1);
+  await press("sessions", "End all sessions…");
+  await answer("End");
+  await sees("#sessions-result", "1 session ended, the gateway told of 0.");
+  assert.equal((await api("GET", "/mock/v1/sessions")).sessions.length, 0);
+});
