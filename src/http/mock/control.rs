@@ -89,6 +89,7 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(at("/snapshots/{id}", "DELETE").route(web::delete().to(snapshots::forget)))
         .service(at("/snapshots/{id}/restore", "POST").route(web::post().to(snapshots::restore)))
         .service(at("/probe", "POST").route(web::post().to(status::probe)))
+        .service(at("/forget", "POST").route(web::post().to(status::forget)))
         .service(at("/signing-key", "GET, HEAD").route(get().to(tokens::signing_key)))
         .service(at("/tokens", "POST").route(web::post().to(tokens::mint)))
         .service(at("/tokens/inspect", "POST").route(web::post().to(tokens::inspect)))

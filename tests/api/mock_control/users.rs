@@ -250,3 +250,24 @@ async fn sessions_of_users_who_stay_outlive_a_new_users_file() {
     let answer = mock.exchange(&goes, BROWSE).await;
     answer.is_error(401, "invalid_grant");
 }
+
+#[tokio::test]
+async fn what_the_gateway_was_made_to_forget_it_asks_again_and_nobody_elses() {
+    let gateway = gateway();
+    let [mock, other] = ["one", "other"].map(|name| Namespace::named(&gateway, name));
+    let asked = format!("{READ} {WRITE}");
+    let session = mock.session(ALICE).await;
+    let elsewhere = other.session(ALICE).await;
+    let fewer = json!({"permissions": [READ]});
+    let path = format!("/users/{ALICE}");
+    for namespace in [&mock, &other] {
+        namespace.tell(Method::PATCH, &path, &fewer).await;
+    }
+    assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
+    mock.done(Method::POST, "/forget").await;
+    assert_eq!(mock.exchange(&session, &asked).await.token().scope, READ);
+    assert_eq!(mock.calls("operation=introspection").await, 1);
+    let kept = other.exchange(&elsewhere, &asked).await.token();
+    assert_eq!(kept.scope, asked);
+    assert_eq!(other.calls("operation=introspection").await, 0);
+}

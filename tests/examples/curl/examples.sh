@@ -81,7 +81,7 @@ test_a_permission_is_taken_away_in_the_middle_of_a_session() {
   told PATCH /users/alice@example.test "{\"permissions\":[\"$read\"]}"
   exchange # knows what it knew, for session.freshness
   expect "$read $write" "$(from_body .scope)"
-  told POST /time/advance '{"by":"30s"}'
+  told POST /forget
   exchange
   expect "$read" "$(from_body .scope)"
 }
@@ -96,7 +96,7 @@ test_the_iam_is_down_for_the_next_login() {
 
 test_the_iam_is_down_for_the_next_exchange() {
   log_in
-  told POST /time/advance '{"by":"30s"}' # or the IAM is not asked at all
+  told POST /forget # or the IAM is not asked at all
   told POST /faults '{"operation":"introspection","times":1,"answer":"server_error"}'
   exchange
   expect 500 "$status"
@@ -113,7 +113,7 @@ test_a_session_expires_without_anybody_waiting() {
 
 test_a_hundred_exchanges_ask_the_iam_once() {
   log_in
-  told POST /time/advance '{"by":"30s"}'
+  told POST /forget
   curl -sSf -o /dev/null "$public/api/v1/auth/token#[1-100]" -d "$(wanted)" \
     -H "Mock-Namespace: $namespace" -H 'content-type: application/json'
   told GET '/journal?operation=introspection'

@@ -29,7 +29,7 @@ def test_a_permission_is_taken_away_in_the_middle_of_a_session(mock):
     mock.tell("PATCH", ALICE, {"permissions": [READ]})
     # The old ones are known, and may be used, for as long as session.freshness.
     assert mock.exchange(session, READ, WRITE).json()["scope"] == f"{READ} {WRITE}"
-    mock.tell("POST", "/time/advance", {"by": "30s"})
+    mock.tell("POST", "/forget")
     assert mock.exchange(session, READ, WRITE).json()["scope"] == READ
 
 
@@ -42,7 +42,7 @@ def test_the_iam_is_down_for_the_next_login(mock):
 
 def test_the_iam_is_down_for_the_next_exchange(mock):
     session = mock.log_in().json()
-    mock.tell("POST", "/time/advance", {"by": "30s"})  # or the IAM is not asked at all
+    mock.tell("POST", "/forget")  # or the IAM is not asked at all
     mock.tell("POST", "/faults", {"operation": "introspection", "times": 1, "answer": "server_error"})
     assert mock.exchange(session, READ).status_code == 500
     assert mock.exchange(session, READ).status_code == 200
@@ -56,7 +56,7 @@ def test_a_session_expires_without_anybody_waiting(mock):
 
 def test_a_hundred_exchanges_ask_the_iam_once(mock):
     session = mock.log_in().json()
-    mock.tell("POST", "/time/advance", {"by": "30s"})
+    mock.tell("POST", "/forget")
     for _ in range(100):
         assert mock.exchange(session, READ).status_code == 200
     assert mock.tell("GET", "/journal?operation=introspection")["count"] == 1

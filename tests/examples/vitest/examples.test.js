@@ -27,7 +27,7 @@ test('a permission is taken away in the middle of a session', async ({ mock, exp
   await mock.tell('PATCH', alice, { permissions: [read] })
   // The old ones are known, and may be used, for as long as session.freshness.
   expect((await mock.exchange(session, `${read} ${write}`)).body.scope).toBe(`${read} ${write}`)
-  await mock.tell('POST', '/time/advance', { by: '30s' })
+  await mock.tell('POST', '/forget')
   expect((await mock.exchange(session, `${read} ${write}`)).body.scope).toBe(read)
 })
 
@@ -40,7 +40,7 @@ test('the IAM is down for the next login', async ({ mock, expect }) => {
 test('the IAM is down for the next exchange', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
   // Or the IAM is not asked at all.
-  await mock.tell('POST', '/time/advance', { by: '30s' })
+  await mock.tell('POST', '/forget')
   await mock.tell('POST', '/faults', { operation: 'introspection', times: 1, answer: 'server_error' })
   expect((await mock.exchange(session, read)).status).toBe(500)
   expect((await mock.exchange(session, read)).status).toBe(200)
@@ -54,7 +54,7 @@ test('a session expires without anybody waiting', async ({ mock, expect }) => {
 
 test('a hundred exchanges at once ask the IAM once', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
-  await mock.tell('POST', '/time/advance', { by: '30s' })
+  await mock.tell('POST', '/forget')
   const answers = await Promise.all(Array.from({ length: 100 }, () => mock.exchange(session, read)))
   expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(200))
   expect((await mock.tell('GET', '/journal?operation=introspection')).count).toBe(1)

@@ -55,7 +55,7 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
         command(&mut scene, verb, more, 0);
         watch(&mut scene, "signing");
     }
-    scene.tells("auth_gateway_key_reloads_total{purpose=\"signing\",outcome=\"taken\"} 1");
+    scene.tells("auth_gateway_keys{purpose=\"signing\"} 4");
     let names = fs::read_dir(scene.keys("signing")).expect("a folder");
     let kids: Vec<_> = names
         .map(|entry| entry.expect("a file").path())

@@ -4,9 +4,10 @@ use actix_web::HttpResponse;
 use iam_adapters::{IamAdapter as _, IamError};
 use serde::Serialize;
 
-use super::answer::ok;
+use super::answer::{done, ok};
 use super::call::Call;
 use super::namespaces::Figures;
+use super::refused::Refused;
 use super::time::TimeTold;
 
 /// `GET status`.
@@ -48,4 +49,10 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
     };
     let outcome = probed.as_ref().err().map_or("ok", IamError::kind);
     ok(&Probe { outcome })
+}
+
+/// `POST forget`: the gateway believes nothing of what the IAM said until now.
+pub(super) async fn forget(call: Call) -> Result<HttpResponse, Refused> {
+    call.house()?.front.gateway.in_step_again();
+    Ok(done())
 }

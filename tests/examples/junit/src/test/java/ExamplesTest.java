@@ -52,7 +52,7 @@ class ExamplesTest {
         mock.tell("PATCH", ALICE, Map.of("permissions", List.of(READ)));
         // The old ones are known, and may be used, for as long as session.freshness.
         assertEquals(BOTH, mock.exchange(session, BOTH).body().get("scope").asText());
-        mock.tell("POST", "/time/advance", Map.of("by", "30s"));
+        mock.tell("POST", "/forget", null);
         assertEquals(READ, mock.exchange(session, BOTH).body().get("scope").asText());
     }
 
@@ -69,7 +69,7 @@ class ExamplesTest {
     void theIamIsDownForTheNextExchange(Mock mock) {
         var session = mock.logIn().body();
         // Or the IAM is not asked at all.
-        mock.tell("POST", "/time/advance", Map.of("by", "30s"));
+        mock.tell("POST", "/forget", null);
         mock.tell("POST", "/faults", Map.of("operation", "introspection", "times", 1, "answer", "server_error"));
         assertEquals(500, mock.exchange(session, READ).status());
         assertEquals(200, mock.exchange(session, READ).status());
@@ -85,7 +85,7 @@ class ExamplesTest {
     @Test
     void aHundredExchangesAskTheIamOnce(Mock mock) {
         var session = mock.logIn().body();
-        mock.tell("POST", "/time/advance", Map.of("by", "30s"));
+        mock.tell("POST", "/forget", null);
         for (int n = 0; n < 100; n++) {
             assertEquals(200, mock.exchange(session, READ).status());
         }
