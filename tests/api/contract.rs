@@ -68,7 +68,7 @@ impl Contract {
 
     /// Every path with its methods.
     pub(crate) fn paths(&self) -> Vec<(String, Vec<String>)> {
-        let paths = self.document["paths"].as_object();
+        let paths = self.document.get("paths").and_then(Value::as_object);
         let paths = paths.into_iter().flatten();
         let methods = |item: &Value| {
             let known = METHODS.iter().filter(|verb| item.get(**verb).is_some());
