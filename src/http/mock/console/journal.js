@@ -83,7 +83,8 @@ function row(entry) {
   const reason = entry.reason ? ` (${entry.reason})` : "";
   const ids = [["session", entry.session], ["request", entry.request_id], ["from", entry.client_address]];
   const details = ids.filter(([, value]) => value).map(([name, value]) => el("small", {}, `${name} ${value}`));
-  const at = el("time", { datetime: entry.at, title: entry.at }, entry.at.slice(11, 23).replace("Z", ""));
+  const fraction = el("span", { class: "fraction" }, entry.at.slice(19, 23));
+  const at = el("time", { datetime: entry.at, title: entry.at }, entry.at.slice(11, 19), fraction);
   return el(
     "tr",
     {},
