@@ -264,10 +264,11 @@ async fn what_the_gateway_was_made_to_forget_it_asks_again_and_nobody_elses() {
         namespace.tell(Method::PATCH, &path, &fewer).await;
     }
     assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
-    // The clock stands still here, and what was said at its very first moment is not over yet.
+    // The clock stands still here, and what is said at the moment itself is not believed either.
     mock.advance("1s").await;
     assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
     mock.done(Method::POST, "/forget").await;
+    mock.advance("1s").await;
     assert_eq!(mock.exchange(&session, &asked).await.token().scope, READ);
     assert_eq!(mock.calls("operation=introspection").await, 1);
     let kept = other.exchange(&elsewhere, &asked).await.token();
