@@ -80,6 +80,16 @@ onThePage("the IAM is asked at once, and its answer told", {}, async ({ press, s
   await sees("#state-result", "The IAM's answer: unreachable.");
 });
 
+onThePage("what the gateway is made to forget it asks again", {}, async ({ press, sees, api, namespace }) => {
+  const credentials = { email: "alice@example.test", password: "alice-pass" };
+  const session = await api("POST", "/api/v1/auth/login", credentials);
+  await press("state", "Let the gateway forget");
+  await sees("#state-result", "The next exchange of each session asks the IAM.");
+  await api("POST", "/api/v1/auth/token", { ...session, grant_type: "session" });
+  await sees("#journal-list", "introspection");
+  assert.notEqual(namespace, "default");
+});
+
 onThePage("a namespace of no name is refused before it is asked for", { expected: REFUSED }, async ({ page, press, namespace }) => {
   await page.fill("#namespace-name", "no name");
   await press("state", "Create and open");

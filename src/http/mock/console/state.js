@@ -49,6 +49,11 @@ async function probe() {
   return `The IAM's answer: ${outcome}.`;
 }
 
+async function unlearn() {
+  await call("POST", "/mock/v1/forget");
+  return "The next exchange of each session asks the IAM.";
+}
+
 /** Goes to another namespace; asking for it there makes it. */
 function open(name) {
   choose(name);
@@ -104,6 +109,7 @@ export function start() {
   onClick("reset", result, () => reset(false));
   onClick("reset-all", result, () => reset(true));
   onClick("probe", result, probe);
+  onClick("unlearn", result, unlearn);
   onSubmit(byId("namespace-create"), byId("namespaces-result"), async ({ name }) => {
     const done = await visit(name);
     byId("namespace-create").reset();
