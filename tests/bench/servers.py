@@ -116,6 +116,13 @@ class Gateway:
         return tuple(int(re.search(rf"{name}:\s+(\d+) kB", status).group(1)) / 1024 for name in ("VmRSS", "VmHWM"))
 
 
+def environment(settings):
+    """What a program is given to run with these settings and no others."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+    chosen = {f"{SETTINGS_PREFIX}_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
+    return {**kept, **chosen}
+
+
 @contextlib.contextmanager
 def gateway(bench, cores, settings=None, pause_seconds=0.01):
     """An auth-gateway on free ports; in development mode, with the mock, where the settings name nothing else."""
@@ -126,12 +133,9 @@ def gateway(bench, cores, settings=None, pause_seconds=0.01):
         "management.listen": management,
         **(settings or {}),
     }
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
-    for name, value in chosen.items():
-        environment[f"{SETTINGS_PREFIX}_{name.upper().replace('.', '__')}"] = str(value)
     log = bench.folder / "gateway.log"
     log.write_bytes(b"")
-    with process([bench.binary], cores, log, environment) as child:
+    with process([bench.binary], cores, log, environment(chosen)) as child:
         wait_for(child, "GET", f"http://{management}/health/ready", pause_seconds)
         yield Gateway(f"http://{public}", f"http://{management}", child, log)
 

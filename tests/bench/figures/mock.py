@@ -4,12 +4,15 @@ A load test before the mock is one of the gateway only as long as the mock is no
 that calls to it took, against the processor time of the whole process.
 """
 
+import contextlib
 import json
 import os
 import time
 from pathlib import Path
 
 import load
+import machine
+import realm
 import servers
 import wire
 from load import Load
@@ -18,13 +21,16 @@ from rounds import Rounds, Series
 from wire import Failure
 
 RESET_MS = 5
+START_MS = 150
 SHARE = 0.2
+# It parses HTTP as the gateway does, and signs nothing: of two equals each would have a half.
+WIRE_SHARE = 0.5
 USERS, SESSIONS = 10_000, 1_000
 EVERYTHING_IS_OLD = json.dumps({"by": "1h"}).encode()
 
 
 def control(gateway, method, path, body=None):
-    answer = wire.ask(method, f"{gateway.management}/mock/v1/{path}", servers.JSON if body else {}, body)
+    answer = wire.ask(method, f"{gateway.management}/mock/v1/{path}", servers.JSON if body else {}, body or b"")
     if answer.status not in (200, 204):
         raise Failure(f"{path}: {answer.status} {answer.body[:300]!r}")
     return answer
@@ -105,6 +111,61 @@ def shares(bench):
         )
 
 
+@contextlib.contextmanager
+def mock_iam(bench, settings):
+    """The mock over the wire, and how many milliseconds it took to answer."""
+    environment = servers.environment(settings)
+    began = time.perf_counter()
+    with servers.process([bench.binary, "mock-iam"], bench.both, bench.folder / "mock-iam.log", environment) as child:
+        url = f"{settings['iam.keycloak.url']}/realms/shop/.well-known/openid-configuration"
+        servers.wait_for(child, "GET", url, 0.0005)
+        yield child, (time.perf_counter() - began) * 1e3
+
+
+def over_the_wire(bench):
+    rounds = Rounds(bench, "mock-iam")
+    count = bench.size(10_000, 200)
+    (port,) = machine.free_ports(1)
+    settings = {
+        "iam.keycloak.url": f"http://127.0.0.1:{port}",
+        "iam.keycloak.realm": "shop",
+        "iam.keycloak.client_id": "auth-gateway",
+        "iam.keycloak.client_secret": "the secret of a bench",
+        "keys.sealing_dir": bench.sealing(),
+        # One user makes all the sessions, as fast as the mock can.
+        "login_limits.account_failures": 0,
+        "login_limits.rate": 0,
+    }
+    bodies = bench.folder / "mock-iam-exchanges"
+
+    def one():
+        with mock_iam(bench, settings) as (iam, ready_ms):
+            sessions = realm.gateway_sessions(bench, settings, count)
+            bodies.write_text("\n".join(sessions) + "\n")
+            # A gateway that has just started knows nothing of any session.
+            with servers.gateway(bench, bench.both, settings) as gateway:
+                exchanging = servers.exchanges("exchange", gateway.url, bodies)
+                before = [processor_seconds(child) for child in (iam, gateway.child)]
+                load.run(exchanging, bench.both, bench.connections, count=count)
+                after = [processor_seconds(child) for child in (iam, gateway.child)]
+                gateway.check_log()
+        theirs, ours = (late - early for late, early in zip(after, before))
+        return ready_ms, theirs / (theirs + ours)
+
+    found = rounds.alone(bench.size(5, 1), one)
+    took, parts = (Series(tuple(pair[index] for pair in found)) for index in (0, 1))
+    yield Figure(
+        "mock-iam-start", "from exec to the first answer of `mock-iam`", took.median, took.low, took.high, "ms",
+        AT_MOST, START_MS, f"{len(found)} starts", rounds.doubts(took, bound=None), {"ms": took.values},
+    )
+    yield Figure(
+        "mock-iam-exchange", "part of `mock-iam` in the processor time of exchanges that each ask it, the gateway's being "
+        "the other part", parts.median, parts.low, parts.high, "", AT_MOST, WIRE_SHARE,
+        f"{count:,} in each of {len(found)} rounds", rounds.doubts(parts), {"parts": parts.values},
+    )
+
+
 def measure(bench):
     yield from resets(bench)
     yield from shares(bench)
+    yield from over_the_wire(bench)
