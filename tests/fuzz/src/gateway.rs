@@ -116,6 +116,7 @@ impl Gateway {
                 let settings = config::load(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let mut parts = Parts::prepare(&settings, clock).expect("parts");
+                parts.mocks = None;
                 parts.iam = Arc::new(Watched {
                     iam: parts.iam,
                     seen: watching,
