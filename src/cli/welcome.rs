@@ -15,12 +15,18 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
     };
     let base = format!("{scheme}://{}", addresses.public);
     let management = format!("http://{}", addresses.management);
+    let controls = if matches!(settings.iam, IamSettings::Mock(_)) {
+        format!("console     {management}/mock/  {management}/mock/v1/openapi.yaml\n")
+    } else {
+        String::new()
+    };
     let mut screen = format!(
         "\nauth-gateway {version}, in development mode. Not for real users.\n\n\
          API         {base}/api/v1/auth/{{login,token,logout}}\n\
          discovery   {base}/.well-known/oauth-authorization-server\n\
          described   {base}/openapi.yaml\n\
          management  {management}/health/ready  {management}/metrics\n\
+         {controls}\
          IAM         {iam}\n",
         version = env!("CARGO_PKG_VERSION"),
         iam = settings.iam.name(),

@@ -20,6 +20,7 @@ fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
         &format!("http://{public}/api/v1/auth/{{login,token,logout}}"),
         &format!("http://{public}/openapi.yaml"),
         &format!("http://{management}/health/ready  http://{management}/metrics"),
+        &format!("console     http://{management}/mock/  http://{management}/mock/v1/openapi.yaml"),
         "IAM         mock",
         "the signing key was made now",
         "alice@example.test / alice-pass",
@@ -29,7 +30,13 @@ fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
     }
     let described = Connection::to(public).send(get("/openapi.yaml")).answer();
     assert_eq!(described.status, 200);
-    for path in ["/health/ready", "/health/live", "/metrics"] {
+    for path in [
+        "/health/ready",
+        "/health/live",
+        "/metrics",
+        "/mock/",
+        "/mock/v1/openapi.yaml",
+    ] {
         assert_eq!(
             Connection::to(management).send(get(path)).answer().status,
             200
