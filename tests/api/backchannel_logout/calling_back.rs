@@ -90,8 +90,11 @@ async fn a_logout_waits_for_an_iam_that_waits_for_us() {
                 .session(),
         );
     }
-    let answers = join_all(sessions.iter().map(|session| gateway.log_out(session))).await;
-    assert!(answers.iter().all(|answer| answer.status == 200));
+    // One has the place and eight may wait for it: a tenth at the same time would be refused.
+    for crowd in sessions.chunks(9) {
+        let answers = join_all(crowd.iter().map(|session| gateway.log_out(session))).await;
+        assert!(answers.iter().all(|answer| answer.status == 200));
+    }
     let ended = "auth_gateway_logout_tokens_total{outcome=\"session_ended\"}";
     assert_eq!(figures(&gateway).count(ended), 10);
 }
