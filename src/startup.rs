@@ -81,7 +81,7 @@ pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>
 }
 
 /// What the handlers of a gateway's requests share.
-fn front(
+pub(crate) fn front(
     settings: &Settings,
     gateway: Arc<Gateway>,
     health: Arc<Health>,

@@ -22,9 +22,9 @@ pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
 #[derive(Debug)]
 pub struct Parts {
     /// The adapter, not yet guarded.
-    pub iam: Arc<dyn IamAdapter>,
+    pub(crate) iam: Arc<dyn IamAdapter>,
     /// What mocks are made of, where the adapter is one; it then is left to itself.
-    pub mocks: Option<Mocks>,
+    pub(super) mocks: Option<Mocks>,
     /// The keys.
     pub keys: Arc<Keys>,
     /// The certificate, where the public listener speaks TLS.
@@ -84,6 +84,17 @@ impl Parts {
                 redis,
             }),
             _ => Err(InvalidSettings { problems }),
+        }
+    }
+
+    /// The same before another adapter, which may be one around that of the settings. There are no
+    /// namespaces then: they are the mock's.
+    #[must_use]
+    pub fn before(self, other: impl FnOnce(Arc<dyn IamAdapter>) -> Arc<dyn IamAdapter>) -> Self {
+        Self {
+            iam: other(self.iam),
+            mocks: None,
+            ..self
         }
     }
 }

@@ -49,14 +49,7 @@ impl TestApp {
     ) -> Self {
         let settings = settings(overrides);
         let prepared = prepare(&settings, clock);
-        Self::run(
-            settings,
-            Parts {
-                iam,
-                mocks: None,
-                ..prepared
-            },
-        )
+        Self::run(settings, prepared.before(|_| iam))
     }
 
     /// With all that was prepared, changed at will.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, Keys, Times};
-use auth_gateway::startup::Parts;
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::Account;
@@ -113,14 +112,7 @@ impl Fleet {
         let prepared = prepare(&settings, clock);
         let keys = Arc::clone(&prepared.keys);
         let iam = self.world.administrator.adapter();
-        let app = TestApp::run(
-            settings,
-            Parts {
-                iam,
-                mocks: None,
-                ..prepared
-            },
-        );
+        let app = TestApp::run(settings, prepared.before(|_| iam));
         Replica { app, keys, place }
     }
 

@@ -17,17 +17,8 @@ fn front() -> Data<Front> {
     let (adapter, patience) = (parts.iam.name(), parts.patience);
     let metrics = Arc::clone(&parts.metrics);
     let (gateway, _, health) = startup::connect(&settings, parts);
-    Data::new(Front {
-        gateway,
-        metrics,
-        health,
-        adapter,
-        jwks_max_age: settings.keys.jwks_max_age,
-        precise_backend_status: false,
-        http: settings.http,
-        patience,
-        forgeries: http::Forgeries::default(),
-    })
+    let front = startup::front(&settings, gateway, health, metrics, adapter, patience);
+    Data::new(front)
 }
 
 #[actix_web::test]

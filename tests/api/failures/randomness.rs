@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use auth_gateway::gateway::error::Internal;
 use auth_gateway::gateway::random::Random;
-use auth_gateway::startup::Parts;
 use aws_lc_rs::rand::SystemRandom;
 
 use super::{BROKEN, clock};
@@ -27,9 +26,9 @@ impl Random for Well {
 #[tokio::test]
 async fn without_random_numbers_nobody_gets_a_session_or_a_token_and_nobody_is_refused() {
     let (settings, well) = (settings(&[]), Arc::<Well>::default());
-    let prepared = prepare(&settings, clock());
-    let random = Arc::<Well>::clone(&well);
-    let gateway = TestApp::run(settings, Parts { random, ..prepared });
+    let mut parts = prepare(&settings, clock());
+    parts.random = Arc::<Well>::clone(&well);
+    let gateway = TestApp::run(settings, parts);
     let log_in = async || {
         gateway
             .log_in("alice@example.test", &"alice-pass".into())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::GatewayError;
-use auth_gateway::startup::{Parts, connect};
+use auth_gateway::startup::connect;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
@@ -88,11 +88,7 @@ impl Replica {
         let line = Arc::new(Line::new(mock, Arc::clone(&clock)));
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
-        let parts = Parts {
-            iam: Arc::<Line>::clone(&line),
-            mocks: None,
-            ..prepared
-        };
+        let parts = prepared.before(|_| Arc::<Line>::clone(&line));
         let (door, running) = match extent {
             Extent::Operations => (Door::Operations(connect(&settings, parts).0), None),
             Extent::Service => {

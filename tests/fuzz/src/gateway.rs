@@ -115,11 +115,12 @@ impl Gateway {
             System::new().block_on(async move {
                 let settings = config::load(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
-                let mut parts = Parts::prepare(&settings, clock).expect("parts");
-                parts.mocks = None;
-                parts.iam = Arc::new(Watched {
-                    iam: parts.iam,
-                    seen: watching,
+                let parts = Parts::prepare(&settings, clock).expect("parts");
+                let parts = parts.before(|iam| {
+                    Arc::new(Watched {
+                        iam,
+                        seen: watching,
+                    })
                 });
                 let application = Application::build(&settings, parts).expect("ports");
                 bound
