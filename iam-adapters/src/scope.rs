@@ -37,12 +37,16 @@ impl<'a> Scope<'a> {
         if text.is_empty() {
             return Ok(Self::EMPTY);
         }
-        let bounded = text.len() <= SCOPE_BYTES_MAX
-            && text.bytes().filter(|byte| *byte == b' ').count() < SCOPE_NAMES_MAX;
-        if bounded && text.split(' ').all(is_scope_token) {
+        if text.len() > SCOPE_BYTES_MAX {
+            return Err(InvalidScope::TooLong);
+        }
+        if text.bytes().filter(|byte| *byte == b' ').count() >= SCOPE_NAMES_MAX {
+            return Err(InvalidScope::TooManyNames);
+        }
+        if text.split(' ').all(is_scope_token) {
             Ok(Self(text))
         } else {
-            Err(InvalidScope)
+            Err(InvalidScope::Grammar)
         }
     }
 
@@ -74,10 +78,19 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The scope string is outside the grammar of RFC 6749 section 3.3, or too long.
+/// Why a text cannot be a scope, to be read after what holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("invalid scope")]
-pub struct InvalidScope;
+pub enum InvalidScope {
+    /// Not names of the characters that RFC 6749 section 3.3 allows, joined by single spaces.
+    #[error("must be scope names with one space between them (RFC 6749 section 3.3)")]
+    Grammar,
+    /// More than [`SCOPE_NAMES_MAX`] names.
+    #[error("has more than {SCOPE_NAMES_MAX} names")]
+    TooManyNames,
+    /// More than [`SCOPE_BYTES_MAX`] bytes.
+    #[error("is longer than {SCOPE_BYTES_MAX} bytes")]
+    TooLong,
+}
 
 /// A scope name that a user may hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,10 +103,13 @@ impl Permission {
     ///
     /// [`InvalidScope`] where the name could not stand in a scope string.
     pub fn parse(name: &str) -> Result<Self, InvalidScope> {
-        if is_scope_token(name) && name.len() <= SCOPE_BYTES_MAX {
+        if name.len() > SCOPE_BYTES_MAX {
+            return Err(InvalidScope::TooLong);
+        }
+        if is_scope_token(name) {
             Ok(Self(name.into()))
         } else {
-            Err(InvalidScope)
+            Err(InvalidScope::Grammar)
         }
     }
 
@@ -185,7 +201,7 @@ mod tests {
         for text in [
             " ", " a", "a ", "a  b", "a\tb", "a\nb", "a\0", "\"", "\\", "é", "\u{7f}", "a b ",
         ] {
-            assert_eq!(Scope::parse(text), Err(InvalidScope), "{text:?}");
+            assert_eq!(Scope::parse(text), Err(InvalidScope::Grammar), "{text:?}");
         }
         for text in ["", "!", "a b", "urn:shop:orders:order:read", "#[]~"] {
             assert!(Scope::parse(text).is_ok(), "{text:?}");
@@ -196,9 +212,15 @@ mod tests {
     fn names_and_bytes_are_bounded() {
         let many = |count| vec!["a"; count].join(" ");
         assert!(Scope::parse(&many(SCOPE_NAMES_MAX)).is_ok());
-        assert!(Scope::parse(&many(SCOPE_NAMES_MAX + 1)).is_err());
+        assert_eq!(
+            Scope::parse(&many(SCOPE_NAMES_MAX + 1)),
+            Err(InvalidScope::TooManyNames)
+        );
         assert!(Scope::parse(&"a".repeat(SCOPE_BYTES_MAX)).is_ok());
-        assert!(Scope::parse(&"a".repeat(SCOPE_BYTES_MAX + 1)).is_err());
+        assert_eq!(
+            Scope::parse(&"a".repeat(SCOPE_BYTES_MAX + 1)),
+            Err(InvalidScope::TooLong)
+        );
     }
 
     #[test]
@@ -213,7 +235,11 @@ mod tests {
     #[test]
     fn a_permission_that_could_not_stand_in_a_scope_is_refused() {
         for name in ["", "a b", "a\"", "ü", "a\\"] {
-            assert_eq!(Permission::parse(name), Err(InvalidScope), "{name:?}");
+            assert_eq!(
+                Permission::parse(name),
+                Err(InvalidScope::Grammar),
+                "{name:?}"
+            );
         }
     }
 

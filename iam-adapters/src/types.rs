@@ -38,7 +38,10 @@ impl Credentials {
         let shaped = parts.next().is_some_and(|local| !local.is_empty())
             && parts.next().is_some_and(|domain| !domain.is_empty())
             && parts.next().is_none();
-        if !shaped || email.len() > EMAIL_MAX || email.chars().any(char::is_control) {
+        if email.len() > EMAIL_MAX {
+            return Err(InvalidCredentials::EmailTooLong);
+        }
+        if !shaped || email.chars().any(char::is_control) {
             return Err(InvalidCredentials::Email);
         }
         if password.expose_secret().len() > PASSWORD_MAX {
@@ -77,10 +80,12 @@ impl fmt::Debug for Credentials {
 /// Why a pair of strings cannot be credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidCredentials {
-    /// Not exactly one `@` with something on both sides, a control character, or over
-    /// [`EMAIL_MAX`] bytes.
+    /// Not exactly one `@` with something on both sides, or a control character.
     #[error("not an e-mail address")]
     Email,
+    /// Over [`EMAIL_MAX`] bytes.
+    #[error("the e-mail address is too long")]
+    EmailTooLong,
     /// Over [`PASSWORD_MAX`] bytes. Never cut: a cut password would be another one.
     #[error("the password is too long")]
     PasswordTooLong,
@@ -192,7 +197,10 @@ mod tests {
             credentials(&longest, "x").map(|c| c.email().len()).ok(),
             Some(EMAIL_MAX)
         );
-        assert!(credentials(&format!("a{longest}"), "x").is_err());
+        assert_eq!(
+            credentials(&format!("a{longest}"), "x").err(),
+            Some(InvalidCredentials::EmailTooLong)
+        );
         assert!(credentials("a@b", &"x".repeat(PASSWORD_MAX)).is_ok());
         assert_eq!(
             credentials("a@b", &"x".repeat(PASSWORD_MAX + 1)).err(),

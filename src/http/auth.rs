@@ -3,7 +3,8 @@
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
-use iam_adapters::{ClientContext, Credentials, Scope};
+use iam_adapters::types::{EMAIL_MAX, PASSWORD_MAX};
+use iam_adapters::{ClientContext, Credentials, InvalidCredentials, Scope};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ use super::dto::{
     timestamp,
 };
 use super::edge::Note;
-use super::problem::{Operation, Problem, no_store};
+use super::problem::{InvalidRequest, Operation, Problem, no_store};
 
 /// Ids have 22 characters; clients are promised no more than this.
 const SESSION_ID_BYTES_MAX: usize = 64;
@@ -39,7 +40,7 @@ pub(super) async fn log_in(
     }
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
-        .map_err(|_| Problem::InvalidRequest("no e-mail address, or a member is too long"))?;
+        .map_err(|invalid| Problem::InvalidRequest(wrong_with(invalid)))?;
     let request_id = note(&request, |note| {
         note.account = Some(front.gateway.throttle().account(credentials.email()));
         note.id.as_str().to_owned()
@@ -74,7 +75,7 @@ pub(super) async fn exchange(
     if asked.grant_type != "session" {
         return Err(Problem::UnsupportedGrantType);
     }
-    let scope = Scope::parse(&asked.scope).map_err(|_| Problem::InvalidScope)?;
+    let scope = Scope::parse(&asked.scope).map_err(Problem::InvalidScope)?;
     let exchanged = front
         .gateway
         .exchange(&asked.session_id, &asked.session_token, scope)
@@ -115,10 +116,30 @@ fn note<T>(request: &HttpRequest, write: impl FnOnce(&mut Note) -> T) -> Option<
     request.extensions_mut().get_mut::<Note>().map(write)
 }
 
+const fn wrong_with(credentials: InvalidCredentials) -> InvalidRequest {
+    match credentials {
+        InvalidCredentials::Email => InvalidRequest::NotAnEmailAddress("email"),
+        InvalidCredentials::EmailTooLong => InvalidRequest::TooLong {
+            member: "email",
+            bytes_max: EMAIL_MAX,
+        },
+        InvalidCredentials::PasswordTooLong => InvalidRequest::TooLong {
+            member: "password",
+            bytes_max: PASSWORD_MAX,
+        },
+    }
+}
+
 /// Over-long is told apart from wrong, whatever else is right about the pair.
 fn bounded(session_id: &str, session_token: &str) -> Result<(), Problem> {
-    if session_id.len() > SESSION_ID_BYTES_MAX || session_token.len() > TOKEN_BYTES_MAX {
-        return Err(Problem::InvalidRequest("a member is too long"));
+    for (member, value, bytes_max) in [
+        ("session_id", session_id, SESSION_ID_BYTES_MAX),
+        ("session_token", session_token, TOKEN_BYTES_MAX),
+    ] {
+        if value.len() > bytes_max {
+            let too_long = InvalidRequest::TooLong { member, bytes_max };
+            return Err(Problem::InvalidRequest(too_long));
+        }
     }
     Ok(())
 }

@@ -10,9 +10,11 @@ use url::form_urlencoded;
 use super::Front;
 use super::body;
 use super::client::client_address;
-use super::problem::{Operation, Problem, no_store};
+use super::problem::{InvalidRequest, Operation, Problem, no_store};
 use crate::gateway::error::GatewayError;
 use crate::telemetry::metrics::LogoutTokenOutcome;
+
+const LOGOUT_TOKEN: &str = "logout_token";
 
 /// Takes no place that a login or a logout waits for, so that an IAM may call from within either.
 pub(super) async fn receive(
@@ -27,7 +29,7 @@ pub(super) async fn receive(
         return Err(Problem::Forging(seconds));
     }
     let body = body::read_form(&request, payload, &front).await?;
-    let token = logout_token(&body)?;
+    let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
     let received = front.gateway.receive_logout_token(&token).await;
     if let Some(outcome) = LogoutTokenOutcome::of(&received) {
         front.metrics.logout_token(outcome);
@@ -46,13 +48,14 @@ pub(super) async fn receive(
 }
 
 /// The one parameter of that name. Section 2.5 has others ignored.
-fn logout_token(body: &[u8]) -> Result<Cow<'_, str>, Problem> {
+fn logout_token(body: &[u8]) -> Result<Cow<'_, str>, InvalidRequest> {
     let mut tokens = form_urlencoded::parse(body)
-        .filter(|(name, _)| name == "logout_token")
+        .filter(|(name, _)| name == LOGOUT_TOKEN)
         .map(|(_, token)| token);
     match (tokens.next(), tokens.next()) {
         (Some(token), None) => Ok(token),
-        (None | Some(_), _) => Err(Problem::InvalidRequest("not exactly one logout_token")),
+        (None, _) => Err(InvalidRequest::MissingParameter(LOGOUT_TOKEN)),
+        (Some(_), Some(_)) => Err(InvalidRequest::RepeatedParameter(LOGOUT_TOKEN)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! A request's body: a JSON object or a form of bounded size, within a bounded time.
 
+mod members;
+
 use std::pin::pin;
 use std::time::Duration;
 
@@ -7,12 +9,12 @@ use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut, Payload};
 use futures_util::{FutureExt as _, StreamExt as _};
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::Front;
 use super::crowd::Turn;
-use super::problem::Problem;
+use super::dto::RequestBody;
+use super::problem::{InvalidRequest, Problem};
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
 pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -53,7 +55,7 @@ async fn read_as(
 ) -> Result<Bytes, Problem> {
     // Credentials in a query end up in logs all over the place (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
-        return Err(Problem::InvalidRequest("a query is not allowed here"));
+        return Err(Problem::InvalidRequest(InvalidRequest::Query));
     }
     let headers = request.headers();
     // One of each kind alone: of two, which would count?
@@ -133,7 +135,7 @@ fn is(media_type: &str, content_type: &str) -> bool {
 pub(super) async fn collect(mut payload: Payload, most: usize) -> Result<Bytes, Problem> {
     let mut whole = Bytes::new();
     while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|_| Problem::InvalidRequest("the body broke off"))?;
+        let chunk = chunk.map_err(|_| Problem::InvalidRequest(InvalidRequest::Incomplete))?;
         if whole.len() + chunk.len() > most {
             return Err(Problem::TooLarge);
         }
@@ -153,18 +155,17 @@ pub(super) async fn collect(mut payload: Payload, most: usize) -> Result<Bytes, 
 /// # Errors
 ///
 /// [`Problem::InvalidRequest`], without a word of what stood there.
-pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     // serde would take an array for a struct as well.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Problem::InvalidRequest("the body is not a JSON object"));
+        return Err(Problem::InvalidRequest(InvalidRequest::NotAnObject));
     }
     // Of members that nobody knows, serde would not look whether they are text.
-    std::str::from_utf8(body)
-        .ok()
-        .and_then(|text| serde_json::from_str(text).ok())
-        .ok_or(Problem::InvalidRequest(
-            "the body is not JSON, or a member is missing or of another type",
-        ))
+    let text =
+        std::str::from_utf8(body).map_err(|_| Problem::InvalidRequest(InvalidRequest::NotUtf8))?;
+    // serde's own words quote values, so a second reading finds out what is wrong.
+    serde_json::from_str(text)
+        .map_err(|_| Problem::InvalidRequest(members::wrong(text, T::MEMBERS)))
 }
 
 #[cfg(test)]
@@ -176,8 +177,10 @@ mod tests {
     use actix_web::error::PayloadError;
     use actix_web::test::TestRequest;
     use futures_util::{Stream, stream};
+    use serde::Deserialize;
 
     use super::*;
+    use crate::http::dto::Presence;
 
     /// What comes of a body of which one byte arrives each second.
     async fn dripped(bytes: u64, patience: Duration) -> Result<Bytes, Problem> {
@@ -212,6 +215,9 @@ mod tests {
         struct Known {
             #[expect(dead_code, reason = "only whether it is read counts")]
             known: String,
+        }
+        impl RequestBody<'_> for Known {
+            const MEMBERS: &'static [(&'static str, Presence)] = &[("known", Presence::Required)];
         }
         assert!(parse::<Known>(br#"{"known":"a","other":"\u00e9"}"#).is_ok());
         for bad in [

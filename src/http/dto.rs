@@ -7,6 +7,22 @@ use jiff::tz::Offset;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+/// Whether a member of a request has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// A request without it is refused.
+    Required,
+    /// It may be left out.
+    Optional,
+}
+
+/// The body of a request: a JSON object whose known members are strings, each there at most once.
+/// Other members are ignored.
+pub(super) trait RequestBody<'a>: Deserialize<'a> {
+    /// The known members.
+    const MEMBERS: &'static [(&'static str, Presence)];
+}
+
 /// What login is sent.
 #[derive(Deserialize)]
 pub(super) struct LoginRequest {
@@ -14,6 +30,13 @@ pub(super) struct LoginRequest {
     pub(super) email: String,
     /// The password.
     pub(super) password: SecretString,
+}
+
+impl RequestBody<'_> for LoginRequest {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("email", Presence::Required),
+        ("password", Presence::Required),
+    ];
 }
 
 /// What login answers.
@@ -44,6 +67,15 @@ pub(super) struct TokenRequest<'a> {
     /// What is asked for; absent and empty are alike. `null` is neither.
     #[serde(borrow, default)]
     pub(super) scope: Cow<'a, str>,
+}
+
+impl<'a> RequestBody<'a> for TokenRequest<'a> {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("session_id", Presence::Required),
+        ("session_token", Presence::Required),
+        ("grant_type", Presence::Required),
+        ("scope", Presence::Optional),
+    ];
 }
 
 /// What token answers.
@@ -83,6 +115,13 @@ pub(super) struct LogoutRequest<'a> {
     /// From login.
     #[serde(borrow)]
     pub(super) session_token: Cow<'a, str>,
+}
+
+impl<'a> RequestBody<'a> for LogoutRequest<'a> {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("session_id", Presence::Required),
+        ("session_token", Presence::Required),
+    ];
 }
 
 /// What logout answers.

@@ -12,7 +12,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::web::{Data, ServiceConfig};
 
 use super::Front;
-use super::problem::Problem;
+use super::problem::{InvalidRequest, Problem};
 use crate::mock::{Name, Namespaces, World};
 
 /// The controls of the mock, and the console.
@@ -37,7 +37,7 @@ pub(super) fn world(namespaces: &Namespaces, headers: &HeaderMap) -> Result<Arc<
     };
     let name = name.to_str().ok().filter(|_| names.next().is_none());
     let name = name.and_then(|name| Name::parse(name).ok());
-    let name = name.ok_or(Problem::InvalidRequest("Mock-Namespace is no name"))?;
+    let name = name.ok_or(Problem::InvalidRequest(InvalidRequest::Namespace))?;
     namespaces
         .begin(&name)
         .map_err(|_| Problem::TooManyNamespaces)

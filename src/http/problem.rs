@@ -1,21 +1,25 @@
 //! The third vocabulary of failure: what a client sees. One body everywhere (RFC 6749 section
-//! 5.2), a function of the code alone: never an upstream's text, an input, or an error of Rust.
+//! 5.2), a function of the [`Problem`] alone: never an upstream's text, an input, or an error of Rust.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod invalid_request;
 mod table;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder, ResponseError};
+use iam_adapters::InvalidScope;
 use serde::Serialize;
 
 use crate::gateway::error::GatewayError;
 
 use super::request_id::RequestId;
 
+pub use invalid_request::InvalidRequest;
 pub use table::{Answer, RetryAfter};
 
 /// The codes of the `error` member (RFC 6749 section 5.2; `temporarily_unavailable` and
@@ -79,10 +83,10 @@ pub enum Operation {
 /// Why a request gets no success.
 #[derive(Debug)]
 pub enum Problem {
-    /// The body does not hold what is needed, or a query came with it.
-    InvalidRequest(&'static str),
-    /// The scope is outside the grammar of RFC 6749 section 3.3.
-    InvalidScope,
+    /// The request is at fault.
+    InvalidRequest(InvalidRequest),
+    /// The scope is outside the grammar of RFC 6749 section 3.3, or too long.
+    InvalidScope(InvalidScope),
     /// `grant_type` is not `session`.
     UnsupportedGrantType,
     /// The body is larger than it may be.
@@ -125,8 +129,8 @@ impl Problem {
         match self {
             Self::Gateway { error, .. } => Some(error),
             Self::InvalidRequest(reason) => Some(reason),
-            Self::InvalidScope
-            | Self::UnsupportedGrantType
+            Self::InvalidScope(reason) => Some(reason),
+            Self::UnsupportedGrantType
             | Self::TooLarge
             | Self::HeadersTooLarge
             | Self::UnsupportedMediaType
@@ -141,13 +145,52 @@ impl Problem {
         }
     }
 
+    /// What people are told. A session or logout token that is refused gets one description,
+    /// whatever is wrong with it.
+    #[must_use]
+    pub fn description(&self) -> Cow<'static, str> {
+        let fixed = match self {
+            Self::InvalidRequest(reason) => return reason.to_string().into(),
+            Self::InvalidScope(reason) => {
+                return format!("The member `scope` {reason}.").into();
+            }
+            Self::UnsupportedGrantType => "The member `grant_type` must be `session`.",
+            Self::Gateway {
+                operation: Operation::Logout,
+                error: GatewayError::InvalidSession(_),
+                ..
+            } => "The members `session_id` and `session_token` are not those of a session.",
+            Self::Gateway {
+                error: GatewayError::InvalidLogoutToken(_),
+                ..
+            } => "The parameter `logout_token` is not a valid logout token.",
+            Self::Gateway {
+                error: GatewayError::NothingGranted,
+                ..
+            } => "None of the names in the member `scope` can be granted.",
+            Self::TooLarge
+            | Self::HeadersTooLarge
+            | Self::UnsupportedMediaType
+            | Self::TooSlow
+            | Self::NotFound
+            | Self::MethodNotAllowed(_)
+            | Self::Forging(_)
+            | Self::TooManyNamespaces
+            | Self::Draining
+            | Self::Overloaded
+            | Self::Panic
+            | Self::Gateway { .. } => self.answer().code.description(),
+        };
+        fixed.into()
+    }
+
     /// The response.
     #[must_use]
     pub fn response(&self, request_id: &RequestId) -> HttpResponse {
         #[derive(Serialize)]
         struct Body<'a> {
             error: Code,
-            error_description: &'static str,
+            error_description: Cow<'static, str>,
             request_id: &'a str,
         }
 
@@ -173,7 +216,7 @@ impl Problem {
         }
         response.json(Body {
             error: answer.code,
-            error_description: answer.code.description(),
+            error_description: self.description(),
             request_id: request_id.as_str(),
         })
     }

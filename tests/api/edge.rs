@@ -12,6 +12,7 @@ use crate::wire::{ALICE, Answer, Connection, LOGIN, TOKEN, post};
 
 mod bodies;
 mod crowded;
+mod descriptions;
 mod framing;
 mod hostile;
 mod ids;

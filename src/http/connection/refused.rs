@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::http::problem::Problem;
+use crate::http::problem::{InvalidRequest, Problem};
 use crate::http::{Front, edge};
 
 /// actix answers what it cannot parse by itself, and with nothing in it. Where that begins in what
@@ -31,7 +31,7 @@ pub(super) fn refusal(bytes: &[u8]) -> Option<(usize, Problem)> {
             .is_some_and(|rest| rest.starts_with(b"\r\ncontent-length: 0\r\n"))
     };
     if empty("400 Bad Request") {
-        let problem = Problem::InvalidRequest("not a request of HTTP/1.1");
+        let problem = Problem::InvalidRequest(InvalidRequest::NotHttp);
         Some((begin, problem))
     } else if empty("431 Request Header Fields Too Large") {
         Some((begin, Problem::HeadersTooLarge))

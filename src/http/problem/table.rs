@@ -73,7 +73,7 @@ impl Problem {
         let invalid = |status| Answer::new(status, Code::InvalidRequest);
         match self {
             Self::InvalidRequest(_) => bad_request(Code::InvalidRequest),
-            Self::InvalidScope => bad_request(Code::InvalidScope),
+            Self::InvalidScope(_) => bad_request(Code::InvalidScope),
             Self::UnsupportedGrantType => bad_request(Code::UnsupportedGrantType),
             Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
             Self::HeadersTooLarge => invalid(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),

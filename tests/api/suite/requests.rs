@@ -4,7 +4,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::{READ, World, session_of, unheard_of};
-use crate::client::{LOGIN, LOGOUT, TOKEN};
+use crate::client::{LOGIN, LOGOUT, Response, TOKEN};
 
 /// A good request to each endpoint, none of which ends a session that another one needs.
 async fn good(world: &World, gateway: &crate::app::TestApp) -> [(&'static str, Value); 3] {
@@ -21,6 +21,14 @@ async fn good(world: &World, gateway: &crate::app::TestApp) -> [(&'static str, V
     ]
 }
 
+/// Panics unless this is a 400 that names the member.
+#[track_caller]
+fn names(answer: &Response, member: &str) {
+    answer.is_error(400, "invalid_request");
+    let told = answer.json()["error_description"].to_string();
+    assert!(told.contains(&format!("`{member}`")), "{member}: {told}");
+}
+
 pub(crate) async fn a_member_that_is_missing_or_of_another_type_is_refused(world: &World) {
     let gateway = world.gateway();
     for (path, good) in good(world, &gateway).await {
@@ -30,20 +38,20 @@ pub(crate) async fn a_member_that_is_missing_or_of_another_type_is_refused(world
             without.as_object_mut().expect("an object").remove(member);
             if member != "scope" {
                 let answer = gateway.post_json(path, &without).await;
-                answer.is_error(400, "invalid_request");
+                names(&answer, member);
             }
             let own = good[member].clone();
             for other in [json!(null), json!(1), json!(true), json!([own]), json!({})] {
                 let mut odd = good.clone();
                 odd[member] = other;
                 let answer = gateway.post_json(path, &odd).await;
-                answer.is_error(400, "invalid_request");
+                names(&answer, member);
             }
             // Which of the two would count?
             let twice = good.to_string();
             let twice = format!("{{{:?}:\"x\",{}", member, &twice[1..]);
             let answer = gateway.post(path, &[], twice).await;
-            answer.is_error(400, "invalid_request");
+            names(&answer, member);
         }
         assert_eq!(gateway.post_json(path, &good).await.status, 200, "{path}");
     }
@@ -130,7 +138,7 @@ pub(crate) async fn what_is_too_long_is_refused_and_never_cut(world: &World) {
         assert_eq!(answer.status, status, "{member}");
         body[member] = json!(format!("x{longest}"));
         let answer = gateway.post_json(path, &body).await;
-        answer.is_error(400, "invalid_request");
+        names(&answer, member);
     }
     // A password of the greatest length is whole: its last character counts.
     let password = format!("Aa1!{}", "é".repeat(510));

@@ -1,0 +1,55 @@
+//! What is wrong with a request that is answered 400 `invalid_request`.
+
+use thiserror::Error;
+
+/// What is wrong, for the client: it names the member and never holds its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidRequest {
+    /// Credentials in a query end up in logs (RFC 6750 section 2.3).
+    #[error("A query is not allowed here.")]
+    Query,
+    /// The connection ended before the body did.
+    #[error("The body is incomplete.")]
+    Incomplete,
+    /// RFC 8259 section 8.1.
+    #[error("The body is not text in UTF-8.")]
+    NotUtf8,
+    /// Something else than an object.
+    #[error("The body is not a JSON object.")]
+    NotAnObject,
+    /// RFC 8259.
+    #[error("The body is not valid JSON.")]
+    NotJson,
+    /// A member that has to be there is not.
+    #[error("The member `{0}` is missing.")]
+    Missing(&'static str),
+    /// A member of another type, `null` included.
+    #[error("The member `{0}` must be a string.")]
+    NotAString(&'static str),
+    /// Which of them would count?
+    #[error("The member `{0}` appears more than once.")]
+    Repeated(&'static str),
+    /// Never cut: it would be another value.
+    #[error("The member `{member}` is longer than {bytes_max} bytes.")]
+    TooLong {
+        /// Which member.
+        member: &'static str,
+        /// How long it may be, in bytes.
+        bytes_max: usize,
+    },
+    /// Not exactly one `@` with something on both sides, or a control character.
+    #[error("The member `{0}` is not an e-mail address.")]
+    NotAnEmailAddress(&'static str),
+    /// A form without this parameter.
+    #[error("The parameter `{0}` is missing.")]
+    MissingParameter(&'static str),
+    /// A form with more than one of this parameter.
+    #[error("The parameter `{0}` appears more than once.")]
+    RepeatedParameter(&'static str),
+    /// The header that chooses a namespace of the mock holds no name of one.
+    #[error("The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -.")]
+    Namespace,
+    /// What was sent is not HTTP.
+    #[error("The request is not one of HTTP/1.1.")]
+    NotHttp,
+}
