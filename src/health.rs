@@ -1,5 +1,6 @@
-//! The state of this replica, and the last word of the IAM.
+//! The state of this replica, and the last result of a call to the IAM.
 
+mod reason;
 mod stale;
 
 use std::collections::BTreeMap;
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use iam_adapters::guarded::{Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
-use serde::Serialize;
 
 use crate::telemetry::metrics::Metrics;
 
+pub use reason::{Reason, ReasonCode};
 use stale::Stale;
 
 /// Whether this replica should get traffic.
@@ -38,15 +39,6 @@ impl Readiness {
     }
 }
 
-/// Why a replica is not simply ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// A short stable name.
-    pub code: &'static str,
-    /// What an operator should know.
-    pub message: String,
-}
-
 /// What `/health/ready` tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -54,8 +46,8 @@ pub struct Report {
     pub readiness: Readiness,
     /// What it rests on; empty where all is well.
     pub reasons: Vec<Reason>,
-    /// `ok`, `never_asked`, or the kind of the last fault.
-    pub last_word: &'static str,
+    /// How the last call to the IAM ended: `ok`, `none` before the first, or the kind of the fault.
+    pub last_result: &'static str,
     /// How long ago that was.
     pub age: Option<Duration>,
 }
@@ -75,6 +67,8 @@ struct Iam {
     last: Option<(Moment, Result<(), IamError>)>,
     /// Whether it ever served this replica.
     ever_ok: bool,
+    /// Whether the replica is ready before the first call ended.
+    needs_no_probe: bool,
     /// The circuits that are not closed.
     circuits: BTreeMap<&'static str, Circuit>,
     stale: Stale,
@@ -103,6 +97,12 @@ impl Health {
             draining: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
         }
+    }
+
+    /// The IAM is part of this process and cannot hang at the start, so the replica is ready before
+    /// the first probe.
+    pub fn needs_no_probe(&self) {
+        self.iam().needs_no_probe = true;
     }
 
     /// Takes what is wrong between this replica and the others; nothing, where all is well. It
@@ -134,7 +134,9 @@ impl Health {
         let iam = self.iam();
         let mut reasons = Vec::new();
         let mut readiness = Readiness::Ready;
-        if let Some((_, Err(fault))) = &iam.last {
+        if let Some((_, Err(fault))) = &iam.last
+            && let Some(code) = ReasonCode::of_fault(fault)
+        {
             readiness = match fault {
                 // A replica that was never served has no knowledge to serve from, and a rollout
                 // of wrong settings should stop at the first replica. But no probe finds out by
@@ -154,13 +156,17 @@ impl Health {
                 | IamError::Saturated
                 | IamError::CircuitOpen => Readiness::Degraded,
             };
-            let code = match fault {
-                IamError::Misconfigured { what, .. } => what.kind(),
-                other => other.kind(),
-            };
             reasons.push(Reason {
                 code,
                 message: fault.to_string(),
+            });
+        }
+        // The first probe ends within `upstream.probe_deadline`, answered or not.
+        if iam.last.is_none() && !iam.needs_no_probe {
+            readiness = Readiness::NotReady;
+            reasons.push(Reason {
+                code: ReasonCode::IamNotProbed,
+                message: "the first probe of the IAM has not ended yet".to_owned(),
             });
         }
         let mut also = |code, message| {
@@ -179,11 +185,11 @@ impl Health {
             let open = open.join(", ");
             let message =
                 format!("the IAM failed too often of late, and is not asked for now: {open}");
-            also("circuit_open", message);
+            also(ReasonCode::CircuitOpen, message);
         }
         if iam.stale.goes_on(now) {
             let message = "tokens are signed on stale knowledge, as stale_if_error allows";
-            also("serving_stale", message.to_owned());
+            also(ReasonCode::ServingStale, message.to_owned());
         }
         let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
         if readiness == Readiness::Ready && !replicas.is_empty() {
@@ -193,15 +199,15 @@ impl Health {
         if self.leaving.load(Ordering::Acquire) {
             readiness = Readiness::NotReady;
             reasons.push(Reason {
-                code: "stopping",
+                code: ReasonCode::Stopping,
                 message: "this replica is about to stop".to_owned(),
             });
         }
         Report {
             readiness,
             reasons,
-            last_word: match &iam.last {
-                None => "never_asked",
+            last_result: match &iam.last {
+                None => "none",
                 Some((_, Ok(()))) => "ok",
                 Some((_, Err(fault))) => fault.kind(),
             },
@@ -220,7 +226,8 @@ impl Health {
     }
 }
 
-/// Every call to the IAM is its last word until the next one, but for those that it never saw.
+/// The result of every call to the IAM is the last one until the next, except for calls that the
+/// IAM never received.
 impl Observer for Health {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         self.metrics.iam.called(operation, result, took);

@@ -9,6 +9,7 @@ mod shelf;
 mod signing;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Moment;
@@ -45,6 +46,12 @@ pub const fn overlap(lifetime: Duration, max_age: Duration) -> Duration {
     lifetime.saturating_add(lead(max_age).saturating_mul(2))
 }
 
+/// The age from which a sealing key is overdue for rotation. With random nonces a key may seal 2^32
+/// sessions on all replicas together (NIST SP 800-38D section 8.3), which 1,000 logins a second
+/// reach in 49 days. Rotation every 30 days, run once a day, lets it become 31 days old; a day more
+/// is for a run that failed.
+const SEALING_KEY_AGE_MAX: Duration = Duration::from_secs(32 * 24 * 3600);
+
 /// A key and the moment from which it is used.
 pub trait Dated {
     /// The key's id, unique in its ring.
@@ -65,9 +72,8 @@ pub trait Kept: Dated + Sized {
     /// [`KeyError`] where it is for another purpose, or fails its self-test.
     fn from_file(file: &KeyFile) -> Result<Self, KeyError>;
 
-    /// Whether this is the key that `before` was, which had the same id. If so, what that one had
-    /// counted goes on here.
-    fn succeed(&mut self, before: &Self) -> bool;
+    /// Whether this is the same key as `before`, which had the same id.
+    fn is_same(&self, before: &Self) -> bool;
 }
 
 /// How long the key has been in use, in seconds; negative before its first use.
@@ -144,36 +150,41 @@ impl Keys {
         ]
         .into_iter()
         .filter_map(|(purpose, problem)| {
-            Some(Concern {
-                code: "keys_unreadable",
-                message: format!(
-                    "the {purpose} keys read before stay in use, because they cannot be read again: {}",
-                    problem?
-                ),
-            })
+            let problem = problem?;
+            Some(Concern::Unreadable { purpose, problem })
         });
         let ring = self.sealing.ring();
         let sealing = ring.current(now);
-        let worn = sealing.is_worn().then(|| Concern {
-            code: "sealing_key_worn",
-            message: format!(
-                "the sealing key {} has sealed {} sessions here alone, and all replicas together \
-                 should not pass 2^32: rotate it",
-                sealing.kid(),
-                SealingKey::SEALS_WORN
-            ),
+        let old = age_seconds(sealing, now) > SEALING_KEY_AGE_MAX.as_secs().cast_signed();
+        let old = old.then(|| Concern::SealingKeyOld {
+            kid: sealing.kid().to_owned(),
+            first_use: sealing.first_use(),
         });
-        unreadable.chain(worn).collect()
+        unreadable.chain(old).collect()
     }
 }
 
-/// Something about the keys that needs attention and stops nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Concern {
-    /// A short stable name.
-    pub code: &'static str,
-    /// What an operator should know.
-    pub message: String,
+/// Something about the keys that needs attention and stops nothing. Holds no key material.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Concern {
+    /// A folder changed and cannot be used as it is.
+    #[error(
+        "the {purpose} keys read before stay in use, because they cannot be read again: {problem}"
+    )]
+    Unreadable {
+        /// What the keys are for.
+        purpose: &'static str,
+        /// What is wrong with the folder.
+        problem: Arc<String>,
+    },
+    /// The sealing key in use should have been rotated.
+    #[error("the sealing key {kid} is in use since {first_use:.0}: rotate it every 30 days")]
+    SealingKeyOld {
+        /// Its id.
+        kid: String,
+        /// Since when it is used.
+        first_use: Timestamp,
+    },
 }
 
 /// What is wrong with a key, a key file, or a folder of them. Holds no key material.

@@ -8,7 +8,6 @@ mod unsealing;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{Digest, SHA256, digest};
@@ -49,18 +48,12 @@ pub struct SealingKey {
     header: String,
     /// By which a key that was read again is known to be the same.
     digest: Digest,
-    seals: Arc<AtomicU64>,
     revocations: Arc<RevocationKey>,
 }
 
 impl SealingKey {
     /// The `alg` of the JWK in the key's file. The token's header says `dir`, as RFC 7516 wants.
     pub const ALGORITHM: &'static str = "A256GCM";
-
-    /// With random nonces a key may seal 2^32 times (SP 800-38D section 8.3), on all replicas
-    /// together; a replica sees only its own. Warned at seven eighths of half of that, there is
-    /// time left to act.
-    pub const SEALS_WORN: u64 = (1 << 31) / 8 * 7;
 
     /// Takes the 32 secret bytes.
     ///
@@ -83,7 +76,6 @@ impl SealingKey {
             key: LessSafeKey::new(key),
             header: BASE64.encode(header),
             digest: digest(&SHA256, secret),
-            seals: Arc::default(),
             revocations: Arc::new(revocations),
         };
         key.self_test()?;
@@ -105,18 +97,6 @@ impl SealingKey {
         } else {
             Err(KeyError::SelfTest)
         }
-    }
-
-    /// How many sessions this process has sealed with it.
-    #[must_use]
-    pub fn seals(&self) -> u64 {
-        self.seals.load(Ordering::Relaxed)
-    }
-
-    /// Whether it should be replaced for having sealed so much.
-    #[must_use]
-    pub fn is_worn(&self) -> bool {
-        self.seals() >= Self::SEALS_WORN
     }
 
     /// What names the ends of the sessions that this key sealed.
@@ -143,8 +123,7 @@ impl Kept for SealingKey {
         file.to_sealing()
     }
 
-    fn succeed(&mut self, before: &Self) -> bool {
-        self.seals = Arc::clone(&before.seals);
+    fn is_same(&self, before: &Self) -> bool {
         self.digest.as_ref() == before.digest.as_ref()
     }
 }
@@ -185,7 +164,6 @@ pub fn seal(
             &mut text,
         )
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
-    key.seals.fetch_add(1, Ordering::Relaxed);
     let token = format!(
         "{}..{}.{}.{}",
         key.header,

@@ -1,4 +1,8 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use iam_adapters::clock::ManualClock;
+use iam_adapters::mock::{Mock, MockSettings};
+use iam_adapters::{Guarded, IamAdapter as _};
 
 use super::*;
 
@@ -22,11 +26,70 @@ fn an_outage_alone_keeps_a_replica_in_service() {
     for words in [vec![outage()], vec![Ok(()), outage()]] {
         let report = after(&words);
         assert_eq!(report.readiness, Readiness::Degraded);
-        assert_eq!(report.last_word, "unreachable");
+        assert_eq!(report.last_result, "unreachable");
         assert_eq!(report.reasons.len(), 1);
     }
-    assert_eq!(after(&[]).last_word, "never_asked");
+    assert_eq!(after(&[]).last_result, "none");
     assert_eq!(after(&[outage(), Ok(())]).readiness, Readiness::Ready);
+}
+
+#[test]
+fn replica_is_not_ready_before_the_first_probe_unless_it_needs_none() {
+    let report = after(&[]);
+    assert_eq!(report.readiness, Readiness::NotReady);
+    let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [ReasonCode::IamNotProbed]);
+    assert_eq!(report.age, None);
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
+    health.needs_no_probe();
+    let report = health.report(clock.now());
+    assert_eq!(report.readiness, Readiness::Ready);
+    assert_eq!((report.reasons, report.last_result), (vec![], "none"));
+}
+
+/// An IAM that accepts connections and never answers.
+#[tokio::test(start_paused = true)]
+async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+    let health = Arc::new(Health::new(Arc::clone(&time), Arc::default()));
+    let settings = crate::config::load(None, &BTreeMap::new()).unwrap();
+    let limits = settings.upstream.limits();
+    let mock = Mock::connect(&MockSettings::default(), Arc::clone(&time)).unwrap();
+    let rule = serde_json::json!({"operation": "probe", "delay": {"fixed": "10m"}});
+    let rule = serde_json::from_value(rule).unwrap();
+    mock.faults().add(rule).unwrap();
+    let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
+    let iam = Arc::new(Guarded::new(Arc::new(mock), limits, &time, &observer));
+    let probe = tokio::spawn(async move { iam.probe().await });
+    let almost = settings.upstream.probe_deadline.mul_f64(0.99);
+    tokio::time::sleep(almost).await;
+    let report = health.report(clock.now());
+    assert_eq!(report.readiness, Readiness::NotReady);
+    assert!(probe.await.unwrap().is_err());
+    let report = health.report(clock.now());
+    assert_eq!(report.readiness, Readiness::Degraded);
+    let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [ReasonCode::TimedOut]);
+    assert_eq!(report.last_result, "timed_out");
+}
+
+#[test]
+fn openapi_lists_every_reason_code_and_no_other() {
+    let document = include_str!("../../openapi.yaml");
+    let document: serde_json::Value = serde_norway::from_str(document).unwrap();
+    let readiness = &document["components"]["schemas"]["Readiness"]["properties"];
+    let code = &readiness["reasons"]["items"]["properties"]["code"];
+    let listed: BTreeSet<_> = code["enum"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    let known: BTreeSet<_> = ReasonCode::ALL.iter().map(|code| code.name()).collect();
+    assert_eq!(listed, known);
+    assert_eq!(known.len(), ReasonCode::ALL.len(), "two codes of one name");
 }
 
 #[test]
@@ -45,9 +108,9 @@ fn what_only_traffic_can_find_mended_does_not_stop_traffic() {
 #[test]
 fn a_refusal_is_the_word_of_an_iam_that_works_and_saturation_none_of_its_words() {
     let refusal = Err(IamError::Refused(iam_adapters::Refusal::Disabled));
-    assert_eq!(after(&[refusal]).last_word, "ok");
+    assert_eq!(after(&[refusal]).last_result, "ok");
     let report = after(&[Ok(()), Err(IamError::Saturated)]);
-    assert_eq!(report.last_word, "ok");
+    assert_eq!(report.last_result, "ok");
 }
 
 #[test]
@@ -62,11 +125,11 @@ fn an_open_circuit_is_a_reason_and_one_that_is_tried_is_none() {
     health.called(Operation::Login, refused, Duration::ZERO);
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::Degraded);
-    assert_eq!(report.last_word, "ok", "the IAM did not say that");
+    assert_eq!(report.last_result, "ok", "the IAM did not say that");
     let [reason] = &report.reasons[..] else {
         panic!("one reason, not {:?}", report.reasons);
     };
-    assert_eq!(reason.code, "circuit_open");
+    assert_eq!(reason.code, ReasonCode::CircuitOpen);
     assert!(reason.message.ends_with(": introspection, login"));
     for circuit in [Circuit::HalfOpen, Circuit::Closed] {
         for operation in [Operation::Login, Operation::Introspection] {

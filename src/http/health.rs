@@ -6,8 +6,8 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use serde_json::json;
 
-use crate::gateway::keys::Concern;
-use crate::health::{Readiness, Reason};
+use crate::gateway::keys::Dated as _;
+use crate::health::Readiness;
 
 use super::Front;
 
@@ -23,22 +23,28 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     let now = front.gateway.now();
     let keys = front.gateway.keys();
     let mut report = front.health.report(now);
-    for Concern { code, message } in keys.concerns(now) {
-        report.degrade(Reason { code, message });
+    for concern in keys.concerns(now) {
+        report.degrade(concern.into());
     }
     let status = match report.readiness {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,
         Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut iam = json!({ "adapter": front.adapter, "last_word": report.last_word });
+    let mut iam = json!({ "adapter": front.adapter, "last_result": report.last_result });
     if let (Some(age), Some(iam)) = (report.age, iam.as_object_mut()) {
         iam.insert("age_seconds".to_owned(), age.as_secs().into());
     }
+    let (signing, sealing) = (keys.signing.ring(), keys.sealing.ring());
     let body = json!({
         "status": report.readiness.name(),
         "reasons": report.reasons,
         "iam": iam,
-        "keys": { "signing": keys.signing.ring().count(), "sealing": keys.sealing.ring().count() },
+        "keys": {
+            "signing": signing.count(),
+            "signing_kid": signing.current(now).kid(),
+            "sealing": sealing.count(),
+            "sealing_kid": sealing.current(now).kid(),
+        },
     });
     uncached(status, &body)
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RedisFault;
-use crate::health::{Health, Reason};
+use crate::health::{Health, Reason, ReasonCode};
 use crate::telemetry::metrics::ReplicaFigures;
 
 #[derive(Debug, Default)]
@@ -107,15 +107,21 @@ fn reasons(state: &State) -> Vec<Reason> {
     };
     let unreachable = unreachable.map(|why| {
         let bound = "logouts at other replicas are felt within session.freshness";
-        reason("revocations_unreachable", format!("{why}; {bound}"))
+        reason(
+            ReasonCode::RevocationsUnreachable,
+            format!("{why}; {bound}"),
+        )
     });
     let refused = state.refused.as_ref().map(|fault| {
         let bound = "a replica that starts or was away feels logouts within session.freshness";
-        reason("revocations_refused", format!("Redis {fault}; {bound}"))
+        reason(
+            ReasonCode::RevocationsRefused,
+            format!("Redis {fault}; {bound}"),
+        )
     });
     let full = state.full.then(|| {
         let what = "other replicas tell more revocations than there is room for";
-        reason("revocations_full", what.to_owned())
+        reason(ReasonCode::RevocationsFull, what.to_owned())
     });
     [unreachable, refused, full].into_iter().flatten().collect()
 }

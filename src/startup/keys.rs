@@ -10,7 +10,8 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 use crate::config::Settings;
-use crate::gateway::keys::{Concern, Kept, KeyError, Keys, Shelf, Taken};
+use crate::gateway::keys::{Kept, KeyError, Keys, Shelf, Taken};
+use crate::health::Reason;
 
 /// Whoever changes a folder seldom changes one thing only.
 const SETTLING: Duration = Duration::from_millis(100);
@@ -119,15 +120,16 @@ impl Watch {
     }
 
     /// Logs what is new since `told`.
-    fn tell(&self, told: &mut Vec<Concern>) {
+    fn tell(&self, told: &mut Vec<Reason>) {
         let concerns = self.keys.concerns(self.clock.now());
-        for new in concerns.iter().filter(|concern| !told.contains(concern)) {
-            tracing::warn!(code = new.code, "{}", new.message);
+        let reasons: Vec<_> = concerns.into_iter().map(Reason::from).collect();
+        for new in reasons.iter().filter(|reason| !told.contains(reason)) {
+            tracing::warn!(code = new.code.name(), "{}", new.message);
         }
-        for gone in told.iter().filter(|concern| !concerns.contains(concern)) {
-            tracing::info!(code = gone.code, "no longer: {}", gone.message);
+        for gone in told.iter().filter(|reason| !reasons.contains(reason)) {
+            tracing::info!(code = gone.code.name(), "no longer: {}", gone.message);
         }
-        *told = concerns;
+        *told = reasons;
     }
 }
 

@@ -24,7 +24,7 @@ mod redirects;
 mod slow_wire;
 mod stale;
 mod wire;
-mod wired;
+pub(crate) mod wired;
 
 /// What a client is told of one kind of fault.
 #[derive(Debug, Clone)]

@@ -138,8 +138,14 @@ impl Program {
     /// Waits for a log line with this message.
     #[track_caller]
     pub(crate) fn logged(&mut self, message: &str) -> Value {
+        self.logged_with("message", message)
+    }
+
+    /// Waits for a log line with this member.
+    #[track_caller]
+    pub(crate) fn logged_with(&mut self, member: &str, value: &str) -> Value {
         let said = |line: &str| {
-            serde_json::from_str::<Value>(line).is_ok_and(|line| line["message"] == message)
+            serde_json::from_str::<Value>(line).is_ok_and(|line| line[member] == value)
         };
         let line = self.out.as_mut().expect("runs").find(said);
         serde_json::from_str(&line).expect("JSON")

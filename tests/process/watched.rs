@@ -254,7 +254,7 @@ impl Watched {
         assert!(found(SUBJECT, &written), "whoever logged in is named");
         assert!(found(CONTROL, &written) && found(CONTROL, &said));
         assert!(found("auth_gateway_requests_total", &said), "{said}");
-        assert!(found("\"last_word\":\"", &said), "{said}");
+        assert!(found("\"last_result\":\"", &said), "{said}");
         written
     }
 }

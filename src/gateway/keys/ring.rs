@@ -135,12 +135,12 @@ impl<K: Kept> KeyRing<K> {
         now: Moment,
         max_age: Duration,
     ) -> Result<Self, KeyError> {
-        let slot = |mut key: K| {
+        let slot = |key: K| {
             let known = before.slots().find(|slot| slot.key.kid() == key.kid());
             let Some(known) = known else {
                 return Ok(Slot::seen_since(timestamp(now), key, max_age));
             };
-            if !key.succeed(&known.key) {
+            if !key.is_same(&known.key) {
                 return Err(KeyError::Changed(key.kid().to_owned()));
             }
             if key.first_use() == known.key.first_use() {
@@ -163,17 +163,23 @@ impl<K: Kept> KeyRing<K> {
 
 impl<K: Dated> Slot<K> {
     fn seen_since(seen: Timestamp, key: K, max_age: Duration) -> Self {
-        let first_use = key.first_use();
-        let begins = if after(seen, max_age) <= first_use {
-            first_use
-        } else {
-            after(seen, lead(max_age))
-        };
+        let begins = begins(seen, key.first_use(), max_age);
         Self { key, seen, begins }
     }
 }
 
-fn after(time: Timestamp, duration: Duration) -> Timestamp {
+/// When a replica begins to use a key that others can have seen since `seen`: at its first use, or
+/// where that leaves them no time to fetch it, a lead after they could.
+pub(super) fn begins(seen: Timestamp, first_use: Timestamp, max_age: Duration) -> Timestamp {
+    if after(seen, max_age) <= first_use {
+        first_use
+    } else {
+        after(seen, lead(max_age))
+    }
+}
+
+/// The sum, or the last time that there is.
+pub(super) fn after(time: Timestamp, duration: Duration) -> Timestamp {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     time.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -164,7 +164,7 @@ impl Kept for SigningKey {
         file.to_signing()
     }
 
-    fn succeed(&mut self, before: &Self) -> bool {
+    fn is_same(&self, before: &Self) -> bool {
         self.public == before.public
     }
 }

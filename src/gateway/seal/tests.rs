@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::gateway::session::FORMAT;
 
-mod counting;
 mod flips;
 mod foreign;
 mod shape;
@@ -168,4 +167,11 @@ fn opening_takes_one_allocation_that_does_not_grow() {
         open(&ring(), &token, &mut buffer).unwrap();
         assert_eq!(buffer.capacity(), (text.len() + tag.len()) / 4 * 3 + 8);
     }
+}
+
+#[test]
+fn key_that_is_read_again_is_the_same_only_with_the_same_secret() {
+    let before = key("k1", 1, 0);
+    assert!(key("k1", 1, 60).is_same(&before));
+    assert!(!key("k1", 2, 0).is_same(&before));
 }

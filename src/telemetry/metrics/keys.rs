@@ -10,14 +10,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::gateway::keys::{Dated as _, Kept, Keys, Shelf, age_seconds};
+use crate::gateway::keys::{Kept, Keys, Shelf, age_seconds};
 
 pub(super) struct KeyFigures {
-    ages: Family<Labels<1>, Gauge>,
+    ages: Family<[(&'static str, String); 2], Gauge>,
     counts: Family<Labels<1>, Gauge>,
     unreadable: Family<Labels<1>, Gauge>,
     reloads: Family<Labels<2>, Counter>,
-    seals: Family<[(&'static str, String); 1], Counter>,
 }
 
 impl KeyFigures {
@@ -27,9 +26,8 @@ impl KeyFigures {
             counts: Family::default(),
             unreadable: Family::default(),
             reloads: Family::default(),
-            seals: Family::default(),
         };
-        let help = "Time since the first use of the key in use";
+        let help = "Time since the first use of the key in use, by purpose and key id";
         registry.register_with_unit("key_age", help, Unit::Seconds, figures.ages.clone());
         let help = "Keys loaded, by purpose";
         registry.register("keys", help, figures.counts.clone());
@@ -37,28 +35,26 @@ impl KeyFigures {
         registry.register("keys_unreadable", help, figures.unreadable.clone());
         let help = "Folders of keys that changed, by purpose and what became of it";
         registry.register("key_reloads", help, figures.reloads.clone());
-        let help = "Sessions that this replica has sealed with each of the keys loaded";
-        registry.register("seals", help, figures.seals.clone());
         figures
     }
 
     pub(super) fn take(&self, keys: &Keys, now: Moment) {
+        // A key that is no longer in use has no series, so their number stays bounded.
+        self.ages.clear();
         self.take_from(&keys.signing, now);
         self.take_from(&keys.sealing, now);
-        // The series of a key that is gone goes with it, so their number stays bounded.
-        self.seals.clear();
-        for key in keys.sealing.ring().iter() {
-            let kid = ("kid", key.kid().to_owned());
-            let counter = self.seals.get_or_create_owned(&[kid]);
-            counter.inner().store(key.seals(), Ordering::Relaxed);
-        }
     }
 
     fn take_from<K: Kept>(&self, keys: &Shelf<K>, now: Moment) {
         let purpose = ("purpose", K::PURPOSE);
         let ring = keys.ring();
-        let age = age_seconds(ring.current(now), now);
-        self.ages.get_or_create_owned(&[purpose]).set(age);
+        let current = ring.current(now);
+        let labels = [
+            ("purpose", K::PURPOSE.to_owned()),
+            ("kid", current.kid().to_owned()),
+        ];
+        let age = age_seconds(current, now);
+        self.ages.get_or_create_owned(&labels).set(age);
         let count = i64::try_from(ring.count()).unwrap_or(i64::MAX);
         self.counts.get_or_create_owned(&[purpose]).set(count);
         let unreadable = i64::from(keys.is_behind());

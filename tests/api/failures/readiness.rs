@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::clock;
-use super::wired::{becomes, gateway};
+use super::wired::{becomes, gateway, is_ready};
 use crate::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, discovery, inactive, refusal};
 use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
@@ -67,6 +67,17 @@ async fn a_probe_that_is_not_answered_in_time_says_so() {
     let short = [("upstream.probe_deadline", "200ms")];
     let gateway = gateway(&keycloak.url(), &clock(), &short);
     becomes(&gateway, "degraded", Some("timed_out")).await;
+}
+
+#[tokio::test]
+async fn replica_is_not_ready_while_the_iam_hangs_at_the_first_probe() {
+    let keycloak = healthy().await;
+    keycloak.on(DISCOVERY, Answer::hanging());
+    let patient = [("upstream.probe_deadline", "30s")];
+    let gateway = gateway(&keycloak.url(), &clock(), &patient);
+    is_ready(&gateway.ready().await, "not_ready", Some("iam_not_probed"));
+    keycloak.received(DISCOVERY, 1).await;
+    is_ready(&gateway.ready().await, "not_ready", Some("iam_not_probed"));
 }
 
 #[tokio::test]

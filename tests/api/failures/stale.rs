@@ -46,7 +46,7 @@ async fn tokens_on_stale_knowledge_are_counted_and_told_while_they_are_served_an
     says(&scene.gateway, "degraded", &codes).await;
     let report = scene.gateway.ready().await;
     assert_eq!(report.status, 200);
-    assert_eq!(report.json()["iam"]["last_word"], json!("unreachable"));
+    assert_eq!(report.json()["iam"]["last_result"], json!("unreachable"));
 
     // Nobody comes for a while.
     scene.clock.advance(Duration::from_secs(10));

@@ -121,7 +121,7 @@ pub(super) fn is_ready(report: &Response, status: &str, code: Option<&str>) {
 }
 
 /// Waits until readiness says this, for these reasons and no others.
-pub(super) async fn says(gateway: &TestApp, status: &str, codes: &[&str]) {
+pub(crate) async fn says(gateway: &TestApp, status: &str, codes: &[&str]) {
     let there = async {
         loop {
             let report = gateway.ready().await.json();
@@ -143,7 +143,7 @@ pub(super) async fn becomes(gateway: &TestApp, status: &str, code: Option<&str>)
         loop {
             let report = gateway.ready().await;
             let told = report.json();
-            if told["status"] == json!(status) && told["iam"]["last_word"] != json!("never_asked") {
+            if told["status"] == json!(status) && told["iam"]["last_result"] != json!("none") {
                 return report;
             }
         }

@@ -93,46 +93,50 @@ async fn a_session_by_a_key_that_could_not_be_read_is_a_fault_and_never_a_refusa
 }
 
 #[tokio::test]
-async fn seals_are_counted_by_key_and_a_key_that_is_gone_is_counted_no_more() {
+async fn age_and_id_of_the_key_in_use_are_reported_across_a_rotation() {
     let fleet = Fleet::new(1).await;
-    let replica = &fleet.replicas[0];
-    for _ in 0..3 {
-        fleet.log_in(0).await;
-    }
-    let series = || {
-        let figures = figures(&replica.app);
-        let names = figures.names();
-        let seals = names
-            .iter()
-            .filter(|name| name.starts_with("auth_gateway_seals_total"));
-        let mut counts: Vec<_> = seals.map(|name| figures.count(name)).collect();
-        counts.sort_unstable();
-        counts
+    let series = |purpose: &str| {
+        let figures = figures(&fleet.replicas[0].app);
+        let label = format!("purpose=\"{purpose}\"");
+        let series = figures.only("auth_gateway_key_age_seconds", &label);
+        (series.to_owned(), figures.count(series))
     };
-    assert_eq!(series(), [3]);
-    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
-    fleet.deliver(0);
-    fleet.log_in(0).await;
-    assert_eq!(series(), [0, 4], "reading the folder again forgets nothing");
-    fleet.world.advance(2 * MAX_AGE.as_secs());
-    fleet.log_in(0).await;
-    assert_eq!(series(), [1, 4]);
-    let ring = replica.keys.sealing.ring();
-    let old = ring
-        .iter()
-        .next()
-        .map(auth_gateway::gateway::keys::Dated::kid);
-    fleet.remove(Folder::Sealing, old.expect("a key"));
-    fleet.deliver(0);
-    assert_eq!(series(), [1]);
+    for folder in Folder::BOTH {
+        let next = fleet.make(folder, fleet.now() + 2 * MAX_AGE);
+        fleet.deliver(0);
+        let kid = format!("kid=\"{next}\"");
+        let (before, _) = series(folder.name());
+        assert!(!before.contains(&kid), "{before}");
+        fleet.world.advance(2 * MAX_AGE.as_secs() + 7);
+        let (after, age) = series(folder.name());
+        assert!(after.contains(&kid), "{after}");
+        assert_eq!(age, 7);
+        let report = fleet.replicas[0].app.ready().await.json();
+        let member = format!("{}_kid", folder.name());
+        assert_eq!(report["keys"][member], json!(next));
+    }
 }
 
 #[tokio::test]
-async fn the_age_of_the_key_in_use_is_told_across_a_rotation() {
+async fn sealing_key_is_reported_as_old_until_it_is_rotated() {
     let fleet = Fleet::new(1).await;
-    fleet.make(Folder::Signing, fleet.now() + 2 * MAX_AGE);
+    let codes = async || {
+        let report = fleet.replicas[0].app.ready().await.json();
+        let reasons = report["reasons"].as_array().expect("reasons").clone();
+        let codes = reasons.into_iter().map(|reason| reason["code"].clone());
+        (report["status"].clone(), codes.collect::<Vec<_>>())
+    };
+    let degraded = (json!("degraded"), vec![json!("sealing_key_old")]);
+    crate::failures::wired::says(&fleet.replicas[0].app, "degraded", &["sealing_key_old"]).await;
+    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver(0);
-    fleet.world.advance(2 * MAX_AGE.as_secs() + 7);
-    let age = fleet.replicas[0].figure("key_age_seconds", "purpose=\"signing\"");
-    assert_eq!(age, 7);
+    fleet.world.advance(2 * MAX_AGE.as_secs() - 1);
+    assert_eq!(codes().await, degraded);
+    fleet.world.advance(1);
+    assert_eq!(codes().await, (json!("ready"), vec![]));
+    let month = 32 * 24 * 3600;
+    fleet.world.advance(month);
+    assert_eq!(codes().await, (json!("ready"), vec![]));
+    fleet.world.advance(1);
+    assert_eq!(codes().await, degraded);
 }

@@ -65,6 +65,20 @@ impl Exposition {
         self.value(series).parse().expect("a whole number")
     }
 
+    /// The one series of this metric with this label, whatever its other labels are.
+    #[track_caller]
+    pub(crate) fn only(&self, metric: &str, label: &str) -> &str {
+        let of_metric = |series: &&str| {
+            let labels = series.strip_prefix(metric);
+            labels.is_some_and(|labels| labels.starts_with('{') && labels.contains(label))
+        };
+        let mut found = self.names().into_iter().filter(of_metric);
+        let series = found.next();
+        let series = series.unwrap_or_else(|| panic!("no {metric}: {:#?}", self.names()));
+        assert_eq!(found.next(), None, "more than one {metric} with {label}");
+        series
+    }
+
     /// Every series.
     pub(crate) fn names(&self) -> BTreeSet<&str> {
         self.0.keys().map(String::as_str).collect()

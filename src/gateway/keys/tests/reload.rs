@@ -272,8 +272,8 @@ impl Kept for Bomb {
         file.to_signing().map(Self)
     }
 
-    fn succeed(&mut self, before: &Self) -> bool {
-        self.0.succeed(&before.0)
+    fn is_same(&self, before: &Self) -> bool {
+        self.0.is_same(&before.0)
     }
 }
 

@@ -1,0 +1,142 @@
+//! Why a replica is degraded or not ready.
+
+use std::fmt;
+
+use iam_adapters::{IamError, Misconfiguration};
+use serde::{Serialize, Serializer};
+
+use crate::gateway::keys::Concern;
+
+/// Why a replica is not simply ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// For machines.
+    pub code: ReasonCode,
+    /// What an operator should know.
+    pub message: String,
+}
+
+/// Defines the codes once, so that none is missing in [`ReasonCode::ALL`].
+macro_rules! reason_codes {
+    ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
+        /// The stable name of a reason. `openapi.yaml` lists the same.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum ReasonCode {
+            $($(#[$doc])+ $variant,)+
+        }
+
+        impl ReasonCode {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The code as it is written.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+reason_codes! {
+    /// The first probe of the IAM has not ended.
+    IamNotProbed = "iam_not_probed",
+    /// [`IamError::Unreachable`].
+    Unreachable = "unreachable",
+    /// [`IamError::TimedOut`].
+    TimedOut = "timed_out",
+    /// [`IamError::Failed`].
+    Failed = "failed",
+    /// [`IamError::Throttled`].
+    Throttled = "throttled",
+    /// [`IamError::Unreadable`].
+    Unreadable = "unreadable",
+    /// [`Misconfiguration::UnknownClient`].
+    UnknownClient = "unknown_client",
+    /// [`Misconfiguration::ClientSecret`].
+    ClientSecret = "client_secret",
+    /// [`Misconfiguration::Realm`].
+    Realm = "realm",
+    /// [`Misconfiguration::DirectGrants`].
+    DirectGrants = "direct_grants",
+    /// [`Misconfiguration::Issuer`].
+    Issuer = "issuer",
+    /// [`Misconfiguration::Introspection`].
+    Introspection = "introspection",
+    /// [`Misconfiguration::ForeignClient`].
+    ForeignClient = "foreign_client",
+    /// [`Misconfiguration::Tls`].
+    Tls = "tls",
+    /// [`Misconfiguration::Other`].
+    Other = "other",
+    /// Calls of some kind are not made for now, because too many failed.
+    CircuitOpen = "circuit_open",
+    /// Tokens are signed on stale knowledge, as `stale_if_error` allows.
+    ServingStale = "serving_stale",
+    /// A folder of keys cannot be used as it is now.
+    KeysUnreadable = "keys_unreadable",
+    /// The sealing key in use is overdue for rotation.
+    SealingKeyOld = "sealing_key_old",
+    /// Redis does not answer.
+    RevocationsUnreachable = "revocations_unreachable",
+    /// Redis refuses to store revocations.
+    RevocationsRefused = "revocations_refused",
+    /// Other replicas report more revocations than there is room for.
+    RevocationsFull = "revocations_full",
+    /// The replica is about to stop.
+    Stopping = "stopping",
+}
+
+impl ReasonCode {
+    /// The code of a fault of the IAM; none for a refused login and for a call that the IAM never
+    /// received, which say nothing about it.
+    #[must_use]
+    pub const fn of_fault(fault: &IamError) -> Option<Self> {
+        Some(match fault {
+            IamError::Unreachable(_) => Self::Unreachable,
+            IamError::TimedOut(_) => Self::TimedOut,
+            IamError::Failed(_) => Self::Failed,
+            IamError::Throttled { .. } => Self::Throttled,
+            IamError::Unreadable(_) => Self::Unreadable,
+            IamError::Misconfigured { what, .. } => match what {
+                Misconfiguration::UnknownClient => Self::UnknownClient,
+                Misconfiguration::ClientSecret => Self::ClientSecret,
+                Misconfiguration::Realm => Self::Realm,
+                Misconfiguration::DirectGrants => Self::DirectGrants,
+                Misconfiguration::Issuer => Self::Issuer,
+                Misconfiguration::Introspection => Self::Introspection,
+                Misconfiguration::ForeignClient => Self::ForeignClient,
+                Misconfiguration::Tls => Self::Tls,
+                Misconfiguration::Other => Self::Other,
+            },
+            IamError::Refused(_) | IamError::Saturated | IamError::CircuitOpen => return None,
+        })
+    }
+}
+
+impl From<Concern> for Reason {
+    fn from(concern: Concern) -> Self {
+        let code = match &concern {
+            Concern::Unreadable { .. } => ReasonCode::KeysUnreadable,
+            Concern::SealingKeyOld { .. } => ReasonCode::SealingKeyOld,
+        };
+        Self {
+            code,
+            message: concern.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for ReasonCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for ReasonCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
