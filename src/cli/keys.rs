@@ -28,7 +28,12 @@ pub(super) use rotate::rotate;
 pub(super) enum Verb {
     /// Make a key, as a file of its own in the directory
     Generate(GenerateKey),
-    /// List the keys in a directory, and since when or from when on each is used
+    /// List the keys in a directory: their `first_use`, and by these files the state of each
+    ///
+    /// A gateway delays the use of a new key until verifiers can have fetched it. The list tells
+    /// from when on gateways use it, and until when some may still use the one before. Where the
+    /// key in use was removed, they use the next one at once. Which keys a gateway uses now, it
+    /// reports itself: `keys` at `/health/ready`.
     List(ListKeys),
     /// Make the next key where one is due, and take away those that nobody needs any more
     ///

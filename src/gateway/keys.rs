@@ -21,7 +21,7 @@ pub use file::{KeyFile, KeyPurpose, generate};
 pub use fixed::FIXED_SIGNING_KEY;
 pub use folder::{read_dir, remove, write_new};
 pub use ring::KeyRing;
-pub use rotation::{Plan, Standing, Times, plan, standing};
+pub use rotation::{FileTimes, Plan, Standing, Times, plan, standing};
 pub use shelf::{Shelf, Taken};
 pub use signing::{Algorithm, SigningKey};
 

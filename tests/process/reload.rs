@@ -180,3 +180,126 @@ fn what_the_system_does_not_tell_is_found_at_the_next_look() {
     fs::write(&file, good).expect("written");
     scene.has_a_reason("keys_unreadable", false);
 }
+
+/// The key ids and states that `keys list` prints, in the order of first use.
+fn listed(folder: &Path) -> Vec<(String, String)> {
+    let folder = folder.to_str().expect("text");
+    let ended = run(&["keys", "list", "--dir", folder], &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let key = |line: &str| {
+        let kid = line[27..].split("  ").nth(1).expect("a kid").to_owned();
+        (kid, line[18..27].trim().to_owned())
+    };
+    ended.out.lines().map(key).collect()
+}
+
+impl Scene {
+    /// The `kid` in the header of a new access token.
+    fn signs_with(&self) -> String {
+        let send = |path, body: &str| {
+            let answer = Connection::to(self.public).send(post(path, body)).answer();
+            assert_eq!(answer.status, 200, "{answer:?}");
+            answer.json()
+        };
+        let mut session = send(LOGIN, ALICE);
+        session["grant_type"] = "session".into();
+        let token = send("/api/v1/auth/token", &session.to_string());
+        let token = token["access_token"].as_str().expect("a token").to_owned();
+        let header = josekit::jwt::decode_header(token).expect("a header");
+        let kid = header.claim("kid").and_then(Value::as_str);
+        kid.expect("a kid").to_owned()
+    }
+
+    /// The `kid` of the signing key in use, as readiness and the metrics report it.
+    fn reports(&self) -> String {
+        let report = Connection::to(self.management)
+            .send(get("/health/ready"))
+            .answer()
+            .json();
+        let kid = report["keys"]["signing_kid"].as_str();
+        let kid = kid.unwrap_or_else(|| panic!("no kid: {report}")).to_owned();
+        let metrics = Connection::to(self.management)
+            .send(get("/metrics"))
+            .answer();
+        let mut of_use = metrics
+            .body
+            .lines()
+            .filter(|line| line.starts_with("auth_gateway_key_age_seconds{purpose=\"signing\""));
+        let line = of_use.next().expect("a metric");
+        assert!(line.contains(&format!("kid=\"{kid}\"")), "{line}");
+        assert_eq!(of_use.next(), None);
+        kid
+    }
+}
+
+/// The runbook for a stolen key, step by step.
+#[test]
+fn new_key_is_listed_as_waiting_until_gateways_sign_with_it() {
+    let mut stolen = String::new();
+    let scene = Scene::new(|folder| stolen = generate(folder, "signing"));
+    scene.publishes(&[&stolen]);
+    let folder = scene.signing.to_str().expect("text");
+    let made = run(
+        &["keys", "generate", "--dir", folder, "--first-use", "now"],
+        &[],
+    );
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let (path, _) = made.out.split_once("  ").expect("a path");
+    let next = Path::new(path).file_stem().expect("a name");
+    let next = next.to_str().expect("text").to_owned();
+    scene.publishes(&[&stolen, &next]);
+    assert_eq!(scene.signs_with(), stolen);
+    let state = |kid: &String, state: &str| (kid.clone(), state.to_owned());
+    assert_eq!(
+        listed(&scene.signing),
+        [state(&stolen, "in use"), state(&next, "waiting")]
+    );
+    assert_eq!(scene.reports(), stolen);
+
+    let removed = run(&["keys", "remove", "--dir", folder, "--kid", &stolen], &[]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    becomes(scene.management, "/health/ready", |report| {
+        report["keys"]["signing_kid"] == next
+    });
+    assert_eq!(scene.signs_with(), next);
+    assert_eq!(listed(&scene.signing), [state(&next, "in use")]);
+    assert_eq!(scene.reports(), next);
+}
+
+#[test]
+fn sealing_key_that_is_overdue_for_rotation_is_reported_at_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (signing, sealing) = (folder.path().join("signing"), folder.path().join("sealing"));
+    generate(&signing, "signing");
+    let days = |days: i64| jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days);
+    for (age, overdue) in [(31, false), (33, true)] {
+        let _ = fs::remove_dir_all(&sealing);
+        let (dir, first_use) = (sealing.to_str().expect("text"), days(age).to_string());
+        let made = ["keys", "generate", "--use", "sealing", "--dir", dir];
+        let ended = run(&[&made[..], &["--first-use", &first_use]].concat(), &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let mut program = Program::serve(&[
+            ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
+            ("KEYS__SEALING_DIR", dir),
+        ]);
+        let (_, management) = program.addresses();
+        let report = Connection::to(management)
+            .send(get("/health/ready"))
+            .answer()
+            .json();
+        let codes: Vec<_> = report["reasons"]
+            .as_array()
+            .expect("reasons")
+            .iter()
+            .map(|reason| reason["code"].as_str().expect("text"))
+            .collect();
+        let expected: &[&str] = if overdue { &["sealing_key_old"] } else { &[] };
+        assert_eq!(codes, expected, "{report}");
+        if overdue {
+            let kid = report["keys"]["sealing_kid"].as_str().expect("a kid");
+            let logged = program.logged_with("code", "sealing_key_old");
+            assert_eq!(logged["level"], "WARN");
+            assert!(logged["message"].as_str().expect("text").contains(kid));
+        }
+    }
+}

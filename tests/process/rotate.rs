@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::{TempDir, tempdir};
@@ -45,6 +46,9 @@ fn aged(ages: &[i64], more: &[&str]) -> (TempDir, Vec<String>) {
             .next()
             .expect("a path")
             .to_owned();
+        let written = SystemTime::now() - Duration::from_secs(3600 * hours.unsigned_abs());
+        let file = fs::File::open(&path).expect("a file");
+        file.set_modified(written).expect("set");
         let name = Path::new(&path).file_stem().expect("a name");
         name.to_str().expect("text").to_owned()
     });

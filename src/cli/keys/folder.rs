@@ -1,6 +1,7 @@
 //! The keys of one purpose in a directory, in the order in which a gateway uses them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use crate::cli::run::Wrong;
 use crate::cli::{KeyTimes, KeyUse};
 use crate::config::{self, Settings};
-use crate::gateway::keys::{self, KeyError, KeyFile, KeyPurpose, Times};
+use crate::gateway::keys::{self, FileTimes, KeyError, KeyFile, KeyPurpose, Times};
 
 /// The keys of one purpose.
 pub(super) struct Keys(pub(super) Vec<(PathBuf, KeyFile)>);
@@ -29,6 +30,22 @@ impl Keys {
 
     pub(super) fn first_uses(&self) -> Vec<Timestamp> {
         self.0.iter().map(|(_, key)| key.first_use()).collect()
+    }
+
+    pub(super) fn file_times(&self) -> Vec<FileTimes> {
+        self.0.iter().map(file_times).collect()
+    }
+}
+
+/// A file that is gone by now is listed as if it had been written in time.
+fn file_times((path, key): &(PathBuf, KeyFile)) -> FileTimes {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    let written = modified
+        .ok()
+        .and_then(|time| Timestamp::try_from(time).ok());
+    FileTimes {
+        first_use: key.first_use(),
+        written: written.unwrap_or_else(|| key.first_use()),
     }
 }
 

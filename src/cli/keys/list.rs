@@ -20,15 +20,27 @@ pub(in crate::cli) fn list(
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
         let mine = Keys::read(&list.directory, purpose).map_err(Wrong::from)?;
         let times = list.times.of(purpose, &settings);
-        let standings = keys::standing(&mine.first_uses(), times, Timestamp::now());
+        let standings = keys::standing(&mine.file_times(), times, Timestamp::now());
         for ((_, key), standing) in mine.0.iter().zip(standings) {
             let algorithm = match key.purpose() {
                 Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
                 Some(KeyPurpose::Sealing) | None => "A256GCM",
             };
             let (state, more) = match standing {
-                Standing::Waiting => ("waiting", String::new()),
+                Standing::Waiting { from, latest } => (
+                    "waiting",
+                    format!(
+                        "  used from {from:.0} on, by every gateway from {latest:.0} at the latest"
+                    ),
+                ),
+                Standing::Starting { latest } => (
+                    "starting",
+                    format!("  used by every gateway from {latest:.0} at the latest"),
+                ),
                 Standing::InUse => ("in use", String::new()),
+                Standing::InUseUntil(latest) => {
+                    ("in use", format!("  until {latest:.0} at the latest"))
+                }
                 Standing::HonouredUntil(end) => ("honoured", format!("  until {end:.0}")),
                 Standing::RetiredSince(end) => ("retired", format!("  since {end:.0}")),
             };

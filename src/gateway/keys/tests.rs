@@ -4,7 +4,6 @@ use josekit::jwk::Jwk;
 use serde_json::{Value, json};
 
 use super::folder::{Folder, invalid};
-use super::rotation::Times;
 use super::*;
 
 mod folder;

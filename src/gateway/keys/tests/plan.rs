@@ -82,24 +82,110 @@ fn what_is_kept_is_what_a_gateway_still_honours() {
     assert_eq!(planned(&first_uses, MONTH), (None, vec![0]));
 }
 
+/// What is told of keys with these times of first use and of writing, in seconds after `NOW`.
+fn told(files: &[(i64, i64)], now: i64) -> Vec<Standing> {
+    let files: Vec<_> = files
+        .iter()
+        .map(|(first_use, written)| FileTimes {
+            first_use: time(NOW + first_use),
+            written: time(NOW + written),
+        })
+        .collect();
+    standing(&files, TIMES, time(NOW + now))
+}
+
 #[test]
 fn every_key_has_one_standing() {
     use Standing::{HonouredUntil, InUse, RetiredSince, Waiting};
-    let first_uses = [NOW - 9 * DAY, NOW - 8 * DAY, NOW - 10, NOW + 10, NOW + 20].map(time);
-    let told = standing(&first_uses, TIMES, time(NOW));
-    let (retired, honoured) = (time(NOW - 8 * DAY + HONOURED), time(NOW - 10 + HONOURED));
+    let files = [-9 * DAY, -8 * DAY, -1000, 400, 500].map(|first_use| (first_use, first_use - 400));
+    let waiting = |from, latest| Waiting {
+        from: time(NOW + from),
+        latest: time(NOW + latest),
+    };
     assert_eq!(
-        told,
+        told(&files, 0),
         [
-            RetiredSince(retired),
-            HonouredUntil(honoured),
+            RetiredSince(time(NOW - 8 * DAY + HONOURED)),
+            HonouredUntil(time(NOW - 1000 + HONOURED)),
             InUse,
-            Waiting,
-            Waiting
+            waiting(400, 400 + 360),
+            waiting(500, 500 + 360),
         ]
     );
     // Before the first of all has come, that one.
-    let told = standing(&[NOW + 10, NOW + 20].map(time), TIMES, time(NOW));
-    assert_eq!(told, [InUse, Waiting]);
-    assert!(standing(&[], TIMES, time(NOW)).is_empty());
+    assert_eq!(told(&[(10, 10), (900, 10)], 10)[0], InUse);
+    assert!(told(&[], 0).is_empty());
+}
+
+#[test]
+fn new_key_is_in_use_only_once_every_gateway_may_sign_with_it() {
+    use Standing::{HonouredUntil, InUse, InUseUntil, Starting, Waiting};
+    let files = [(-9 * DAY, -9 * DAY), (0, 0)];
+    let (from, latest) = (time(NOW + 360), time(NOW + 420));
+    for (now, states) in [
+        (0, [InUse, Waiting { from, latest }]),
+        (359, [InUse, Waiting { from, latest }]),
+        (360, [InUseUntil(latest), Starting { latest }]),
+        (419, [InUseUntil(latest), Starting { latest }]),
+        (420, [HonouredUntil(time(NOW + HONOURED)), InUse]),
+    ] {
+        assert_eq!(told(&files, now), states, "{now}");
+    }
+}
+
+#[test]
+fn key_written_after_its_first_use_is_in_use_once_running_gateways_have_waited() {
+    let files = [(-9 * DAY, -9 * DAY), (-DAY, 0)];
+    let latest = time(NOW + 420);
+    assert_eq!(told(&files, 419)[1], Standing::Starting { latest });
+    assert_eq!(told(&files, 420)[1], Standing::InUse);
+}
+
+/// Every gateway: those that run find the file up to a minute after it was written, and others
+/// start at any time.
+#[test]
+fn no_gateway_begins_outside_of_the_span_that_the_files_tell() {
+    let at = |seconds: i64| at(seconds.unsigned_abs());
+    let key = |kid: &str, first_use: i64| {
+        let secret: Vec<u8> = (0..32).map(|byte| byte ^ kid.as_bytes()[0]).collect();
+        SealingKey::new(&secret, kid, time(first_use)).unwrap()
+    };
+    let keys = |first_use| vec![key("a", NOW - 9 * DAY), key("b", first_use)];
+    let mut seen_spans = 0;
+    for first_use in [-500, -60, -1, 0, 1, 200, 299, 300, 301, 360, 1000] {
+        let file = FileTimes {
+            first_use: time(NOW + first_use),
+            written: time(NOW),
+        };
+        let (from, latest) = file.begins(TIMES.max_age);
+        let mut rings = Vec::new();
+        for found in [0, 5, 60] {
+            let before = KeyRing::found(vec![key("a", NOW - 9 * DAY)], at(NOW), TIMES.max_age);
+            let keys = keys(NOW + first_use);
+            let now = at(NOW + found);
+            let ring = KeyRing::succeeding(&before.unwrap(), keys, now, TIMES.max_age);
+            rings.push((found, ring.unwrap()));
+        }
+        for start in (0..1100).step_by(50) {
+            let keys = keys(NOW + first_use);
+            rings.push((
+                start,
+                KeyRing::found(keys, at(NOW + start), TIMES.max_age).unwrap(),
+            ));
+        }
+        let mut begun = Vec::new();
+        for (exists_since, ring) in rings {
+            let uses = |second: i64| ring.current(at(NOW + second)).kid() == "b";
+            // One that starts later has it in use from its start on.
+            let first = (exists_since..2000).find(|second| uses(*second)).unwrap();
+            assert!(first <= latest.as_second() - NOW || first == exists_since);
+            assert!(first >= from.as_second() - NOW, "{first_use}: {first}");
+            begun.push(first);
+        }
+        let earliest = begun.iter().min().unwrap();
+        let expected = (from.as_second() - NOW).max(0);
+        assert_eq!(*earliest, expected, "the earliest is met: {first_use}");
+        seen_spans += usize::from(begun.contains(&(latest.as_second() - NOW)));
+    }
+    assert!(seen_spans > 5, "the latest is met: {seen_spans}");
 }
