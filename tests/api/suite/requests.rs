@@ -124,9 +124,15 @@ pub(crate) async fn what_is_too_long_is_refused_and_never_cut(world: &World) {
     let [(_, login), (_, exchange), (_, logout)] = good(world, &gateway).await;
     let longest = format!("{}@example.test", unheard_of());
     let longest = format!("{}{longest}", "a".repeat(320 - longest.len()));
+    let wide = format!("{}@example.test", unheard_of());
+    let room = 320 - wide.len();
+    let wide = format!("{}{}{wide}", "a".repeat(room % 2), "é".repeat(room / 2));
     for (path, good, member, longest, status) in [
         (LOGIN, &login, "email", longest, 401),
         (LOGIN, &login, "password", "p".repeat(1024), 401),
+        // Bytes are counted: `x` before it is one too many, and fewer characters than a schema allows.
+        (LOGIN, &login, "email", wide, 401),
+        (LOGIN, &login, "password", "é".repeat(512), 401),
         (TOKEN, &exchange, "session_token", "t".repeat(8192), 401),
         (TOKEN, &exchange, "session_id", "i".repeat(64), 401),
         (LOGOUT, &logout, "session_token", "t".repeat(8192), 400),
