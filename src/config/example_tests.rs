@@ -124,3 +124,49 @@ fn every_folder_that_the_settings_for_kubernetes_name_is_mounted() {
         assert!(mounts.iter().any(|mount| path.starts_with(mount)), "{path}");
     }
 }
+
+/// Where the unit, the manifest, the container recipe, the example and the README have the files.
+const LAYOUT: [&str; 16] = [
+    "/etc/auth-gateway",
+    "/etc/auth-gateway/",
+    "/etc/auth-gateway/auth-gateway.toml",
+    "/etc/auth-gateway/keys",
+    "/etc/auth-gateway/keys/signing",
+    "/etc/auth-gateway/keys/sealing",
+    "/etc/auth-gateway/secrets",
+    "/etc/auth-gateway/secrets/",
+    "/etc/auth-gateway/secrets/client-secret",
+    "/etc/auth-gateway/secrets/redis-password",
+    "/etc/auth-gateway/tls/tls.crt",
+    "/etc/auth-gateway/tls/tls.key",
+    "/etc/auth-gateway/tls/ca.crt",
+    "/etc/auth-gateway/tls/redis-ca.crt",
+    "/etc/auth-gateway/users.toml",
+    "/etc/auth-gateway:ro",
+];
+
+#[test]
+fn every_deployment_uses_one_layout_of_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let deploy = std::fs::read_dir(root.join("deploy")).expect("a folder");
+    let mut files: Vec<_> = deploy.map(|entry| entry.expect("a file").path()).collect();
+    files.push(root.join("README.md"));
+    let mut found = 0;
+    for file in &files {
+        let text = std::fs::read_to_string(file).expect("text");
+        let of_path = |letter: char| letter.is_ascii_alphanumeric() || "/._-:".contains(letter);
+        for word in text.split(|letter| !of_path(letter)) {
+            let path = word.find("/etc/auth-gateway").map(|start| &word[start..]);
+            // A volume names the path twice: here and in the container.
+            let path = path.and_then(|path| path.strip_prefix("/etc/auth-gateway:").or(Some(path)));
+            if let Some(path) = path {
+                let known = LAYOUT.contains(&path.trim_end_matches(['.', ':']));
+                assert!(known, "{}: {path}", file.display());
+                found += 1;
+            }
+            let other_name = word == "gateway.toml" || word.starts_with("/run/secrets");
+            assert!(!other_name, "{}: {word}", file.display());
+        }
+    }
+    assert!(found > 30, "{found} paths in {} files", files.len());
+}
