@@ -2,10 +2,13 @@
 //! touched by this.
 
 use std::fmt;
+use std::sync::LazyLock;
 
+use icu_collator::CollatorBorrowed;
+use icu_collator::options::{AlternateHandling, CollatorOptions, MaxVariable, Strength};
 use icu_normalizer::DecomposingNormalizerBorrowed;
-use icu_properties::CodePointMapData;
-use icu_properties::props::GeneralCategory;
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
+use icu_properties::{CodePointMapData, CodePointSetData};
 
 /// What stands for an account in the log: the same for all spellings of its address, another in
 /// each process, and no way back to the address without that process' key.
@@ -28,33 +31,143 @@ impl fmt::Display for Account {
     }
 }
 
-/// What spellings of an address have in common that an IAM or its directory may take for one
-/// account: without case, accents, width, spaces, and what cannot be seen (compare RFC 4518
-/// section 2). An IAM that tells two of them apart has their failures counted as one account's,
-/// which is the lesser evil: a spelling that gets a count of its own multiplies the guesses.
-pub(super) fn canonical(email: &str) -> String {
-    let categories = CodePointMapData::<GeneralCategory>::new();
-    let decomposed = DecomposingNormalizerBorrowed::new_nfkd().normalize(email);
-    // Up, then down: some letters have several small forms of one capital.
-    let letters = decomposed.chars().flat_map(char::to_uppercase);
-    let kept = letters.flat_map(char::to_lowercase).filter(|letter| {
-        !letter.is_whitespace()
-            && !matches!(
-                categories.get(*letter),
-                GeneralCategory::NonspacingMark
-                    | GeneralCategory::EnclosingMark
-                    | GeneralCategory::Format
-                    | GeneralCategory::Control
-            )
-    });
-    kept.collect()
+/// The collation of Unicode (UTS #10, in the root locale of CLDR) at its first level: without case,
+/// accents and width. Collations of databases and directories are made from it, so what they equate
+/// is what this equates, for some 3,400 code points that equal an ASCII letter or digit alone. A
+/// table of our own would have to list them. Measured: 2.5 µs for an address, and 0.24 MB of the
+/// program, because the root alone is linked, without the tailorings of all languages (1.25 MB).
+struct Collation {
+    root: CollatorBorrowed<'static>,
+    /// The sort key of an s.
+    s: Vec<u8>,
+}
+
+static COLLATION: LazyLock<Collation> = LazyLock::new(|| {
+    let mut options = CollatorOptions::default();
+    options.strength = Some(Strength::Primary);
+    // Spaces, punctuation and symbols count for nothing. The older collations of Windows give most
+    // of them no weight, and emoji none at all.
+    options.alternate_handling = Some(AlternateHandling::Shifted);
+    options.max_variable = Some(MaxVariable::Currency);
+    let root = CollatorBorrowed::new_root(options);
+    let mut s = Vec::new();
+    let Ok(()) = root.write_sort_key_to("s", &mut s);
+    Collation { root, s }
+});
+
+/// Ends the sort key of a part, which holds no byte as low as this.
+const SEPARATOR: u8 = 1;
+
+/// A key that spellings of an address have in common which an IAM or its directory may take for one
+/// account: without case, accents, width, spaces, symbols, and what cannot be seen. An IAM that
+/// tells two of them apart has their failures counted as one account's, which is the lesser evil: a
+/// spelling that gets a count of its own multiplies the guesses.
+///
+/// Only what may stand in the local part of an address without quotes (RFC 5322 section 3.2.3), the
+/// `@` and the dots tell addresses apart beside letters and digits.
+pub(super) fn canonical(email: &str) -> Vec<u8> {
+    let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
+    let mut key = Vec::new();
+    let mut part = String::new();
+    let mut encoded = [0; 4];
+    for letter in email.chars().flat_map(char::to_lowercase) {
+        if letter.is_ascii() {
+            push(letter, &mut part, &mut key);
+            continue;
+        }
+        let decomposed = nfkd.normalize(letter.encode_utf8(&mut encoded));
+        let letters = decomposed.chars().flat_map(char::to_lowercase);
+        let letters = letters.filter(|letter| !is_ignored(*letter));
+        // `(a)`, `a/c`, a number with a full stop: collations see no punctuation in those.
+        let is_alone = letters.clone().nth(1).is_none();
+        letters
+            .filter(|letter| is_alone || !is_separator(*letter))
+            .for_each(|letter| push(letter, &mut part, &mut key));
+    }
+    end(&mut part, &mut key);
+    // ß is ss to most, and s to one of MySQL's (utf8mb4_general_ci).
+    if let [s] = COLLATION.s[..] {
+        key.dedup_by(|next, last| *next == s && *last == s);
+    }
+    key
+}
+
+/// Adds a letter to the part, or ends the part.
+fn push(letter: char, part: &mut String, key: &mut Vec<u8>) {
+    match letter {
+        // The full stop of Chinese and Japanese is a dot in a domain (UTS #46 section 4).
+        '\u{3002}' => push('.', part, key),
+        _ if is_separator(letter) => {
+            end(part, key);
+            key.extend([SEPARATOR, u8::try_from(letter).unwrap_or_default()]);
+        }
+        // Collations of Windows (SQL Server, Active Directory) equate these, and ı is i wherever
+        // addresses are compared in capitals.
+        'þ' => part.push_str("th"),
+        'ŋ' => part.push('n'),
+        'ŧ' => part.push('t'),
+        'ı' => part.push('i'),
+        _ => part.push(letter),
+    }
+}
+
+fn end(part: &mut String, key: &mut Vec<u8>) {
+    let Ok(()) = COLLATION.root.write_sort_key_to(part, key);
+    part.clear();
+}
+
+const fn is_separator(letter: char) -> bool {
+    matches!(
+        letter,
+        '!' | '#'..='\'' | '*' | '+' | '-'..='/' | '=' | '?' | '@' | '^'..='`' | '{'..='~'
+    )
+}
+
+/// What no one sees, what only changes the letter before it, and what collations of an older
+/// Unicode do not know: those of Windows give that no weight.
+fn is_ignored(letter: char) -> bool {
+    if letter.is_ascii() {
+        return false;
+    }
+    // U+1806 and U+FFFC are prepared to nothing by directories (RFC 4518 section 2.2).
+    matches!(letter, '\u{1806}' | '\u{fffc}')
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(letter)
+        || match CodePointMapData::<GeneralCategory>::new().get(letter) {
+            GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark => {
+                !is_combining_letter(letter)
+            }
+            GeneralCategory::Unassigned | GeneralCategory::PrivateUse => true,
+            _ => false,
+        }
+}
+
+/// Letters that are written above others in medieval manuscripts. They are marks, and collations
+/// take each for the letter that it is.
+const fn is_combining_letter(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{363}'..='\u{36f}'
+            | '\u{1abf}'
+            | '\u{1acc}'..='\u{1ace}'
+            | '\u{1dca}'
+            | '\u{1dd2}'..='\u{1df4}'
+            | '\u{2de0}'..='\u{2dff}'
+            | '\u{a674}'..='\u{a67b}'
+            | '\u{a69e}'..='\u{a69f}'
+            | '\u{1e000}'..='\u{1e02a}'
+            | '\u{1e08f}'
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use std::collections::HashMap;
 
-    use super::canonical;
+    use icu_properties::props::WhiteSpace;
+
+    use super::*;
+
+    const ALICE: &str = "alice@example.test";
 
     #[test]
     fn every_spelling_of_an_address_is_one_account() {
@@ -68,6 +181,7 @@ mod tests {
             "alice@example.test\u{a0}",
             "alice @example.test",
             "ａｌｉｃｅ＠ｅｘａｍｐｌｅ．ｔｅｓｔ",
+            "alice@example。test",
             "al\u{ad}ice@example.test",
             "al\u{200d}ice@example.test",
             "\u{202e}alice@example.test",
@@ -77,15 +191,31 @@ mod tests {
             "𝒶𝓁𝒾𝒸ℯ@example.test",
             "alıce@example.test",
             "ALİCE@example.test",
+            "ałice@example.ŧest",
+            "🅰lice@example.test",
+            "⒜lice@example.test",
+            "alice🙂@example.test",
         ] {
-            assert_eq!(canonical(spelling), "alice@example.test", "{spelling:?}");
+            assert_eq!(canonical(spelling), canonical(ALICE), "{spelling:?}");
         }
         for (one, other) in [
             ("\u{e9}@x", "e\u{301}@x"),
+            ("\u{439}@x", "\u{438}\u{306}@x"),
             ("STRASSE@x", "straße@x"),
+            ("STRASE@x", "straße@x"),
+            ("straẞe@x", "straße@x"),
             ("ὈΔΥΣΣΕΎΣ@x", "οδυσσευσ@x"),
             ("ﬁsh@x", "FISH@x"),
             ("K@x", "\u{212a}@x"),
+            ("søren@x", "soren@x"),
+            ("æsop@x", "aesop@x"),
+            ("œuvre@x", "oeuvre@x"),
+            ("đorđe@x", "dorde@x"),
+            ("þorður@x", "thordur@x"),
+            ("ħal@x", "hal@x"),
+            ("ŋo@x", "no@x"),
+            ("user٣@x", "user3@x"),
+            ("ありす@x", "アリス@x"),
         ] {
             assert_eq!(canonical(one), canonical(other), "{one} {other}");
         }
@@ -99,18 +229,116 @@ mod tests {
             "alice@example.t\u{3bf}st",
             "alice@example.org",
             "alice+1@example.test",
+            "alice-@example.test",
             "a.lice@example.test",
             "alice@xn--exmple-cua.test",
+            "alicia@example.test",
         ] {
-            assert_ne!(canonical(other), "alice@example.test", "{other}");
+            assert_ne!(canonical(other), canonical(ALICE), "{other}");
         }
+        // Where a part ends is in the key, whatever the bytes of the letters are.
+        let ascii: Vec<_> = ('!'..='~').map(|c| canonical(&format!("a{c}b"))).collect();
+        let different = ascii.iter().collect::<std::collections::HashSet<_>>().len();
+        let signs = ('!'..='~').filter(|sign| is_separator(*sign)).count();
+        // Those that tell nothing apart share one.
+        assert_eq!(different, 26 + 10 + signs + 1);
     }
 
-    proptest! {
-        #[test]
-        fn the_canonical_form_is_its_own(email in "\\PC{0,40}|.{0,40}") {
-            let once = canonical(&email);
-            prop_assert_eq!(canonical(&once), once);
+    fn all() -> impl Iterator<Item = char> {
+        '\0'..=char::MAX
+    }
+
+    fn is_invisible(letter: char) -> bool {
+        matches!(letter, '\u{1806}' | '\u{2800}' | '\u{fffc}')
+            || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(letter)
+            || CodePointSetData::new::<WhiteSpace>().contains(letter)
+            || matches!(
+                CodePointMapData::<GeneralCategory>::new().get(letter),
+                GeneralCategory::Control | GeneralCategory::Format
+            )
+    }
+
+    #[test]
+    fn no_invisible_code_point_anywhere_in_an_address_makes_another_account() {
+        let account = canonical(ALICE);
+        let mut invisible = 0;
+        for letter in all().filter(|letter| is_invisible(*letter)) {
+            invisible += 1;
+            for at in [0, 3, 5, ALICE.len()] {
+                let mut spelling = ALICE.to_owned();
+                spelling.insert(at, letter);
+                assert_eq!(canonical(&spelling), account, "{spelling:?}");
+            }
+            let everywhere = ALICE.chars().flat_map(|visible| [letter, visible]);
+            let everywhere: String = everywhere.collect();
+            assert_eq!(canonical(&everywhere), account, "{everywhere:?}");
+        }
+        assert!(invisible > 4_000, "{invisible}");
+    }
+
+    /// At the first level alone, with nothing left out: what MySQL's `utf8mb4_0900_ai_ci` and
+    /// PostgreSQL's ICU collations compare.
+    fn database() -> CollatorBorrowed<'static> {
+        let mut options = CollatorOptions::default();
+        options.strength = Some(Strength::Primary);
+        CollatorBorrowed::new_root(options)
+    }
+
+    #[test]
+    fn what_a_database_takes_for_ascii_letters_or_digits_is_counted_as_those() {
+        let database = database();
+        let sort_key = |text: &str| {
+            let mut key = Vec::new();
+            let Ok(()) = database.write_sort_key_to(text, &mut key);
+            key
+        };
+        let mut ascii = HashMap::new();
+        let letters = || ('a'..='z').map(String::from);
+        let digits = ('0'..='9').map(String::from);
+        let pairs = letters().flat_map(|one| letters().map(move |two| one.clone() + &two));
+        let pairs: Vec<_> = pairs.collect();
+        let triples = pairs
+            .iter()
+            .flat_map(|two| letters().map(move |one| two.clone() + &one));
+        for text in digits.chain(letters()).chain(pairs.clone()).chain(triples) {
+            ascii.insert(sort_key(&text), text);
+        }
+        let mut equated = 0;
+        for letter in all() {
+            let letter = letter.to_string();
+            if let Some(text) = ascii.get(&sort_key(&letter)) {
+                equated += 1;
+                assert_eq!(canonical(&letter), canonical(text), "{letter} {text}");
+            }
+            // Nothing, to the database.
+            if sort_key(&letter).is_empty() {
+                assert_eq!(canonical(&letter), canonical(""), "{letter:?}");
+            }
+        }
+        assert!(equated > 3_000, "{equated}");
+    }
+
+    #[test]
+    fn neither_case_nor_a_unicode_normal_form_makes_another_account() {
+        let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
+        let nfd = DecomposingNormalizerBorrowed::new_nfd();
+        for letter in all() {
+            let text = letter.to_string();
+            let decomposed = nfd.normalize(&text);
+            let compatible = nfkd.normalize(&text);
+            let mut variants = vec![decomposed.to_string(), text.to_lowercase()];
+            // The iota below a vowel, which has become a letter of its own in capitals.
+            if !decomposed.contains('\u{345}') {
+                variants.push(text.to_uppercase());
+            }
+            if !compatible.chars().any(is_separator) {
+                variants.push(compatible.to_string());
+            }
+            // Most letters have no others.
+            variants.retain(|variant| *variant != text);
+            for variant in variants {
+                assert_eq!(canonical(&variant), canonical(&text), "{letter:?}");
+            }
         }
     }
 }
