@@ -61,6 +61,16 @@ impl IamSettings {
         }
     }
 
+    /// How many sessions an account may begin in a minute by default; 0: any number.
+    #[must_use]
+    pub const fn sessions_per_minute(&self) -> u32 {
+        match self {
+            Self::Keycloak(_) => 20,
+            // Tests log one user in as often as they like.
+            Self::Mock(_) => 0,
+        }
+    }
+
     /// Whether the gateway shall sign with the key that is published in its repository.
     #[must_use]
     pub const fn fixed_signing_key(&self) -> bool {

@@ -7,7 +7,7 @@ use iam_adapters::registry::IamSettings;
 use serde::Deserialize;
 
 use super::problems::Problems;
-use crate::gateway::throttle::{Bound, Limits};
+use crate::gateway::throttle::{Bound, Limits, SlowPace};
 
 const FAILURES_MAX: usize = 1_000_000;
 
@@ -20,6 +20,14 @@ pub struct LoginLimitSettings {
     /// The time in which all of them are forgotten, one after the other.
     #[serde(with = "humantime_serde")]
     pub account_window: Duration,
+    /// So many refused logins of one account in a row, from unknown networks or from one known
+    /// network, and the pace falls; 0: never. Where `account_failures` is 0, it never does.
+    pub account_failures_in_a_row: u32,
+    /// Then one login reaches the IAM in this time.
+    #[serde(with = "humantime_serde")]
+    pub account_slow_interval: Duration,
+    /// New sessions of one account in a minute; 0: no bound; none: what suits the IAM.
+    pub account_sessions_per_minute: Option<u32>,
     /// The most refused logins from one address at once; 0: no bound.
     pub address_failures: u32,
     /// The time in which all of them are forgotten, one after the other.
@@ -34,6 +42,9 @@ impl Default for LoginLimitSettings {
         Self {
             account_failures: 10,
             account_window: Duration::from_secs(5 * 60),
+            account_failures_in_a_row: 50,
+            account_slow_interval: Duration::from_secs(15 * 60),
+            account_sessions_per_minute: None,
             address_failures: 100,
             address_window: Duration::from_secs(15 * 60),
             rate: None,
@@ -47,11 +58,24 @@ impl LoginLimitSettings {
     pub fn before(&self, iam: &IamSettings) -> Limits {
         Limits {
             account: Bound {
-                failures: self.account_failures,
+                most: self.account_failures,
                 window: self.account_window,
             },
+            account_slow: SlowPace {
+                after: match self.account_failures {
+                    0 => 0,
+                    _ => self.account_failures_in_a_row,
+                },
+                interval: self.account_slow_interval,
+            },
+            account_sessions: Bound {
+                most: self
+                    .account_sessions_per_minute
+                    .unwrap_or_else(|| iam.sessions_per_minute()),
+                window: Duration::from_secs(60),
+            },
             address: Bound {
-                failures: self.address_failures,
+                most: self.address_failures,
                 window: self.address_window,
             },
             replica: self
@@ -63,6 +87,14 @@ impl LoginLimitSettings {
     pub(super) fn check(&self, problems: &mut Problems) {
         for (key, most) in [
             ("account_failures", Some(self.account_failures)),
+            (
+                "account_failures_in_a_row",
+                Some(self.account_failures_in_a_row),
+            ),
+            (
+                "account_sessions_per_minute",
+                self.account_sessions_per_minute,
+            ),
             ("address_failures", Some(self.address_failures)),
             ("rate", self.rate),
         ] {
@@ -71,6 +103,7 @@ impl LoginLimitSettings {
         }
         for (key, window) in [
             ("account_window", self.account_window),
+            ("account_slow_interval", self.account_slow_interval),
             ("address_window", self.address_window),
         ] {
             problems.duration_within(
@@ -107,6 +140,41 @@ mod tests {
             };
             let limits = settings.before(iam);
             assert_eq!(limits.replica.map(NonZeroU32::get), logins, "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn an_account_begins_twenty_sessions_a_minute_except_before_the_mock() {
+        let keycloak =
+            r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
+        let keycloak = IamSettings::Keycloak(serde_json::from_str(keycloak).unwrap());
+        let mock = IamSettings::default();
+        for (set, iam, most) in [
+            (None, &keycloak, 20),
+            (None, &mock, 0),
+            (Some(0), &keycloak, 0),
+            (Some(7), &mock, 7),
+        ] {
+            let settings = LoginLimitSettings {
+                account_sessions_per_minute: set,
+                ..LoginLimitSettings::default()
+            };
+            assert_eq!(settings.before(iam).account_sessions.most, most, "{set:?}");
+        }
+    }
+
+    #[test]
+    fn the_pace_falls_after_fifty_failures_unless_failures_have_no_bound() {
+        let slow = |account_failures| {
+            let settings = LoginLimitSettings {
+                account_failures,
+                ..LoginLimitSettings::default()
+            };
+            settings.before(&IamSettings::default()).account_slow
+        };
+        let interval = Duration::from_secs(900);
+        for (account_failures, after) in [(10, 50), (0, 0)] {
+            assert_eq!(slow(account_failures), SlowPace { after, interval });
         }
     }
 }

@@ -8,7 +8,11 @@
 //!
 //! What is decided depends on nothing but earlier attempts: whether an account exists does not
 //! show. One exception is wanted. An address from which an account was logged in to is *familiar*
-//! to it, and has a count of its own, so that strangers cannot lock out the account's owner.
+//! to it, and has counts of its own, so that strangers cannot lock out the account's owner.
+//!
+//! Failures are also counted in a row: after many, the pace falls until one succeeds from there.
+//! For how long a row is kept depends on its length, so that a table with room for 458,752 rows is
+//! filled by no fewer than 500 failures a second for a quarter of an hour.
 
 mod account;
 mod attempt;
@@ -29,7 +33,7 @@ use iam_adapters::Clock;
 
 use super::Gateway;
 use super::error::GatewayError;
-use counts::{Counts, Pace};
+use counts::{Counts, Pace, Settlement};
 use familiar::Familiar;
 use network::Network;
 use rate::Rate;
@@ -46,20 +50,33 @@ const NEIGHBOURHOOD: u32 = 10;
 pub struct Limits {
     /// Refused logins for each account.
     pub account: Bound,
+    /// Refused logins in a row for each account.
+    pub account_slow: SlowPace,
+    /// New sessions of each account.
+    pub account_sessions: Bound,
     /// Refused logins from each address.
     pub address: Bound,
     /// Logins that reach the IAM from this replica in a second; none: no bound.
     pub replica: Option<NonZeroU32>,
 }
 
-/// So many failures at once, and another for each part of the window that passes: 10 in 5 minutes
-/// are 10, and then one in 30 seconds.
+/// So many at once, and another for each part of the window that passes: 10 in 5 minutes are 10,
+/// and then one in 30 seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     /// The most at once; 0: no bound.
-    pub failures: u32,
+    pub most: u32,
     /// The time in which all of them are forgotten.
     pub window: Duration,
+}
+
+/// The pace after failures in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlowPace {
+    /// So many failures; 0: the pace never falls.
+    pub after: u32,
+    /// Then one attempt in this time.
+    pub interval: Duration,
 }
 
 /// Which of the limits an attempt ran into.
@@ -67,6 +84,10 @@ pub struct Bound {
 pub enum Limit {
     /// That of its account.
     Account,
+    /// The slow pace of its account, after failures in a row.
+    AccountSlow,
+    /// That of its account's new sessions.
+    AccountSessions,
     /// That of its address, or of the network around it.
     Address,
     /// That of the whole replica.
@@ -75,13 +96,21 @@ pub enum Limit {
 
 impl Limit {
     /// Every limit there is.
-    pub const ALL: [Self; 3] = [Self::Account, Self::Address, Self::Replica];
+    pub const ALL: [Self; 5] = [
+        Self::Account,
+        Self::AccountSlow,
+        Self::AccountSessions,
+        Self::Address,
+        Self::Replica,
+    ];
 
     /// The limit's name in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Account => "account",
+            Self::AccountSlow => "account_slow",
+            Self::AccountSessions => "account_sessions",
             Self::Address => "address",
             Self::Replica => "replica",
         }
@@ -100,9 +129,13 @@ pub struct Throttle {
     /// `SipHash` with a key that this process chose at its start and nobody sees.
     keyed: RandomState,
     account: Option<Pace>,
+    slow: Option<Pace>,
+    sessions: Option<Pace>,
     address: Option<Pace>,
     neighbourhood: Option<Pace>,
     accounts: Counts,
+    /// Failures in a row, in a table of their own, because they are kept for so much longer.
+    rows: Counts,
     addresses: Counts,
     familiar: Familiar,
     rate: Option<Rate>,
@@ -116,6 +149,7 @@ enum Kind {
     Network,
     Pair,
     Reserve,
+    Sessions,
 }
 
 impl Throttle {
@@ -123,16 +157,19 @@ impl Throttle {
     #[must_use]
     pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
         let around = Bound {
-            failures: limits.address.failures.saturating_mul(NEIGHBOURHOOD),
+            most: limits.address.most.saturating_mul(NEIGHBOURHOOD),
             ..limits.address
         };
         Self {
             clock,
             keyed: RandomState::new(),
             account: Pace::of(limits.account),
+            slow: Pace::slow(limits.account_slow),
+            sessions: Pace::of(limits.account_sessions),
             address: Pace::of(limits.address),
             neighbourhood: Pace::of(around),
             accounts: Counts::default(),
+            rows: Counts::default(),
             addresses: Counts::default(),
             familiar: Familiar::default(),
             rate: limits.replica.map(Rate::new),
@@ -166,6 +203,19 @@ impl Throttle {
         Account::new(self.hash(&Kind::Account, account::canonical(email)))
     }
 
+    /// Forgets the failures of an account from unknown networks, and those from the network of this
+    /// address, where one is given. What stands for the account in the log.
+    pub fn forget_failures(&self, email: &str, address: Option<IpAddr>) -> Account {
+        let now = self.now();
+        let account = self.account(email);
+        let pair = address.map(|address| self.pair(account, address));
+        for key in pair.into_iter().chain([account.hash()]) {
+            self.accounts.forget(key, now);
+            self.rows.forget(key, now);
+        }
+        account
+    }
+
     /// How many attempts went uncounted so far, because a table was full of others.
     #[must_use]
     pub fn untracked(&self) -> u64 {
@@ -184,7 +234,7 @@ impl Throttle {
         let key = self.hash(&Kind::Reserve, pair);
         let used = self.accounts.take(key, pace, now).is_ok();
         if used {
-            self.accounts.settle(key, pace, now, true);
+            self.accounts.settle(key, pace, now, Settlement::Count);
         }
         used
     }
@@ -194,6 +244,11 @@ impl Throttle {
         let own = address.map(Network::of).zip(self.address);
         let around = address.and_then(Network::around).zip(self.neighbourhood);
         own.into_iter().chain(around)
+    }
+
+    /// The key of what an account and a network have to do with each other.
+    fn pair(&self, account: Account, address: IpAddr) -> u64 {
+        self.hash(&Kind::Pair, (account.hash(), Network::of(address)))
     }
 
     fn hash(&self, kind: &Kind, what: impl Hash) -> u64 {

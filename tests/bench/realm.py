@@ -78,6 +78,7 @@ class Keycloak:
             "keys.sealing_dir": sealing,
             # One user makes all the sessions, as fast as Keycloak can.
             "login_limits.account_failures": 0,
+            "login_limits.account_sessions_per_minute": 0,
             "login_limits.rate": 0,
         }
 

@@ -22,7 +22,8 @@ pub(crate) const PERMISSIONS_ALONE: (&str, &str) = ("session.freshness", "1h");
 
 /// How slow a Keycloak may be on a busy machine, and how many logins it should be spared by a clock
 /// that mostly stands still, is not what is tried here.
-pub(crate) const PATIENCE: [(&str, &str); 6] = [
+pub(crate) const PATIENCE: [(&str, &str); 7] = [
+    ("login_limits.account_sessions_per_minute", "0"),
     ("login_limits.rate", "0"),
     ("upstream.connect_deadline", "10s"),
     ("upstream.login_deadline", "60s"),

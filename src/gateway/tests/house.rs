@@ -20,7 +20,7 @@ use crate::gateway::keys::{KeyRing, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::seal::SealingKey;
-use crate::gateway::throttle::{Bound, Limits};
+use crate::gateway::throttle::{Bound, Limits, SlowPace};
 use crate::gateway::{BASE64, Exchanged, Gateway, Policy};
 
 /// The time at which every house begins, in seconds since 1970.
@@ -70,11 +70,19 @@ pub(super) fn policy() -> Policy {
         },
         login_limits: Limits {
             account: Bound {
-                failures: 10,
+                most: 10,
                 window: Duration::from_secs(300),
             },
+            account_slow: SlowPace {
+                after: 50,
+                interval: Duration::from_secs(900),
+            },
+            account_sessions: Bound {
+                most: 0,
+                window: Duration::from_secs(60),
+            },
             address: Bound {
-                failures: 100,
+                most: 100,
                 window: Duration::from_secs(900),
             },
             replica: None,

@@ -6,29 +6,65 @@ use std::sync::atomic::Ordering;
 
 use iam_adapters::{Credentials, IamError, Refusal};
 
-use super::counts::{Counts, Pace};
-use super::network::Network;
-use super::{Kind, Limit, Throttle, too_many};
+use super::counts::{Counts, Pace, Settlement};
+use super::{Account, Kind, Limit, Throttle, too_many};
 use crate::gateway::error::GatewayError;
 
+#[derive(Debug, Clone, Copy)]
 enum Verdict {
     Good,
     Failed,
     Undecided,
+    /// Nobody waited for the answer, so it may be any of these.
+    Abandoned,
+}
+
+/// What a place is held for.
+#[derive(Debug, Clone, Copy)]
+enum Of {
+    Failures,
+    FailuresInARow,
+    Sessions,
+}
+
+impl Of {
+    /// What becomes of the place. Where the answer is not known, the worst is assumed.
+    const fn settlement(self, verdict: Verdict) -> Settlement {
+        match (self, verdict) {
+            (_, Verdict::Undecided)
+            | (Self::Failures, Verdict::Good)
+            | (Self::Sessions, Verdict::Failed) => Settlement::Release,
+            (_, Verdict::Abandoned)
+            | (Self::Sessions, Verdict::Good)
+            | (Self::Failures | Self::FailuresInARow, Verdict::Failed) => Settlement::Count,
+            (Self::FailuresInARow, Verdict::Good) => Settlement::Reset,
+        }
+    }
+}
+
+/// A place in one of the tables.
+struct Held<'a> {
+    of: Of,
+    counts: &'a Counts,
+    key: u64,
+    pace: Pace,
 }
 
 /// An attempt that is under way, and the places that it holds.
 struct Attempt<'a> {
     throttle: &'a Throttle,
-    held: Vec<(&'a Counts, u64, Pace)>,
+    account: Account,
+    held: Vec<Held<'a>>,
     pair: Option<u64>,
+    is_familiar: bool,
     verdict: Verdict,
 }
 
 impl Throttle {
     /// Asks the IAM where there is room for an attempt, and counts what comes of it. An empty
-    /// password is refused and counted, and the IAM not asked. Where nobody waits for the answer
-    /// any more, the attempt counts as a failure: the IAM may have heard of it.
+    /// password is refused and counted, and the IAM not asked; it is no guess, so it counts for no
+    /// row of failures. Where nobody waits for the answer any more, the attempt counts as a
+    /// failure and as a session: the IAM may have heard of it.
     ///
     /// # Errors
     ///
@@ -60,42 +96,65 @@ impl Throttle {
         address: Option<IpAddr>,
     ) -> Result<Attempt<'_>, GatewayError> {
         let now = self.now();
-        let account = self.account(credentials.email()).hash();
-        let pair = address.map(|address| self.hash(&Kind::Pair, (account, Network::of(address))));
+        let account = self.account(credentials.email());
+        let pair = address.map(|address| self.pair(account, address));
+        let familiar = pair.filter(|pair| self.familiar.contains(*pair, now));
         let mut attempt = Attempt {
             throttle: self,
+            account,
             held: Vec::new(),
             pair,
+            is_familiar: familiar.is_some(),
             // Until every limit has let it pass, it is no attempt at all.
             verdict: Verdict::Undecided,
         };
         for (network, pace) in self.networks(address) {
             let key = self.hash(&Kind::Network, network);
-            let held = attempt.hold(&self.addresses, key, pace, now);
+            let held = attempt.hold(Of::Failures, &self.addresses, key, pace, now);
             held.map_err(|wait| too_many(Limit::Address, wait))?;
         }
-        let familiar = pair.filter(|pair| self.familiar.contains(*pair, now));
+        let known = familiar.unwrap_or(account.hash());
         if let Some(pace) = self.account {
-            let key = familiar.unwrap_or(account);
-            let held = attempt.hold(&self.accounts, key, pace, now);
+            let held = attempt.hold(Of::Failures, &self.accounts, known, pace, now);
             held.map_err(|wait| too_many(Limit::Account, wait))?;
         }
         // An empty password goes no further than the gateway.
-        if let Some(rate) = &self.rate
-            && !credentials.has_empty_password()
-        {
-            let taken = rate.take(now, || self.may_use_reserve(familiar, now));
-            taken.map_err(|wait| too_many(Limit::Replica, wait))?;
+        if !credentials.has_empty_password() {
+            if let Some(pace) = self.slow {
+                let held = attempt.hold(Of::FailuresInARow, &self.rows, known, pace, now);
+                held.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
+            }
+            if let Some(pace) = self.sessions {
+                let key = self.hash(&Kind::Sessions, account.hash());
+                let held = attempt.hold(Of::Sessions, &self.accounts, key, pace, now);
+                held.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
+            }
+            if let Some(rate) = &self.rate {
+                let taken = rate.take(now, || self.may_use_reserve(familiar, now));
+                taken.map_err(|wait| too_many(Limit::Replica, wait))?;
+            }
         }
-        attempt.verdict = Verdict::Failed;
+        attempt.verdict = Verdict::Abandoned;
         Ok(attempt)
     }
 }
 
 impl<'a> Attempt<'a> {
-    fn hold(&mut self, counts: &'a Counts, key: u64, pace: Pace, now: u64) -> Result<(), u64> {
+    fn hold(
+        &mut self,
+        of: Of,
+        counts: &'a Counts,
+        key: u64,
+        pace: Pace,
+        now: u64,
+    ) -> Result<(), u64> {
         if counts.take(key, pace, now)?.is_tracked() {
-            self.held.push((counts, key, pace));
+            self.held.push(Held {
+                of,
+                counts,
+                key,
+                pace,
+            });
         } else {
             self.throttle.untracked.fetch_add(1, Ordering::Relaxed);
         }
@@ -106,9 +165,17 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let now = self.throttle.now();
-        let failed = matches!(self.verdict, Verdict::Failed);
-        for (counts, key, pace) in self.held.drain(..) {
-            counts.settle(key, pace, now, failed);
+        for held in self.held.drain(..) {
+            let settlement = held.of.settlement(self.verdict);
+            let begins = held.counts.settle(held.key, held.pace, now, settlement);
+            if begins {
+                tracing::warn!(
+                    target: "auth_gateway::audit",
+                    account = %self.account,
+                    network = if self.is_familiar { "known" } else { "unknown" },
+                    "too many failed logins in a row: the slow pace begins for this account"
+                );
+            }
         }
         if let (Verdict::Good, Some(pair)) = (&self.verdict, self.pair) {
             self.throttle.familiar.remember(pair, now);

@@ -10,6 +10,8 @@ use crate::config::{IamSettings, LoginLimitSettings};
 
 mod attempts;
 mod cardinality;
+mod sessions;
+mod slow;
 mod stuffing;
 mod victim;
 

@@ -107,3 +107,33 @@ async fn the_iam_gets_no_more_logins_a_second_than_the_operator_says() {
     scene.log_in(ALICE, RIGHT).await.session();
     is_stopped(&scene.log_in("bob@example.test", "x").await, "1");
 }
+
+#[tokio::test]
+async fn account_begins_no_more_sessions_than_the_bound_however_many_logins_come_at_once() {
+    let scene = Scene::new(&[("login_limits.account_sessions_per_minute", "20")]);
+    let logins = (0..60).map(|_| scene.log_in(ALICE, RIGHT));
+    let answers = futures_util::future::join_all(logins).await;
+    let sessions = answers.iter().filter(|answer| answer.status == 200);
+    assert_eq!(sessions.count(), 20);
+    for answer in answers.iter().filter(|answer| answer.status != 200) {
+        answer.is_error(429, "temporarily_unavailable");
+    }
+    // The IAM began as many: none is left behind there.
+    assert_eq!(scene.heard().len(), 20);
+    is_stopped(&scene.log_in(ALICE, RIGHT).await, "3");
+    scene.clock.advance(std::time::Duration::from_secs(3));
+    assert_eq!(scene.log_in(ALICE, RIGHT).await.status, 200);
+    is_stopped(&scene.log_in(ALICE, RIGHT).await, "3");
+}
+
+#[tokio::test]
+async fn of_160_failures_with_30_seconds_between_them_53_reach_the_iam() {
+    let scene = Scene::new(&[]);
+    for _ in 0..160 {
+        scene.log_in(ALICE, "wrong").await;
+        scene.clock.advance(std::time::Duration::from_secs(30));
+    }
+    assert_eq!(scene.heard().len(), 53);
+    let answer = scene.log_in(ALICE, RIGHT).await;
+    answer.is_error(429, "temporarily_unavailable");
+}

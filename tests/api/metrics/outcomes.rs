@@ -184,6 +184,7 @@ async fn each_end_of_an_exchange_and_of_a_logout_has_its_counters() {
 async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
     for (limit, setting) in [
         ("account", "login_limits.account_failures"),
+        ("account_slow", "login_limits.account_failures_in_a_row"),
         ("address", "login_limits.address_failures"),
         ("replica", "login_limits.rate"),
     ] {
@@ -197,6 +198,18 @@ async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
             assert_eq!(world.log_in().0, 429, "{limit}");
         });
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_would_begin_too_many_sessions_is_counted_as_such() {
+    let setting = "login_limits.account_sessions_per_minute";
+    let world = World::with(&[(setting, "1")]).await;
+    assert_eq!(world.log_in().0, 200);
+    let throttled = "logins_throttled_total{limit=\"account_sessions\"}";
+    let request = "requests_total{outcome=\"temporarily_unavailable\",route=\"login\"}";
+    world.counts(&[throttled, request], || {
+        assert_eq!(world.log_in().0, 429);
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]

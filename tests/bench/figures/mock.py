@@ -134,6 +134,7 @@ def over_the_wire(bench):
         "keys.sealing_dir": bench.sealing(),
         # One user makes all the sessions, as fast as the mock can.
         "login_limits.account_failures": 0,
+        "login_limits.account_sessions_per_minute": 0,
         "login_limits.rate": 0,
     }
     bodies = bench.folder / "mock-iam-exchanges"

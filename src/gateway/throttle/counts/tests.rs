@@ -9,7 +9,19 @@ const SECOND: u64 = 1_000_000_000;
 /// So many failures, each forgotten in a second.
 fn pace(failures: u32) -> Pace {
     let window = Duration::from_secs(failures.into());
-    Pace::of(Bound { failures, window }).unwrap()
+    Pace::of(Bound {
+        most: failures,
+        window,
+    })
+    .unwrap()
+}
+
+const fn settlement(failed: bool) -> Settlement {
+    if failed {
+        Settlement::Count
+    } else {
+        Settlement::Release
+    }
 }
 
 /// What happens to one key.
@@ -54,7 +66,7 @@ proptest! {
                 Step::Wait(milliseconds) => now += milliseconds * 1_000_000,
                 Step::End(failed) if pending > 0 => {
                     pending -= 1;
-                    counts.settle(1, pace, now, failed);
+                    counts.settle(1, pace, now, settlement(failed));
                     if failed {
                         failures.push(now);
                     }
@@ -91,7 +103,7 @@ proptest! {
         // What all others gave back left no trace.
         if pending == 0 && outstanding(&failures, now) == 0 {
             prop_assert_eq!(counts.take(2, pace, now), Ok(Taken::Tracked));
-            counts.settle(2, pace, now, false);
+            counts.settle(2, pace, now, Settlement::Release);
             prop_assert!(counts.tracked() <= 1);
         }
     }
@@ -102,7 +114,7 @@ fn an_attempt_that_did_not_fail_leaves_nothing_behind() {
     let (counts, pace) = (Counts::default(), pace(3));
     for key in 0..1_000 {
         assert_eq!(counts.take(key, pace, 0), Ok(Taken::Tracked));
-        counts.settle(key, pace, 0, false);
+        counts.settle(key, pace, 0, Settlement::Release);
     }
     assert_eq!(counts.tracked(), 0);
 }
@@ -113,7 +125,7 @@ fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) 
     for key in keys {
         if counts.take(key, pace, now).unwrap().is_tracked() {
             tracked += 1;
-            counts.settle(key, pace, now, true);
+            counts.settle(key, pace, now, Settlement::Count);
         }
     }
     tracked
@@ -139,7 +151,7 @@ fn what_is_over_makes_room_and_what_is_under_way_is_not_over() {
     assert_eq!(counts.tracked(), room);
     assert_eq!(fail(&counts, 600_000..700_000, pace, SECOND), 100_000);
     assert!(counts.tracked() < room);
-    counts.settle(7, pace, SECOND, true);
+    counts.settle(7, pace, SECOND, Settlement::Count);
     assert_eq!(counts.take(7, pace, SECOND), Ok(Taken::Tracked));
     assert!(counts.take(7, pace, SECOND).is_err());
 }

@@ -140,12 +140,14 @@ fn an_attempt_that_one_limit_stops_counts_for_no_other() {
 
 #[test]
 fn zero_is_no_bound() {
-    let none = |bound| Bound {
-        failures: 0,
-        ..bound
-    };
+    let none = |bound| Bound { most: 0, ..bound };
     let mut door = Door::new(Limits {
         account: none(defaults().account),
+        account_slow: SlowPace {
+            after: 0,
+            ..defaults().account_slow
+        },
+        account_sessions: none(defaults().account_sessions),
         address: none(defaults().address),
         replica: None,
     });
