@@ -12,6 +12,7 @@ mod entity_tag;
 mod forgeries;
 mod health;
 pub mod mock;
+mod operator;
 pub mod problem;
 mod request_id;
 mod well_known;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use actix_web::Resource;
 use actix_web::web::{self, ServiceConfig};
+use secrecy::SecretString;
 
 use crate::config::HttpSettings;
 use crate::gateway::Gateway;
@@ -52,6 +54,8 @@ pub struct Front {
     pub patience: Patience,
     /// Who sends forged logout tokens.
     pub forgeries: Forgeries,
+    /// What operators prove themselves with; none: their calls are refused.
+    pub operator_token: Option<SecretString>,
 }
 
 /// How long clients may take. Nobody who runs a gateway has a reason to change it, so it is no
@@ -129,7 +133,11 @@ fn operations(routes: &mut ServiceConfig) {
     routes
         .service(get("/health/live", health::live))
         .service(get("/health/ready", health::ready))
-        .service(get("/metrics", health::metrics));
+        .service(get("/metrics", health::metrics))
+        .service(
+            post("/admin/v1/login-limits/reset")
+                .route(web::post().to(operator::reset_login_limits)),
+        );
 }
 
 fn post(path: &str) -> Resource {

@@ -99,6 +99,7 @@ pub(crate) fn front(
         http: settings.http.clone(),
         patience,
         forgeries: Forgeries::default(),
+        operator_token: None,
     }
 }
 
@@ -149,9 +150,19 @@ impl Application {
             (front, probed, Some(namespaces))
         } else {
             let adapter = parts.iam.name();
+            let operator_token = parts.operator_token.take();
             let (gateway, iam, health) = connect(settings, parts);
-            let metrics = Arc::clone(&metrics);
-            let front = front(settings, gateway, health, metrics, adapter, patience);
+            let front = Front {
+                operator_token,
+                ..front(
+                    settings,
+                    gateway,
+                    health,
+                    Arc::clone(&metrics),
+                    adapter,
+                    patience,
+                )
+            };
             (Arc::new(front), Probed::One(iam), None)
         };
         let health = Arc::clone(&front.health);

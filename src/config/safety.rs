@@ -17,6 +17,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
             "cannot be true where keys.signing_dir is set: one of the two signs",
         );
     }
+    settings.management.check(production, problems);
     if let Some(redis) = &settings.revocations.redis {
         redis.check(production, problems);
     }

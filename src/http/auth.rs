@@ -116,7 +116,7 @@ fn note<T>(request: &HttpRequest, write: impl FnOnce(&mut Note) -> T) -> Option<
     request.extensions_mut().get_mut::<Note>().map(write)
 }
 
-const fn wrong_with(credentials: InvalidCredentials) -> InvalidRequest {
+pub(super) const fn wrong_with(credentials: InvalidCredentials) -> InvalidRequest {
     match credentials {
         InvalidCredentials::Email => InvalidRequest::NotAnEmailAddress("email"),
         InvalidCredentials::EmailTooLong => InvalidRequest::TooLong {

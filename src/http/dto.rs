@@ -131,6 +131,23 @@ pub(super) struct LogoutResponse {
     pub(super) status: &'static str,
 }
 
+/// What resetting the login limits is sent.
+#[derive(Deserialize)]
+pub(super) struct LoginLimitsResetRequest {
+    /// Whose failures to forget.
+    pub(super) email: String,
+    /// An address in a known network, whose failures to forget too.
+    #[serde(default)]
+    pub(super) client_address: Option<String>,
+}
+
+impl RequestBody<'_> for LoginLimitsResetRequest {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("email", Presence::Required),
+        ("client_address", Presence::Optional),
+    ];
+}
+
 /// RFC 3339 with a numeric offset: `Z` is not an offset to every parser of ISO 8601.
 pub(super) fn timestamp(unix_seconds: u64) -> String {
     let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);

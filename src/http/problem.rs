@@ -39,6 +39,10 @@ pub enum Code {
     TemporarilyUnavailable,
     /// Something broke that the client cannot mend.
     ServerError,
+    /// The bearer token of an operator is missing or wrong (RFC 6750 section 3.1).
+    InvalidToken,
+    /// The call is for operators, and none is known here.
+    AccessDenied,
 }
 
 impl Code {
@@ -52,6 +56,8 @@ impl Code {
             Self::UnsupportedGrantType => "unsupported_grant_type",
             Self::TemporarilyUnavailable => "temporarily_unavailable",
             Self::ServerError => "server_error",
+            Self::InvalidToken => "invalid_token",
+            Self::AccessDenied => "access_denied",
         }
     }
 
@@ -63,6 +69,10 @@ impl Code {
             Self::UnsupportedGrantType => "The grant type is not supported.",
             Self::TemporarilyUnavailable => "The service cannot answer now. Try again later.",
             Self::ServerError => "The service failed.",
+            Self::InvalidToken => "The bearer token is missing or not valid.",
+            Self::AccessDenied => {
+                "This call needs management.token or management.token_file to be set."
+            }
         }
     }
 }
@@ -109,6 +119,12 @@ pub enum Problem {
     Draining,
     /// There is more to do than the gateway can do.
     Overloaded,
+    /// A call for operators, and the settings have no token for them.
+    NoOperatorToken,
+    /// A call for operators, without a bearer token.
+    OperatorTokenMissing,
+    /// A call for operators, with another bearer token than theirs.
+    OperatorTokenInvalid,
     /// The code panicked.
     Panic,
     /// The operation failed.
@@ -141,6 +157,9 @@ impl Problem {
             | Self::TooManyNamespaces
             | Self::Draining
             | Self::Overloaded
+            | Self::NoOperatorToken
+            | Self::OperatorTokenMissing
+            | Self::OperatorTokenInvalid
             | Self::Panic => None,
         }
     }
@@ -178,6 +197,9 @@ impl Problem {
             | Self::TooManyNamespaces
             | Self::Draining
             | Self::Overloaded
+            | Self::NoOperatorToken
+            | Self::OperatorTokenMissing
+            | Self::OperatorTokenInvalid
             | Self::Panic
             | Self::Gateway { .. } => self.answer().code.description(),
         };

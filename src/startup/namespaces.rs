@@ -11,7 +11,7 @@ use super::listener::Routes;
 use super::{Parts, connect, front};
 use crate::config::{IamSettings, Settings};
 use crate::gateway::Gateway;
-use crate::http;
+use crate::http::{self, Front};
 use crate::mock::{House, LogoutReceiver, Name, Namespaces, World};
 use crate::telemetry::metrics::Metrics;
 
@@ -84,12 +84,17 @@ impl Mocks {
             metrics: Arc::clone(&metrics),
             patience: parts.patience,
             redis: None,
+            operator_token: parts.operator_token.clone(),
         };
         let patience = parts.patience;
+        let operator_token = parts.operator_token.clone();
         let (gateway, iam, health) = connect(settings, parts);
         health.needs_no_probe();
         let receiver: Arc<dyn LogoutReceiver> = Arc::<Gateway>::clone(&gateway);
-        let front = front(settings, gateway, health, metrics, adapter, patience);
+        let front = Front {
+            operator_token,
+            ..front(settings, gateway, health, metrics, adapter, patience)
+        };
         World {
             name: name.clone(),
             mock,

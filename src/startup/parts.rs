@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::{Clock, IamAdapter};
+use secrecy::SecretString;
 
 use super::{Mocks, keys, revocations, tls};
 use crate::config::{InvalidSettings, Settings};
@@ -39,6 +40,8 @@ pub struct Parts {
     pub patience: Patience,
     /// The Redis between the replicas, where one is set.
     pub redis: Option<Redis>,
+    /// The bearer token of operators, where one is set.
+    pub operator_token: Option<SecretString>,
 }
 
 impl Parts {
@@ -71,6 +74,11 @@ impl Parts {
         };
         let tls = tls::configured(settings, &mut problems);
         let redis = revocations::redis(settings, &mut problems);
+        let operator_token = settings.management.operator_token();
+        let operator_token = operator_token.unwrap_or_else(|(key, problem)| {
+            problems.push(format!("{key}: {problem}"));
+            None
+        });
         match (iam, keys) {
             (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
                 iam,
@@ -82,6 +90,7 @@ impl Parts {
                 metrics: Arc::default(),
                 patience: Patience::default(),
                 redis,
+                operator_token,
             }),
             _ => Err(InvalidSettings { problems }),
         }

@@ -19,6 +19,7 @@ use crate::client::{LOGIN, Response};
 mod answers;
 mod forwarding;
 mod hostile;
+mod operator;
 
 const ALICE: &str = "alice@example.test";
 const RIGHT: &str = "alice-pass";

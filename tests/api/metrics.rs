@@ -26,7 +26,7 @@ const ROUTES: [&str; 7] = [
     "other",
 ];
 
-const OUTCOMES: [&str; 7] = [
+const OUTCOMES: [&str; 9] = [
     "ok",
     "invalid_request",
     "invalid_grant",
@@ -34,6 +34,8 @@ const OUTCOMES: [&str; 7] = [
     "unsupported_grant_type",
     "temporarily_unavailable",
     "server_error",
+    "invalid_token",
+    "access_denied",
 ];
 
 const LOGOUT_TOKENS: [&str; 20] = [

@@ -40,6 +40,9 @@ pub enum InvalidRequest {
     /// Not exactly one `@` with something on both sides, or a control character.
     #[error("The member `{0}` is not an e-mail address.")]
     NotAnEmailAddress(&'static str),
+    /// Neither an IPv4 nor an IPv6 address.
+    #[error("The member `{0}` is not an IP address.")]
+    NotAnIpAddress(&'static str),
     /// A form without this parameter.
     #[error("The parameter `{0}` is missing.")]
     MissingParameter(&'static str),

@@ -36,6 +36,9 @@ pub enum RetryAfter {
 const LOGIN_CHALLENGE: &str = r#"Bearer realm="auth""#;
 const TOKEN_CHALLENGE: &str = r#"Bearer realm="auth", error="invalid_token""#;
 
+const OPERATOR_CHALLENGE: &str = r#"Bearer realm="management""#;
+const OPERATOR_TOKEN_CHALLENGE: &str = r#"Bearer realm="management", error="invalid_token""#;
+
 /// Where the IAM asks for fewer calls and does not say for how long.
 const THROTTLED_SECONDS: u64 = 5;
 
@@ -92,6 +95,14 @@ impl Problem {
             }
             Self::Draining | Self::Overloaded => {
                 Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
+            }
+            Self::NoOperatorToken => Answer::new(StatusCode::FORBIDDEN, Code::AccessDenied),
+            // RFC 6750 section 3.1: a request without a token gets no error in the challenge.
+            Self::OperatorTokenMissing => {
+                Answer::challenged(Code::InvalidToken, OPERATOR_CHALLENGE)
+            }
+            Self::OperatorTokenInvalid => {
+                Answer::challenged(Code::InvalidToken, OPERATOR_TOKEN_CHALLENGE)
             }
             Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
             Self::Gateway {

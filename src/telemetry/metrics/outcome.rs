@@ -18,7 +18,7 @@ impl From<Code> for Outcome {
 }
 
 impl Outcome {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Ok,
         Self::Error(Code::InvalidRequest),
         Self::Error(Code::InvalidGrant),
@@ -26,6 +26,8 @@ impl Outcome {
         Self::Error(Code::UnsupportedGrantType),
         Self::Error(Code::TemporarilyUnavailable),
         Self::Error(Code::ServerError),
+        Self::Error(Code::InvalidToken),
+        Self::Error(Code::AccessDenied),
     ];
 
     pub(super) const fn index(self) -> usize {

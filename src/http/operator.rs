@@ -1,0 +1,93 @@
+//! Calls of operators on the management listener: those that change something. Each handler asks
+//! for an [`Operator`], which only a request with the right bearer token yields.
+
+use std::future::{Ready, ready};
+use std::net::IpAddr;
+
+use actix_web::dev;
+use actix_web::http::header;
+use actix_web::web::{Data, Payload};
+use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use iam_adapters::Credentials;
+use secrecy::ExposeSecret as _;
+use subtle::ConstantTimeEq as _;
+
+use super::Front;
+use super::auth::wrong_with;
+use super::body;
+use super::client::client_address;
+use super::dto::LoginLimitsResetRequest;
+use super::problem::{InvalidRequest, Problem, no_store};
+
+/// Who sent this request knows `management.token`.
+#[derive(Debug)]
+pub(super) struct Operator(());
+
+impl FromRequest for Operator {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
+        ready(authenticate(request))
+    }
+}
+
+fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
+    let front = request.app_data::<Data<Front>>();
+    let front = front.ok_or(Problem::NoOperatorToken)?;
+    let token = front.operator_token.as_ref();
+    let token = token.ok_or(Problem::NoOperatorToken)?;
+    let mut headers = request.headers().get_all(header::AUTHORIZATION);
+    let sent = headers.next().ok_or(Problem::OperatorTokenMissing)?;
+    let sent = bearer(sent.as_bytes()).filter(|_| headers.next().is_none());
+    let expected = token.expose_secret().as_bytes();
+    if sent.is_some_and(|sent| sent.ct_eq(expected).into()) {
+        return Ok(Operator(()));
+    }
+    tracing::warn!(
+        target: "auth_gateway::audit",
+        path = request.path(),
+        client.address = client_address(front, request).map(tracing::field::display),
+        "a call of an operator is refused: wrong bearer token"
+    );
+    Err(Problem::OperatorTokenInvalid)
+}
+
+/// The token of `Bearer TOKEN`. The scheme's case does not count (RFC 9110 section 11.1).
+fn bearer(credentials: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = credentials.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
+}
+
+/// `POST /admin/v1/login-limits/reset`.
+pub(super) async fn reset_login_limits(
+    _: Operator,
+    front: Data<Front>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, Problem> {
+    let body = body::read(&request, payload, &front).await?;
+    let LoginLimitsResetRequest {
+        email,
+        client_address: network,
+    } = body::parse(&body)?;
+    // What cannot be logged in with was never counted.
+    let credentials = Credentials::new(email, "".into())
+        .map_err(|invalid| Problem::InvalidRequest(wrong_with(invalid)))?;
+    let network: Option<IpAddr> = network
+        .map(|address| address.parse())
+        .transpose()
+        .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
+    let throttle = front.gateway.throttle();
+    let account = throttle.forget_failures(credentials.email(), network);
+    tracing::info!(
+        target: "auth_gateway::audit",
+        %account,
+        network = network.map(tracing::field::display),
+        client.address = client_address(&front, &request).map(tracing::field::display),
+        "an operator has reset the login limits of an account"
+    );
+    let mut response = HttpResponse::NoContent();
+    no_store(&mut response);
+    Ok(response.finish())
+}

@@ -1,0 +1,216 @@
+//! Resetting the login limits of an account, and who may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::clock::SystemClock;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use super::{ALICE, RIGHT, Scene, is_stopped};
+use crate::app::TestApp;
+use crate::contract::Contract;
+use crate::wire::{Answer, Connection, post};
+
+const RESET: &str = "/admin/v1/login-limits/reset";
+const TOKEN: &str = "operators-token-of-some-length";
+
+/// Posts to the management listener, and holds the answer against `openapi.yaml`.
+fn reset(gateway: &TestApp, headers: &[(&str, &str)], body: &Value) -> Answer {
+    let body = body.to_string();
+    let lines = headers
+        .iter()
+        .map(|(name, value)| [name, ": ", value, "\r\n"].concat());
+    let headers = lines.collect::<Vec<_>>().concat();
+    let length = body.len();
+    let answer = Connection::to(gateway.addresses().management)
+        .send(format!(
+            "POST {RESET} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n{headers}\r\n{body}"
+        ))
+        .answer();
+    let mut described = HeaderMap::new();
+    for (name, value) in &answer.headers {
+        let name = HeaderName::try_from(name).expect("a name");
+        described.append(name, HeaderValue::try_from(value).expect("a value"));
+    }
+    let body = answer.body.as_bytes();
+    Contract::get().check("POST", RESET, answer.status, &described, body);
+    answer
+}
+
+fn bearer(token: &str) -> (&'static str, String) {
+    ("Authorization", format!("Bearer {token}"))
+}
+
+/// Refused logins with a minute between two of them.
+async fn fail(scene: &Scene, headers: &[(&str, &str)], attempts: usize) {
+    for _ in 0..attempts {
+        let answer = scene.log_in_with(headers, ALICE, "wrong").await;
+        answer.is_error(401, "invalid_grant");
+        scene.clock.advance(Duration::from_secs(60));
+    }
+}
+
+#[tokio::test]
+async fn slow_pace_of_an_account_holds_for_the_right_password_until_an_operator_resets_it() {
+    let scene = Scene::new(&[("management.token", TOKEN)]);
+    fail(&scene, &[], 50).await;
+    assert_eq!(scene.heard().len(), 50);
+    is_stopped(&scene.log_in(ALICE, RIGHT).await, "840");
+    assert_eq!(scene.heard(), []);
+    let (name, token) = bearer(TOKEN);
+    let authorized = [(name, token.as_str())];
+    let other = reset(
+        &scene.gateway,
+        &authorized,
+        &json!({"email": "bob@example.test"}),
+    );
+    assert_eq!(other.status, 204);
+    is_stopped(&scene.log_in(ALICE, RIGHT).await, "840");
+    let answer = reset(
+        &scene.gateway,
+        &authorized,
+        &json!({"email": "Alice@example.test"}),
+    );
+    assert_eq!((answer.status, answer.body.as_str()), (204, ""));
+    assert_eq!(scene.log_in(ALICE, RIGHT).await.status, 200);
+}
+
+#[tokio::test]
+async fn slow_pace_of_a_known_network_is_reset_by_an_address_in_it() {
+    let scene = Scene::new(&[
+        ("management.token", TOKEN),
+        ("http.trusted_proxies", "127.0.0.1"),
+    ]);
+    let home = [("x-forwarded-for", "2001:db8:1:2::3")];
+    assert_eq!(scene.log_in_with(&home, ALICE, RIGHT).await.status, 200);
+    fail(&scene, &home, 50).await;
+    is_stopped(&scene.log_in_with(&home, ALICE, RIGHT).await, "840");
+    let (name, token) = bearer(TOKEN);
+    let authorized = [(name, token.as_str())];
+    for (body, seconds) in [
+        (json!({"email": ALICE}), Some("840")),
+        (
+            json!({"email": ALICE, "client_address": "2001:db8:1:3::4"}),
+            Some("840"),
+        ),
+        (
+            json!({"email": ALICE, "client_address": "2001:db8:1:2::4"}),
+            None,
+        ),
+    ] {
+        assert_eq!(reset(&scene.gateway, &authorized, &body).status, 204);
+        let answer = scene.log_in_with(&home, ALICE, RIGHT).await;
+        match seconds {
+            Some(seconds) => is_stopped(&answer, seconds),
+            None => assert_eq!(answer.status, 200),
+        }
+    }
+}
+
+#[tokio::test]
+async fn call_of_an_operator_needs_the_token_of_the_settings() {
+    let body = json!({"email": ALICE});
+    let scene = Scene::new(&[("management.token", TOKEN)]);
+    let missing = "Bearer realm=\"management\"";
+    let invalid = "Bearer realm=\"management\", error=\"invalid_token\"";
+    let sent = |credentials: &str| ("Authorization", credentials.to_owned());
+    for (headers, challenge) in [
+        (vec![], missing),
+        (vec![sent("")], invalid),
+        (vec![sent("Bearer ")], invalid),
+        (vec![sent(TOKEN)], invalid),
+        (vec![sent(&format!("Basic {TOKEN}"))], invalid),
+        (vec![bearer("operators-token-of-some-lengt")], invalid),
+        (vec![bearer("operators-token-of-some-lengtH")], invalid),
+        (vec![bearer("operators-token-of-some-lengthh")], invalid),
+        (vec![bearer(TOKEN), bearer(TOKEN)], invalid),
+    ] {
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let answer = reset(&scene.gateway, &headers, &body);
+        assert_eq!(answer.status, 401, "{headers:?}");
+        assert_eq!(
+            answer.header("www-authenticate"),
+            Some(challenge),
+            "{headers:?}"
+        );
+        assert_eq!(answer.json()["error"], "invalid_token");
+    }
+    for scheme in ["bearer", "BEARER"] {
+        let credentials = format!("{scheme} {TOKEN}");
+        let answer = reset(&scene.gateway, &[("Authorization", &credentials)], &body);
+        assert_eq!(answer.status, 204, "{scheme}");
+    }
+    let public = scene.gateway.addresses().public;
+    let answer = Connection::to(public).send(post(RESET, "{}")).answer();
+    assert_eq!(answer.status, 404);
+}
+
+#[tokio::test]
+async fn call_of_an_operator_is_forbidden_where_the_settings_have_no_token() {
+    let scene = Scene::new(&[]);
+    let (name, token) = bearer(TOKEN);
+    for headers in [&[][..], &[(name, token.as_str())]] {
+        let answer = reset(&scene.gateway, headers, &json!({"email": ALICE}));
+        assert_eq!(answer.status, 403);
+        let told = answer.json();
+        assert_eq!(told["error"], "access_denied");
+        let description = told["error_description"].as_str().expect("text");
+        assert!(description.contains("management.token"), "{description}");
+    }
+}
+
+#[tokio::test]
+async fn reset_without_an_email_address_is_invalid() {
+    let scene = Scene::new(&[("management.token", TOKEN)]);
+    let (name, token) = bearer(TOKEN);
+    for (body, description) in [
+        (json!([]), "The body is not a JSON object."),
+        (json!({}), "The member `email` is missing."),
+        (json!({"email": 7}), "The member `email` must be a string."),
+        (
+            json!({"email": "alice"}),
+            "The member `email` is not an e-mail address.",
+        ),
+        (
+            json!({"email": ALICE, "client_address": "home"}),
+            "The member `client_address` is not an IP address.",
+        ),
+    ] {
+        let answer = reset(&scene.gateway, &[(name, &token)], &body);
+        assert_eq!(answer.status, 400, "{body}");
+        assert_eq!(answer.json()["error_description"], description);
+    }
+}
+
+#[tokio::test]
+async fn reset_is_for_the_namespace_that_its_header_names() {
+    let gateway = TestApp::spawn(
+        Arc::new(SystemClock::default()),
+        &[("management.token", TOKEN)],
+    );
+    let (name, token) = bearer(TOKEN);
+    let namespace = |name| [("Mock-Namespace", name)];
+    let log_in = async |headers: &[(&str, &str)], password| {
+        let body = json!({"email": ALICE, "password": password});
+        let answer = gateway.post(crate::client::LOGIN, headers, body.to_string());
+        answer.await.status
+    };
+    for namespace in [namespace("one"), namespace("two")] {
+        for _ in 0..10 {
+            assert_eq!(log_in(&namespace, "wrong").await, 401);
+        }
+        assert_eq!(log_in(&namespace, RIGHT).await, 429);
+    }
+    let headers = [(name, token.as_str()), ("Mock-Namespace", "one")];
+    assert_eq!(
+        reset(&gateway, &headers, &json!({"email": ALICE})).status,
+        204
+    );
+    assert_eq!(log_in(&namespace("one"), RIGHT).await, 200);
+    assert_eq!(log_in(&namespace("two"), RIGHT).await, 429);
+}
