@@ -13,25 +13,12 @@ PUBLIC_URL = os.environ["PUBLIC_URL"]
 LOGIN, TOKEN, LOGOUT, TOLD = (
     f"/api/v1/auth/{name}" for name in ("login", "token", "logout", "backchannel-logout")
 )
-# Of the members of login, in UTF-8.
-BYTES_MAX = {"email": 320, "password": 1024}
 ERROR_MEMBERS = {"error", "error_description", "request_id"}
 
 
 def one_in(count, text):
     """Chosen by the generated data itself, so that a case found once is the same case when it is tried again."""
     return zlib.crc32(repr(text).encode()) % count == 0
-
-
-@schemathesis.hook
-def filter_case(context, case):
-    """A schema counts characters and the gateway bytes; tests/api covers the texts that only the gateway refuses."""
-    if case.path != LOGIN or not isinstance(case.body, dict):
-        return True
-    texts = ((case.body.get(name), most) for name, most in BYTES_MAX.items())
-    return not any(
-        isinstance(text, str) and len(text) <= most < len(text.encode(errors="surrogatepass")) for text, most in texts
-    )
 
 
 @schemathesis.hook
