@@ -42,6 +42,7 @@ pub use log::{LogFormat, LogSettings};
 pub use login_limits::LoginLimitSettings;
 pub use management::ManagementSettings;
 pub use permissions::PermissionSettings;
+pub(crate) use problems::Problems;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub use revocations::{RedisSettings, RevocationSettings};
 pub use session::SessionSettings;
@@ -50,7 +51,6 @@ pub use upstream::UpstreamSettings;
 
 use known::Known;
 use layers::Layers;
-use problems::Problems;
 
 /// The longest that old knowledge may be stretched over an outage of the IAM. Whoever loses a right
 /// during an outage keeps it for so long.
@@ -147,18 +147,35 @@ pub fn load(
     file: Option<&Path>,
     environment: &BTreeMap<String, String>,
 ) -> Result<Settings, InvalidSettings> {
+    load_with(file, environment, |_, _| Some(())).map(|(settings, ())| settings)
+}
+
+/// Reads the settings as [`load`] does, and makes something of them: all that is wrong with either
+/// is told together. What cannot be read stands at its default meanwhile.
+///
+/// # Errors
+///
+/// [`InvalidSettings`] with every problem that could be found.
+pub(crate) fn load_with<T>(
+    file: Option<&Path>,
+    environment: &BTreeMap<String, String>,
+    prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
+) -> Result<(Settings, T), InvalidSettings> {
     let known = Known::new();
     let mut problems = Problems::default();
     let layers = Layers::gather(file, environment, &known, &mut problems);
-    let settings = reading::settings(&layers, &mut problems).map(|mut settings| {
+    let loaded = reading::settings(&layers, &mut problems).and_then(|mut settings| {
         settings.check(&mut problems);
+        safety::check_file(&settings, &layers, &known, &mut problems);
         settings.token.default_audience(&settings.http.public_url);
-        settings
+        let prepared = prepare(&settings, &mut problems)?;
+        Some((settings, prepared))
     });
-    let problems = problems.into_lines(&layers);
-    match settings {
-        Some(settings) if problems.is_empty() => Ok(settings),
-        _ => Err(InvalidSettings { problems }),
+    match loaded {
+        Some(loaded) if problems.is_empty() => Ok(loaded),
+        _ => Err(InvalidSettings {
+            problems: problems.into_lines(Some(&layers)),
+        }),
     }
 }
 

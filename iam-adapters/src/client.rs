@@ -18,6 +18,7 @@ use url::Url;
 
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
+use crate::files;
 
 use renewed::Renewed;
 
@@ -54,11 +55,16 @@ pub struct ClientSettings {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The file of certificates cannot be read.
-    #[error("ca_file: cannot be read")]
-    Unreadable(#[source] io::Error),
+    #[error("ca_file: {}: {}", path.display(), files::reason(source))]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The file holds no PEM certificate, or a broken one.
-    #[error("ca_file: not a file of PEM certificates")]
-    NotCertificates,
+    #[error("ca_file: {}: not a file of PEM certificates", .0.display())]
+    NotCertificates(PathBuf),
     /// TLS cannot be set up: as a rule the machine has no trusted certificates at all.
     #[error("no TLS: the machine has no usable certificate authorities")]
     Tls,
@@ -101,19 +107,21 @@ impl ClientSettings {
         let Some(file) = &self.ca_file else {
             return Ok(Vec::new());
         };
-        let pem = std::fs::read(file).map_err(ClientError::Unreadable)?;
+        let pem = std::fs::read(file).map_err(|source| ClientError::Unreadable {
+            path: file.clone(),
+            source,
+        })?;
+        let not_certificates = || ClientError::NotCertificates(file.clone());
         // Read into a store of roots first, so that a broken one is found here and by its file.
         let mut roots = RootCertStore::empty();
         let mut certificates = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|_| ClientError::NotCertificates)?;
+            let certificate = certificate.map_err(|_| not_certificates())?;
             certificates.push(certificate.clone());
-            roots
-                .add(certificate)
-                .map_err(|_| ClientError::NotCertificates)?;
+            roots.add(certificate).map_err(|_| not_certificates())?;
         }
         if certificates.is_empty() {
-            return Err(ClientError::NotCertificates);
+            return Err(not_certificates());
         }
         Ok(certificates)
     }

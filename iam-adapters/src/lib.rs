@@ -5,6 +5,7 @@ pub mod client;
 pub mod clock;
 pub mod conformance;
 pub mod error;
+pub mod files;
 pub mod guarded;
 pub mod keycloak;
 pub mod logout_token;
@@ -12,6 +13,7 @@ pub mod mock;
 pub mod registry;
 pub mod scope;
 pub mod secret_file;
+pub mod spelling;
 pub mod types;
 #[cfg(test)]
 mod wycheproof;

@@ -1,30 +1,47 @@
 //! A secret in a file of its own, as orchestrators hand it over.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroizing;
 use thiserror::Error;
 
+use crate::files::{self, Exposed};
+
 /// Longer than any secret; shorter than what is mistaken for one.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Whether others than owner and group may read or write.
-const OTHERS: u32 = 0o006;
-
-/// Why a file gives no secret. Holds nothing of its content.
+/// Why a file gives no secret: names the file, and holds nothing of its content.
 #[derive(Debug, Error)]
-pub enum SecretFileError {
-    /// It cannot be read.
-    #[error("cannot be read: {}", .0.kind())]
+pub struct SecretFileError {
+    path: PathBuf,
+    reason: Reason,
+}
+
+impl fmt::Display for SecretFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, reason } = self;
+        match reason {
+            Reason::Io(_) if path.is_relative() => write!(
+                f,
+                "{reason} (a relative path, not shown because it may be the secret itself)"
+            ),
+            Reason::Io(_) | Reason::Exposed(_) | Reason::NotASecret => {
+                write!(f, "{}: {reason}", path.display())
+            }
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+enum Reason {
+    #[error("{}", files::reason(.0))]
     Io(#[from] io::Error),
-    /// Anybody on the machine may read or change it.
-    #[error("open to everybody; take that right away (chmod o-rw)")]
-    Exposed,
-    /// It is not text of at most 64 KiB.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     #[error("is not a secret in UTF-8 of at most 64 KiB")]
     NotASecret,
 }
@@ -33,24 +50,30 @@ pub enum SecretFileError {
 ///
 /// # Errors
 ///
-/// [`SecretFileError`]; the caller names the file.
+/// [`SecretFileError`].
 pub fn read(path: &Path) -> Result<SecretString, SecretFileError> {
+    contents(path).map_err(|reason| SecretFileError {
+        path: path.to_owned(),
+        reason,
+    })
+}
+
+fn contents(path: &Path) -> Result<SecretString, Reason> {
     let file = File::open(path)?;
-    if file.metadata()?.permissions().mode() & OTHERS != 0 {
-        return Err(SecretFileError::Exposed);
-    }
+    Exposed::refuse(path, files::mode(&file.metadata()?))?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(BYTES_MAX + 1));
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > BYTES_MAX {
-        return Err(SecretFileError::NotASecret);
+        return Err(Reason::NotASecret);
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| SecretFileError::NotASecret)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Reason::NotASecret)?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use secrecy::ExposeSecret as _;
     use tempfile::NamedTempFile;
@@ -82,8 +105,13 @@ mod tests {
     #[test]
     fn what_everybody_may_read_or_change_is_no_secret() {
         for mode in [0o604, 0o602, 0o644, 0o777] {
-            let refused = read(file(b"s3cret", mode).path());
-            assert!(matches!(refused, Err(SecretFileError::Exposed)), "{mode:o}");
+            let file = file(b"s3cret", mode);
+            let told = read(file.path()).expect_err("exposed").to_string();
+            let path = file.path().display();
+            let expected = format!(
+                "{path}: everybody may read or change it (mode {mode:04o}); run: chmod o-rw {path}"
+            );
+            assert_eq!(told, expected);
         }
     }
 
@@ -93,9 +121,22 @@ mod tests {
         assert!(read(file(&long, 0o600).path()).is_ok());
         for content in [&[&long[..], b"x"].concat()[..], b"\xff\xfe"] {
             let refused = read(file(content, 0o600).path());
-            assert!(matches!(refused, Err(SecretFileError::NotASecret)));
+            let told = refused.expect_err("no secret").to_string();
+            assert!(
+                told.ends_with(": is not a secret in UTF-8 of at most 64 KiB"),
+                "{told}"
+            );
         }
-        let nowhere = Path::new("/nowhere/at/all");
-        assert!(matches!(read(nowhere), Err(SecretFileError::Io(_))));
+        let folder = tempfile::tempdir().unwrap();
+        set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        for (path, reason) in [
+            (Path::new("/nowhere/at/all"), "no such file or directory"),
+            (folder.path(), "is a directory"),
+        ] {
+            let told = read(path).expect_err("no file").to_string();
+            assert_eq!(told, format!("{}: {reason}", path.display()));
+        }
+        let told = read(Path::new("s3cret")).expect_err("no file").to_string();
+        assert!(!told.contains("s3cret"), "{told}");
     }
 }

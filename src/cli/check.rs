@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 
-use iam_adapters::clock::SystemClock;
 use iam_adapters::{ClientContext, Credentials, IamAdapter as _, Scope};
 use secrecy::ExposeSecret as _;
 
@@ -24,15 +22,11 @@ const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
 ///
 /// Where the text cannot be written, or no runtime can be had.
 pub(super) fn check(
-    settings: Result<Settings, InvalidSettings>,
+    prepared: Result<(Settings, Parts), InvalidSettings>,
     online: bool,
     environment: &BTreeMap<String, String>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let prepared = settings.and_then(|settings| {
-        let parts = Parts::prepare(&settings, Arc::new(SystemClock::default()))?;
-        Ok((settings, parts))
-    });
     let (settings, parts) = match prepared {
         Ok(prepared) => prepared,
         Err(invalid) => {

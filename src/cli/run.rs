@@ -9,7 +9,7 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
 use super::{Command, Exit, check, keys, mock_iam, welcome};
-use crate::config::{self, Environment, InvalidSettings};
+use crate::config::{Environment, InvalidSettings};
 use crate::gateway::keys::KeyError;
 use crate::startup::{Application, Parts};
 use crate::telemetry;
@@ -28,8 +28,9 @@ pub fn run(
     let outcome = match command {
         Command::Serve { config } => serve(config.as_deref(), environment, err),
         Command::Check { config, online } => {
-            let settings = config::load(config.as_deref(), environment);
-            return check::check(settings, online, environment, out);
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+            let prepared = Parts::load(config.as_deref(), environment, clock);
+            return check::check(prepared, online, environment, out);
         }
         Command::MockIam(stand_in) => mock_iam::serve(&stand_in, environment, err),
         Command::GenerateKey(key) => keys::generate(&key, out),
@@ -63,9 +64,8 @@ fn serve(
     environment: &BTreeMap<String, String>,
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let settings = config::load(file, environment).map_err(Wrong::from)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let parts = Parts::prepare(&settings, clock).map_err(Wrong::from)?;
+    let (settings, parts) = Parts::load(file, environment, clock).map_err(Wrong::from)?;
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {

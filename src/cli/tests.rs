@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use clap::CommandFactory as _;
+use iam_adapters::clock::SystemClock;
 
 use super::*;
-use crate::config;
+use crate::startup::Parts;
 
 fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, Stop> {
     let environment = variable.map(|name| (CONFIG_VARIABLE.to_owned(), name.to_owned()));
@@ -211,7 +214,7 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
         .collect();
     let mut out = Vec::new();
     let exit = check::check(
-        config::load(None, &environment),
+        Parts::load(None, &environment, Arc::new(SystemClock::default())),
         false,
         &environment,
         &mut out,

@@ -116,14 +116,8 @@ impl TlsSettings {
             ),
         ] {
             let key = format!("http.tls.{key}");
-            match file {
-                Some(path) if !path.is_file() => {
-                    problems.add(&key, format!("there is no file {}", path.display()));
-                }
-                Some(_) if its_file.is_none() => {
-                    problems.add(&key, format!("needs http.tls.{other} beside it"));
-                }
-                _ => {}
+            if file.is_some() && its_file.is_none() {
+                problems.add(&key, format!("needs http.tls.{other} beside it"));
             }
         }
     }

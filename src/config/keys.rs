@@ -1,8 +1,10 @@
 //! `[keys]`: what signs tokens and seals sessions.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use iam_adapters::files;
 use serde::Deserialize;
 
 use super::problems::Problems;
@@ -58,8 +60,11 @@ impl KeySettings {
             ("keys.signing_dir", &self.signing_dir),
             ("keys.sealing_dir", &self.sealing_dir),
         ] {
-            if let Some(path) = directory.as_deref().filter(|path| !path.is_dir()) {
-                problems.add(key, format!("there is no directory {}", path.display()));
+            let read = directory.as_deref().map(|path| (path, fs::read_dir(path)));
+            if let Some((path, Err(error))) = read {
+                // The words of the one who opens the directory later.
+                let reason = files::reason(&error);
+                problems.add(key, format!("{}: {reason}", path.display()));
             }
         }
         if self.signing_dir.is_some() && self.signing_dir == self.sealing_dir {

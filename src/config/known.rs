@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use iam_adapters::spelling::nearest;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, VariantAccess, Visitor,
@@ -20,6 +21,9 @@ use super::{
 /// orchestrator makes variables with one of its own accord (`AUTH_GATEWAY_SERVICE_HOST` for a
 /// service called `auth-gateway`).
 pub(super) const PREFIX: &str = "AUTH_GATEWAY__";
+
+/// What the variables of an orchestrator begin with, and those of somebody who forgot an underscore.
+const ONE_UNDERSCORE: &str = "AUTH_GATEWAY_";
 
 /// The keys that can be set, and the sections they stand in.
 pub(super) struct Known {
@@ -78,9 +82,49 @@ impl Known {
         self.sections.contains(key)
     }
 
+    /// The keys of secrets: those that may also stand in a file of their own.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.keys()
+            .filter(|key| self.is_key(&format!("{key}_file")))
+    }
+
     /// Whether an environment variable sets something.
     pub(super) fn has_variable(&self, variable: &str) -> bool {
         self.keys().any(|key| variable_of(key) == variable)
+    }
+
+    /// Whether the name of an environment variable means a setting, whether or not it sets one:
+    /// `AUTH_GATEWAY__…`, or `AUTH_GATEWAY_` and a section and two underscores, in upper or lower
+    /// case. Kubernetes makes others, such as `AUTH_GATEWAY_SERVICE_HOST`, and so may anybody.
+    pub(super) fn means_setting(&self, variable: &str) -> bool {
+        let variable = variable.to_ascii_uppercase();
+        let Some(rest) = variable.strip_prefix(ONE_UNDERSCORE) else {
+            return false;
+        };
+        let section = rest.split_once("__").map(|(section, _)| section);
+        rest.starts_with('_')
+            || section.is_some_and(|section| self.is_section(&section.to_ascii_lowercase()))
+    }
+
+    /// The variable that was meant by one that sets nothing.
+    pub(super) fn nearest_variable(&self, variable: &str) -> Option<String> {
+        let variable = variable.to_ascii_lowercase();
+        let written = variable.get(ONE_UNDERSCORE.len()..)?;
+        let written = written.trim_start_matches('_').replace("__", ".");
+        nearest(&written, self.keys()).map(variable_of)
+    }
+
+    /// The key or section that was meant by one that does not exist.
+    pub(super) fn nearest_key(&self, written: &str) -> Option<&str> {
+        let sections = self.sections.iter().map(String::as_str);
+        let sections = sections.filter(|section| !section.is_empty());
+        // A section that what was written stands in is there, and was not meant.
+        let inside = |name: &str| {
+            let rest = written.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let names = self.keys().chain(sections).filter(|name| !inside(name));
+        nearest(written, names)
     }
 
     /// What a section holds, for whoever wrote something else.

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use ::config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
+use iam_adapters::files;
 
 use super::known::{Known, PREFIX, join, variable_of};
 use super::problems::Problems;
@@ -13,8 +15,16 @@ use super::problems::Problems;
 /// The settings as they were written, secrets included: neither shown nor kept.
 pub(super) struct Layers {
     tree: Value,
-    file: Option<(PathBuf, Value)>,
+    file: Option<SettingsFile>,
     variables: Vec<String>,
+}
+
+/// The file that was read.
+pub(super) struct SettingsFile {
+    pub(super) path: PathBuf,
+    /// Its permission bits.
+    pub(super) mode: u32,
+    pub(super) tree: Value,
 }
 
 impl Layers {
@@ -25,13 +35,16 @@ impl Layers {
         problems: &mut Problems,
     ) -> Self {
         let file = file.map(|path| {
-            let tree = read_file(path).unwrap_or_else(|problem| {
+            read_file(path).unwrap_or_else(|problem| {
                 problems.add(&path.display().to_string(), problem);
-                empty()
-            });
-            (path.to_owned(), tree)
+                SettingsFile {
+                    path: path.to_owned(),
+                    mode: 0,
+                    tree: empty(),
+                }
+            })
         });
-        let mut below = file.as_ref().map_or_else(empty, |(_, tree)| tree.clone());
+        let mut below = file.as_ref().map_or_else(empty, |file| file.tree.clone());
         for stranger in refuse_strangers(&below, "", known, problems) {
             remove(&mut below, &stranger);
         }
@@ -42,6 +55,11 @@ impl Layers {
             file,
             variables: names,
         }
+    }
+
+    /// The file, where one is given.
+    pub(super) fn file(&self) -> Option<&SettingsFile> {
+        self.file.as_ref()
     }
 
     /// Everything that was set, but for what is no setting.
@@ -56,10 +74,10 @@ impl Layers {
         if self.variables.contains(&variable) {
             return Some(variable);
         }
-        if let Some((path, tree)) = &self.file
-            && find(tree, key).is_some()
+        if let Some(file) = &self.file
+            && find(&file.tree, key).is_some()
         {
-            return Some(path.display().to_string());
+            return Some(file.path.display().to_string());
         }
         let section = format!("{variable}__");
         let mut variables = self.variables.iter();
@@ -111,9 +129,25 @@ pub(super) fn put(tree: &mut Value, key: &str, value: Value) {
 }
 
 /// Tells what cannot be read, and never shows a line of the file: it may hold a secret.
-fn read_file(path: &Path) -> Result<Value, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
-    let source = File::from_str(&text, FileFormat::Toml);
+fn read_file(path: &Path) -> Result<SettingsFile, String> {
+    let read = || {
+        let mut file = fs::File::open(path)?;
+        let mode = files::mode(&file.metadata()?);
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok((mode, text))
+    };
+    let (mode, text) =
+        read().map_err(|error: io::Error| format!("cannot be read: {}", files::reason(&error)))?;
+    Ok(SettingsFile {
+        path: path.to_owned(),
+        mode,
+        tree: parse(&text)?,
+    })
+}
+
+fn parse(text: &str) -> Result<Value, String> {
+    let source = File::from_str(text, FileFormat::Toml);
     match Config::builder().add_source(source).build() {
         Ok(config) => Ok(config.cache),
         Err(ConfigError::FileParse { cause, .. }) => {
@@ -147,8 +181,12 @@ fn refuse_strangers(
             continue;
         }
         if !known.is_section(&key) {
+            let nearest = known.nearest_key(&key).unwrap_or_default();
             let names = known.names_in(section);
-            problems.add(&key, format!("no such setting; there are: {names}"));
+            problems.add(
+                &key,
+                format!("no such setting; the nearest is {nearest}; there are: {names}"),
+            );
             strangers.push(key);
         } else if matches!(value.kind, ValueKind::Table(_)) {
             strangers.extend(refuse_strangers(value, &key, known, problems));
@@ -169,16 +207,13 @@ fn variables(
 ) -> HashMap<String, String> {
     let mut variables = HashMap::new();
     for (variable, value) in environment {
-        if !variable.starts_with(PREFIX) {
-            continue;
-        }
         if known.has_variable(variable) {
             variables.insert(variable.clone(), value.clone());
-        } else {
-            let example = variable_of("http.listen");
+        } else if known.means_setting(variable) {
+            let nearest = known.nearest_variable(variable).unwrap_or_default();
             problems.add(
                 variable,
-                format!("no such setting; {example} sets http.listen, and so on"),
+                format!("no such setting; the nearest is {nearest}"),
             );
         }
     }

@@ -158,10 +158,10 @@ fn a_key_that_does_not_exist_is_refused_by_name_wherever_it_is_written() {
         &[("HTTP__LISTN", "x"), ("HTTP", "x"), ("IAM__MOCK__URL", "x")],
     );
     for beginning in [
-        "htp: no such setting; there are: cache, environment, http, iam,",
-        "http.listn: no such setting; there are: listen, max_connections,",
-        "iam.keyclock: no such setting; there are: keycloak, mock (set in FILE)",
-        "session.more: no such setting; there are: freshness, max_lifetime (set in FILE)",
+        "htp: no such setting; the nearest is http; there are: cache, environment, http, iam,",
+        "http.listn: no such setting; the nearest is http.listen; there are: listen, max_connections,",
+        "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: keycloak, mock (set in FILE)",
+        "session.more: no such setting; the nearest is ",
         "AUTH_GATEWAY__HTTP__LISTN: no such setting",
         "AUTH_GATEWAY__HTTP: no such setting",
         "AUTH_GATEWAY__IAM__MOCK__URL: no such setting",

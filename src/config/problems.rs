@@ -1,32 +1,56 @@
-//! Gathers what is wrong, one problem for each setting.
+//! Gathers what is wrong with the settings and with the files that they name.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 
+use super::InvalidSettings;
 use super::layers::Layers;
 
 /// What is wrong so far.
 #[derive(Debug, Default)]
-pub(super) struct Problems(Vec<Problem>);
+pub(crate) struct Problems {
+    problems: Vec<Problem>,
+    unread: BTreeSet<String>,
+}
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Problem {
     key: String,
     message: String,
 }
 
 impl Problems {
-    /// Notes what is wrong with a setting. Only the first word on a setting counts: the later ones
-    /// speak of the default that stands in for a value that could not be read.
-    pub(super) fn add(&mut self, key: &str, message: impl Into<String>) {
-        if self.0.iter().all(|problem| problem.key != key) {
-            self.0.push(Problem {
-                key: key.to_owned(),
-                message: message.into(),
-            });
+    /// Notes what is wrong with a setting, once. Of a setting that could not be read nothing more is
+    /// noted: that would speak of the default that stands in for it.
+    pub(crate) fn add(&mut self, key: &str, message: impl Into<String>) {
+        let problem = Problem {
+            key: key.to_owned(),
+            message: message.into(),
+        };
+        if !self.unread.contains(key) && !self.problems.contains(&problem) {
+            self.problems.push(problem);
         }
+    }
+
+    /// Notes why a setting cannot be read.
+    pub(super) fn add_unread(&mut self, key: &str, message: impl Into<String>) {
+        self.add(key, message);
+        self.unread.insert(key.to_owned());
+    }
+
+    /// Notes what somebody else found: one problem a line, the key and a colon before it.
+    pub(crate) fn add_lines(&mut self, lines: &str) {
+        for line in lines.lines() {
+            let (key, message) = line.split_once(": ").unwrap_or(("iam", line));
+            self.add(key, message);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.problems.is_empty()
     }
 
     pub(super) fn duration_within(
@@ -52,14 +76,19 @@ impl Problems {
         }
     }
 
-    /// One line for each problem, with where the setting came from.
-    pub(super) fn into_lines(self, layers: &Layers) -> Vec<String> {
-        self.0
-            .into_iter()
-            .map(|Problem { key, message }| match layers.origin(&key) {
-                Some(origin) => format!("{key}: {message} (set in {origin})"),
-                None => format!("{key}: {message}"),
-            })
-            .collect()
+    /// Why there is no gateway, where it is not known where the settings came from.
+    pub(crate) fn into_invalid_settings(self) -> InvalidSettings {
+        InvalidSettings {
+            problems: self.into_lines(None),
+        }
+    }
+
+    /// One line for each problem, with where the setting came from where that is known.
+    pub(super) fn into_lines(self, layers: Option<&Layers>) -> Vec<String> {
+        let line = |Problem { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
+            Some(origin) => format!("{key}: {message} (set in {origin})"),
+            None => format!("{key}: {message}"),
+        };
+        self.problems.into_iter().map(line).collect()
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Setti
     } else {
         for section in &named {
             let named = named.join(", ");
-            problems.add(section, format!("only one adapter can be used, of {named}"));
+            problems.add_unread(section, format!("only one adapter can be used, of {named}"));
         }
     }
     Some(settings)
@@ -62,14 +62,14 @@ fn read<T: DeserializeOwned>(
             Some(key) => join(section, key),
         };
         if missing {
-            problems.add(&key, message);
+            problems.add_unread(&key, message);
             if !stood_in.insert(key.clone()) {
                 return None;
             }
             put(&mut tree, &key, Value::new(None, STAND_IN));
         } else {
             let refused = remove(&mut tree, &key);
-            problems.add(&key, discreet(message, &key, refused.as_ref()));
+            problems.add_unread(&key, discreet(message, &key, refused.as_ref()));
             refused?;
         }
     }

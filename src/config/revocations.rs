@@ -139,7 +139,7 @@ impl RedisSettings {
         }
         let secret = self.secret();
         if let Err((key, problem)) = &secret {
-            problems.add(key, problem);
+            problems.add(key, problem.as_str());
         }
         if production && !self.has_tls() && !self.is_loopback() {
             problems.add(url, "must begin with rediss:// in production: TLS");

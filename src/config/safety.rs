@@ -2,6 +2,10 @@
 
 use std::net::SocketAddr;
 
+use iam_adapters::files::Exposed;
+
+use super::known::Known;
+use super::layers::{Layers, find};
 use super::problems::Problems;
 use super::{Environment, IamSettings, Settings};
 
@@ -10,7 +14,9 @@ const FIXED_SIGNING_KEY: &str = "iam.mock.fixed_signing_key";
 /// Refuses what is unsafe where the gateway runs.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let production = settings.environment == Environment::Production;
-    check_iam(&settings.iam, production, problems);
+    for problem in settings.iam.problems(production) {
+        problems.add_lines(&problem);
+    }
     if settings.iam.fixed_signing_key() && settings.keys.signing_dir.is_some() {
         problems.add(
             FIXED_SIGNING_KEY,
@@ -28,11 +34,30 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     }
 }
 
-/// An adapter's problems begin with the key and a colon.
-fn check_iam(iam: &IamSettings, production: bool, problems: &mut Problems) {
-    for problem in iam.problems(production) {
-        let (key, message) = problem.split_once(": ").unwrap_or(("iam", &problem));
-        problems.add(key, message);
+/// Refuses a file for production that holds a secret, also one that the environment stands above,
+/// and that everybody on the machine may read.
+pub(super) fn check_file(
+    settings: &Settings,
+    layers: &Layers,
+    known: &Known,
+    problems: &mut Problems,
+) {
+    let Some(file) = layers.file() else {
+        return;
+    };
+    let held: Vec<_> = known
+        .secrets()
+        .filter(|key| find(&file.tree, key).is_some())
+        .collect();
+    if settings.environment != Environment::Production || held.is_empty() {
+        return;
+    }
+    if let Err(exposed) = Exposed::refuse(&file.path, file.mode) {
+        let held = held.join(" and ");
+        problems.add(
+            &file.path.display().to_string(),
+            format!("holds {held}, and {exposed}"),
+        );
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Moment;
+use iam_adapters::files::{self, Exposed};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -203,7 +204,7 @@ pub enum KeyError {
     )]
     Changed(String),
     /// A file or folder that cannot be read or written.
-    #[error("{path}: {source}")]
+    #[error("{}: {}", path.display(), files::reason(source))]
     Io {
         /// Which one.
         path: PathBuf,
@@ -211,8 +212,28 @@ pub enum KeyError {
         source: std::io::Error,
     },
     /// A file that anybody on the machine may read or change.
-    #[error("{0}: open to everybody; take that right away (chmod o-rw)")]
-    Exposed(PathBuf),
+    #[error("{}: {exposed}", path.display())]
+    Exposed {
+        /// Which one.
+        path: PathBuf,
+        /// Its mode, and what to do.
+        exposed: Exposed,
+    },
+    /// A folder to which anybody on the machine may add keys, and from which to remove them.
+    #[error(
+        "{}: everybody may add and remove files (mode {mode:04o}); run: chmod o-w {}",
+        path.display(),
+        path.display()
+    )]
+    WritableFolder {
+        /// Which one.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// More than one thing is wrong with a folder.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<KeyError>),
     /// A file that is not a key for this purpose.
     #[error("{path}: {reason}")]
     InvalidFile {
@@ -231,6 +252,17 @@ pub enum KeyError {
     /// A key that the library of JOSE formats cannot even refuse.
     #[error("the key makes its reader panic")]
     Panicked,
+}
+
+impl KeyError {
+    /// Each thing that is wrong, by itself.
+    #[must_use]
+    pub fn each(&self) -> &[Self] {
+        match self {
+            Self::Several(errors) => errors,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-use crate::config::Settings;
+use crate::config::{Problems, Settings};
 use crate::gateway::keys::{Kept, KeyError, Keys, Shelf, Taken};
 use crate::health::Reason;
 
@@ -18,7 +18,7 @@ const SETTLING: Duration = Duration::from_millis(100);
 
 /// Reads the folders that the settings name. What no folder holds is made now, or fixed; the settings were
 /// asked whether that is allowed.
-pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>) -> Option<Keys> {
+pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) -> Option<Keys> {
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
     let max_age = settings.keys.jwks_max_age;
     let signing = open(signing.as_ref(), now, max_age);
@@ -27,8 +27,8 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>)
         ("keys.signing_dir", signing.as_ref().err()),
         ("keys.sealing_dir", sealing.as_ref().err()),
     ] {
-        if let Some(error) = error {
-            problems.push(format!("{setting}: {error}"));
+        for error in error.into_iter().flat_map(KeyError::each) {
+            problems.add(setting, error.to_string());
         }
     }
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
@@ -43,7 +43,7 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Vec<String>)
             sealing: sealing.unwrap_or(made.sealing),
         }),
         Err(error) => {
-            problems.push(format!("keys: {error}"));
+            problems.add("keys", error.to_string());
             None
         }
     }

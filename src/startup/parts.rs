@@ -1,5 +1,7 @@
 //! Settings into parts: every file read, every part made, nobody spoken to.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use iam_adapters::{Clock, IamAdapter};
 use secrecy::SecretString;
 
 use super::{Mocks, keys, revocations, tls};
-use crate::config::{InvalidSettings, Settings};
+use crate::config::{self, InvalidSettings, Problems, Settings};
 use crate::gateway::keys::Keys;
 use crate::gateway::random::Random;
 use crate::http::Patience;
@@ -45,55 +47,83 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Reads every file that the settings name and makes the adapter. Speaks to nobody.
+    /// Reads the settings, and every file that they name. Connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSettings`], with all that is wrong with the settings, the files, the keys, the
+    /// certificates and the adapter.
+    pub fn load(
+        file: Option<&Path>,
+        environment: &BTreeMap<String, String>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Settings, Self), InvalidSettings> {
+        config::load_with(file, environment, |settings, problems| {
+            Self::assemble(settings, clock, problems)
+        })
+    }
+
+    /// Reads every file that the settings name and makes the adapter. Connects to nothing.
     ///
     /// # Errors
     ///
     /// [`InvalidSettings`], with all that is wrong with the files and the adapter.
     pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
-        let mut problems = Vec::new();
-        if clock.now().unix < EARLIEST {
-            problems.push("the machine's clock stands before this program was written".to_owned());
+        let mut problems = Problems::default();
+        match Self::assemble(settings, clock, &mut problems) {
+            Some(parts) if problems.is_empty() => Ok(parts),
+            _ => Err(problems.into_invalid_settings()),
         }
-        let keys = keys::load(settings, clock.now(), &mut problems);
+    }
+
+    /// The parts, where nothing keeps them from being made; every problem is noted.
+    fn assemble(
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        if clock.now().unix < EARLIEST {
+            problems.add(
+                "clock",
+                "the machine's time is before this program was written",
+            );
+        }
+        let keys = keys::load(settings, clock.now(), problems);
         let deadline = settings.upstream.connect_deadline;
         let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
             Ok(iam) => Some(iam),
             Err(error) => {
-                problems.push(error.to_string());
+                problems.add_lines(&error.to_string());
                 None
             }
         };
         let mocks = match iam.as_ref().map(|_| Mocks::of(&settings.iam)) {
             Some(Ok(mocks)) => mocks,
             Some(Err(error)) => {
-                problems.push(format!("iam.mock.users_file: {error}"));
+                problems.add("iam.mock.users_file", error.to_string());
                 None
             }
             None => None,
         };
-        let tls = tls::configured(settings, &mut problems);
-        let redis = revocations::redis(settings, &mut problems);
+        let tls = tls::configured(settings, problems);
+        let redis = revocations::redis(settings, problems);
         let operator_token = settings.management.operator_token();
         let operator_token = operator_token.unwrap_or_else(|(key, problem)| {
-            problems.push(format!("{key}: {problem}"));
+            problems.add(key, problem);
             None
         });
-        match (iam, keys) {
-            (Some(iam), Some(keys)) if problems.is_empty() => Ok(Self {
-                iam,
-                mocks,
-                keys: Arc::new(keys),
-                tls,
-                clock,
-                random: Arc::new(SystemRandom::new()),
-                metrics: Arc::default(),
-                patience: Patience::default(),
-                redis,
-                operator_token,
-            }),
-            _ => Err(InvalidSettings { problems }),
-        }
+        Some(Self {
+            iam: iam?,
+            mocks,
+            keys: Arc::new(keys?),
+            tls,
+            clock,
+            random: Arc::new(SystemRandom::new()),
+            metrics: Arc::default(),
+            patience: Patience::default(),
+            redis,
+            operator_token,
+        })
     }
 
     /// The same before another adapter, which may be one around that of the settings. There are no

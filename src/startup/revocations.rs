@@ -1,14 +1,15 @@
 //! Connects the gateway with its other replicas, where a Redis is set.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::Clock;
+use iam_adapters::{Clock, files};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::config::{RedisSettings, Settings};
+use crate::config::{Problems, RedisSettings, Settings};
 use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::replicas::{Address, Bus, Outbox, Redis};
@@ -19,30 +20,33 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The Redis that the settings name; none where they name none, or something is wrong with its
 /// files. Speaks to nobody.
-pub(super) fn redis(settings: &Settings, problems: &mut Vec<String>) -> Option<Redis> {
+pub(super) fn redis(settings: &Settings, problems: &mut Problems) -> Option<Redis> {
     let redis = settings.revocations.redis.as_ref()?;
-    prepare(redis)
-        .map_err(|problem| problems.push(problem))
-        .ok()
+    prepare(redis, problems)
 }
 
-fn prepare(settings: &RedisSettings) -> Result<Redis, String> {
+fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
     let password = settings.secret();
-    let password = password.map_err(|(key, problem)| format!("{key}: {problem}"))?;
-    let ca_file = |problem: &dyn Display| format!("revocations.redis.ca_file: {problem}");
-    let authorities = settings.ca_file.as_deref().map(std::fs::read).transpose();
-    let authorities =
-        authorities.map_err(|error| ca_file(&format_args!("cannot be read: {}", error.kind())))?;
+    let password = password.map_err(|(key, problem)| problems.add(key, problem));
+    let ca_file = settings.ca_file.as_deref();
+    let mut refuse = |problem: &dyn Display| {
+        let file = ca_file.unwrap_or(Path::new("")).display();
+        problems.add("revocations.redis.ca_file", format!("{file}: {problem}"));
+    };
+    let authorities = ca_file.map(std::fs::read).transpose();
+    let authorities = authorities.map_err(|error| refuse(&files::reason(&error)));
     let address = Address {
         host: settings.host(),
         port: settings.port(),
         tls: settings.has_tls(),
         database: settings.database().unwrap_or_default(),
         username: settings.username.clone(),
-        password,
-        authorities,
+        password: password.ok()?,
+        authorities: authorities.ok()?,
     };
-    Redis::new(&address).map_err(|invalid| ca_file(&invalid))
+    Redis::new(&address)
+        .map_err(|invalid| refuse(&invalid))
+        .ok()
 }
 
 /// The bus to the other replicas, which runs only when it is told to; none without a Redis.

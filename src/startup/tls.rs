@@ -3,41 +3,59 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use iam_adapters::secret_file;
+use iam_adapters::{files, secret_file};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret as _;
 
-use crate::config::Settings;
+use crate::config::{Problems, Settings};
 
 /// What the settings name; none where they name nothing, or something is wrong with it.
-pub(super) fn configured(settings: &Settings, problems: &mut Vec<String>) -> Option<ServerConfig> {
-    let (chain, key) = settings.http.tls.files()?;
-    server(chain, key)
-        .map_err(|error| problems.push(format!("http.tls: {error:#}")))
+pub(super) fn configured(settings: &Settings, problems: &mut Problems) -> Option<ServerConfig> {
+    let tls = &settings.http.tls;
+    let mut noted = |key: &str, problem: String| problems.add(key, problem);
+    let chain = tls.certificate_file.as_deref().map(chain);
+    let chain =
+        chain.map(|read| read.map_err(|problem| noted("http.tls.certificate_file", problem)));
+    let key = tls.key_file.as_deref().map(key);
+    let key = key.map(|read| read.map_err(|problem| noted("http.tls.key_file", problem)));
+    server(chain?.ok()?, key?.ok()?)
+        .map_err(|error| {
+            let apart = "the certificate and the key do not belong together";
+            noted("http.tls", format!("{apart}: {error}"));
+        })
         .ok()
 }
 
-/// Reads a certificate chain and its key, both PEM.
-///
-/// # Errors
-///
-/// Where a file cannot be read, the key is open to everybody, or the two do not belong together.
-fn server(chain: &Path, key: &Path) -> anyhow::Result<ServerConfig> {
-    let certificates = CertificateDer::pem_file_iter(chain)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| format!("{}: not a PEM certificate chain", chain.display()))?;
-    let pem = secret_file::read(key).with_context(|| key.display().to_string())?;
-    let key = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
-        .with_context(|| format!("{}: not a PEM private key", key.display()))?;
+/// Reads a certificate chain, PEM.
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let reason = match read {
+        Ok(certificates) if certificates.is_empty() => "not a PEM certificate chain".to_owned(),
+        Ok(certificates) => return Ok(certificates),
+        Err(PemError::Io(error)) => files::reason(&error),
+        Err(_) => "not a PEM certificate chain".to_owned(),
+    };
+    Err(format!("{}: {reason}", path.display()))
+}
+
+/// Reads a private key, PEM, which others may not.
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let pem = secret_file::read(path).map_err(|error| error.to_string())?;
+    PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
+        .map_err(|_| format!("{}: not a PEM private key", path.display()))
+}
+
+fn server(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(certificates, key)
-        .context("the certificate and the key do not belong together")?;
+        .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -39,7 +39,7 @@ fn a_users_file_that_was_not_read_whole_refuses_the_start_and_shows_no_password(
     let half =
         "users:\n- {email: a@b, password: canary}\n- {email: c@d, password: canary, role: x}";
     for (name, text, told) in [
-        ("users.yaml", half, "user 2 (\"c@d\"): key 3 is unknown"),
+        ("users.yaml", half, "user 2 (\"c@d\"): key role is unknown"),
         (
             "users.yaml",
             "users: [{email: a@b, password: canary",

@@ -73,7 +73,7 @@ fn a_request_has_one_line_with_all_that_is_known_of_it() {
             400,
             "invalid_request",
             None,
-            Some("the body is not a JSON object"),
+            Some("The body is not a JSON object."),
         ),
         ("nowhere", "other", 404, "invalid_request", None, None),
     ] {

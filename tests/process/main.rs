@@ -26,6 +26,8 @@ mod refusals;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod report;
+#[cfg(test)]
 mod rotate;
 #[cfg(test)]
 mod secrecy;

@@ -95,7 +95,7 @@ pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command
     let mut command = Command::new(env!("CARGO_BIN_EXE_auth-gateway"));
     command.args(arguments).env_clear().stdin(Stdio::null());
     for (name, value) in variables {
-        if name.starts_with("AUTH_GATEWAY_") {
+        if name.to_ascii_uppercase().starts_with("AUTH_GATEWAY_") {
             command.env(name, value);
         } else {
             command.env(format!("AUTH_GATEWAY__{name}"), value);
@@ -112,7 +112,12 @@ pub(crate) fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
 impl Program {
     /// Starts with any arguments.
     pub(crate) fn spawn(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut child = command(arguments, variables)
+        Self::start(command(arguments, variables))
+    }
+
+    /// Starts with whatever else is to be said of the process.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -60,7 +60,12 @@ fn files_that_cannot_be_used_are_told_together_as_well() {
         ],
     );
     assert_eq!(ended.code, Some(64), "{ended:?}");
-    for key in ["keys.signing_dir: ", "keys.sealing_dir: ", "http.tls: "] {
+    for key in [
+        "keys.signing_dir: ",
+        "keys.sealing_dir: ",
+        "http.tls.certificate_file: ",
+        "http.tls.key_file: ",
+    ] {
         assert!(ended.err.contains(key), "{key}: {}", ended.err);
     }
 }

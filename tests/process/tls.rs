@@ -188,7 +188,9 @@ fn a_key_that_is_open_to_everybody_is_refused() {
     let ended = run(&["serve"], &variables);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(
-        ended.err.contains("key.pem: open to everybody"),
+        ended
+            .err
+            .contains("key.pem: everybody may read or change it"),
         "{ended:?}"
     );
 }

@@ -2,8 +2,9 @@
 //!
 //! Each of the three formats becomes a [`Node`] first, and users are read from that alone: so all
 //! three are held to the same rules, and every problem is told at once. No message quotes what
-//! stands in a file, since nobody knows where a miswritten password stands; only an address that
-//! can be nothing else is named.
+//! stands in a file, since a miswritten password may stand anywhere. Two things are named: an
+//! address that can be nothing else, and an unknown key of ASCII letters and underscores alone, 40
+//! at most, as keys are and few passwords.
 
 mod entry;
 mod node;
@@ -15,6 +16,7 @@ use std::path::Path;
 use thiserror::Error;
 
 use super::users::Users;
+use crate::files;
 use node::Node;
 
 /// The users there are where no file is named, in the form of a users file.
@@ -97,7 +99,7 @@ pub fn load(path: Option<&Path>) -> Result<Users, InvalidUsers> {
         Ok(text) => parse(&text, format, &origin),
         Err(error) => Err(InvalidUsers::one(
             &origin,
-            format!("cannot be read: {error}"),
+            format!("cannot be read: {}", files::reason(&error)),
         )),
     }
 }

@@ -45,9 +45,11 @@ fn an_address_that_is_not_one_of_a_redis_is_refused() {
         "redis://:canary@redis.test",
     ] {
         let found = wrong(&format!("url = '{url}'"));
-        assert_eq!(found.len(), 1, "{url}: {found:?}");
-        assert!(found[0].starts_with("revocations.redis.url: "), "{found:?}");
-        assert!(!found[0].contains("canary"), "{found:?}");
+        assert!(!found.is_empty(), "{url}");
+        for problem in found {
+            assert!(problem.starts_with("revocations.redis.url: "), "{problem}");
+            assert!(!problem.contains("canary"), "{problem}");
+        }
     }
     let found = wrong("username = 'somebody'");
     assert!(
@@ -65,7 +67,7 @@ fn a_password_comes_from_one_place_and_is_shown_in_no_message() {
     assert!(found[0].contains("exclude each other"), "{found:?}");
     let found = wrong(&format!("{url}password_file = '/no/such/file'"));
     assert!(
-        found[0].contains("password_file: cannot be read"),
+        found[0].contains("password_file: /no/such/file: no such file"),
         "{found:?}"
     );
     assert!(wrong(&format!("{url}password = ''"))[0].contains("must not be empty"));

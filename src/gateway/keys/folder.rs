@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{Context, SHA256};
+use iam_adapters::files::{self, Exposed};
+use rustix::fs::StatVfsMountFlags;
 use zeroize::Zeroizing;
 
 use super::{Kept, KeyError, KeyFile};
@@ -14,9 +16,17 @@ use super::{Kept, KeyError, KeyFile};
 /// Far above the largest key: a file that is longer is not one.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
+/// Whether others than owner and group may add and remove files.
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Whether files may be removed and renamed by their owners alone.
+const STICKY: u32 = 0o1000;
+
 /// Every key file of a folder as it was read, and not yet understood.
 pub(super) struct Folder {
     files: Vec<(PathBuf, Zeroizing<Vec<u8>>)>,
+    /// What is wrong with the folder and with files that could not be read.
+    errors: Vec<KeyError>,
 }
 
 impl Folder {
@@ -24,11 +34,12 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`KeyError`], naming the file; one that cannot be read makes the folder unreadable.
+    /// [`KeyError::Io`] where the folder cannot be listed.
     pub(super) fn read(path: &Path) -> Result<Self, KeyError> {
+        let io = |source| io_error(path, source);
         let mut paths = Vec::new();
-        for entry in fs::read_dir(path).map_err(|source| io_error(path, source))? {
-            let path = entry.map_err(|source| io_error(path, source))?.path();
+        for entry in fs::read_dir(path).map_err(io)? {
+            let path = entry.map_err(io)?.path();
             let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
             if path.extension().is_some_and(|extension| extension == "jwk")
                 && !path.file_name().is_some_and(hidden)
@@ -37,20 +48,42 @@ impl Folder {
             }
         }
         paths.sort();
-        let mut files = Vec::new();
+        let mut folder = Self {
+            files: Vec::new(),
+            errors: Vec::new(),
+        };
+        let mode = files::mode(&fs::metadata(path).map_err(io)?);
+        if is_writable_by_everybody(mode, is_read_only(path)) {
+            folder.errors.push(KeyError::WritableFolder {
+                path: path.to_owned(),
+                mode,
+            });
+        }
         for file in paths {
             match read(&file) {
-                Ok(text) => files.push((file, text)),
+                Ok(text) => folder.files.push((file, text)),
                 // Taken away since the folder was listed. A link to nowhere is still there.
                 Err(_) if gone(&file) => {}
-                Err(error) => return Err(error),
+                Err(error) => folder.errors.push(error),
             }
         }
-        Ok(Self { files })
+        Ok(folder)
     }
 
-    /// By which a folder that did not change is known again.
-    pub(super) fn digest(&self) -> Vec<u8> {
+    /// The folder, where every file could be read.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] with all that is wrong.
+    fn whole(mut self) -> Result<Self, KeyError> {
+        several(std::mem::take(&mut self.errors)).map_or(Ok(self), Err)
+    }
+
+    /// By which a folder that did not change is known again; none where it could not be read whole.
+    pub(super) fn digest(&self) -> Option<Vec<u8>> {
+        if !self.errors.is_empty() {
+            return None;
+        }
         let mut digest = Context::new(&SHA256);
         for (path, text) in &self.files {
             for part in [path.as_os_str().as_encoded_bytes(), text] {
@@ -58,24 +91,46 @@ impl Folder {
                 digest.update(part);
             }
         }
-        digest.finish().as_ref().to_vec()
+        Some(digest.finish().as_ref().to_vec())
     }
 
     /// The keys, each tested.
     ///
     /// # Errors
     ///
-    /// [`KeyError`], naming the file.
-    pub(super) fn keys<K: Kept>(&self) -> Result<Vec<K>, KeyError> {
-        let keys = self.files.iter().map(|(path, text)| {
+    /// [`KeyError`] with all that is wrong, naming the files.
+    pub(super) fn keys<K: Kept>(self) -> Result<Vec<K>, KeyError> {
+        let mut keys = Vec::new();
+        let mut errors = self.errors;
+        for (path, text) in &self.files {
             let key = || KeyFile::parse(text).and_then(|file| K::from_file(&file));
             // Whoever may write a key file must not thereby end the process, or the task that
             // reads the next one.
-            let key = catch_unwind(AssertUnwindSafe(key)).unwrap_or(Err(KeyError::Panicked));
-            key.map_err(|reason| invalid(path, reason))
-        });
-        keys.collect()
+            match catch_unwind(AssertUnwindSafe(key)).unwrap_or(Err(KeyError::Panicked)) {
+                Ok(key) => keys.push(key),
+                Err(reason) => errors.push(invalid(path, reason)),
+            }
+        }
+        several(errors).map_or(Ok(keys), Err)
     }
+}
+
+/// All of them as one; none where there are none.
+fn several(mut errors: Vec<KeyError>) -> Option<KeyError> {
+    match errors.len() {
+        0 | 1 => errors.pop(),
+        _ => Some(KeyError::Several(errors)),
+    }
+}
+
+/// Whether anybody may put a key of his own into a folder, or take one away. Kubernetes mounts
+/// secrets as folders that everybody may write, on a file system that nobody can write to.
+const fn is_writable_by_everybody(mode: u32, read_only_file_system: bool) -> bool {
+    mode & OTHERS_WRITE != 0 && mode & STICKY == 0 && !read_only_file_system
+}
+
+fn is_read_only(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 fn gone(path: &Path) -> bool {
@@ -89,9 +144,11 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
         return Err(invalid(path, KeyError::Invalid("not a file")));
     }
     let file = File::open(path).map_err(io)?;
-    if file.metadata().map_err(io)?.permissions().mode() & 0o006 != 0 {
-        return Err(KeyError::Exposed(path.to_owned()));
-    }
+    let mode = files::mode(&file.metadata().map_err(io)?);
+    Exposed::refuse(path, mode).map_err(|exposed| KeyError::Exposed {
+        path: path.to_owned(),
+        exposed,
+    })?;
     let mut text = Zeroizing::new(Vec::new());
     file.take(FILE_BYTES_MAX)
         .read_to_end(&mut text)
@@ -119,7 +176,7 @@ pub(super) fn invalid(path: &Path, reason: KeyError) -> KeyError {
 ///
 /// [`KeyError`], naming the file; one broken file makes the folder broken.
 pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
-    let files = Folder::read(dir)?.files.into_iter();
+    let files = Folder::read(dir)?.whole()?.files.into_iter();
     let keys = files.map(|(path, text)| {
         let key = KeyFile::parse(&text).map_err(|reason| invalid(&path, reason))?;
         Ok((path, key))
@@ -168,4 +225,26 @@ pub fn remove(path: &Path) -> Result<(), KeyError> {
 /// A name that came or went survives a power failure only after this.
 fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_that_everybody_may_write_is_one_without_sticky_bit_on_a_writable_file_system() {
+        for (mode, read_only, writable) in [
+            (0o777, false, true),
+            (0o702, false, true),
+            (0o777, true, false),
+            (0o1777, false, false),
+            (0o1777, true, false),
+            (0o775, false, false),
+            (0o770, false, false),
+            (0o755, false, false),
+        ] {
+            let decided = is_writable_by_everybody(mode, read_only);
+            assert_eq!(decided, writable, "{mode:o} {read_only}");
+        }
+    }
 }

@@ -88,10 +88,11 @@ impl<K: Kept> Shelf<K> {
     /// [`KeyError`], naming the file or the folder.
     pub fn open(path: PathBuf, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
         let folder = Folder::read(&path)?;
+        let digest = folder.digest();
         let ring = KeyRing::found(folder.keys()?, now, max_age)
             .map_err(|reason| folder::invalid(&path, reason))?;
         Ok(Self {
-            seen: Mutex::new(Some(folder.digest())),
+            seen: Mutex::new(digest),
             folder: Some(path),
             max_age,
             ..Self::from(ring)
@@ -104,7 +105,7 @@ impl<K: Kept> Shelf<K> {
         let path = self.folder.as_deref()?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = Folder::read(path);
-        let digest = folder.as_ref().ok().map(Folder::digest);
+        let digest = folder.as_ref().ok().and_then(Folder::digest);
         if digest.is_some() && digest == *seen {
             return None;
         }

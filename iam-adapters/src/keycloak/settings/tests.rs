@@ -82,12 +82,17 @@ fn each_problem_is_named_by_its_key_and_without_its_value() {
             "issuer: must be an http or https address without query and fragment",
         ),
         (
-            json!({"client_secret": null, "client_secret_file": "/nonexistent/canary"}),
-            "client_secret_file: cannot be read: entity not found",
+            json!({"client_secret": null, "client_secret_file": "/nonexistent/file"}),
+            "client_secret_file: /nonexistent/file: no such file or directory",
         ),
         (
-            json!({"ca_file": "/nonexistent/canary"}),
-            "ca_file: cannot be read",
+            json!({"client_secret": null, "client_secret_file": "canary"}),
+            "client_secret_file: no such file or directory (a relative path, not shown because it \
+             may be the secret itself)",
+        ),
+        (
+            json!({"ca_file": "/nonexistent/file"}),
+            "ca_file: /nonexistent/file: no such file or directory",
         ),
     ] {
         let problems = settings(&changes).problems(false);
@@ -178,9 +183,10 @@ fn a_ca_file_has_to_hold_certificates() {
         let clock = Arc::new(SystemClock::default());
         let refused = super::super::Keycloak::new(&settings, Duration::from_secs(1), clock);
         let error = refused.expect_err("no certificates").to_string();
+        let path = file.path().display();
         assert_eq!(
             error,
-            "iam.keycloak.ca_file: not a file of PEM certificates"
+            format!("iam.keycloak.ca_file: {path}: not a file of PEM certificates")
         );
     }
 }

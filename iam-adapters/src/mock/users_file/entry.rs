@@ -54,9 +54,10 @@ fn list(root: Node, problems: &mut Vec<String>) -> Vec<Node> {
                 problems.push("\"users\" must be a list of entries".to_owned());
                 entries = Some(Vec::new());
             }
-            _ => problems.push(format!(
-                "key {place} at the top is unknown; there is only \"users\""
-            )),
+            (key, _) => problems.push(match shown(key) {
+                Some(key) => format!("key {key} at the top is unknown; {ONLY_USERS}"),
+                None => format!("key {place} at the top is unknown; {HIDDEN}; {ONLY_USERS}"),
+            }),
         }
     }
     entries.unwrap_or_default()
@@ -85,10 +86,7 @@ impl Entry {
         let mut seen: Vec<String> = Vec::new();
         for (place, (key, value)) in (1..).zip(table) {
             if !KEYS.contains(&key.as_str()) {
-                let known = KEYS.join(", ");
-                entry
-                    .problems
-                    .push(format!("key {place} is unknown; there are {known}"));
+                entry.problems.push(unknown(place, &key));
             } else if seen.contains(&key) {
                 entry.problems.push(twice(&key));
             } else if let Err(problem) = entry.take(&key, value) {
@@ -153,6 +151,28 @@ impl Entry {
 
 /// Every key of an entry.
 const KEYS: [&str; 5] = ["email", "password", "permissions", "state", "subject"];
+
+const ONLY_USERS: &str = "there is only \"users\"";
+
+/// Why an unknown key is told by its place alone.
+const HIDDEN: &str = "its name is not shown, because it may be a password";
+
+/// The longest key that is shown.
+const SHOWN_MAX: usize = 40;
+
+/// The key, where it looks like one: a password may stand in its place.
+fn shown(key: &str) -> Option<&str> {
+    let letters = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
+    ((1..=SHOWN_MAX).contains(&key.len()) && letters(key)).then_some(key)
+}
+
+fn unknown(place: usize, key: &str) -> String {
+    let known = KEYS.join(", ");
+    match shown(key) {
+        Some(key) => format!("key {key} is unknown; there are {known}"),
+        None => format!("key {place} is unknown; {HIDDEN}; there are {known}"),
+    }
+}
 
 fn twice(key: &str) -> String {
     format!("{key} is there twice")

@@ -156,7 +156,10 @@ fn what_nobody_may_read_and_what_everybody_may_is_refused() {
     let room = Room::new();
     fs::set_permissions(&room.first, Permissions::from_mode(0o644)).unwrap();
     let mend = || fs::set_permissions(&room.first, Permissions::from_mode(0o400)).unwrap();
-    room.refuses("open to everybody", mend);
+    room.refuses(
+        "everybody may read or change it (mode 0644); run: chmod o-rw ",
+        mend,
+    );
     let path = room.path().join("folder.jwk");
     fs::create_dir(&path).unwrap();
     room.refuses("folder.jwk: not a file", || fs::remove_dir(&path).unwrap());

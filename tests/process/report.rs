@@ -1,0 +1,434 @@
+//! The one report of everything that keeps the gateway from starting: settings, files, keys and
+//! certificates.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::program::{Ended, Program, command, run};
+
+/// A user and a group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// A folder for the files of one gateway.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_string_lossy().into_owned()
+    }
+
+    fn write(&self, name: &str, text: &str, mode: u32) {
+        let path = self.path(name);
+        let folder = Path::new(&path).parent().expect("a folder");
+        fs::create_dir_all(folder).expect("a folder");
+        fs::write(&path, text).expect("written");
+        self.set_mode(name, mode);
+    }
+
+    fn set_mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), Permissions::from_mode(mode)).expect("a mode");
+    }
+
+    fn generate_keys(&self) {
+        for purpose in ["signing", "sealing"] {
+            let arguments = ["keys", "generate", "--use", purpose, "--dir"];
+            let ended = run(&[&arguments[..], &[&self.path(purpose)]].concat(), &[]);
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+        }
+    }
+
+    /// Settings for production with which nothing is wrong but, perhaps, their own mode.
+    fn write_production(&self, iam: &str, mode: u32) {
+        let (signing, sealing) = (self.path("signing"), self.path("sealing"));
+        let text = format!(
+            r#"
+            environment = "production"
+            [http]
+            public_url = "https://auth.example.test"
+            [keys]
+            signing_dir = "{signing}"
+            sealing_dir = "{sealing}"
+            [iam.keycloak]
+            url = "https://iam.example.test"
+            realm = "shop"
+            client_id = "auth-gateway"
+            {iam}
+            "#
+        );
+        self.write("gateway.toml", &text, mode);
+    }
+
+    fn check(&self, variables: &[(&str, &str)]) -> Ended {
+        run(
+            &["check", "--config", &self.path("gateway.toml")],
+            variables,
+        )
+    }
+}
+
+const INLINE: &str = "client_secret = \"canary-of-the-client-secret\"";
+
+#[track_caller]
+fn names(ended: &Ended, problems: &[String]) {
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    for problem in problems {
+        let named = |line: &&str| line.trim_start().starts_with(&format!("- {problem}"));
+        let everything = ended.everything();
+        let found = everything.lines().filter(named).count();
+        assert_eq!(found, 1, "{problem} in:\n{everything}");
+    }
+    assert!(!ended.everything().contains("canary"), "{ended:?}");
+}
+
+#[test]
+fn report_names_every_setting_file_key_and_certificate_at_once() {
+    let files = Files::new();
+    let path = |name: &str| files.path(name);
+    files.write("signing/a.jwk", "{}", 0o600);
+    files.write("signing/b.jwk", "{}", 0o644);
+    fs::create_dir(path("signing/c.jwk")).expect("a folder");
+    files.write("key.pem", "no PEM", 0o644);
+    fs::create_dir(path("ca")).expect("a folder");
+    let text = format!(
+        r#"
+        environment = "production"
+        [http]
+        workers = 0
+        [http.tls]
+        certificate_file = "{chain}"
+        key_file = "{key}"
+        [keys]
+        signing_dir = "{signing}"
+        sealing_dir = "{sealing}"
+        [iam.keycloak]
+        url = "http://iam.example.test/?a"
+        realm = "shop"
+        client_id = ""
+        client_secret_file = "{secret}"
+        ca_file = "{ca}"
+        [revocations.redis]
+        url = "rediss://redis.example.test"
+        password_file = "{secret}"
+        ca_file = "{chain}"
+        "#,
+        chain = path("chain.pem"),
+        key = path("key.pem"),
+        signing = path("signing"),
+        sealing = path("sealing"),
+        secret = path("secret"),
+        ca = path("ca"),
+    );
+    files.write("gateway.toml", &text, 0o644);
+    let config = path("gateway.toml");
+    for arguments in [
+        ["check", "--config", &config],
+        ["serve", "--config", &config],
+    ] {
+        let ended = run(&arguments, &[("HTTP__LISTN", "canary")]);
+        names(
+            &ended,
+            &[
+                "AUTH_GATEWAY__HTTP__LISTN: ".to_owned(),
+                "http.workers: 0 ".to_owned(),
+                "http.public_url: ".to_owned(),
+                format!(
+                    "http.tls.certificate_file: {}: no such file",
+                    path("chain.pem")
+                ),
+                format!("http.tls.key_file: {}: everybody may ", path("key.pem")),
+                format!("keys.signing_dir: {}: ", path("signing/a.jwk")),
+                format!(
+                    "keys.signing_dir: {}: everybody may ",
+                    path("signing/b.jwk")
+                ),
+                format!("keys.signing_dir: {}: not a file", path("signing/c.jwk")),
+                format!("keys.sealing_dir: {}: no such file", path("sealing")),
+                "iam.keycloak.url: must be https in production".to_owned(),
+                "iam.keycloak.url: must have no query and no fragment".to_owned(),
+                "iam.keycloak.client_id: must not be empty".to_owned(),
+                format!(
+                    "iam.keycloak.client_secret_file: {}: no such file",
+                    path("secret")
+                ),
+                format!("iam.keycloak.ca_file: {}: is a directory", path("ca")),
+                format!(
+                    "revocations.redis.password_file: {}: no such file",
+                    path("secret")
+                ),
+                format!(
+                    "revocations.redis.ca_file: {}: no such file",
+                    path("chain.pem")
+                ),
+            ],
+        );
+    }
+}
+
+/// Files that only their owner may read, and a gateway that runs as somebody else.
+#[test]
+fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
+    let files = Files::new();
+    files.set_mode(".", 0o755);
+    files.generate_keys();
+    files.write("secret", "canary-of-the-client-secret", 0o600);
+    files.write("key.pem", "canary", 0o600);
+    files.write_production(
+        &format!(
+            "client_secret_file = \"{}\"\n[http.tls]\ncertificate_file = \"{1}\"\nkey_file = \"{1}\"",
+            files.path("secret"),
+            files.path("key.pem")
+        ),
+        0o644,
+    );
+    // Nobody but root may read what has no mode at all.
+    for name in ["signing", "sealing", "secret", "key.pem"] {
+        files.set_mode(name, 0);
+    }
+    let mut check = command(&["check", "--config", &files.path("gateway.toml")], &[]);
+    if rustix::process::geteuid().is_root() {
+        check.uid(NOBODY).gid(NOBODY);
+    }
+    let ended = Program::start(check).wait();
+    let denied =
+        |setting: &str, name: &str| format!("{setting}: {}: permission denied", files.path(name));
+    names(
+        &ended,
+        &[
+            denied("iam.keycloak.client_secret_file", "secret"),
+            denied("keys.signing_dir", "signing"),
+            denied("keys.sealing_dir", "sealing"),
+            denied("http.tls.certificate_file", "key.pem"),
+            denied("http.tls.key_file", "key.pem"),
+        ],
+    );
+}
+
+#[test]
+fn variable_that_means_a_setting_and_sets_none_is_refused_with_the_nearest_key() {
+    for (variable, nearest) in [
+        ("AUTH_GATEWAY_HTTP__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
+        ("AUTH_GATEWAY_HTTP__LISTN", "AUTH_GATEWAY__HTTP__LISTEN"),
+        (
+            "AUTH_GATEWAY_IAM__KEYCLOAK__CLIENT_SECRET",
+            "AUTH_GATEWAY__IAM__KEYCLOAK__CLIENT_SECRET",
+        ),
+        (
+            "AUTH_GATEWAY_HTTP__TLS__KEY_FILE",
+            "AUTH_GATEWAY__HTTP__TLS__KEY_FILE",
+        ),
+        (
+            "AUTH_GATEWAY__SESION__FRESHNESS",
+            "AUTH_GATEWAY__SESSION__FRESHNESS",
+        ),
+        (
+            "AUTH_GATEWAY__SESSION_FRESHNESS",
+            "AUTH_GATEWAY__SESSION__FRESHNESS",
+        ),
+        ("AUTH_GATEWAY__ENVIROMENT", "AUTH_GATEWAY__ENVIRONMENT"),
+        ("AUTH_GATEWAY__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
+        (
+            "AUTH_GATEWAY__REDIS__URL",
+            "AUTH_GATEWAY__REVOCATIONS__REDIS__URL",
+        ),
+        // The names of variables tell upper from lower case.
+        ("auth_gateway__http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
+        ("AUTH_GATEWAY_http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
+        ("Auth_Gateway__Log__Format", "AUTH_GATEWAY__LOG__FORMAT"),
+    ] {
+        let ended = run(&["check"], &[(variable, "canary")]);
+        let told = format!("{variable}: no such setting; the nearest is {nearest}");
+        names(&ended, &[told]);
+    }
+}
+
+#[test]
+fn variables_that_kubernetes_makes_for_a_service_of_this_name_are_ignored() {
+    let ended = run(
+        &["check"],
+        &[
+            ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),
+            ("AUTH_GATEWAY_SERVICE_PORT_HTTP", "80"),
+            ("AUTH_GATEWAY_PORT", "tcp://10.0.0.1:80"),
+            ("AUTH_GATEWAY_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            // Of services called `auth-gateway-http` and `auth-gateway-session`.
+            ("AUTH_GATEWAY_HTTP_SERVICE_HOST", "10.0.0.2"),
+            ("AUTH_GATEWAY_SESSION_PORT_80_TCP", "tcp://10.0.0.3:80"),
+            ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
+        ],
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn unknown_key_of_the_file_is_refused_with_the_nearest_key() {
+    let files = Files::new();
+    for (text, key, nearest) in [
+        ("[http]\nlistn = 'canary'", "http.listn", "http.listen"),
+        ("[htp]\nlisten = 'canary'", "htp", "http"),
+        ("listen = 'canary'", "listen", "http.listen"),
+        (
+            "[iam.keyclock]\nurl = 'canary'",
+            "iam.keyclock",
+            "iam.keycloak",
+        ),
+    ] {
+        files.write("gateway.toml", text, 0o600);
+        names(
+            &files.check(&[]),
+            &[format!("{key}: no such setting; the nearest is {nearest};")],
+        );
+    }
+}
+
+#[test]
+fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
+    let files = Files::new();
+    let there_are = "there are email, password, permissions, state, subject";
+    let entry = |more: &str| format!("users:\n- {{email: a@b, password: canary, {more}}}\n");
+    for (text, told) in [
+        (
+            entry("permisions: []"),
+            format!("user 1 (\"a@b\"): key permisions is unknown; {there_are}"),
+        ),
+        (
+            entry("state: active, x-1-canary: x"),
+            format!(
+                "user 1 (\"a@b\"): key 4 is unknown; its name is not shown, because it may be a password; {there_are}"
+            ),
+        ),
+        (
+            format!("{}roles: []\n", entry("state: active")),
+            "key roles at the top is unknown; there is only \"users\"".to_owned(),
+        ),
+    ] {
+        files.write("users.yaml", &text, 0o600);
+        let file = files.path("users.yaml");
+        let ended = run(&["check"], &[("IAM__MOCK__USERS_FILE", &file)]);
+        names(&ended, &[format!("iam.mock.users_file: {file}: {told}")]);
+    }
+}
+
+#[test]
+fn production_refuses_settings_with_a_secret_that_everybody_may_read_or_change() {
+    let files = Files::new();
+    files.generate_keys();
+    let config = files.path("gateway.toml");
+    for mode in [0o644, 0o604, 0o602] {
+        files.write_production(INLINE, mode);
+        let command = format!("chmod o-rw {config}");
+        // Also where the environment stands above what the file says: the file holds it still.
+        for over in [
+            &[][..],
+            &[("IAM__KEYCLOAK__CLIENT_SECRET", "0123456789abcdef")],
+        ] {
+            let ended = files.check(over);
+            let told = format!(
+                "{config}: holds iam.keycloak.client_secret, and everybody may read or change it \
+                 (mode {mode:04o}); run: {command}"
+            );
+            names(&ended, &[told]);
+        }
+    }
+    for mode in [0o600, 0o640, 0o440, 0o660] {
+        files.write_production(INLINE, mode);
+        let ended = files.check(&[]);
+        assert_eq!(ended.code, Some(0), "{mode:o}: {ended:?}");
+    }
+    // Without a secret in it everybody may read it; and on a desk all the same.
+    files.write("secret", "canary-of-the-client-secret", 0o400);
+    files.write_production(
+        &format!("client_secret_file = \"{}\"", files.path("secret")),
+        0o644,
+    );
+    assert_eq!(files.check(&[]).code, Some(0));
+    files.write_production(INLINE, 0o644);
+    let ended = files.check(&[("ENVIRONMENT", "development")]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn production_refuses_a_key_folder_that_everybody_may_write() {
+    let files = Files::new();
+    files.generate_keys();
+    files.write_production(INLINE, 0o600);
+    for (folder, mode) in [("signing", 0o777), ("sealing", 0o702)] {
+        files.set_mode(folder, mode);
+        let path = files.path(folder);
+        let told = format!(
+            "keys.{folder}_dir: {path}: everybody may add and remove files (mode {mode:04o}); \
+             run: chmod o-w {path}"
+        );
+        names(&files.check(&[]), &[told]);
+        files.set_mode(folder, 0o700);
+    }
+    for mode in [0o1777, 0o775, 0o755, 0o500] {
+        files.set_mode("signing", mode);
+        let ended = files.check(&[]);
+        assert_eq!(ended.code, Some(0), "{mode:o}: {ended:?}");
+    }
+}
+
+/// As Kubernetes mounts a secret: with a mode that lets everybody write, where nothing can be
+/// written.
+#[test]
+fn production_takes_a_key_folder_of_any_mode_on_a_read_only_file_system() {
+    const SCRIPT: &str = r#"
+        mount -t tmpfs -o mode=0777 none "$1" && cp "$2"/*.jwk "$1" || exit 1
+        [ "$3" = rw ] || mount -o remount,ro "$1" || exit 1
+        exec "$4" check --config "$5"
+    "#;
+    let files = Files::new();
+    files.generate_keys();
+    fs::create_dir(files.path("mounted")).expect("a folder");
+    files.write_production(INLINE, 0o600);
+    let config = files.path("gateway.toml");
+    let text = fs::read_to_string(&config).expect("settings");
+    let text = text.replace(&files.path("signing"), &files.path("mounted"));
+    fs::write(&config, text).expect("written");
+    let namespace = ["--mount", "--user", "--map-root-user"];
+    let namespace = if rustix::process::geteuid().is_root() {
+        &namespace[..1]
+    } else {
+        &namespace
+    };
+    let isolated = || {
+        let mut command = Command::new("unshare");
+        command.args(namespace).stdin(Stdio::null());
+        command
+    };
+    if !isolated()
+        .arg("true")
+        .status()
+        .is_ok_and(|ended| ended.success())
+    {
+        eprintln!("not tried: this machine lets nobody have a mount namespace");
+        return;
+    }
+    let check = |access: &str| {
+        let mut check = isolated();
+        let program = env!("CARGO_BIN_EXE_auth-gateway");
+        let (mounted, keys) = (files.path("mounted"), files.path("signing"));
+        check.args([
+            "sh", "-c", SCRIPT, "sh", &mounted, &keys, access, program, &config,
+        ]);
+        Program::start(check).wait()
+    };
+    names(
+        &check("rw"),
+        &[format!(
+            "keys.signing_dir: {}: everybody may add and remove files (mode 0777)",
+            files.path("mounted")
+        )],
+    );
+    let ended = check("ro");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
