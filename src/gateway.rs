@@ -14,6 +14,7 @@ pub mod replicas;
 pub mod revocations;
 pub mod seal;
 pub mod session;
+mod single_flight;
 pub mod throttle;
 
 use std::fmt;
@@ -21,7 +22,9 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
-use iam_adapters::{ClientContext, Clock, Credentials, IamAdapter, LogoutTokens, Moment, Scope};
+use iam_adapters::{
+    ClientContext, Clock, Credentials, IamAdapter, IamError, LogoutTokens, Moment, Scope,
+};
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
@@ -29,14 +32,15 @@ pub use policy::Policy;
 pub use session::NewSession;
 
 use decoy::Decoy;
-use error::{GatewayError, Internal, InvalidSession};
+use error::{GatewayError, InvalidSession};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
 use random::Random;
 use replicas::Replicas;
-use revocations::{End, Revocations};
+use revocations::{End, Name, Revocations};
 use session::SessionId;
+use single_flight::{Admission, SingleFlight};
 use throttle::Throttle;
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
@@ -56,6 +60,8 @@ pub struct Gateway {
     /// None: the IAM sends none.
     logout_tokens: Option<LogoutTokens>,
     throttle: Throttle,
+    /// The logouts that the IAM is being told of, by the name of the session's end.
+    logouts: SingleFlight<Name, Result<(), IamError>>,
 }
 
 impl Gateway {
@@ -87,6 +93,7 @@ impl Gateway {
             revocations,
             replicas: OnceLock::new(),
             throttle,
+            logouts: SingleFlight::default(),
         }
     }
 
@@ -114,7 +121,7 @@ impl Gateway {
         let expires_at = asked_at.unix_seconds() + lifetime.as_secs();
 
         let upstream = &authenticated.session;
-        let sealed = self.seal(session_id, upstream, verified_at, expires_at, asked_at);
+        let sealed = self.seal(session_id, upstream, asked_at, expires_at);
         let session_token = sealed.inspect_err(|_| session::abandon(&self.iam, upstream))?;
         let fingerprint = self
             .knowledge
@@ -201,6 +208,8 @@ impl Gateway {
     ///
     /// A session that has ended already is a success, so that an answer which was lost can be
     /// asked for again. Where the IAM fails, the session is over at every replica all the same.
+    /// Logouts of one session that arrive while the IAM is being told of it share that one call and
+    /// its answer, so that no client can occupy the logout concurrency with one session.
     ///
     /// # Errors
     ///
@@ -221,21 +230,32 @@ impl Gateway {
         }
         let upstream = opened.session.upstream();
         let upstream = upstream.ok_or(InvalidSession::Malformed)?;
-        let over = opened.revocation(End::Upstream);
-        let (iam, revocations) = (Arc::clone(&self.iam), Arc::clone(&self.revocations));
-        let replicas = self.replicas.get().cloned();
-        // A client that hangs up must not leave the session alive at the IAM, or elsewhere.
-        let ending = tokio::spawn(async move {
-            let ended = iam.end_session(&upstream).await;
-            if ended.is_ok() {
-                revocations.record(&over, now);
-            }
-            if let Some(replicas) = replicas {
-                replicas.tell(logged_out).await;
-            }
-            Ok(ended?)
-        });
-        ending.await.map_err(|_| Internal::LostTask)?
+        let admission = self.logouts.join_or_start(
+            logged_out.name,
+            now,
+            // Whenever it began: what it ends stays ended.
+            |_| true,
+            || (self.revocations.end_of(&mut opened.names()) == Some(End::Upstream)).then_some(()),
+            || {
+                let over = opened.revocation(End::Upstream);
+                let (iam, revocations) = (Arc::clone(&self.iam), Arc::clone(&self.revocations));
+                let replicas = self.replicas.get().cloned();
+                async move {
+                    let ended = iam.end_session(&upstream).await;
+                    if ended.is_ok() {
+                        revocations.record(&over, now);
+                    }
+                    if let Some(replicas) = replicas {
+                        replicas.tell(logged_out).await;
+                    }
+                    ended
+                }
+            },
+        );
+        match admission {
+            Admission::Done(()) => Ok(()),
+            Admission::Joined(flight) | Admission::Started(flight) => Ok(flight.result().await??),
+        }
     }
 
     /// The keys, for what is published of them.

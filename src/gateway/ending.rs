@@ -25,14 +25,14 @@ impl Gateway {
         });
     }
 
-    /// Takes note that every session of the subject is over whose credentials were verified at
-    /// `verified_until`, in seconds since 1970, or before.
-    pub fn end_sessions_of(&self, subject: &str, verified_until: u64) {
+    /// Takes note that every session of the subject is over whose login began at `begun_until`, in
+    /// seconds since 1970, or before.
+    pub fn end_sessions_of(&self, subject: &str, begun_until: u64) {
         let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
         let (now, longest) = (self.clock.now(), self.policy.session_max_lifetime);
         self.end_under_every_key(|key| {
             let name = key.subject(adapter, issuer, subject);
-            Revocation::of_subject(name, verified_until, now, longest)
+            Revocation::of_subject(name, begun_until, now, longest)
         });
     }
 

@@ -7,10 +7,9 @@
 
 mod asking;
 
-use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
@@ -18,7 +17,8 @@ use iam_adapters::{Clock, IamAdapter, Moment, Permissions, UpstreamSession};
 use moka::sync::Cache;
 
 use super::revocations::{Revocation, Revocations};
-use asking::Flight;
+use super::single_flight::SingleFlight;
+use asking::Answer;
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
@@ -110,7 +110,7 @@ pub struct Knowledge {
     subjects: Context,
     liveness: Cache<Digest, Moment>,
     permissions: Cache<Digest, Known>,
-    flights: Mutex<HashMap<Digest, Flight>>,
+    questions: SingleFlight<Digest, Answer>,
     /// What was asked then or before is not believed any more; as [`Moment::monotonic`], in
     /// nanoseconds.
     distrusted_until: AtomicU64,
@@ -161,7 +161,7 @@ impl Knowledge {
             subjects,
             liveness,
             permissions,
-            flights: Mutex::default(),
+            questions: SingleFlight::default(),
             distrusted_until: AtomicU64::new(0),
         }
     }

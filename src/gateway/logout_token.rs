@@ -22,7 +22,7 @@ impl Gateway {
         match &notice.ended {
             Ended::Session(id) => self.end_upstream_session(id),
             Ended::AllOf(subject) => {
-                let until = verified_until(notice.issued_at, self.clock.now());
+                let until = begun_until(notice.issued_at, self.clock.now());
                 self.end_sessions_of(subject.as_str(), until);
             }
         }
@@ -31,15 +31,16 @@ impl Gateway {
     }
 }
 
-/// Which of a subject's sessions a notice without a session is about: those whose credentials were
-/// verified at this second or before.
+/// Which of a subject's sessions a logout token without a session is about: those whose login began
+/// at this second or before, in seconds since 1970.
 ///
-/// The moment is the IAM's, the sessions' times are ours, and the clocks may disagree. So it is
-/// the moment at which the notice arrives, by our clock, that divides them: a session of the same
-/// second ends too, because nobody can tell whether it came first, and whoever logged in since can
-/// do so again. A notice that was long on its way takes no session along that was begun more than
+/// The token is dated by the IAM's clock, the logins by ours, and the clocks may disagree. So it is
+/// the moment at which the token arrives, by our clock, that divides them. A login counts from when
+/// its credentials were sent: the IAM may have verified them before it issued the token, however late
+/// its answer comes. A login of the same second ends too, because nothing tells which came first, and
+/// its user can log in again. A token that was long on its way ends no session that began more than
 /// the clocks may disagree after it was issued.
-fn verified_until(issued_at: u64, now: Moment) -> u64 {
+fn begun_until(issued_at: u64, now: Moment) -> u64 {
     let latest = issued_at.saturating_add(SKEW_MAX.as_secs());
     now.unix_seconds().min(latest)
 }

@@ -34,9 +34,8 @@ impl Gateway {
         &self,
         id: SessionId,
         upstream: &UpstreamSession,
-        verified_at: u64,
+        asked_at: Moment,
         expires_at: u64,
-        now: Moment,
     ) -> Result<String, GatewayError> {
         use secrecy::ExposeSecret as _;
         let session = SealedSession {
@@ -47,10 +46,10 @@ impl Gateway {
             sub: upstream.subject.as_str().into(),
             usid: upstream.id.as_str().into(),
             secret: upstream.secret.expose_secret().into(),
-            iat: verified_at,
+            iat: asked_at.unix_seconds(),
             exp: expires_at,
         };
-        seal::seal(&self.keys.sealing.ring(), &session, now, &*self.random)
+        seal::seal(&self.keys.sealing.ring(), &session, asked_at, &*self.random)
     }
 
     /// Opens the pair and looks at everything in it but the time.

@@ -19,7 +19,7 @@ pub use revocation::{End, Kind, Revocation};
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     end: End,
-    verified_until: u64,
+    begun_until: u64,
     forget_at: u64,
     origin: Origin,
 }
@@ -37,7 +37,7 @@ impl Entry {
     fn new(revocation: &Revocation, origin: Origin) -> Self {
         Self {
             end: revocation.end,
-            verified_until: revocation.verified_until,
+            begun_until: revocation.begun_until,
             forget_at: revocation.forget_at,
             origin,
         }
@@ -45,11 +45,11 @@ impl Entry {
 
     /// Makes it no less than the new one; tells whether that changed anything.
     fn strengthen(&mut self, new: &Self) -> bool {
-        let before = (self.end, self.verified_until, self.forget_at);
+        let before = (self.end, self.begun_until, self.forget_at);
         self.end = self.end.max(new.end);
-        self.verified_until = self.verified_until.max(new.verified_until);
+        self.begun_until = self.begun_until.max(new.begun_until);
         self.forget_at = self.forget_at.max(new.forget_at);
-        before != (self.end, self.verified_until, self.forget_at)
+        before != (self.end, self.begun_until, self.forget_at)
     }
 }
 
@@ -129,7 +129,7 @@ impl Revocations {
             .iter()
             .flatten()
             .filter_map(|key| entries.by_name.get(key))
-            .filter(|entry| names.verified_at() <= entry.verified_until)
+            .filter(|entry| names.begun_at() <= entry.begun_until)
             .map(|entry| entry.end)
             .max();
         if end.is_none() {

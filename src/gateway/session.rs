@@ -122,7 +122,9 @@ pub struct SealedSession<'a> {
     /// What proves that session to the IAM.
     #[serde(borrow)]
     pub secret: Cow<'a, str>,
-    /// When the credentials were verified, in seconds since 1970.
+    /// When the login began: when the credentials were sent to the IAM, in seconds since 1970. The
+    /// IAM may have verified them at any time from then on, so a logout token for the subject that
+    /// arrives later ends this session too.
     pub iat: u64,
     /// When the session expires, in seconds since 1970.
     pub exp: u64,

@@ -32,7 +32,7 @@ fn what(revocation: &Revocation) -> String {
     match revocation.kind {
         Kind::Session => format!("session:{name}"),
         Kind::UpstreamSession => format!("upstream_session:{name}"),
-        Kind::Subject => format!("subject:{name}:{}", revocation.verified_until),
+        Kind::Subject => format!("subject:{name}:{}", revocation.begun_until),
     }
 }
 
@@ -56,7 +56,7 @@ fn short(text: &[u8]) -> Option<&str> {
 fn read(what: &str, forget_at: &str) -> Option<Revocation> {
     let mut parts = what.split(':');
     let (kind, name) = (parts.next()?, Name::decode(parts.next()?)?);
-    let (kind, end, verified_until) = match (kind, parts.next()) {
+    let (kind, end, begun_until) = match (kind, parts.next()) {
         // Whether the IAM knows, this replica finds out by itself when its turn comes to tell it.
         ("session", None) => (Kind::Session, End::LoggedOut, u64::MAX),
         ("upstream_session", None) => (Kind::UpstreamSession, End::Upstream, u64::MAX),
@@ -68,7 +68,7 @@ fn read(what: &str, forget_at: &str) -> Option<Revocation> {
         kind,
         name,
         end,
-        verified_until,
+        begun_until,
         forget_at: seconds(forget_at)?,
     })
 }
@@ -88,7 +88,7 @@ mod tests {
     fn revocation(kind: Kind, name: [u8; 16], moment: u64, forget_at: u64) -> Revocation {
         use base64::Engine as _;
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(name);
-        let (end, verified_until) = match kind {
+        let (end, begun_until) = match kind {
             Kind::Session => (End::LoggedOut, u64::MAX),
             Kind::UpstreamSession => (End::Upstream, u64::MAX),
             Kind::Subject => (End::Inactive, moment),
@@ -97,7 +97,7 @@ mod tests {
             kind,
             name: Name::decode(&text).unwrap(),
             end,
-            verified_until,
+            begun_until,
             forget_at,
         }
     }

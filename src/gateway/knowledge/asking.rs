@@ -1,23 +1,15 @@
 //! Asking the IAM: once for all who wait, in a task that no client can end.
 
-use std::collections::hash_map::Entry;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use iam_adapters::{IamError, Introspection, Moment, Permissions};
-use tokio::sync::watch;
 
-use super::super::error::{GatewayError, Internal, InvalidSession};
-use super::{Digest, Fingerprint, Inquiry, Knowledge, Source, Until};
+use super::super::error::{GatewayError, InvalidSession};
+use super::super::single_flight::Admission;
+use super::{Fingerprint, Inquiry, Knowledge, Source, Until};
 
 /// None: the session ended.
-type Answer = Result<Option<Arc<Permissions>>, IamError>;
-
-/// A question on its way.
-#[derive(Clone)]
-pub(super) struct Flight {
-    asked_at: Moment,
-    answer: watch::Receiver<Option<Answer>>,
-}
+pub(super) type Answer = Result<Option<Arc<Permissions>>, IamError>;
 
 impl Knowledge {
     /// Asks the IAM, or waits for a question about the same session that is on its way already.
@@ -49,20 +41,21 @@ impl Knowledge {
         inquiry: &Inquiry,
         now: Moment,
     ) -> (Moment, Result<(Arc<Permissions>, Source), GatewayError>) {
-        let (mut flight, source) = match self.join_or_depart(inquiry, now) {
-            Departure::Landed(permissions) => return (now, Ok((permissions, Source::Coalesced))),
-            Departure::Under(flight, source) => (flight, source),
+        let (flight, source) = match self.join_or_ask(inquiry, now) {
+            Admission::Done(permissions) => return (now, Ok((permissions, Source::Coalesced))),
+            Admission::Joined(flight) => (flight, Source::Coalesced),
+            Admission::Started(flight) => (flight, Source::Miss),
         };
-        let answer = flight.answer.wait_for(Option::is_some).await;
-        let told = match answer.ok().and_then(|answer| answer.clone()) {
-            Some(Ok(Some(permissions))) => Ok((permissions, source)),
-            Some(Ok(None)) => Err(InvalidSession::Ended.into()),
-            Some(Err(fault)) => self
+        let asked_at = flight.began;
+        let told = match flight.result().await {
+            Ok(Ok(Some(permissions))) => Ok((permissions, source)),
+            Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
+            Ok(Err(fault)) => self
                 .instead(&inquiry.fingerprint, &fault)
                 .ok_or_else(|| fault.into()),
-            None => Err(Internal::LostTask.into()),
+            Err(lost) => Err(lost.into()),
         };
-        (flight.asked_at, told)
+        (asked_at, told)
     }
 
     /// What may stand in for an answer that is a fault. By the time now: what was good enough on
@@ -83,34 +76,25 @@ impl Knowledge {
             .map(|permissions| (permissions, Source::Stale))
     }
 
-    fn join_or_depart(self: &Arc<Self>, inquiry: &Inquiry, now: Moment) -> Departure {
+    fn join_or_ask(
+        self: &Arc<Self>,
+        inquiry: &Inquiry,
+        now: Moment,
+    ) -> Admission<Answer, Arc<Permissions>> {
         let patience = self.freshness.liveness.min(self.freshness.permissions);
-        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = flights.entry(inquiry.fingerprint.session);
-        if let Entry::Occupied(flight) = &entry
-            && now.since(flight.get().asked_at) < patience
-            && !self.distrusts(flight.get().asked_at)
-        {
-            return Departure::Under(flight.get().clone(), Source::Coalesced);
-        }
-        // The flight may have landed between the caller's look at the caches and this lock.
-        if let Some(permissions) = self.fresh(&inquiry.fingerprint, now) {
-            return Departure::Landed(permissions);
-        }
-        let (sender, answer) = watch::channel(None);
-        let flight = Flight {
-            asked_at: now,
-            answer,
-        };
-        entry.insert_entry(flight.clone());
-        drop(flights);
-        let landing = Landing {
-            knowledge: Arc::clone(self),
-            session: inquiry.fingerprint.session,
-            sender,
-        };
-        tokio::spawn(landing.fly(inquiry.clone(), now));
-        Departure::Under(flight, Source::Miss)
+        self.questions.join_or_start(
+            inquiry.fingerprint.session,
+            now,
+            |asked_at| now.since(asked_at) < patience && !self.distrusts(asked_at),
+            || self.fresh(&inquiry.fingerprint, now),
+            || {
+                let (knowledge, inquiry) = (Arc::clone(self), inquiry.clone());
+                async move {
+                    let answer = knowledge.iam.introspect(&inquiry.upstream).await;
+                    answer.and_then(|word| knowledge.note(&inquiry, now, word))
+                }
+            },
+        )
     }
 
     fn note(&self, inquiry: &Inquiry, asked_at: Moment, word: Introspection) -> Answer {
@@ -133,43 +117,6 @@ impl Knowledge {
                 self.liveness.invalidate(&inquiry.fingerprint.session);
                 Ok(None)
             }
-        }
-    }
-}
-
-enum Departure {
-    /// The answer is in the caches by now.
-    Landed(Arc<Permissions>),
-    /// A question is on its way, one's own or another's.
-    Under(Flight, Source),
-}
-
-/// Takes the flight off the board however it ends, also by a panic.
-struct Landing {
-    knowledge: Arc<Knowledge>,
-    session: Digest,
-    sender: watch::Sender<Option<Answer>>,
-}
-
-impl Landing {
-    async fn fly(self, inquiry: Inquiry, asked_at: Moment) {
-        let answer = self.knowledge.iam.introspect(&inquiry.upstream).await;
-        let answer = answer.and_then(|word| self.knowledge.note(&inquiry, asked_at, word));
-        self.sender.send_replace(Some(answer));
-    }
-}
-
-impl Drop for Landing {
-    fn drop(&mut self) {
-        let mut flights = self
-            .knowledge
-            .flights
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(flight) = flights.entry(self.session)
-            && flight.get().answer.same_channel(&self.sender.subscribe())
-        {
-            flight.remove();
         }
     }
 }

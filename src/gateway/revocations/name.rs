@@ -132,8 +132,8 @@ impl<'s> SessionNames<'s> {
         }
     }
 
-    /// When the session's credentials were verified, in seconds since 1970.
-    pub(super) fn verified_at(&self) -> u64 {
+    /// When the session's login began, in seconds since 1970.
+    pub(super) fn begun_at(&self) -> u64 {
         self.session.iat
     }
 

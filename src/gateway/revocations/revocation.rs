@@ -14,8 +14,8 @@ pub enum End {
     /// Logged out here; the IAM has not confirmed it yet.
     LoggedOut,
     /// By a word of the IAM that need not be its last: what it calls inactive may be alive again
-    /// once its user is let in again, and which sessions were verified up to a moment is told by
-    /// clocks that disagree. No reason not to tell the IAM of a logout.
+    /// once its user is let in again, and which sessions began before a moment is told by clocks
+    /// that disagree. No reason not to tell the IAM of a logout.
     Inactive,
     /// Over at the IAM too, for good.
     Upstream,
@@ -65,8 +65,8 @@ pub struct Revocation {
     pub name: Name,
     /// How.
     pub end: End,
-    /// Only sessions verified then or before are over, in seconds since 1970.
-    pub verified_until: u64,
+    /// Only sessions whose login began then or before are over, in seconds since 1970.
+    pub begun_until: u64,
     /// When all of them would have expired anyway, in seconds since 1970.
     pub forget_at: u64,
 }
@@ -79,7 +79,7 @@ impl Revocation {
             kind: Kind::Session,
             name,
             end,
-            verified_until: u64::MAX,
+            begun_until: u64::MAX,
             forget_at: expires_at.saturating_add(CLOCK_SKEW.as_secs()),
         }
     }
@@ -92,36 +92,31 @@ impl Revocation {
             kind: Kind::UpstreamSession,
             name,
             end: End::Upstream,
-            verified_until: u64::MAX,
+            begun_until: u64::MAX,
             forget_at: last_expiry(now, max_lifetime),
         }
     }
 
-    /// Of all sessions of a subject that were verified at `verified_until` or before, in seconds
-    /// since 1970, by the IAM's word.
+    /// Of all sessions of a subject whose login began at `begun_until` or before, in seconds since
+    /// 1970, by the IAM's word.
     #[must_use]
-    pub fn of_subject(
-        name: Name,
-        verified_until: u64,
-        now: Moment,
-        max_lifetime: Duration,
-    ) -> Self {
+    pub fn of_subject(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
         Self {
             kind: Kind::Subject,
             name,
             end: End::Inactive,
-            verified_until,
+            begun_until,
             forget_at: last_expiry(now, max_lifetime),
         }
     }
 
-    /// Whether some replica can have said so: no session lives for ever, and none was verified yet
-    /// that will be.
+    /// Whether some replica can have said so: no session lives for ever, and no login has begun
+    /// that is still to come.
     pub(super) fn is_plausible(&self, now: Moment) -> bool {
         let soon = now.unix_seconds().saturating_add(CLOCK_SKEW.as_secs());
         let told_of_moment = match self.kind {
             Kind::Session | Kind::UpstreamSession => true,
-            Kind::Subject => self.verified_until <= soon,
+            Kind::Subject => self.begun_until <= soon,
         };
         told_of_moment && self.forget_at <= last_expiry(now, LIFETIME_MAX)
     }

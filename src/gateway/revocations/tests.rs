@@ -214,7 +214,7 @@ fn nothing_that_is_told_makes_an_end_less() {
         revocations.record(&strong, at(500));
         let weak = Revocation {
             end: End::LoggedOut,
-            verified_until: strong.verified_until.min(400),
+            begun_until: strong.begun_until.min(400),
             forget_at: 501,
             ..strong
         };
@@ -231,9 +231,9 @@ fn nothing_that_is_told_makes_an_end_less() {
 fn what_is_past_or_reaches_too_far_is_not_learned() {
     let revocations = Revocations::default();
     let now = at(1_000);
-    let told = |verified_until, forget_at| {
+    let told = |begun_until, forget_at| {
         let name = key().subject("keycloak", "https://iam.test", "alice");
-        let made = Revocation::of_subject(name, verified_until, now, DAY);
+        let made = Revocation::of_subject(name, begun_until, now, DAY);
         revocations.learn(&Revocation { forget_at, ..made }, now)
     };
     let year = 366 * 86_400;

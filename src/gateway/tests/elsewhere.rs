@@ -13,7 +13,7 @@ use crate::gateway::revocations::{Learned, Revocation};
 
 /// Keeps what it is told.
 #[derive(Debug, Default)]
-struct Notebook(Mutex<Vec<Revocation>>);
+pub(super) struct Notebook(Mutex<Vec<Revocation>>);
 
 impl Replicas for Notebook {
     fn tell(&self, revocation: Revocation) -> Told {
@@ -23,13 +23,13 @@ impl Replicas for Notebook {
 }
 
 impl Notebook {
-    fn of(house: &House) -> Arc<Self> {
+    pub(super) fn of(house: &House) -> Arc<Self> {
         let notebook = Arc::<Self>::default();
         house.gateway.join(Arc::<Self>::clone(&notebook));
         notebook
     }
 
-    fn told(&self) -> Vec<Revocation> {
+    pub(super) fn told(&self) -> Vec<Revocation> {
         self.0.lock().unwrap().clone()
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn the_rest(freshness: Duration) -> Duration {
 pub(super) struct Session {
     pub(super) id: String,
     pub(super) token: String,
+    pub(super) verified_at: u64,
     pub(super) expires_at: u64,
 }
 
@@ -175,6 +176,7 @@ impl House {
         Ok(Session {
             id: session.session_id.to_string(),
             token: session.session_token.expose_secret().to_owned(),
+            verified_at: session.verified_at,
             expires_at: session.expires_at,
         })
     }

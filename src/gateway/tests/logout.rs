@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 
 use super::house::{House, LIVENESS, surely_fresh, the_rest};
@@ -136,4 +137,54 @@ async fn thousands_of_logouts_are_remembered_and_forgotten_once_the_sessions_wou
         house.log_out(&session).await.unwrap();
     }
     assert!(house.gateway.revocations.count() <= 2_100);
+}
+
+/// As many as an overload of one client makes, all before the IAM has answered the first.
+const PARALLEL: usize = 420;
+
+#[tokio::test]
+async fn parallel_logouts_of_one_session_make_one_call_to_the_iam_and_share_its_answer() {
+    let failure = IamError::Failed("502".to_owned());
+    for (reply, answer, calls_after) in [
+        (Reply::Model, Ok(()), 1),
+        // A later logout after a failure is a new call.
+        (Reply::Fault(failure.clone()), Err(failure.into()), 2),
+    ] {
+        let house = House::new();
+        let session = house.log_in("alice").await;
+        let mut calls = house.iam.hold(Operation::Logout);
+        let parallel: Vec<_> = (0..PARALLEL)
+            .map(|_| {
+                let (house, session) = (house.clone(), session.clone());
+                tokio::spawn(async move { house.log_out(&session).await })
+            })
+            .collect();
+        let call = calls.next().await;
+        // On this one thread, each has gone as far as it can by then.
+        tokio::task::yield_now().await;
+        assert_eq!(house.iam.calls(Operation::Logout), 1);
+        house.iam.let_go(Operation::Logout);
+        call.reply(reply);
+        for logout in parallel {
+            assert_eq!(logout.await.unwrap(), answer);
+        }
+        house.log_out(&session).await.unwrap();
+        assert_eq!(house.iam.calls(Operation::Logout), calls_after);
+    }
+}
+
+#[tokio::test]
+async fn logouts_of_different_sessions_are_different_calls() {
+    let house = House::new();
+    let (one, other) = (house.log_in("alice").await, house.log_in("alice").await);
+    let mut calls = house.iam.hold(Operation::Logout);
+    let mut pending = Vec::new();
+    for session in [one, other] {
+        let house = house.clone();
+        pending.push(tokio::spawn(async move { house.log_out(&session).await }));
+        calls.next().await.reply(Reply::Model);
+    }
+    for logout in pending {
+        logout.await.unwrap().unwrap();
+    }
 }

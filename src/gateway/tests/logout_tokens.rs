@@ -7,6 +7,7 @@ use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::mock::LogoutSigner;
 use iam_adapters::{IamError, Subject};
 
+use super::elsewhere::Notebook;
 use super::house::{House, LIVENESS, START, Session, active, policy};
 use super::scripted::{CLIENT, Reply, Scripted};
 use crate::gateway::error::{GatewayError, InvalidSession};
@@ -173,4 +174,78 @@ async fn an_iam_that_sends_no_logout_tokens_is_never_asked_for_keys() {
     let told = tell(&silent, &token).await;
     assert_eq!(told, Err(GatewayError::NoLogoutTokens));
     assert_eq!(silent.iam.calls_in_all(), 0);
+}
+
+/// A login whose answer is on its way while the subject's logout token arrives.
+#[tokio::test]
+async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_every_replica() {
+    let here = house();
+    let there = here.replica();
+    let replicas = Notebook::of(&here);
+    let mut calls = here.iam.hold(Operation::Login);
+    let login = {
+        let here = here.clone();
+        tokio::spawn(async move { here.log_in("alice").await })
+    };
+    let call = calls.next().await;
+    here.iam.let_go(Operation::Login);
+    here.clock.advance(SECOND);
+    let notice = token(&here, Some("alice"), None, START + 1);
+    tell(&here, &notice).await.unwrap();
+    here.clock.advance(2 * SECOND);
+    call.reply(Reply::Model);
+    let session = login.await.unwrap();
+    assert_eq!(session.verified_at, START + 3, "when the IAM had answered");
+    // Sent after the logout token.
+    let later = here.log_in("alice").await;
+    for told in replicas.told() {
+        there.gateway.learn(&told);
+    }
+    for house in [&here, &there] {
+        assert!(is_over(house, &session).await);
+        assert!(!is_over(house, &later).await);
+    }
+}
+
+/// The session exists at the IAM before the gateway has its answer.
+#[tokio::test]
+async fn login_whose_upstream_session_ended_while_its_answer_was_under_way_gets_no_token() {
+    let house = house();
+    let mut calls = house.iam.hold(Operation::Login);
+    let login = {
+        let house = house.clone();
+        tokio::spawn(async move { house.log_in("alice").await })
+    };
+    let call = calls.next().await;
+    house.iam.let_go(Operation::Login);
+    let notice = token(&house, None, Some("upstream-1"), START);
+    tell(&house, &notice).await.unwrap();
+    house.clock.advance(SECOND);
+    call.reply(Reply::Model);
+    assert!(is_over(&house, &login.await.unwrap()).await);
+}
+
+/// The login is sent, and a second later the logout token arrives, dated by a clock that is wrong
+/// by as much as is tolerated.
+#[tokio::test]
+async fn login_sent_before_a_logout_token_is_ended_by_it_whatever_the_clock_of_the_iam_says() {
+    // By how many seconds the IAM's clock is behind ours, and ahead of it.
+    for (behind, ahead) in [(59, 0), (0, 60)] {
+        let house = house();
+        house.clock.advance(60 * SECOND);
+        let mut calls = house.iam.hold(Operation::Login);
+        let login = {
+            let house = house.clone();
+            tokio::spawn(async move { house.log_in("alice").await })
+        };
+        let call = calls.next().await;
+        house.iam.let_go(Operation::Login);
+        house.clock.advance(SECOND);
+        let notice = token(&house, Some("alice"), None, START + 61 + ahead - behind);
+        tell(&house, &notice).await.unwrap();
+        house.clock.advance(SECOND);
+        call.reply(Reply::Model);
+        assert!(is_over(&house, &login.await.unwrap()).await);
+        assert!(!is_over(&house, &house.log_in("alice").await).await);
+    }
 }

@@ -123,6 +123,7 @@ async fn a_refusal_takes_no_more_than_the_largest_session_whatever_was_sent() {
             let sent = Session {
                 id: sign.repeat(22),
                 token: sign.repeat(length),
+                verified_at: 0,
                 expires_at: 0,
             };
             let (refused, steps) = work::of(house.granted(&sent)).await;

@@ -189,9 +189,9 @@ impl Door {
         true
     }
 
-    pub(super) fn hear_of_user(&self, subject: &str, verified_until: u64) -> bool {
+    pub(super) fn hear_of_user(&self, subject: &str, begun_until: u64) -> bool {
         match self {
-            Self::Operations(gateway) => gateway.end_sessions_of(subject, verified_until),
+            Self::Operations(gateway) => gateway.end_sessions_of(subject, begun_until),
             Self::Service(..) => return false,
         }
         true
