@@ -32,7 +32,7 @@ pub use policy::Policy;
 pub use session::NewSession;
 
 use decoy::Decoy;
-use error::{GatewayError, InvalidSession};
+use error::{GatewayError, InvalidSession, NotReady};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
 use mint::Grant;
@@ -101,8 +101,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::Refused`] where the IAM says no, [`GatewayError::TooManyLogins`] where it is
-    /// not asked, otherwise a fault.
+    /// [`GatewayError::Refused`] where the IAM says no, [`GatewayError::TooManyLogins`] or
+    /// [`GatewayError::NotReady`] where it is not asked, otherwise a fault.
     pub async fn log_in(
         &self,
         credentials: &Credentials,
@@ -110,6 +110,9 @@ impl Gateway {
     ) -> Result<NewSession, GatewayError> {
         let session_id = SessionId::generate(&*self.random)?;
         let asked_at = self.clock.now();
+        if !self.revocations.has_room(asked_at) {
+            return Err(NotReady::TooManyRevocations.into());
+        }
         let ask = self.iam.authenticate(credentials, client);
         let limited = self.throttle.limit(credentials, client.address, ask);
         let authenticated = limited.await?;
@@ -224,8 +227,8 @@ impl Gateway {
         let logged_out = opened.revocation(End::LoggedOut);
         self.revocations.record(&logged_out, now);
         if self.revocations.end_of(&mut opened.names()) == Some(End::Upstream) {
-            // This replica may have it from the IAM, which told nobody else.
-            self.tell(logged_out).await;
+            // This replica may have it from the IAM, which told no other.
+            self.sharer().share(logged_out, now).await;
             return Ok(());
         }
         let upstream = opened.session.upstream();
@@ -239,15 +242,13 @@ impl Gateway {
             || {
                 let over = opened.revocation(End::Upstream);
                 let (iam, revocations) = (Arc::clone(&self.iam), Arc::clone(&self.revocations));
-                let replicas = self.replicas.get().cloned();
+                let sharer = self.sharer();
                 async move {
                     let ended = iam.end_session(&upstream).await;
                     if ended.is_ok() {
                         revocations.record(&over, now);
                     }
-                    if let Some(replicas) = replicas {
-                        replicas.tell(logged_out).await;
-                    }
+                    sharer.share(logged_out, now).await;
                     ended
                 }
             },

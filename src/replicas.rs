@@ -70,7 +70,8 @@ impl Bus {
         clock: Arc<dyn Clock>,
         figures: ReplicaFigures,
     ) -> Self {
-        let outbox = Arc::new(Outbox::new(figures.clone()));
+        let revocations = Arc::clone(gateway.revocations());
+        let outbox = Arc::new(Outbox::new(revocations, figures.clone()));
         gateway.join(Arc::<Outbox>::clone(&outbox));
         Self {
             redis,
@@ -152,16 +153,9 @@ impl Bus {
             return;
         };
         match self.gateway.learn(&revocation) {
-            Learned::New => {
-                self.figures.received();
-                self.standing.has_room();
-            }
+            Learned::New => self.figures.received(),
             Learned::Known | Learned::Past => {}
             Learned::Implausible => self.figures.ignored(Ignored::Implausible),
-            Learned::Full => {
-                self.figures.ignored(Ignored::Full);
-                self.standing.full();
-            }
         }
     }
 
@@ -177,7 +171,7 @@ impl Bus {
             let now = self.clock.now().unix_seconds();
             let results = connection.send(&batch, now).await?;
             let refusal = results.iter().find_map(Sent::refusal).cloned();
-            self.outbox.settle(&results);
+            self.outbox.settle(&batch, &results);
             if let Some(fault) = refusal {
                 self.standing.refused(&fault);
                 let since = refused_since.get_or_insert_with(Instant::now);

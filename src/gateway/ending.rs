@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use iam_adapters::Moment;
+
 use super::Gateway;
 use super::error::InvalidSession;
 use super::replicas::{Replicas, Told};
-use super::revocations::{Learned, Revocation, RevocationKey, SessionNames};
+use super::revocations::{Learned, Revocation, RevocationKey, Revocations, SessionNames};
 
 impl Gateway {
     /// Takes note that a session of the IAM's is over, by the IAM's own id of it.
@@ -38,19 +40,25 @@ impl Gateway {
 
     fn end_under_every_key(&self, revocation: impl Fn(&RevocationKey) -> Revocation) {
         for key in self.keys.sealing.ring().iter() {
-            let revocation = revocation(key.revocations());
-            self.revocations.record(&revocation, self.clock.now());
             // Nobody waits for this one.
-            drop(self.tell(revocation));
+            drop(
+                self.sharer()
+                    .share(revocation(key.revocations()), self.clock.now()),
+            );
         }
     }
 
-    /// Tells the other replicas, where there are any.
-    pub(super) fn tell(&self, revocation: Revocation) -> Told {
-        match self.replicas.get() {
-            Some(replicas) => replicas.tell(revocation),
-            None => Box::pin(std::future::ready(())),
+    pub(super) fn sharer(&self) -> Sharer {
+        Sharer {
+            revocations: Arc::clone(&self.revocations),
+            replicas: self.replicas.get().cloned(),
         }
+    }
+
+    /// What ended here and elsewhere, and what of it the other replicas still have to be given.
+    #[must_use]
+    pub fn revocations(&self) -> &Arc<Revocations> {
+        &self.revocations
     }
 
     /// From now on, the other replicas are told what ends here. Only the first call counts.
@@ -74,5 +82,25 @@ impl Gateway {
         self.revocations
             .end_of(names)
             .map_or(Ok(()), |end| Err(end.into()))
+    }
+}
+
+/// Records ends and tells the other replicas, where there are any.
+pub(super) struct Sharer {
+    revocations: Arc<Revocations>,
+    replicas: Option<Arc<dyn Replicas>>,
+}
+
+impl Sharer {
+    /// Records an end, and tells the other replicas of it unless they have it already.
+    pub(super) fn share(&self, revocation: Revocation, now: Moment) -> Told {
+        match &self.replicas {
+            Some(replicas) if self.revocations.share(&revocation, now) => replicas.tell(revocation),
+            Some(_) => Box::pin(std::future::ready(())),
+            None => {
+                self.revocations.record(&revocation, now);
+                Box::pin(std::future::ready(()))
+            }
+        }
     }
 }

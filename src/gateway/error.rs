@@ -55,6 +55,9 @@ pub enum GatewayError {
     /// The gateway has as many calls to the IAM under way as it may have.
     #[error("too many calls to the IAM are under way")]
     Full,
+    /// This replica cannot do this now; trying again later, or at another replica, helps.
+    #[error("{0}")]
+    NotReady(NotReady),
     /// The gateway itself failed.
     #[error("internal error: {0}")]
     Internal(Internal),
@@ -87,6 +90,14 @@ pub enum InvalidSession {
     /// The IAM says that it ended.
     #[error("ended at the IAM")]
     Ended,
+}
+
+/// What a replica lacks to do its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NotReady {
+    /// The table of revocations has no room for the ends of further sessions.
+    #[error("too many live revocations")]
+    TooManyRevocations,
 }
 
 /// What can go wrong in the gateway itself.
@@ -139,6 +150,12 @@ impl From<LogoutTokenError> for GatewayError {
 impl From<InvalidSession> for GatewayError {
     fn from(reason: InvalidSession) -> Self {
         Self::InvalidSession(reason)
+    }
+}
+
+impl From<NotReady> for GatewayError {
+    fn from(reason: NotReady) -> Self {
+        Self::NotReady(reason)
     }
 }
 

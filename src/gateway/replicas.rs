@@ -5,13 +5,13 @@ use std::pin::Pin;
 
 use super::revocations::Revocation;
 
-/// Over when the others were told, or when waiting any longer would be felt. Whoever need not wait
-/// drops it: they are told all the same.
+/// Over when the others were told, or when waiting any longer would be felt. A caller that need not
+/// wait drops it: they are told all the same.
 pub type Told = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whoever tells the other replicas what ended here.
+/// Gives the other replicas what the table of revocations has queued for them.
 pub trait Replicas: fmt::Debug + Send + Sync {
-    /// Takes a revocation to tell. Cannot fail: what cannot be told now is told later, and until
-    /// then the freshness of knowledge bounds how long a session goes on elsewhere.
+    /// Takes note that this revocation is queued. Cannot fail: what cannot be sent now stays queued,
+    /// and until then the freshness of knowledge bounds how long a session goes on elsewhere.
     fn tell(&self, revocation: Revocation) -> Told;
 }

@@ -2,56 +2,33 @@
 //! IAM's, and all that a subject had until some moment.
 //!
 //! An entry stays until every session that it ends would have expired anyway, by a clock that may
-//! be set back a little; nothing else removes it, least of all a full cache. There is one entry
-//! for each end, and nothing for the sessions that live.
+//! be set back a little; nothing else removes it, least of all a full table: where there is no room,
+//! no sessions begin (see [`Revocations::has_room`]). There is one entry for each end, and nothing
+//! for the sessions that live.
+//!
+//! An entry also says whether the other replicas have it. So what still has to be sent to them is
+//! bounded by the table itself, and an end is queued once however often it is recorded.
 
+mod entry;
 mod name;
+mod queue;
 mod revocation;
 
-use iam_adapters::Moment;
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use iam_adapters::Moment;
+
+pub use entry::Delivery;
 pub use name::{Name, RevocationKey, SessionNames};
 pub use revocation::{End, Kind, Revocation};
 
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    end: End,
-    begun_until: u64,
-    forget_at: u64,
-    origin: Origin,
-}
+use entry::{Entry, Source};
+use queue::Queue;
 
-/// Who says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// This replica.
-    Here,
-    /// Another one.
-    Elsewhere,
-}
-
-impl Entry {
-    fn new(revocation: &Revocation, origin: Origin) -> Self {
-        Self {
-            end: revocation.end,
-            begun_until: revocation.begun_until,
-            forget_at: revocation.forget_at,
-            origin,
-        }
-    }
-
-    /// Makes it no less than the new one; tells whether that changed anything.
-    fn strengthen(&mut self, new: &Self) -> bool {
-        let before = (self.end, self.begun_until, self.forget_at);
-        self.end = self.end.max(new.end);
-        self.begun_until = self.begun_until.max(new.begun_until);
-        self.forget_at = self.forget_at.max(new.forget_at);
-        before != (self.end, self.begun_until, self.forget_at)
-    }
-}
+/// What an entry is found by.
+type Key = (Kind, Name);
 
 /// What became of an end that another replica told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,15 +41,22 @@ pub enum Learned {
     Past,
     /// No replica says such a thing: it reaches too far into the future.
     Implausible,
-    /// There is no room for more.
-    Full,
+}
+
+/// How many entries the table is made for.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// From here on, expired entries are looked for once a minute.
+    usual: usize,
+    /// From here on, no sessions begin.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_name: HashMap<(Kind, Name), Entry>,
-    /// How many of them other replicas told.
-    learned: usize,
+    by_name: HashMap<Key, Entry>,
+    /// Those that the other replicas still have to be given.
+    queue: Queue,
     /// The number of entries at which the expired ones are next looked for.
     sweep_at: usize,
     /// When they were last looked for, in seconds since 1970.
@@ -83,8 +67,7 @@ struct Entries {
 #[derive(Debug)]
 pub struct Revocations {
     entries: RwLock<Entries>,
-    /// The most ends that are learned from other replicas.
-    room: usize,
+    room: Room,
     // How many entries there are of each kind: no name is made for a kind that has none.
     sessions: AtomicUsize,
     upstream_sessions: AtomicUsize,
@@ -95,12 +78,12 @@ pub struct Revocations {
 
 impl Default for Revocations {
     fn default() -> Self {
-        Self::with_room(LEARNED_MAX)
+        Self::with_room(ROOM)
     }
 }
 
 impl Revocations {
-    fn with_room(room: usize) -> Self {
+    fn with_room(room: Room) -> Self {
         Self {
             entries: RwLock::default(),
             room,
@@ -140,11 +123,18 @@ impl Revocations {
 
     /// Records an end. Nothing takes one back or makes it less.
     pub fn record(&self, revocation: &Revocation, now: Moment) {
-        self.note(revocation, Origin::Here, now);
+        self.note(revocation, Source::Local, now);
     }
 
-    /// Records an end that another replica told. Of those there is a bound, since whoever can speak
-    /// in that replica's place could tell without end.
+    /// Records an end that the other replicas have to learn from this one, and queues it where they
+    /// do not have it yet. Returns whether they still wait for it.
+    pub fn share(&self, revocation: &Revocation, now: Moment) -> bool {
+        self.note(revocation, Source::Shared, now);
+        self.is_awaited(revocation)
+    }
+
+    /// Records an end that another replica told. There is no bound, since one that is dropped would
+    /// let an ended session live on: the number of sessions bounds it.
     pub fn learn(&self, revocation: &Revocation, now: Moment) -> Learned {
         let seconds = now.unix_seconds();
         if revocation.forget_at <= seconds {
@@ -153,56 +143,151 @@ impl Revocations {
         if !revocation.is_plausible(now) {
             return Learned::Implausible;
         }
-        self.note(revocation, Origin::Elsewhere, now)
+        if self.note(revocation, Source::Learned, now) {
+            Learned::New
+        } else {
+            Learned::Known
+        }
     }
 
-    fn note(&self, revocation: &Revocation, origin: Origin, now: Moment) -> Learned {
-        let new = Entry::new(revocation, origin);
+    /// Whether that changed anything.
+    fn note(&self, revocation: &Revocation, source: Source, now: Moment) -> bool {
         let key = (revocation.kind, revocation.name);
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = entries.by_name.get_mut(&key) {
-            if !known.strengthen(&new) {
-                return Learned::Known;
+        let mut entries = self.write();
+        let Entries { by_name, queue, .. } = &mut *entries;
+        let count = by_name.len();
+        let (changed, queued) = match by_name.entry(key) {
+            hash_map::Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                (known.strengthen(revocation, source), known.enqueue())
             }
-        } else {
-            if origin == Origin::Elsewhere && !self.has_room(&mut entries, now) {
-                return Learned::Full;
+            hash_map::Entry::Vacant(place) => {
+                self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
+                let new = place.insert(Entry::new(revocation, source));
+                (true, new.enqueue())
             }
-            entries.by_name.insert(key, new);
-            entries.learned += usize::from(origin == Origin::Elsewhere);
-            self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
+        };
+        if queued {
+            queue.push(key);
         }
-        if entries.by_name.len() >= entries.sweep_at.max(SWEEP_MIN) {
-            self.sweep(&mut entries, now);
+        if !changed {
+            return false;
+        }
+        if by_name.len() > count {
+            self.grown(&mut entries, now);
         }
         // Last, so that whoever sees it sees all the rest.
         self.recorded.fetch_add(1, Ordering::Release);
-        Learned::New
+        true
     }
 
-    fn has_room(&self, entries: &mut Entries, now: Moment) -> bool {
-        if entries.learned >= self.room
-            && now.unix_seconds() >= entries.swept_at.saturating_add(SWEEP_PAUSE)
+    fn grown(&self, entries: &mut Entries, now: Moment) {
+        let count = entries.by_name.len();
+        if count >= entries.sweep_at.max(SWEEP_MIN)
+            || count >= self.room.usual && is_sweep_due(entries, now)
         {
             self.sweep(entries, now);
         }
-        entries.learned < self.room
+        if entries.by_name.len() == self.room.most {
+            tracing::error!(
+                revocations = count,
+                "too many live revocations: no session can begin until some have expired"
+            );
+        }
+    }
+
+    /// Whether the table has room for the ends of further sessions. Where it has none, the gateway
+    /// begins no sessions: what bounds the table is the number of sessions that can end.
+    pub fn has_room(&self, now: Moment) -> bool {
+        if self.count() < self.room.most {
+            return true;
+        }
+        let mut entries = self.write();
+        if is_sweep_due(&entries, now) {
+            self.sweep(&mut entries, now);
+        }
+        entries.by_name.len() < self.room.most
+    }
+
+    /// How many entries the table is made for.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.room.most
+    }
+
+    /// Whether the replicas that are connected still have to be given this end.
+    pub fn is_awaited(&self, revocation: &Revocation) -> bool {
+        let key = (revocation.kind, revocation.name);
+        let entries = self.read();
+        entries.by_name.get(&key).is_some_and(Entry::is_awaited)
+    }
+
+    /// How many ends the other replicas still have to be given, or Redis has to store for them.
+    pub fn pending(&self) -> usize {
+        self.read().queue.len()
+    }
+
+    /// The next ends to offer to Redis, up to so many: first those that were not offered yet, then,
+    /// after [`Self::retry_refused`], those that it refused. Until they are settled they are pending.
+    pub fn offer(&self, most: usize) -> Vec<Revocation> {
+        let mut entries = self.write();
+        let Entries { by_name, queue, .. } = &mut *entries;
+        let offered = queue.offer(most).filter_map(|key| {
+            let entry = by_name.get_mut(&key)?;
+            entry.offered();
+            Some(entry.told(key))
+        });
+        offered.collect()
+    }
+
+    /// What became of those offered.
+    pub fn settle(&self, offered: impl IntoIterator<Item = (Revocation, Delivery)>) {
+        let mut entries = self.write();
+        let Entries { by_name, queue, .. } = &mut *entries;
+        queue.settled();
+        for (sent, delivery) in offered {
+            let key = (sent.kind, sent.name);
+            if let Some(entry) = by_name.get_mut(&key) {
+                queue.take_back(key, entry.settle(&sent, delivery));
+            }
+        }
+    }
+
+    /// Queues again what was offered over a connection that is gone, and what it refused.
+    pub fn offer_all_again(&self) {
+        let mut entries = self.write();
+        let Entries { by_name, queue, .. } = &mut *entries;
+        for key in queue.all_again() {
+            if let Some(entry) = by_name.get_mut(key) {
+                entry.offer_again();
+            }
+        }
+    }
+
+    /// Allows what Redis refused to be offered once more.
+    pub fn retry_refused(&self) {
+        self.write().queue.retry_refused();
     }
 
     fn sweep(&self, entries: &mut Entries, now: Moment) {
         let seconds = now.unix_seconds();
-        let learned = &mut entries.learned;
+        let before = entries.by_name.len();
         entries.by_name.retain(|(kind, _), entry| {
             let keep = entry.forget_at > seconds;
             if !keep {
                 self.of(*kind).fetch_sub(1, Ordering::Relaxed);
-                *learned -= usize::from(entry.origin == Origin::Elsewhere);
             }
             keep
         });
+        let by_name = &entries.by_name;
+        entries.queue.retain(|key| by_name.contains_key(key));
+        let count = by_name.len();
         // Doubling makes the sweeps cost a constant for each entry made.
-        entries.sweep_at = entries.by_name.len() * 2;
+        entries.sweep_at = count * 2;
         entries.swept_at = seconds;
+        if before >= self.room.most && count < self.room.most {
+            tracing::info!(revocations = count, "sessions can begin again");
+        }
     }
 
     /// How many ends are remembered.
@@ -222,16 +307,25 @@ impl Revocations {
     fn read(&self) -> RwLockReadGuard<'_, Entries> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_sweep_due(entries: &Entries, now: Moment) -> bool {
+    now.unix_seconds() >= entries.swept_at.saturating_add(SWEEP_PAUSE)
 }
 
 /// Fewer entries than this are not worth a sweep.
 const SWEEP_MIN: usize = 1024;
 
-/// The most ends that are learned from other replicas: more logouts than a day has for most, in
-/// some 100 MB where all that room is taken.
-const LEARNED_MAX: usize = 1_000_000;
+const ROOM: Room = Room {
+    usual: 1_000_000,
+    most: 3_500_000,
+};
 
-/// How often, in seconds, room is looked for where there is none.
+/// How often, in seconds, expired entries are looked for where there are more than usual.
 const SWEEP_PAUSE: u64 = 60;
 
 #[cfg(test)]

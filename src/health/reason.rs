@@ -83,7 +83,7 @@ reason_codes! {
     RevocationsUnreachable = "revocations_unreachable",
     /// Redis refuses to store revocations.
     RevocationsRefused = "revocations_refused",
-    /// Other replicas report more revocations than there is room for.
+    /// There are so many live revocations that no session can begin.
     RevocationsFull = "revocations_full",
     /// The replica is about to stop.
     Stopping = "stopping",

@@ -7,7 +7,7 @@ use actix_web::web::Data;
 use serde_json::json;
 
 use crate::gateway::keys::Dated as _;
-use crate::health::Readiness;
+use crate::health::{Readiness, Reason, ReasonCode};
 
 use super::Front;
 
@@ -25,6 +25,12 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     let mut report = front.health.report(now);
     for concern in keys.concerns(now) {
         report.degrade(concern.into());
+    }
+    if !front.gateway.revocations().has_room(now) {
+        report.degrade(Reason {
+            code: ReasonCode::RevocationsFull,
+            message: "there are so many live revocations that no session can begin".to_owned(),
+        });
     }
     let status = match report.readiness {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,
@@ -55,6 +61,7 @@ pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
         .metrics
         .keys(front.gateway.keys(), front.gateway.now());
     front.metrics.untracked(front.gateway.throttle());
+    front.metrics.replicas().take(front.gateway.revocations());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

@@ -12,7 +12,6 @@ struct State {
     /// None: not yet tried.
     in_step: Option<Result<(), RedisFault>>,
     refused: Option<RedisFault>,
-    full: bool,
 }
 
 /// The last word on each thing that can be wrong.
@@ -75,19 +74,6 @@ impl Standing {
         });
     }
 
-    pub(super) fn full(&self) {
-        self.change(|state| {
-            if !state.full {
-                tracing::error!("no room for more revocations of other replicas");
-            }
-            !std::mem::replace(&mut state.full, true)
-        });
-    }
-
-    pub(super) fn has_room(&self) {
-        self.change(|state| std::mem::take(&mut state.full));
-    }
-
     fn change(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let began = state.in_step.is_none();
@@ -119,9 +105,5 @@ fn reasons(state: &State) -> Vec<Reason> {
             format!("Redis {fault}; {bound}"),
         )
     });
-    let full = state.full.then(|| {
-        let what = "other replicas tell more revocations than there is room for";
-        reason(ReasonCode::RevocationsFull, what.to_owned())
-    });
-    [unreachable, refused, full].into_iter().flatten().collect()
+    [unreachable, refused].into_iter().flatten().collect()
 }

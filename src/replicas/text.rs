@@ -1,7 +1,7 @@
 //! How a revocation is written in Redis: all of it in the key but for when it may be forgotten, so
 //! that no later writing makes an earlier one less.
 
-use crate::gateway::revocations::{End, Kind, Name, Revocation};
+use crate::gateway::revocations::{Kind, Name, Revocation};
 
 /// What every key begins with.
 pub(super) const PREFIX: &str = "auth-gateway:revocation:";
@@ -56,18 +56,17 @@ fn short(text: &[u8]) -> Option<&str> {
 fn read(what: &str, forget_at: &str) -> Option<Revocation> {
     let mut parts = what.split(':');
     let (kind, name) = (parts.next()?, Name::decode(parts.next()?)?);
-    let (kind, end, begun_until) = match (kind, parts.next()) {
-        // Whether the IAM knows, this replica finds out by itself when its turn comes to tell it.
-        ("session", None) => (Kind::Session, End::LoggedOut, u64::MAX),
-        ("upstream_session", None) => (Kind::UpstreamSession, End::Upstream, u64::MAX),
-        ("subject", Some(moment)) => (Kind::Subject, End::Inactive, seconds(moment)?),
+    let (kind, begun_until) = match (kind, parts.next()) {
+        ("session", None) => (Kind::Session, u64::MAX),
+        ("upstream_session", None) => (Kind::UpstreamSession, u64::MAX),
+        ("subject", Some(moment)) => (Kind::Subject, seconds(moment)?),
         _ => return None,
     };
     parts.next().is_none().then_some(())?;
     Some(Revocation {
         kind,
         name,
-        end,
+        end: kind.told_as(),
         begun_until,
         forget_at: seconds(forget_at)?,
     })
@@ -88,15 +87,14 @@ mod tests {
     fn revocation(kind: Kind, name: [u8; 16], moment: u64, forget_at: u64) -> Revocation {
         use base64::Engine as _;
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(name);
-        let (end, begun_until) = match kind {
-            Kind::Session => (End::LoggedOut, u64::MAX),
-            Kind::UpstreamSession => (End::Upstream, u64::MAX),
-            Kind::Subject => (End::Inactive, moment),
+        let begun_until = match kind {
+            Kind::Session | Kind::UpstreamSession => u64::MAX,
+            Kind::Subject => moment,
         };
         Revocation {
             kind,
             name: Name::decode(&text).unwrap(),
-            end,
+            end: kind.told_as(),
             begun_until,
             forget_at,
         }

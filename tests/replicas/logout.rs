@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::figures::{complains, figure};
+use crate::figures::{complains, figure, has_learned, has_told_all};
 use crate::scene::{Scene, feels_the_end, log_out, serves};
 
 #[tokio::test]
@@ -109,4 +109,65 @@ async fn how_soon_a_logout_is_felt() {
             at(100)
         );
     }
+}
+
+/// How often Redis ran a command since it started.
+fn calls(scene: &Scene, command: &str) -> u64 {
+    let redis::Value::BulkString(text) = scene.redis.admin().run("INFO commandstats") else {
+        panic!("INFO answers with text");
+    };
+    let line = std::str::from_utf8(&text)
+        .expect("text")
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    let count = line.and_then(|line| line.split(',').next());
+    count.map_or(0, |count| count.parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn repeated_logouts_send_one_set_and_one_publish_to_redis() {
+    let Some(scene) = Scene::new() else { return };
+    let [one, other] = scene.replicas().await;
+    let session = scene.known_session(&[&one, &other]).await;
+    for _ in 0..50 {
+        log_out(&one, &session).await;
+    }
+    has_learned(&other, 1).await;
+    for _ in 0..50 {
+        log_out(&other, &session).await;
+        log_out(&one, &session).await;
+    }
+    for gateway in [&one, &other] {
+        has_told_all(gateway).await;
+    }
+    assert_eq!((calls(&scene, "set"), calls(&scene, "publish")), (1, 1));
+}
+
+/// The IAM fails as well, so that the revocation is all that ends the victim's session elsewhere.
+#[tokio::test]
+async fn repeated_logouts_of_one_user_do_not_displace_the_pending_revocation_of_another() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let [one, other] = scene.replicas().await;
+    let victim = scene.known_session(&[&one, &other]).await;
+    let attacker = scene.known_session(&[&one, &other]).await;
+    log_out(&one, &attacker).await;
+    has_told_all(&one).await;
+    scene.redis.kill();
+    for gateway in [&one, &other] {
+        complains(gateway, &["revocations_unreachable"]).await;
+    }
+    scene.break_logouts();
+    let failed = one.log_out(&victim).await;
+    assert_eq!(failed.status, 500, "{}", failed.told());
+    for _ in 0..200 {
+        log_out(&one, &attacker).await;
+    }
+    assert_eq!(figure(&one, "revocations_outbox").await, 1);
+    scene.redis.start_again();
+    feels_the_end(&other, &victim).await;
+    has_told_all(&one).await;
+    let [late] = scene.replicas().await;
+    assert!(!serves(&late, &victim).await);
 }

@@ -1,13 +1,15 @@
 //! What the tests play in: a mock IAM, gateways before it by one clock with the same keys, and a
 //! Redis between them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose};
 use iam_adapters::clock::ManualClock;
+use iam_adapters::guarded::Operation;
+use iam_adapters::mock::faults::{Answer as FaultAnswer, Rule};
 use iam_adapters::mock::{Directory, Identity, Mock, User, Users};
-use iam_adapters::{Clock, IamAdapter, Permission};
+use iam_adapters::{Clock, Permission};
 use jiff::Timestamp;
 use secrecy::SecretString;
 use tempfile::TempDir;
@@ -30,6 +32,8 @@ pub(crate) struct Scene {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) subject: String,
+    /// The ways of the gateways to the IAM.
+    iams: Mutex<Vec<Arc<Mock>>>,
     keys: TempDir,
 }
 
@@ -65,6 +69,7 @@ impl Scene {
             clock,
             directory,
             subject,
+            iams: Mutex::default(),
             keys,
         }
     }
@@ -101,7 +106,11 @@ impl Scene {
             ("session.freshness", "1h"),
             ("permissions.ttl", "1h"),
         ];
-        let iam: Arc<dyn IamAdapter> = Arc::new(Mock::new(Arc::clone(&self.directory)));
+        let iam = Arc::new(Mock::new(Arc::clone(&self.directory)));
+        self.iams
+            .lock()
+            .expect("the IAMs")
+            .push(Arc::<Mock>::clone(&iam));
         let clock = Arc::<ManualClock>::clone(&self.clock);
         TestApp::in_front_of(iam, clock, &[&keys, more].concat())
     }
@@ -111,6 +120,21 @@ impl Scene {
     pub(crate) async fn in_step(&self, gateway: &TestApp) {
         complains(gateway, &[]).await;
         self.clock.advance(Duration::from_millis(1));
+    }
+
+    /// From now on the IAM fails whenever a gateway that there is tells it of a logout.
+    pub(crate) fn break_logouts(&self) {
+        for iam in &*self.iams.lock().expect("the IAMs") {
+            let rule = Rule {
+                operation: Operation::Logout,
+                user: None,
+                times: None,
+                share: None,
+                delay: None,
+                answer: Some(FaultAnswer::ServerError),
+            };
+            iam.faults().add(rule).expect("a fair rule");
+        }
     }
 
     /// A session that all of these know to be alive.

@@ -54,6 +54,17 @@ impl Kind {
             Self::Subject => 3,
         }
     }
+
+    /// How an end of this kind is told to other replicas. Whether the IAM knows of a logout, each
+    /// finds out by itself when it has to tell the IAM.
+    #[must_use]
+    pub const fn told_as(self) -> End {
+        match self {
+            Self::Session => End::LoggedOut,
+            Self::UpstreamSession => End::Upstream,
+            Self::Subject => End::Inactive,
+        }
+    }
 }
 
 /// That something ended.

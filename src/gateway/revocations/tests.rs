@@ -2,7 +2,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
+use base64::Engine as _;
 
+use super::super::BASE64;
 use super::super::keys::CLOCK_SKEW;
 use super::super::session::{FORMAT, SealedSession, SessionId};
 use super::*;
@@ -246,36 +248,183 @@ fn what_is_past_or_reaches_too_far_is_not_learned() {
     assert_eq!(told(1_060, 1_000 + year + 120), Learned::New);
 }
 
+const SMALL: Room = Room { usual: 3, most: 5 };
+
 #[test]
-fn a_flood_from_elsewhere_fills_its_own_room_and_pushes_nothing_out() {
-    let revocations = Revocations::with_room(3);
-    let (here, told) = (id(), id());
-    revocations.record(&logged_out(here, 1_000), at(0));
-    assert_eq!(
-        revocations.learn(&logged_out(told, 1_000), at(0)),
-        Learned::New
-    );
-    for _ in 0..2 {
-        assert_eq!(
-            revocations.learn(&logged_out(id(), 10), at(0)),
-            Learned::New
-        );
+fn no_end_is_dropped_however_full_the_table_is_and_a_full_one_lets_no_session_begin() {
+    let revocations = Revocations::with_room(SMALL);
+    let now = at(0);
+    let mut ended = Vec::new();
+    for count in 1..=2 * SMALL.most {
+        let session = id();
+        if count % 2 == 0 {
+            revocations.record(&logged_out(session, 1_000), now);
+        } else {
+            let learned = revocations.learn(&logged_out(session, 1_000), now);
+            assert_eq!(learned, Learned::New);
+        }
+        ended.push(session);
+        assert_eq!(revocations.has_room(now), count < SMALL.most, "{count}");
     }
-    for _ in 0..100 {
-        assert_eq!(
-            revocations.learn(&logged_out(id(), 1_000), at(0)),
-            Learned::Full
-        );
-    }
-    let late = id();
-    revocations.record(&logged_out(late, 1_000), at(0));
-    for session in [here, told, late] {
+    for session in ended {
         assert_eq!(end_of(&revocations, session, 0), Some(End::LoggedOut));
     }
-    // What has expired makes room.
+}
+
+#[test]
+fn expired_ends_make_room_again_within_a_minute() {
+    let revocations = Revocations::with_room(SMALL);
+    for _ in 0..SMALL.most {
+        revocations.record(&logged_out(id(), 10), at(0));
+    }
+    assert!(!revocations.has_room(at(0)));
     let later = at(10 + CLOCK_SKEW.as_secs());
-    assert_eq!(
-        revocations.learn(&logged_out(id(), 1_000), later),
-        Learned::New
-    );
+    assert!(revocations.has_room(later));
+    assert_eq!(revocations.count(), 0);
+}
+
+/// What one user's ended sessions fill is not the room of another's.
+#[test]
+fn table_filled_by_one_user_still_takes_the_logout_of_another() {
+    let revocations = Revocations::default();
+    let now = at(0);
+    for number in 0..1_000_000_u128 {
+        let name = BASE64.encode(number.to_be_bytes());
+        let filling = Revocation {
+            name: Name::decode(&name).unwrap(),
+            ..logged_out(id(), 1_000)
+        };
+        revocations.learn(&filling, now);
+    }
+    let victim = id();
+    let learned = revocations.learn(&logged_out(victim, 1_000), now);
+    assert_eq!(learned, Learned::New);
+    assert_eq!(end_of(&revocations, victim, 0), Some(End::LoggedOut));
+}
+
+/// What is offered, and whether it is forgotten then.
+fn offered(revocations: &Revocations) -> Vec<u64> {
+    let offered = revocations.offer(10).into_iter();
+    offered.map(|offered| offered.forget_at).collect()
+}
+
+fn settle(revocations: &Revocations, delivery: Delivery) -> Vec<Revocation> {
+    let offered = revocations.offer(10);
+    revocations.settle(offered.iter().map(|offered| (*offered, delivery)));
+    offered
+}
+
+#[test]
+fn what_redis_acknowledged_is_queued_again_only_when_it_grows() {
+    let (revocations, session) = (Revocations::default(), id());
+    for (expires_at, queued) in [(100, 1), (100, 0), (90, 0), (101, 1), (101, 0)] {
+        let ended = logged_out(session, expires_at);
+        assert_eq!(revocations.share(&ended, at(0)), queued > 0);
+        assert_eq!(settle(&revocations, Delivery::Stored).len(), queued);
+        assert_eq!(revocations.pending(), 0);
+    }
+    // That the IAM confirmed it is stored nowhere.
+    let over = Revocation::of_session(key().session(session), End::Upstream, 101);
+    revocations.record(&over, at(0));
+    assert!(!revocations.share(&over, at(0)));
+}
+
+#[test]
+fn an_end_is_queued_once_and_offered_as_it_is_by_then() {
+    let (revocations, session) = (Revocations::default(), id());
+    for expires_at in [100, 200, 150] {
+        assert!(revocations.share(&logged_out(session, expires_at), at(0)));
+        assert_eq!(revocations.pending(), 1);
+    }
+    assert_eq!(offered(&revocations), [260]);
+}
+
+#[test]
+fn an_end_that_grows_while_it_is_offered_is_offered_again() {
+    for (delivery, again) in [
+        (Delivery::Stored, 1),
+        (Delivery::Published, 1),
+        // With the others that Redis refused.
+        (Delivery::Refused, 0),
+    ] {
+        let (revocations, session) = (Revocations::default(), id());
+        revocations.share(&logged_out(session, 100), at(0));
+        let first = revocations.offer(10);
+        revocations.share(&logged_out(session, 200), at(0));
+        revocations.settle(first.iter().map(|offered| (*offered, delivery)));
+        assert_eq!(revocations.pending(), 1);
+        assert_eq!(offered(&revocations).len(), again);
+        revocations.retry_refused();
+        revocations.offer_all_again();
+        assert_eq!(offered(&revocations), [260]);
+    }
+}
+
+#[test]
+fn what_only_this_replica_knows_is_queued_when_it_is_shared() {
+    let (revocations, session) = (Revocations::default(), id());
+    let name = key().session(session);
+    let inactive = Revocation::of_session(name, End::Inactive, 100);
+    revocations.record(&inactive, at(0));
+    assert_eq!(revocations.pending(), 0);
+    assert!(revocations.share(&logged_out(session, 100), at(0)));
+    // Another replica told less of it than is known here.
+    let (revocations, session) = (Revocations::default(), id());
+    revocations.learn(&logged_out(session, 50), at(0));
+    revocations.record(&logged_out(session, 100), at(0));
+    assert!(revocations.share(&logged_out(session, 100), at(0)));
+    // Another replica told all of it.
+    let (revocations, session) = (Revocations::default(), id());
+    revocations.record(&logged_out(session, 100), at(0));
+    revocations.learn(&logged_out(session, 100), at(0));
+    assert!(!revocations.share(&logged_out(session, 100), at(0)));
+}
+
+#[test]
+fn an_end_that_expired_while_it_was_pending_is_not_sent() {
+    let (revocations, session) = (Revocations::with_room(SMALL), id());
+    revocations.share(&logged_out(session, 10), at(0));
+    let taken = revocations.offer(10);
+    let later = at(10 + CLOCK_SKEW.as_secs());
+    for _ in 0..SMALL.usual {
+        revocations.share(&logged_out(id(), 1_000), later);
+    }
+    assert_eq!(revocations.pending(), SMALL.usual);
+    // Recorded anew, it is another one.
+    revocations.share(&logged_out(session, 2_000), later);
+    revocations.settle(taken.iter().map(|taken| (*taken, Delivery::Stored)));
+    assert_eq!(revocations.pending(), SMALL.usual + 1);
+    assert_eq!(revocations.offer(10).len(), SMALL.usual + 1);
+}
+
+/// Not a promise but a measurement: `cargo test --lib memory_of_the_table -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, and tells nothing that could be right or wrong"]
+fn memory_of_the_table() {
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * 4096
+    };
+    for pending in [false, true] {
+        let (revocations, before) = (Revocations::default(), resident());
+        let mut number = 0_u128;
+        for count in [ROOM.usual, ROOM.most] {
+            while revocations.count() < count {
+                number += 1;
+                let name = BASE64.encode(number.to_be_bytes());
+                let ended = Revocation {
+                    name: Name::decode(&name).unwrap(),
+                    ..logged_out(SessionId::NOBODYS, 1_000)
+                };
+                if pending {
+                    revocations.share(&ended, at(0));
+                } else {
+                    revocations.record(&ended, at(0));
+                }
+            }
+            let bytes = resident() - before;
+            println!("{count} ends, pending: {pending}: {bytes} bytes, {} for each", bytes / count);
+        }
+    }
 }

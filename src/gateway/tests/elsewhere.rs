@@ -9,28 +9,37 @@ use super::house::{House, LIVENESS, MOMENT, active, policy};
 use super::scripted::{Reply, Scripted};
 use crate::gateway::error::InvalidSession;
 use crate::gateway::replicas::{Replicas, Told};
-use crate::gateway::revocations::{Learned, Revocation};
+use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
 
-/// Keeps what it is told.
-#[derive(Debug, Default)]
-pub(super) struct Notebook(Mutex<Vec<Revocation>>);
+/// Keeps what it is told, as Redis does.
+#[derive(Debug)]
+pub(super) struct Notebook {
+    revocations: Arc<Revocations>,
+    told: Mutex<Vec<Revocation>>,
+}
 
 impl Replicas for Notebook {
-    fn tell(&self, revocation: Revocation) -> Told {
-        self.0.lock().unwrap().push(revocation);
+    fn tell(&self, _: Revocation) -> Told {
+        for queued in self.revocations.offer(usize::MAX) {
+            self.told.lock().unwrap().push(queued);
+            self.revocations.settle([(queued, Delivery::Stored)]);
+        }
         Box::pin(std::future::ready(()))
     }
 }
 
 impl Notebook {
     pub(super) fn of(house: &House) -> Arc<Self> {
-        let notebook = Arc::<Self>::default();
+        let notebook = Arc::new(Self {
+            revocations: Arc::clone(house.gateway.revocations()),
+            told: Mutex::default(),
+        });
         house.gateway.join(Arc::<Self>::clone(&notebook));
         notebook
     }
 
     pub(super) fn told(&self) -> Vec<Revocation> {
-        self.0.lock().unwrap().clone()
+        self.told.lock().unwrap().clone()
     }
 }
 
@@ -95,9 +104,40 @@ async fn a_logout_is_told_to_all_also_where_the_iam_had_called_the_session_inact
     house.iam.end("secret-1");
     house.clock.advance(LIVENESS);
     house.granted(&session).await.unwrap_err();
-    house.log_out(&session).await.unwrap();
-    assert_eq!(notebook.told().len(), 1);
-    assert_eq!(house.iam.calls(Operation::Logout), 1);
+    for _ in 0..3 {
+        house.log_out(&session).await.unwrap();
+        assert_eq!(notebook.told().len(), 1);
+        assert_eq!(house.iam.calls(Operation::Logout), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_end_is_told_once_by_all_replicas_together_however_often_the_logout_is_repeated() {
+    let here = House::new();
+    let there = here.replica();
+    let notebooks = [Notebook::of(&here), Notebook::of(&there)];
+    let session = here.log_in("alice").await;
+    for _ in 0..3 {
+        here.log_out(&session).await.unwrap();
+    }
+    let [told] = notebooks[0].told()[..] else {
+        panic!("one end was told");
+    };
+    there.gateway.learn(&told);
+    for _ in 0..3 {
+        there.log_out(&session).await.unwrap();
+    }
+    assert_eq!(notebooks[1].told(), []);
+}
+
+#[tokio::test]
+async fn a_later_logout_token_of_a_subject_is_told_again_and_one_of_the_same_time_is_not() {
+    let house = House::new();
+    let notebook = Notebook::of(&house);
+    for (until, told) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
+        house.gateway.end_sessions_of("alice", until);
+        assert_eq!(notebook.told().len(), told);
+    }
 }
 
 #[tokio::test]

@@ -168,7 +168,9 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
             Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(seconds))
         }
-        GatewayError::Full => Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon),
+        GatewayError::Full | GatewayError::NotReady(_) => {
+            Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
+        }
         GatewayError::Internal(_) => {
             Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError)
         }

@@ -1,9 +1,12 @@
-//! The figures of what passes between replicas. Where no Redis is set they stay at zero.
+//! The figures of revocations, and of what passes between replicas. Where no Redis is set, the
+//! latter stay at zero.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::gateway::revocations::Revocations;
 
 /// Why something that another replica seemed to tell was ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,18 +15,15 @@ pub enum Ignored {
     Malformed,
     /// It reaches further into the future than any session.
     Implausible,
-    /// There was no room for more.
-    Full,
 }
 
 impl Ignored {
-    const ALL: [Self; 3] = [Self::Malformed, Self::Implausible, Self::Full];
+    const ALL: [Self; 2] = [Self::Malformed, Self::Implausible];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
             Self::Implausible => "implausible",
-            Self::Full => "full",
         }
     }
 }
@@ -31,17 +31,22 @@ impl Ignored {
 /// How many revocations went to and fro.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaFigures {
+    live: Gauge,
+    room: Gauge,
     in_step: Gauge,
     outbox: Gauge,
     sent: Counter,
     failed: Counter,
-    dropped: Counter,
     received: Counter,
     ignored: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl ReplicaFigures {
     pub(super) fn register(&self, registry: &mut Registry) {
+        let help = "Revocations in the table of this replica";
+        registry.register("revocations", help, self.live.clone());
+        let help = "Revocations from which on no session can begin";
+        registry.register("revocations_max", help, self.room.clone());
         let help = "Whether every revocation of the other replicas is heard (1) or not (0)";
         registry.register("revocations_in_step", help, self.in_step.clone());
         let help = "Revocations still to be told to the other replicas";
@@ -50,8 +55,6 @@ impl ReplicaFigures {
         registry.register("revocations_sent", help, self.sent.clone());
         let help = "Revocations that Redis refused to keep, each time";
         registry.register("revocations_failed", help, self.failed.clone());
-        let help = "Revocations never told, for want of room in the outbox";
-        registry.register("revocations_dropped", help, self.dropped.clone());
         let help = "Revocations learned from the other replicas";
         registry.register("revocations_received", help, self.received.clone());
         let help = "What seemed to come from other replicas and was ignored, by reason";
@@ -59,6 +62,13 @@ impl ReplicaFigures {
         for reason in Ignored::ALL {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
         }
+    }
+
+    /// Takes how many revocations there are, and for how many there is room.
+    pub fn take(&self, revocations: &Revocations) {
+        let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        self.live.set(number(revocations.count()));
+        self.room.set(number(revocations.room()));
     }
 
     /// Notes whether every revocation of the others is heard.
@@ -79,11 +89,6 @@ impl ReplicaFigures {
     /// Counts a revocation that Redis refused.
     pub fn failed(&self) {
         self.failed.inc();
-    }
-
-    /// Counts a revocation that was given up.
-    pub fn dropped(&self) {
-        self.dropped.inc();
     }
 
     /// Counts a revocation learned.
