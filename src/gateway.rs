@@ -18,6 +18,7 @@ mod single_flight;
 pub mod throttle;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use base64::engine::general_purpose::NO_PAD;
@@ -57,6 +58,8 @@ pub struct Gateway {
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     replicas: OnceLock<Arc<dyn Replicas>>,
+    /// Whether what ended at the other replicas before this one started is still unknown.
+    catching_up: AtomicBool,
     /// None: the IAM sends none.
     logout_tokens: Option<LogoutTokens>,
     throttle: Throttle,
@@ -92,6 +95,7 @@ impl Gateway {
             knowledge: Arc::new(knowledge),
             revocations,
             replicas: OnceLock::new(),
+            catching_up: AtomicBool::new(false),
             throttle,
             logouts: SingleFlight::default(),
         }
@@ -145,13 +149,15 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::InvalidSession`], [`GatewayError::NothingGranted`], or a fault.
+    /// [`GatewayError::InvalidSession`], [`GatewayError::NothingGranted`],
+    /// [`GatewayError::NotReady`] after a start, or a fault.
     pub async fn exchange(
         &self,
         session_id: &str,
         session_token: &str,
         scope: Scope<'_>,
     ) -> Result<Exchanged, GatewayError> {
+        self.caught_up()?;
         let arrived = self.clock.now();
         let mut buffer = Zeroizing::default();
         let opened = self.open(session_id, session_token, &mut buffer)?;

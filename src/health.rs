@@ -17,9 +17,10 @@ pub use reason::{Reason, ReasonCode};
 use stale::Stale;
 
 /// Whether this replica should get traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readiness {
     /// Yes.
+    #[default]
     Ready,
     /// Yes, though not everything works: taking it away would help nobody.
     Degraded,
@@ -81,7 +82,7 @@ pub struct Health {
     metrics: Arc<Metrics>,
     iam: Mutex<Iam>,
     /// What is wrong between the replicas.
-    replicas: Mutex<Vec<Reason>>,
+    replicas: Mutex<(Readiness, Vec<Reason>)>,
     draining: AtomicBool,
     leaving: AtomicBool,
 }
@@ -105,10 +106,10 @@ impl Health {
         self.iam().needs_no_probe = true;
     }
 
-    /// Takes what is wrong between this replica and the others; nothing, where all is well. It
-    /// never takes a replica out of service: none serves better.
-    pub fn replicas(&self, reasons: Vec<Reason>) {
-        *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = reasons;
+    /// Takes what is wrong between this replica and the others, and how much that matters; no
+    /// reasons, where all is well.
+    pub fn replicas(&self, readiness: Readiness, reasons: Vec<Reason>) {
+        *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = (readiness, reasons);
     }
 
     /// From now on no load balancer should send anything here.
@@ -192,9 +193,8 @@ impl Health {
             also(ReasonCode::ServingStale, message.to_owned());
         }
         let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
-        if readiness == Readiness::Ready && !replicas.is_empty() {
-            readiness = Readiness::Degraded;
-        }
+        let (allowed, replicas) = &*replicas;
+        readiness = readiness.max(*allowed);
         reasons.extend(replicas.iter().cloned());
         if self.leaving.load(Ordering::Acquire) {
             readiness = Readiness::NotReady;

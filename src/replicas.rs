@@ -58,10 +58,12 @@ pub struct Bus {
     clock: Arc<dyn Clock>,
     figures: ReplicaFigures,
     standing: Standing,
+    catch_up_deadline: Duration,
 }
 
 impl Bus {
-    /// Makes the gateway one of the replicas around this Redis. Speaks to nobody yet.
+    /// Makes the gateway one of the replicas around this Redis. Speaks to nobody yet. The gateway
+    /// issues no tokens until it has read what ended before, or this deadline is over.
     #[must_use]
     pub fn new(
         redis: Redis,
@@ -69,6 +71,7 @@ impl Bus {
         health: Arc<Health>,
         clock: Arc<dyn Clock>,
         figures: ReplicaFigures,
+        catch_up_deadline: Duration,
     ) -> Self {
         let revocations = Arc::clone(gateway.revocations());
         let outbox = Arc::new(Outbox::new(revocations, figures.clone()));
@@ -80,6 +83,7 @@ impl Bus {
             clock,
             standing: Standing::new(health, figures.clone()),
             figures,
+            catch_up_deadline,
         }
     }
 
@@ -91,6 +95,19 @@ impl Bus {
 
     /// Goes on until it is dropped.
     pub async fn run(self) {
+        tokio::join!(self.keep_connected(), self.bound_catch_up());
+    }
+
+    /// Lets the gateway serve without Redis once the deadline is over: its IAM holds the sessions,
+    /// and calls those inactive that ended there.
+    async fn bound_catch_up(&self) {
+        sleep(self.catch_up_deadline).await;
+        if self.gateway.serve_without_catching_up() {
+            self.standing.overdue();
+        }
+    }
+
+    async fn keep_connected(&self) {
         let mut pause = PAUSE_MIN;
         loop {
             let began = Instant::now();

@@ -166,7 +166,7 @@ impl Application {
             (Arc::new(front), Probed::One(iam), None)
         };
         let health = Arc::clone(&front.health);
-        let bus = revocations::bus(redis, &front.gateway, &health, &clock, &metrics);
+        let bus = revocations::bus(settings, redis, &front.gateway, &health, &clock, &metrics);
         let front = Data::from(front);
 
         let workers = settings.http.workers.unwrap_or_else(listener::cores);

@@ -61,6 +61,7 @@ fn a_setting_is_off_in_the_example_only_where_it_has_no_default() {
             "management.token",
             "management.token_file",
             "revocations.redis.ca_file",
+            "revocations.redis.catch_up_deadline",
             "revocations.redis.password",
             "revocations.redis.password_file",
             "revocations.redis.url",

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use iam_adapters::secret_file;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -12,6 +13,9 @@ use super::problems::Problems;
 
 /// Where Redis listens unless it is said otherwise.
 const PORT: u16 = 6379;
+
+/// A replica that gives no tokens for longer is taken for broken.
+const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
 
 /// How replicas learn of each other's logouts.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,6 +44,14 @@ pub struct RedisSettings {
     /// Certificates (PEM) of the authorities to trust, in place of the machine's own.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// How long a gateway that starts issues no tokens while it cannot read what ended before.
+    #[serde(with = "humantime_serde", default = "catch_up_deadline")]
+    pub catch_up_deadline: Duration,
+}
+
+/// Far longer than Redis takes for a million revocations, and a while that a rollout can wait.
+const fn catch_up_deadline() -> Duration {
+    Duration::from_secs(10)
 }
 
 /// Without what somebody may have written into the address.
@@ -137,6 +149,11 @@ impl RedisSettings {
                 "is of use with rediss:// alone",
             );
         }
+        problems.duration_within(
+            "revocations.redis.catch_up_deadline",
+            self.catch_up_deadline,
+            Duration::from_millis(1)..=CATCH_UP_DEADLINE_MAX,
+        );
         let secret = self.secret();
         if let Err((key, problem)) = &secret {
             problems.add(key, problem.as_str());

@@ -2,11 +2,12 @@
 //! does.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use iam_adapters::Moment;
 
 use super::Gateway;
-use super::error::InvalidSession;
+use super::error::{InvalidSession, NotReady};
 use super::replicas::{Replicas, Told};
 use super::revocations::{Learned, Revocation, RevocationKey, Revocations, SessionNames};
 
@@ -62,9 +63,31 @@ impl Gateway {
     }
 
     /// From now on, the other replicas are told what ends here. Only the first call counts.
+    ///
+    /// Sessions may have ended there that are not known here, so no tokens are issued until
+    /// [`Self::in_step_again`] or [`Self::serve_without_catching_up`].
     pub fn join(&self, replicas: Arc<dyn Replicas>) {
         // One gateway is one replica of one group: there is nothing to exchange later.
-        let _ = self.replicas.set(replicas);
+        if self.replicas.set(replicas).is_ok() {
+            self.catching_up.store(true, Ordering::Release);
+        }
+    }
+
+    /// From now on tokens are issued although what ended at the other replicas is not known. Returns
+    /// whether that was the reason that none were.
+    ///
+    /// Only right before an IAM that holds the sessions: it calls those inactive that it was told
+    /// of. A session whose logout failed there is accepted.
+    pub fn serve_without_catching_up(&self) -> bool {
+        self.catching_up.swap(false, Ordering::AcqRel)
+    }
+
+    /// Fails while sessions may have ended at other replicas before this one heard of any.
+    pub(super) fn caught_up(&self) -> Result<(), NotReady> {
+        if self.catching_up.load(Ordering::Acquire) {
+            return Err(NotReady::CatchingUp);
+        }
+        Ok(())
     }
 
     /// Takes note of an end that another replica told.
@@ -76,6 +99,7 @@ impl Gateway {
     /// have been missed: what the IAM said until now is not believed any more.
     pub fn in_step_again(&self) {
         self.knowledge.distrust_until(self.clock.now());
+        self.catching_up.store(false, Ordering::Release);
     }
 
     pub(super) fn refuse_ended(&self, names: &mut SessionNames<'_>) -> Result<(), InvalidSession> {

@@ -95,6 +95,9 @@ pub enum InvalidSession {
 /// What a replica lacks to do its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotReady {
+    /// It does not know yet what ended at the other replicas before it started.
+    #[error("revocations of the other replicas are not known yet")]
+    CatchingUp,
     /// The table of revocations has no room for the ends of further sessions.
     #[error("too many live revocations")]
     TooManyRevocations,

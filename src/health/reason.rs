@@ -79,6 +79,8 @@ reason_codes! {
     KeysUnreadable = "keys_unreadable",
     /// The sealing key in use is overdue for rotation.
     SealingKeyOld = "sealing_key_old",
+    /// Which sessions ended at other replicas before this one started is not known yet.
+    RevocationsCatchingUp = "revocations_catching_up",
     /// Redis does not answer.
     RevocationsUnreachable = "revocations_unreachable",
     /// Redis refuses to store revocations.

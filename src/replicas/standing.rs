@@ -4,14 +4,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RedisFault;
-use crate::health::{Health, Reason, ReasonCode};
+use crate::health::{Health, Readiness, Reason, ReasonCode};
 use crate::telemetry::metrics::ReplicaFigures;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// None: not yet tried.
     in_step: Option<Result<(), RedisFault>>,
     refused: Option<RedisFault>,
+    /// Whether no token is issued before the first catch-up.
+    waiting: bool,
 }
 
 /// The last word on each thing that can be wrong.
@@ -25,7 +27,11 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn new(health: Arc<Health>, figures: ReplicaFigures) -> Self {
         let standing = Self {
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                in_step: None,
+                refused: None,
+                waiting: true,
+            }),
             health,
             figures,
         };
@@ -36,6 +42,7 @@ impl Standing {
     pub(super) fn in_step(&self) {
         self.change(|state| {
             state.in_step = Some(Ok(()));
+            state.waiting = false;
             tracing::info!("in step with the other replicas");
             true
         });
@@ -50,6 +57,14 @@ impl Standing {
             state.in_step = Some(Err(fault.clone()));
             state.refused = None;
             changed
+        });
+    }
+
+    /// Tokens are issued from now on, although Redis has not told yet what ended before.
+    pub(super) fn overdue(&self) {
+        self.change(|state| {
+            tracing::warn!("tokens are issued without the revocations of the other replicas");
+            std::mem::take(&mut state.waiting)
         });
     }
 
@@ -79,24 +94,30 @@ impl Standing {
         let began = state.in_step.is_none();
         if change(&mut state) || began {
             self.figures.in_step(matches!(state.in_step, Some(Ok(()))));
-            self.health.replicas(reasons(&state));
+            let (readiness, reasons) = report(&state);
+            self.health.replicas(readiness, reasons);
         }
     }
 }
 
-fn reasons(state: &State) -> Vec<Reason> {
+fn report(state: &State) -> (Readiness, Vec<Reason>) {
     let reason = |code, message: String| Reason { code, message };
-    let unreachable = match &state.in_step {
+    let unread = match &state.in_step {
         Some(Ok(())) => None,
-        None => Some("Redis was not asked yet".to_owned()),
+        None => Some("Redis has not told yet what ended before".to_owned()),
         Some(Err(fault)) => Some(format!("Redis {fault}")),
     };
-    let unreachable = unreachable.map(|why| {
-        let bound = "logouts at other replicas are felt within session.freshness";
-        reason(
-            ReasonCode::RevocationsUnreachable,
-            format!("{why}; {bound}"),
-        )
+    let unread = unread.map(|why| {
+        if state.waiting {
+            let until = "no tokens until the revocations in it are read, or the deadline for that";
+            reason(ReasonCode::RevocationsCatchingUp, format!("{why}; {until}"))
+        } else {
+            let bound = "logouts at other replicas are felt within session.freshness";
+            reason(
+                ReasonCode::RevocationsUnreachable,
+                format!("{why}; {bound}"),
+            )
+        }
     });
     let refused = state.refused.as_ref().map(|fault| {
         let bound = "a replica that starts or was away feels logouts within session.freshness";
@@ -105,5 +126,13 @@ fn reasons(state: &State) -> Vec<Reason> {
             format!("Redis {fault}; {bound}"),
         )
     });
-    [unreachable, refused].into_iter().flatten().collect()
+    let reasons: Vec<_> = [unread, refused].into_iter().flatten().collect();
+    let readiness = if state.waiting {
+        Readiness::NotReady
+    } else if reasons.is_empty() {
+        Readiness::Ready
+    } else {
+        Readiness::Degraded
+    };
+    (readiness, reasons)
 }

@@ -51,12 +51,14 @@ fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
 
 /// The bus to the other replicas, which runs only when it is told to; none without a Redis.
 pub(super) fn bus(
+    settings: &Settings,
     redis: Option<Redis>,
     gateway: &Arc<Gateway>,
     health: &Arc<Health>,
     clock: &Arc<dyn Clock>,
     metrics: &Metrics,
 ) -> Option<Bus> {
+    let deadline = settings.revocations.redis.as_ref()?.catch_up_deadline;
     let bus = |redis| {
         Bus::new(
             redis,
@@ -64,6 +66,7 @@ pub(super) fn bus(
             Arc::clone(health),
             Arc::clone(clock),
             metrics.replicas(),
+            deadline,
         )
     };
     redis.map(bus)

@@ -6,6 +6,8 @@ mod app;
 #[cfg(test)]
 mod backchannel_logout;
 #[cfg(test)]
+mod catching_up;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod cold_start;

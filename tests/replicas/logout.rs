@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::figures::{complains, figure, has_learned, has_told_all};
-use crate::scene::{Scene, feels_the_end, log_out, serves};
+use crate::scene::{AT_ONCE, Scene, feels_the_end, log_out, serves};
 
 #[tokio::test]
 async fn a_logout_at_any_replica_is_felt_at_every_other_however_fresh_their_knowledge_is() {
@@ -49,7 +49,7 @@ async fn without_redis_a_logout_is_felt_at_the_others_within_the_freshness() {
     };
     scene.redis.kill();
     let alone: [_; 3] = std::array::from_fn(|_| scene.lone_gateway(&[]));
-    let out_of_reach: [_; 3] = std::array::from_fn(|_| scene.gateway(&[]));
+    let out_of_reach: [_; 3] = std::array::from_fn(|_| scene.gateway(&AT_ONCE));
     for gateway in &out_of_reach {
         complains(gateway, &["revocations_unreachable"]).await;
     }

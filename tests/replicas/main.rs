@@ -51,6 +51,8 @@ mod secrecy;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod starting;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of the executable need more of it")]

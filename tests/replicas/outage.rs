@@ -2,7 +2,7 @@
 
 use crate::app::TestApp;
 use crate::figures::{complains, figure, has_learned, has_told_all};
-use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
+use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
 
 /// How many sessions end at each gateway where everything is tried.
 const ENDS: u64 = 4;
@@ -27,7 +27,7 @@ async fn a_redis_that_comes_after_the_gateways_is_found() {
         return;
     };
     scene.redis.kill();
-    let gateways = [scene.gateway(&[]), scene.gateway(&[])];
+    let gateways = [(); 2].map(|()| scene.gateway(&AT_ONCE));
     let [one, other] = &gateways;
     complains(one, &UNREACHABLE).await;
     assert_eq!(figure(one, "revocations_in_step").await, 0);

@@ -2,7 +2,7 @@
 
 use crate::app::TestApp;
 use crate::figures::{complains, figure, has_learned, has_told_all};
-use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
+use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
 use crate::server::Server;
 
 const REFUSED: [&str; 1] = ["revocations_refused"];
@@ -57,12 +57,15 @@ async fn a_wrong_password_is_no_reason_to_fail_and_a_right_one_is_found_to_be_so
         return;
     };
     let scene = Scene::around(redis);
-    let with = |password| scene.gateway(&[("revocations.redis.password", password)]);
+    let with = |password| {
+        let password = ("revocations.redis.password", password);
+        scene.gateway(&[password, AT_ONCE[0]])
+    };
     let (right, other) = (
         with("the password of this Redis"),
         with("the password of this Redis"),
     );
-    let (wrong, none) = (with("another"), scene.gateway(&[]));
+    let (wrong, none) = (with("another"), scene.gateway(&AT_ONCE));
     for gateway in [&wrong, &none] {
         complains(gateway, &["revocations_unreachable"]).await;
         let session = log_in(gateway).await;

@@ -27,6 +27,9 @@ pub(crate) const PASSWORD: &str = "alice-pass-of-the-tests";
 /// the machine's clock: what is felt before is felt by way of Redis.
 const FRESHNESS: Duration = Duration::from_secs(3_600);
 
+/// For a gateway that is to serve although it has not read from Redis what ended before.
+pub(crate) const AT_ONCE: [(&str, &str); 1] = [("revocations.redis.catch_up_deadline", "1ms")];
+
 pub(crate) struct Scene {
     pub(crate) redis: Server,
     pub(crate) clock: Arc<ManualClock>,

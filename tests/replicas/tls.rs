@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use crate::app::TestApp;
 use crate::figures::complains;
-use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
+use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
 use crate::server::Server;
 
 /// An authority, in `ca.pem`, and a server's certificate for `name` under it.
@@ -65,6 +65,7 @@ fn gateway(scene: &Scene, authority: &Path) -> TestApp {
             "revocations.redis.ca_file",
             authority.to_str().expect("text"),
         ),
+        AT_ONCE[0],
     ])
 }
 
@@ -93,7 +94,7 @@ async fn a_redis_whose_certificate_is_not_good_is_not_spoken_to() {
     certificates(foreign.path(), "localhost");
     let unknown = gateway(&scene, &foreign.path().join("ca.pem"));
     let other_name = gateway(&misnamed, &misnamed.redis.folder().join("ca.pem"));
-    let plain = scene.gateway(&[]);
+    let plain = scene.gateway(&AT_ONCE);
     for gateway in [&unknown, &other_name, &plain] {
         complains(gateway, &["revocations_unreachable"]).await;
         let session = log_in(gateway).await;

@@ -424,7 +424,10 @@ fn memory_of_the_table() {
                 }
             }
             let bytes = resident() - before;
-            println!("{count} ends, pending: {pending}: {bytes} bytes, {} for each", bytes / count);
+            println!(
+                "{count} ends, pending: {pending}: {bytes} bytes, {} for each",
+                bytes / count
+            );
         }
     }
 }

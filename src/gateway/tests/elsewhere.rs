@@ -7,7 +7,8 @@ use iam_adapters::{IamError, Introspection};
 
 use super::house::{House, LIVENESS, MOMENT, active, policy};
 use super::scripted::{Reply, Scripted};
-use crate::gateway::error::InvalidSession;
+use crate::gateway::Gateway;
+use crate::gateway::error::{InvalidSession, NotReady};
 use crate::gateway::replicas::{Replicas, Told};
 use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
 
@@ -35,6 +36,8 @@ impl Notebook {
             told: Mutex::default(),
         });
         house.gateway.join(Arc::<Self>::clone(&notebook));
+        // It holds nothing that ended before.
+        house.gateway.serve_without_catching_up();
         notebook
     }
 
@@ -225,4 +228,33 @@ async fn after_a_gap_no_question_from_before_it_is_joined() {
     }
     early.await.unwrap().unwrap();
     late.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn until_it_has_caught_up_a_replica_logs_in_and_out_and_issues_no_token() {
+    for catch_up in [Gateway::in_step_again, |gateway: &Gateway| {
+        gateway.serve_without_catching_up();
+    }] {
+        let house = House::new();
+        let before = house.log_in("alice").await;
+        let notebook = Arc::new(Notebook {
+            revocations: Arc::clone(house.gateway.revocations()),
+            told: Mutex::default(),
+        });
+        house.gateway.join(notebook);
+        let [session, ended] = [house.log_in("alice").await, house.log_in("alice").await];
+        house.log_out(&ended).await.unwrap();
+        for session in [&before, &session, &ended] {
+            let refused = house.granted(session).await;
+            assert_eq!(refused, Err(NotReady::CatchingUp.into()));
+        }
+        assert_eq!(house.introspections(), 0);
+        catch_up(&house.gateway);
+        house.clock.advance(MOMENT);
+        for session in [&before, &session] {
+            assert!(house.granted(session).await.is_ok());
+        }
+        let refused = house.granted(&ended).await;
+        assert_eq!(refused, Err(InvalidSession::Ended.into()));
+    }
 }

@@ -30,7 +30,7 @@ impl Bus {
             bus: Arc::clone(self),
             number,
         }));
-        self.here()[number] = Some(Arc::downgrade(gateway));
+        self.come_back(number, gateway);
     }
 
     pub(super) fn leave(&self, number: usize) {

@@ -17,6 +17,8 @@ impl Stage {
             && let Some(gateway) = self.replicas[replica].door.gateway()
         {
             self.bus.join(replica, gateway);
+            // What is asked in that very moment may have been asked before it.
+            self.advance(Duration::from_millis(1));
         }
     }
 

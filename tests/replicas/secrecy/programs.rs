@@ -28,11 +28,13 @@ fn redis(options: &[&str]) -> Option<Server> {
     Some(redis)
 }
 
-fn settings<'a>(url: &'a str, password: &'a str) -> [(&'a str, &'a str); 3] {
+fn settings<'a>(url: &'a str, password: &'a str) -> [(&'a str, &'a str); 4] {
     [
         ("REVOCATIONS__REDIS__URL", url),
         ("REVOCATIONS__REDIS__USERNAME", USER),
         ("REVOCATIONS__REDIS__PASSWORD", password),
+        // What is refused is the same before and after.
+        ("REVOCATIONS__REDIS__CATCH_UP_DEADLINE", "1ms"),
     ]
 }
 

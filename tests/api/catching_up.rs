@@ -1,0 +1,99 @@
+//! Before the first catch-up with the other replicas, by tokio's clock, which the tests move.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth_gateway::gateway::Gateway;
+use auth_gateway::gateway::error::{GatewayError, NotReady};
+use auth_gateway::health::{Health, Readiness, ReasonCode};
+use auth_gateway::replicas::{Address, Bus, Redis};
+use auth_gateway::startup::connect;
+use auth_gateway::telemetry::metrics::ReplicaFigures;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::{ClientContext, Clock, Credentials, Scope};
+use secrecy::ExposeSecret as _;
+
+use crate::app::{prepare, settings};
+
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+const DEADLINE: Duration = Duration::from_secs(10);
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// A gateway around a Redis at this port.
+fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
+    let settings = settings(&[]);
+    let parts = prepare(&settings, Arc::clone(&clock));
+    let (gateway, _, health) = connect(&settings, parts);
+    // Nothing here probes.
+    health.needs_no_probe();
+    let redis = Redis::new(&Address {
+        host: "127.0.0.1".to_owned(),
+        port,
+        tls: false,
+        database: 0,
+        username: None,
+        password: None,
+        authorities: None,
+    });
+    let bus = Bus::new(
+        redis.expect("an address"),
+        Arc::clone(&gateway),
+        Arc::clone(&health),
+        clock,
+        ReplicaFigures::default(),
+        DEADLINE,
+    );
+    (gateway, health, bus)
+}
+
+/// A login and an exchange; the latter's result.
+async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
+    let email = "alice@example.test".to_owned();
+    let credentials = Credentials::new(email, "alice-pass".into()).expect("an address");
+    let client = ClientContext::default();
+    let session = gateway.log_in(&credentials, &client).await;
+    let session = session.expect("a login");
+    let (id, token) = (session.session_id.to_string(), session.session_token);
+    let exchanged = gateway.exchange(&id, token.expose_secret(), Scope::EMPTY);
+    let exchanged = exchanged.await.map(drop);
+    gateway
+        .log_out(&id, token.expose_secret())
+        .await
+        .expect("a logout");
+    exchanged
+}
+
+fn report(gateway: &Gateway, health: &Health) -> (Readiness, Vec<ReasonCode>) {
+    let report = health.report(gateway.now());
+    let codes = report.reasons.iter().map(|reason| reason.code);
+    (report.readiness, codes.collect())
+}
+
+/// Neither a Redis that refuses connections nor one that accepts them and never answers.
+#[tokio::test(start_paused = true)]
+async fn no_token_is_issued_until_the_catch_up_deadline_where_redis_refuses_or_hangs() {
+    let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let ports = [&hanging, &closed].map(|port| port.local_addr().expect("an address").port());
+    drop(closed);
+    for port in ports {
+        let (gateway, health, bus) = gateway(port);
+        let catching_up = (Readiness::NotReady, vec![ReasonCode::RevocationsCatchingUp]);
+        assert_eq!(report(&gateway, &health), catching_up);
+        let running = tokio::spawn(bus.run());
+        tokio::time::sleep(DEADLINE - MOMENT).await;
+        let refused = exchange(&gateway).await;
+        assert_eq!(refused, Err(NotReady::CatchingUp.into()));
+        assert_eq!(report(&gateway, &health), catching_up);
+        tokio::time::sleep(2 * MOMENT).await;
+        assert_eq!(exchange(&gateway).await, Ok(()));
+        let alone = (
+            Readiness::Degraded,
+            vec![ReasonCode::RevocationsUnreachable],
+        );
+        assert_eq!(report(&gateway, &health), alone);
+        running.abort();
+    }
+}
