@@ -1,4 +1,4 @@
-//! What replicas tell each other, at once and to all who are there to hear it.
+//! What replicas tell each other, at once, and kept for those who come later, as Redis does.
 
 use std::fmt;
 use std::future::ready;
@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::replicas::{Replicas, Told};
-use auth_gateway::gateway::revocations::Revocation;
+use auth_gateway::gateway::revocations::{Delivery, Revocation};
 
 use super::scenario::REPLICAS;
 
-/// Between all replicas. It keeps nothing: who was away has missed what was told.
+/// Between all replicas.
 #[derive(Default)]
 pub(super) struct Bus {
     here: Mutex<[Option<Weak<Gateway>>; REPLICAS]>,
+    kept: Mutex<Vec<Revocation>>,
 }
 
 /// The way of one replica to the others.
@@ -24,13 +25,12 @@ struct End {
 }
 
 impl Bus {
-    /// Lets a new gateway take the place of the replica.
+    /// Makes a new gateway the replica of this number. It is not here yet, and issues no tokens.
     pub(super) fn join(self: &Arc<Self>, number: usize, gateway: &Arc<Gateway>) {
         gateway.join(Arc::new(End {
             bus: Arc::clone(self),
             number,
         }));
-        self.come_back(number, gateway);
     }
 
     pub(super) fn leave(&self, number: usize) {
@@ -42,27 +42,48 @@ impl Bus {
         self.here()[number].is_some()
     }
 
-    /// From now on the replica tells and hears again.
+    /// From now on the replica tells and hears, beginning with what was left to tell and to hear.
     pub(super) fn come_back(&self, number: usize, gateway: &Arc<Gateway>) {
         self.here()[number] = Some(Arc::downgrade(gateway));
+        self.carry(number);
+        for revocation in &*self.kept() {
+            gateway.learn(revocation);
+        }
         gateway.in_step_again();
+    }
+
+    /// Takes what the replica has to tell, where it is here, to all others who are.
+    fn carry(&self, number: usize) {
+        let here = self.here().clone();
+        let Some(teller) = here[number].as_ref().and_then(Weak::upgrade) else {
+            return;
+        };
+        let pending = teller.revocations().offer(usize::MAX);
+        let others = here.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != number);
+        for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
+            for revocation in &pending {
+                gateway.learn(revocation);
+            }
+        }
+        self.kept().extend(&pending);
+        let stored = pending.into_iter();
+        let stored = stored.map(|revocation| (revocation, Delivery::Stored));
+        teller.revocations().settle(stored);
     }
 
     fn here(&self) -> MutexGuard<'_, [Option<Weak<Gateway>>; REPLICAS]> {
         self.here.lock().expect("who is here")
     }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Revocation>> {
+        self.kept.lock().expect("what is kept")
+    }
 }
 
 impl Replicas for End {
-    fn tell(&self, revocation: Revocation) -> Told {
-        let here = self.bus.here().clone();
-        if here[self.number].is_some() {
-            let others = here.iter().enumerate();
-            let others = others.filter(|(number, _)| *number != self.number);
-            for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
-                gateway.learn(&revocation);
-            }
-        }
+    fn tell(&self, _: Revocation) -> Told {
+        self.bus.carry(self.number);
         Box::pin(ready(()))
     }
 }

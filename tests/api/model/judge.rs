@@ -53,6 +53,12 @@ impl Exchange {
         answer: Answer<Granted>,
         tally: &mut Tally,
     ) -> Verdict {
+        if stage.is_starting(self.at) {
+            return match answer {
+                Err(No::Fault(_)) => Ok(()),
+                other => broken(format!("a replica that is starting answers {other:?}")),
+            };
+        }
         let view = View::new(stage, self);
         match answer {
             Ok(granted) => {

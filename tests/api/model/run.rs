@@ -160,7 +160,13 @@ impl Stage {
         };
         let door = &self.replicas[Self::replica(at)].door;
         let exchanged = door.exchange(&pair, Names::ALL).await;
-        hold(exchanged.as_ref().err() == Some(&No::Denied), || {
+        let starting = self.is_starting(Self::replica(at));
+        let refused = match &exchanged {
+            Err(No::Denied) => !starting,
+            Err(No::Fault(_)) => starting,
+            Ok(_) | Err(No::Strange(_)) => false,
+        };
+        hold(refused, || {
             format!("two halves are exchanged: {exchanged:?}")
         })?;
         let logged_out = door.log_out(&pair).await;

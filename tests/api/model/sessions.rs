@@ -1,6 +1,5 @@
 //! What the answer to a login or a logout must be.
 
-use super::hearing::SKEW;
 use super::judge::{Verdict, broken, hold};
 use super::replica::{Answer, No, Pair};
 use super::scenario::Password;
@@ -80,11 +79,7 @@ pub(super) fn log_out(
         };
         stage.learned(at, session, known);
         // Where the IAM did not confirm it, or had said so before, the others hear of it all the same.
-        for other in stage.hearers(at, |wall| wall < expires_at + SKEW) {
-            if other != at {
-                stage.learned(other, session, Known::LoggedOut);
-            }
-        }
+        stage.tells_of_logout(at, session);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use iam_adapters::mock::{AccountState, Directory, Identity, Mock, User as Accoun
 use iam_adapters::{Clock as _, Moment};
 
 use super::bus::Bus;
-use super::hearing::SKEW;
+use super::hearing::Hearsay;
 use super::names::{Names, USERS};
 use super::replica::{Extent, Pair, Replica};
 use super::scenario::{REPLICAS, Setting};
@@ -31,6 +31,7 @@ pub(super) struct Stage {
     /// Up to when, in seconds since 1970, each replica heard that a user's sessions are over.
     pub(super) heard_until: [[Option<u64>; USERS]; REPLICAS],
     pub(super) bus: Arc<Bus>,
+    pub(super) hearsay: Hearsay,
     /// When each replica last came back to the others, whom it may have missed.
     pub(super) rejoined: [Option<Duration>; REPLICAS],
     true_clock: Arc<ManualClock>,
@@ -68,6 +69,7 @@ impl Stage {
             lives: Vec::new(),
             heard_until: [[None; USERS]; REPLICAS],
             bus: Arc::default(),
+            hearsay: Hearsay::default(),
             rejoined: [None; REPLICAS],
             true_clock,
             overrides: overrides.collect(),
@@ -78,7 +80,7 @@ impl Stage {
         for _ in 0..REPLICAS {
             let replica = stage.start(START).await;
             stage.replicas.push(replica);
-            stage.join(stage.replicas.len() - 1);
+            stage.join(stage.replicas.len() - 1, true);
         }
         stage
     }
@@ -164,18 +166,19 @@ impl Stage {
         self.replicas[replica].clock.set_wall(wall);
     }
 
-    /// A new process in the place of an old one: what it knew is gone.
+    /// A new process in the place of an old one: what it knew is gone. Where the old one could not
+    /// speak with the others, the new one cannot either.
     pub(super) async fn restart(&mut self, replica: usize) {
         let started = self.start(self.clock_of(replica).unix).await;
         let old = &self.replicas[replica];
         started.line.set_outage(old.line.outage());
         self.replicas[replica] = started;
         self.rejoined[replica] = None;
-        self.join(replica);
         self.heard_until[replica] = [None; USERS];
         for life in &mut self.lives {
             life.known[replica] = None;
         }
+        self.join(replica, self.bus.has(replica));
     }
 
     pub(super) fn began(&mut self, user: usize, pair: Pair, replica: usize) {
@@ -235,10 +238,8 @@ impl Stage {
         self.directory.end_session_by_id(upstream);
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_session(upstream));
         self.ended(session);
-        for at in heard.map_or(vec![], |at| {
-            self.hearers(at, |wall| wall < self.forgets_at(at))
-        }) {
-            self.learned(at, session, Known::Ended);
+        if let Some(at) = heard {
+            self.tells_of_session(at, session);
         }
     }
 
@@ -247,18 +248,13 @@ impl Stage {
         self.directory.end_sessions_of(email).expect("known");
         let until = self.true_clock.now().unix_seconds();
         let heard = told.filter(|at| self.replicas[*at].door.hear_of_user(subject, until));
-        // Nobody is told what will be the case by their own clock.
-        let sense = |wall| until <= wall + SKEW;
-        let among = |at| self.hearers(at, |wall| sense(wall) && wall < self.forgets_at(at));
-        for at in heard.map_or(vec![], among) {
-            let before = &mut self.heard_until[at][user];
-            *before = (*before).max(Some(until));
-        }
         for session in 0..self.lives.len() {
             if self.lives[session].user == user {
                 self.ended(session);
-                self.spread_what_was_heard(session);
             }
+        }
+        if let Some(at) = heard {
+            self.tells_of_user(at, user, until);
         }
     }
 }
