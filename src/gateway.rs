@@ -76,7 +76,18 @@ impl Gateway {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Self {
-        let revocations = Arc::<Revocations>::default();
+        Self::with(Revocations::default(), iam, keys, policy, clock, random)
+    }
+
+    fn with(
+        revocations: Revocations,
+        iam: Arc<dyn IamAdapter>,
+        keys: Arc<Keys>,
+        policy: Policy,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let revocations = Arc::new(revocations);
         let knowledge = Knowledge::new(
             Arc::clone(&iam),
             Arc::clone(&clock),

@@ -2,10 +2,11 @@
 //! there is learned here.
 //!
 //! A revocation is a key in Redis, which whoever was away finds on coming back, and a message,
-//! which whoever is there hears at once. No request waits long for Redis and none fails for it:
-//! while it is away, the freshness of knowledge bounds how long a session that ended at one replica
-//! goes on at another. Nothing in Redis tells whose session ended, and nothing in it, or missing
-//! from it, revives one.
+//! which whoever is there hears at once. A gateway that starts issues no tokens before it has read
+//! those keys, or a deadline is over. From then on no request waits long for Redis and none fails for
+//! it: while it is away, the freshness of knowledge bounds how long a session that ended at one
+//! replica goes on at another. Nothing in Redis tells whose session ended, and nothing in it, or
+//! missing from it, revives one.
 
 mod connection;
 mod fault;
@@ -99,7 +100,8 @@ impl Bus {
     }
 
     /// Lets the gateway serve without Redis once the deadline is over: its IAM holds the sessions,
-    /// and calls those inactive that ended there.
+    /// and calls those inactive that ended there. (Before one that does not hold them, it would have
+    /// to go on refusing.)
     async fn bound_catch_up(&self) {
         sleep(self.catch_up_deadline).await;
         if self.gateway.serve_without_catching_up() {

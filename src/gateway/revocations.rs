@@ -45,11 +45,11 @@ pub enum Learned {
 
 /// How many entries the table is made for.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+pub(super) struct Room {
     /// From here on, expired entries are looked for once a minute.
-    usual: usize,
+    pub(super) usual: usize,
     /// From here on, no sessions begin.
-    most: usize,
+    pub(super) most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Default for Revocations {
 }
 
 impl Revocations {
-    fn with_room(room: Room) -> Self {
+    pub(super) fn with_room(room: Room) -> Self {
         Self {
             entries: RwLock::default(),
             room,

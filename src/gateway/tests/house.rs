@@ -19,6 +19,7 @@ use crate::gateway::error::GatewayError;
 use crate::gateway::keys::{KeyRing, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
+use crate::gateway::revocations::{Revocations, Room};
 use crate::gateway::seal::SealingKey;
 use crate::gateway::throttle::{Bound, Limits, SlowPace};
 use crate::gateway::{BASE64, Exchanged, Gateway, Policy};
@@ -140,6 +141,24 @@ impl House {
         keys.sealing = KeyRing::new(vec![sealing]).unwrap().into();
         let random = Arc::new(SystemRandom::new());
         let gateway = Gateway::new(seen, Arc::new(keys), policy, clock.clone(), random);
+        Self {
+            iam,
+            clock,
+            gateway: Arc::new(gateway),
+        }
+    }
+
+    /// Another replica, whose table of revocations has this much room.
+    pub(super) fn replica_with_room(&self, room: Room) -> Self {
+        let (iam, clock) = (self.iam.clone(), self.clock.clone());
+        let gateway = Gateway::with(
+            Revocations::with_room(room),
+            iam.clone(),
+            Arc::clone(&self.gateway.keys),
+            self.gateway.policy().clone(),
+            clock.clone(),
+            Arc::new(SystemRandom::new()),
+        );
         Self {
             iam,
             clock,

@@ -7,7 +7,8 @@ use iam_adapters::guarded::Operation;
 use super::house::{House, LIVENESS, surely_fresh, the_rest};
 use super::login::faults;
 use super::scripted::Reply;
-use crate::gateway::error::{GatewayError, InvalidSession};
+use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
+use crate::gateway::revocations::Room;
 
 #[tokio::test]
 async fn the_session_is_over_here_before_the_iam_is_told() {
@@ -187,4 +188,29 @@ async fn logouts_of_different_sessions_are_different_calls() {
     for logout in pending {
         logout.await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn full_table_of_revocations_refuses_logins_and_still_ends_sessions() {
+    const ROOM: Room = Room { usual: 2, most: 4 };
+    let house = House::new().replica_with_room(ROOM);
+    let (victim, bystander) = (house.log_in("bob").await, house.log_in("bob").await);
+    for _ in 0..ROOM.most {
+        let filling = house.log_in("alice").await;
+        house.log_out(&filling).await.unwrap();
+    }
+    let logins = house.iam.calls(Operation::Login);
+    for subject in ["alice", "bob"] {
+        let email = format!("{subject}@example.test");
+        let refused = house.try_log_in(&email, "right").await.err();
+        assert_eq!(refused, Some(NotReady::TooManyRevocations.into()));
+    }
+    assert_eq!(house.iam.calls(Operation::Login), logins);
+    house.log_out(&victim).await.unwrap();
+    let refused = house.granted(&victim).await;
+    assert_eq!(refused, Err(InvalidSession::Ended.into()));
+    assert!(house.granted(&bystander).await.is_ok());
+    // Once the sessions that ended would have expired.
+    house.clock.advance(Duration::from_secs(86_400 + 61));
+    house.log_in("alice").await;
 }
