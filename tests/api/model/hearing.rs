@@ -186,12 +186,12 @@ impl Stage {
         }
     }
 
-    /// A replica that heard of the end of all sessions of a user takes each for ended that began by
-    /// then, also where it was in truth begun right afterwards.
+    /// A replica that heard of the end of all sessions of a user takes each for ended whose login was
+    /// sent by then, also where that was in truth right afterwards.
     pub(super) fn spread_what_was_heard(&mut self, session: usize) {
         for at in 0..REPLICAS {
             let life = &self.lives[session];
-            if Some(life.pair.verified_at) <= self.heard_until[at][life.user] {
+            if Some(life.sent_at) <= self.heard_until[at][life.user] {
                 self.learned(at, session, Known::Inactive);
             }
         }

@@ -103,7 +103,7 @@ impl Line {
         *self.outage.lock().expect("the outage") = outage;
     }
 
-    /// From now on introspections wait; with none, those that wait go on.
+    /// From now on introspections wait, and the answers to logins; with none, those that wait go on.
     pub(super) fn hold(&self, what: Option<Held>) {
         self.held.send_replace(what);
     }
@@ -158,6 +158,7 @@ impl IamAdapter for Line {
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
         let asked = self.clock.now();
+        let held = *self.held.borrow();
         if self.outage() != Some(Outage::AnswerLost) {
             self.serves()?;
         }
@@ -166,6 +167,9 @@ impl IamAdapter for Line {
         let told = told?;
         let names = told.permissions.as_ref().expect("the mock tells them");
         self.note(&told.session, asked, Some(Names::said(names)));
+        if held == Some(Held::Answers) {
+            self.pass().await;
+        }
         Ok(told)
     }
 

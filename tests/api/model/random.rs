@@ -46,6 +46,12 @@ fn step(setting: &Setting, dice: &mut Dice) -> Step {
                 (1, Password::Empty),
             ]),
         }),
+        (2, |_, dice, [at, _, user]| Step::LogInSlowly {
+            at,
+            user,
+            told: maybe_replica(dice),
+            millis: dice.below(5000),
+        }),
         (3, |_, _, [at, session, _]| Step::LogOut { at, session }),
         (1, |_, dice, [at, session, _]| Step::Mix {
             at,

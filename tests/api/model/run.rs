@@ -11,7 +11,7 @@ use super::line::Outage;
 use super::names::Names;
 use super::replica::{Answer, Extent, Granted, No, Pair};
 use super::scenario::{Held, Password, REPLICAS, Scenario, Step};
-use super::sessions;
+use super::sessions::{self, Login};
 use super::stage::Stage;
 use super::tally::{Case, Tally};
 use super::truth::User;
@@ -46,6 +46,12 @@ impl Stage {
     async fn perform(&mut self, step: &Step, tally: &mut Tally) -> Verdict {
         match *step {
             Step::LogIn { at, user, password } => self.log_in(at, user, password).await,
+            Step::LogInSlowly {
+                at,
+                user,
+                told,
+                millis,
+            } => self.log_in_slowly(at, user, told, millis).await,
             Step::Exchange { at, session, asked } => self.exchange(at, session, asked, tally).await,
             Step::Mix {
                 at,
@@ -120,9 +126,37 @@ impl Stage {
             Password::Wrong => "wrong",
             Password::Empty => "",
         };
+        let login = Login::new(self, at, user, password);
         let door = &self.replicas[at].door;
         let answer = door.log_in(&self.users[user].email, text).await;
-        sessions::log_in(self, at, user, password, answer)
+        sessions::log_in(self, login, answer)
+    }
+
+    /// Where something else may be the matter, a login like any other.
+    async fn log_in_slowly(&mut self, at: u8, user: u8, told: Option<u8>, millis: u64) -> Verdict {
+        let (at, user) = (Self::replica(at), Self::user(user));
+        let login = Login::new(self, at, user, Password::Right);
+        let (door, email) = (
+            self.replicas[at].door.clone(),
+            self.users[user].email.clone(),
+        );
+        let sent = async move { door.log_in(&email, User::PASSWORD).await };
+        if self.extent == Extent::Service || self.trouble(at).is_possible() {
+            let answer = sent.await;
+            return sessions::log_in(self, login, answer);
+        }
+        self.hold(Some(Held::Answers));
+        let sent = task::spawn(sent);
+        settle().await;
+        self.advance(Duration::from_millis(millis / 2));
+        if let Some(told) = told {
+            self.ended_all[user] = Some(self.now());
+            self.end_sessions_of(user, Some(Self::replica(told)));
+        }
+        self.advance(Duration::from_millis(millis / 2));
+        self.hold(None);
+        let answer = sent.await.expect("no panic");
+        sessions::log_in(self, login, answer)
     }
 
     async fn exchange(&mut self, at: u8, session: u8, asked: u8, tally: &mut Tally) -> Verdict {

@@ -49,6 +49,14 @@ pub(super) enum Step {
         user: u8,
         password: Password,
     },
+    /// A right password, and the IAM's answer is so many milliseconds on its way. Meanwhile an
+    /// administrator may end all sessions of the user, of which the IAM tells one replica.
+    LogInSlowly {
+        at: u8,
+        user: u8,
+        told: Option<u8>,
+        millis: u64,
+    },
     Exchange {
         at: u8,
         session: u8,

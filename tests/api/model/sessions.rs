@@ -1,19 +1,44 @@
 //! What the answer to a login or a logout must be.
 
+use std::time::Duration;
+
 use super::judge::{Verdict, broken, hold};
 use super::replica::{Answer, No, Pair};
 use super::scenario::Password;
 use super::stage::Stage;
 use super::truth::Known;
 
+/// A login that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Login {
+    pub(super) at: usize,
+    pub(super) user: usize,
+    pub(super) password: Password,
+    /// When, by the true clock, and by the replica's in seconds since 1970.
+    pub(super) sent: Duration,
+    pub(super) sent_at: u64,
+    /// How much the IAM had said to the replica before.
+    pub(super) words_before: usize,
+}
+
+impl Login {
+    pub(super) fn new(stage: &Stage, at: usize, user: usize, password: Password) -> Self {
+        Self {
+            at,
+            user,
+            password,
+            sent: stage.now(),
+            sent_at: stage.clock_of(at).unix_seconds(),
+            words_before: stage.replicas[at].line.words().len(),
+        }
+    }
+}
+
 /// Whether a login was answered rightly.
-pub(super) fn log_in(
-    stage: &mut Stage,
-    at: usize,
-    user: usize,
-    password: Password,
-    answer: Answer<Pair>,
-) -> Verdict {
+pub(super) fn log_in(stage: &mut Stage, login: Login, answer: Answer<Pair>) -> Verdict {
+    let Login {
+        at, user, password, ..
+    } = login;
     let outage = stage.trouble(at);
     let good = stage.users[user].enabled.now() && password == Password::Right;
     match answer {
@@ -23,9 +48,10 @@ pub(super) fn log_in(
             })?;
             let setting = stage.setting;
             let lifetime = setting.session_lifetime.min(setting.max_lifetime);
-            let expires_at = stage.clock_of(at).unix_seconds() + lifetime;
-            hold(pair.expires_at == expires_at, || format!("{pair:?}"))?;
-            stage.began(user, pair, at);
+            let right = pair.expires_at == login.sent_at + lifetime
+                && pair.verified_at == stage.clock_of(at).unix_seconds();
+            hold(right, || format!("{pair:?}"))?;
+            stage.began(login, pair);
             Ok(())
         }
         Err(No::Denied) => {

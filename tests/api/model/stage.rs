@@ -12,6 +12,7 @@ use super::hearing::Hearsay;
 use super::names::{Names, USERS};
 use super::replica::{Extent, Pair, Replica};
 use super::scenario::{REPLICAS, Setting};
+use super::sessions::Login;
 use super::truth::{History, Known, Life, User};
 use crate::suite::KeyFolder;
 
@@ -28,6 +29,8 @@ pub(super) struct Stage {
     pub(super) replicas: Vec<Replica>,
     pub(super) users: Vec<User>,
     pub(super) lives: Vec<Life>,
+    /// When the IAM last ended all sessions of a user in the midst of a login.
+    pub(super) ended_all: [Option<Duration>; USERS],
     /// Up to when, in seconds since 1970, each replica heard that a user's sessions are over.
     pub(super) heard_until: [[Option<u64>; USERS]; REPLICAS],
     pub(super) bus: Arc<Bus>,
@@ -67,6 +70,7 @@ impl Stage {
             replicas: Vec::new(),
             users: Vec::new(),
             lives: Vec::new(),
+            ended_all: [None; USERS],
             heard_until: [[None; USERS]; REPLICAS],
             bus: Arc::default(),
             hearsay: Hearsay::default(),
@@ -181,14 +185,17 @@ impl Stage {
         self.join(replica, self.bus.has(replica));
     }
 
-    pub(super) fn began(&mut self, user: usize, pair: Pair, replica: usize) {
-        let upstream = self.replicas[replica].line.words().last().cloned();
+    pub(super) fn began(&mut self, login: Login, pair: Pair) {
+        let upstream = self.replicas[login.at].line.words()[login.words_before].clone();
+        // All sessions of the user may have ended while the answer was on its way.
+        let ended = self.ended_all[login.user].filter(|ended| *ended >= login.sent);
         self.lives.push(Life {
-            user,
+            user: login.user,
             pair,
-            upstream: upstream.expect("the IAM's word").session,
-            promised_until: self.now() + Duration::from_secs(self.setting.session_lifetime),
-            ended: None,
+            upstream: upstream.session,
+            sent_at: login.sent_at,
+            promised_until: login.sent + Duration::from_secs(self.setting.session_lifetime),
+            ended,
             known: [None; REPLICAS],
         });
         self.spread_what_was_heard(self.lives.len() - 1);

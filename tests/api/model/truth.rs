@@ -107,6 +107,8 @@ pub(super) struct Life {
     pub(super) pair: Pair,
     /// The IAM's id of it.
     pub(super) upstream: String,
+    /// When its login was sent, by the clock of its replica, in seconds since 1970.
+    pub(super) sent_at: u64,
     /// When it ends at the IAM by itself.
     pub(super) promised_until: Duration,
     /// When it ended there before that.
