@@ -64,7 +64,7 @@ impl Scene {
             ("signing", KeyPurpose::Signing(Algorithm::Es256)),
             ("sealing", KeyPurpose::Sealing),
         ] {
-            let key = keys::generate(purpose, Timestamp::UNIX_EPOCH).expect("a key");
+            let key = keys::generate(purpose, Timestamp::now()).expect("a key");
             keys::write_new(&keys.path().join(name), &key).expect("a key file");
         }
         Self {
