@@ -100,17 +100,27 @@ pub(super) async fn within(
 ) -> Result<Bytes, Problem> {
     // Nearly always the body is there already, and no timer is needed.
     let mut reading = pin!(reading);
-    if let Some(read) = reading.as_mut().now_or_never() {
+    let mut read = if let Some(read) = reading.as_mut().now_or_never() {
+        read
+    } else {
+        if let Some(turn) = turn {
+            turn.lend(Instant::now());
+        }
+        let read = tokio::time::timeout(patience, reading).await;
+        if let Some(turn) = turn {
+            turn.take();
+        }
+        read.unwrap_or(Err(Problem::TooSlow))
+    };
+    let (Err(problem), Some(turn)) = (&mut read, turn) else {
         return read;
+    };
+    // What is left of it is not waited for.
+    turn.close();
+    if let Some(fault) = turn.body_fault() {
+        *problem = fault.into();
     }
-    if let Some(turn) = turn {
-        turn.lend(Instant::now());
-    }
-    let read = tokio::time::timeout(patience, reading).await;
-    if let Some(turn) = turn {
-        turn.take();
-    }
-    read.map_err(|_| Problem::TooSlow)?
+    read
 }
 
 /// Neither JSON nor a form has a charset parameter, but UTF-8 is what many clients say.

@@ -1,6 +1,6 @@
-//! A connection under watch. Whoever may send the next request has so long for it, and what is no
-//! request at all is answered in the form of every error.
+//! A connection: its deadlines, and one request after another with one response each.
 
+mod framing;
 mod refused;
 
 use std::future::Future as _;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use actix_web::web::{Bytes, Data};
+use actix_web::web::{Bytes, BytesMut, Data};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -19,8 +19,9 @@ use super::crowd::turn::Whose;
 use super::crowd::{Place, Turn};
 use super::problem::Problem;
 use super::{Front, edge};
-use refused::refusal;
+use framing::RequestFraming;
 
+pub(super) use framing::BodyFault;
 pub use refused::turn_away;
 
 /// Plain or TLS.
@@ -28,18 +29,18 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
-/// The longest head of a request, the line and all headers. Browsers and proxies stay far below.
-pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// The most that is read at once.
+const READ_BYTES: usize = 8 * 1024;
 
-/// What is read at once of what may be many requests: actix makes a request of each before it
-/// begins with the first, and one takes far more memory than its bytes.
-const PARSED_AT_ONCE: usize = 4 * 1024;
+/// The most that is received of further requests before the current one has its response.
+const READ_AHEAD_BYTES: usize = 16 * 1024;
 
 /// How long a client that is told to go may still send what nobody reads: were the connection cut
 /// at once, it might never see the answer.
 pub const LINGER: Duration = Duration::from_millis(500);
 
-/// A connection that ends by itself where its client lets it wait.
+/// A connection that ends by itself where its client lets it wait, and that passes on one request
+/// at a time: the next one only once the response to the current one has been written.
 ///
 /// actix has such a deadline for the first request of a connection alone: whoever sent one could
 /// hold the connection for ever with the headers of a second, or with a body that nobody reads.
@@ -54,13 +55,31 @@ pub struct Watched {
     blocked: Option<Instant>,
     /// Whether reading waits for something else than the client.
     declined: bool,
-    /// With how many bytes of this turn the parser was left alone before more are read.
-    parsed: usize,
-    /// What the client is told in place of what actix would say.
+    /// The current request, or the next one where there is none.
+    request: RequestFraming,
+    /// What was received and not yet passed on.
+    received: BytesMut,
+    /// How many of these bytes belong to the current request.
+    framed: usize,
+    /// How far the response to the current request is.
+    response: Response,
+    /// What the client is told where there is no request to answer.
     said: Bytes,
+    /// Whether nothing more is passed on.
     over: bool,
-    /// Whether more of a request may be on its way, and since when nobody reads it.
+    /// Since when nobody reads what the client may still send.
     lingering: Option<Instant>,
+}
+
+/// How far the response to a request is; `last` where it is the last one of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Response {
+    /// The request was passed on.
+    Awaited,
+    /// A part of it has been written.
+    Begun { last: bool },
+    /// All of it has been written. So it is before the first request.
+    Written { last: bool },
 }
 
 impl Watched {
@@ -79,7 +98,10 @@ impl Watched {
             alarm: Box::pin(sleep_until(Instant::now() + front.patience.headers)),
             blocked: None,
             declined: false,
-            parsed: 0,
+            request: RequestFraming::new(),
+            received: BytesMut::new(),
+            framed: 0,
+            response: Response::Written { last: false },
             said: Bytes::new(),
             over: false,
             lingering: None,
@@ -128,33 +150,72 @@ impl Watched {
         self.is_past(since + self.front.patience.answer, cx)
     }
 
-    /// Whether to read on. Nothing is read ahead for a client that does not take its answers, and
-    /// not much while a request is under way: actix would hold it, and look at it all the time.
-    fn wants_more(&mut self, cx: &mut Context<'_>) -> bool {
-        let turn = self.place.turn();
-        let (whose, bytes) = (turn.whose(), turn.bytes());
-        if self.blocked.is_some() || (whose == Whose::Ours && bytes >= HEAD_BYTES_MAX) {
-            self.declined = true;
-            return false;
-        }
-        if !matches!(whose, Whose::Theirs { .. }) || bytes < PARSED_AT_ONCE {
-            self.parsed = 0;
-        } else if bytes >= self.parsed + PARSED_AT_ONCE {
-            self.parsed = bytes;
-            cx.waker().wake_by_ref();
-            return false;
-        } else if bytes >= HEAD_BYTES_MAX {
-            self.refuse(&Problem::HeadersTooLarge);
-            self.lingering = Some(Instant::now());
-        }
-        true
+    /// Whether to receive more. Nothing is received ahead for a client that does not take its
+    /// responses, and not much while a request has none.
+    fn wants_more(&mut self) -> bool {
+        let ahead = self.request.is_complete() && self.received.len() >= READ_AHEAD_BYTES;
+        self.declined = self.blocked.is_some() || ahead;
+        !self.declined
     }
 
-    /// The last word to this client.
-    fn refuse(&mut self, problem: &Problem) {
-        if !self.over {
-            self.said = edge::refuse(&self.front, self.peer, problem);
+    /// Frames what was received. The head of a request is passed on at once where it is complete.
+    fn frame(&mut self) {
+        let begins = !self.request.has_head();
+        let bytes = self.received.get_mut(self.framed..).unwrap_or_default();
+        match self.request.frame(bytes) {
+            Ok(framed) => self.framed += framed,
+            Err(problem) => self.refuse(&problem),
         }
+        if begins && self.request.has_head() {
+            self.response = Response::Awaited;
+            self.place.turn().take();
+        }
+    }
+
+    /// Begins with the next request, once the current one has its response.
+    fn next_request(&mut self) {
+        let answered = matches!(self.response, Response::Written { .. });
+        if !self.request.is_complete() || !answered {
+            return;
+        }
+        self.request = RequestFraming::new();
+        if !self.received.is_empty() {
+            self.place.turn().received();
+            self.frame();
+        }
+    }
+
+    /// Passes on what belongs to the current request.
+    fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
+        let bytes = self.received.split_to(self.framed.min(buffer.remaining()));
+        buffer.put_slice(&bytes);
+        self.framed -= bytes.len();
+        if self.received.is_empty() {
+            // An idle connection holds no memory that it does not need.
+            self.received = BytesMut::new();
+        }
+    }
+
+    /// Receives bytes of the current request, or of later ones. Tells whether there were any.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
+        let mut space = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut space))?;
+        if space.filled().is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.place.turn().received();
+        self.received.extend_from_slice(space.filled());
+        if !self.request.is_complete() {
+            self.frame();
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// The response to what is no request. None is under way here, and none follows.
+    fn refuse(&mut self, problem: &Problem) {
+        self.said = edge::refuse(&self.front, self.peer, problem);
+        self.response = Response::Written { last: true };
         self.over = true;
     }
 
@@ -202,10 +263,12 @@ impl Watched {
     /// Nothing that was to be written is left.
     fn flushed(&mut self, cx: &mut Context<'_>) {
         self.blocked = None;
-        let turn = self.place.turn();
-        let full = turn.whose() == Whose::Ours && turn.bytes() >= HEAD_BYTES_MAX;
-        if self.declined && !full {
-            self.declined = false;
+        let mut wake = std::mem::take(&mut self.declined);
+        if let Response::Begun { last } = self.response {
+            self.response = Response::Written { last };
+            wake |= last || !self.received.is_empty();
+        }
+        if wake {
             cx.waker().wake_by_ref();
         }
     }
@@ -230,29 +293,41 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.over && self.is_overdue(cx) {
-            self.end();
-        }
-        if !self.over && !self.wants_more(cx) {
-            return Poll::Pending;
-        }
-        if self.over {
-            return Poll::Ready(Ok(()));
-        }
-        let before = buffer.filled().len();
-        match Pin::new(&mut self.io).poll_read(cx, buffer) {
-            Poll::Pending if self.is_parted_with(cx) => {
+        loop {
+            if !self.over && self.is_overdue(cx) {
+                self.end();
+            }
+            self.over |= self.response == Response::Written { last: true };
+            if self.over {
+                return Poll::Ready(Ok(()));
+            }
+            self.next_request();
+            if self.framed > 0 {
+                self.pass_on(buffer);
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(fault) = self.request.fault() {
+                self.place.turn().break_off(fault);
                 self.over = true;
-                Poll::Ready(Ok(()))
+                continue;
             }
-            Poll::Ready(Ok(())) => {
-                let came = buffer.filled().len() - before;
-                if came > 0 {
-                    self.place.turn().read(came);
+            if self.over {
+                continue;
+            }
+            if !self.wants_more() {
+                return Poll::Pending;
+            }
+            match self.poll_receive(cx)? {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) if self.request.is_complete() && !self.received.is_empty() => {
+                    // There are requests to serve before the end.
+                    self.declined = true;
+                    return Poll::Pending;
                 }
-                Poll::Ready(Ok(()))
+                Poll::Ready(false) => self.over = true,
+                Poll::Pending if self.is_parted_with(cx) => self.over = true,
+                Poll::Pending => return Poll::Pending,
             }
-            other => other,
         }
     }
 }
@@ -263,15 +338,13 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_said(cx))?;
-        match refusal(bytes) {
-            Some((0, problem)) => {
-                self.said = edge::refuse(&self.front, self.peer, &problem);
-                Poll::Ready(Ok(bytes.len()))
-            }
-            Some((begin, _)) => self.poll_write_in_time(cx, bytes.get(..begin)),
-            None => self.poll_write_in_time(cx, Some(bytes)),
+        // An interim response comes while it is still the gateway's turn.
+        let is_final = matches!(self.place.turn().whose(), Whose::Theirs { .. });
+        if self.response == Response::Awaited && is_final {
+            let last = self.request.is_last_response(bytes);
+            self.response = Response::Begun { last };
         }
+        self.poll_write_in_time(cx, Some(bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -289,7 +362,9 @@ impl AsyncWrite for Watched {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.as_mut().poll_flush(cx))?;
         ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
-        if let Some(since) = self.lingering {
+        // RFC 9112 section 9.6: were it closed at once, the client might lose the response.
+        if self.response == (Response::Written { last: true }) {
+            let since = *self.lingering.get_or_insert_with(Instant::now);
             ready!(self.poll_linger(since, cx));
         }
         Poll::Ready(Ok(()))

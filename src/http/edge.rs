@@ -23,7 +23,6 @@ use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
-use super::connection::HEAD_BYTES_MAX;
 use super::crowd::Turn;
 use super::mock;
 use super::problem::{Code, Problem};
@@ -79,20 +78,24 @@ pub async fn around(
         client: client_address(&front, request.request()),
     };
     let turn = request.conn_data::<Turn>().cloned();
-    if let Some(turn) = &turn {
-        turn.take();
-    }
-    let response = if head_bytes(&request) > HEAD_BYTES_MAX {
-        Ok(turn_down(&front, &seen, request, &Problem::HeadersTooLarge))
-    } else if let Some(problem) = nowhere {
-        Ok(turn_down(&front, &seen, request, &problem))
-    } else {
-        handle(&front, &seen, request, next).await
+    let mut response = match nowhere {
+        Some(problem) => Ok(turn_down(&front, &seen, request, &problem)),
+        None => handle(&front, &seen, request, next).await,
     };
     if let Some(turn) = turn {
+        if let (true, Ok(response)) = (turn.is_closing(), &mut response) {
+            close(response.response_mut());
+        }
         turn.pass(Instant::now().into());
     }
     response
+}
+
+/// The connection ends with this response.
+fn close(response: &mut HttpResponse<BoxBody>) {
+    response
+        .head_mut()
+        .set_connection_type(ConnectionType::Close);
 }
 
 async fn handle(
@@ -136,21 +139,9 @@ fn turn_down(
     problem: &Problem,
 ) -> ServiceResponse<BoxBody> {
     let mut response = problem.response(&seen.id);
-    response
-        .head_mut()
-        .set_connection_type(ConnectionType::Close);
+    close(&mut response);
     seen.finish(front, response.status(), Some(problem), None);
     seen.named(request.into_response(response))
-}
-
-/// What the request line and the headers take; what stands between their parts is not counted.
-fn head_bytes(request: &ServiceRequest) -> usize {
-    let method = request.method().as_str().len();
-    let line = method + request.path().len() + request.query_string().len();
-    let headers = request.headers().iter();
-    headers.fold(line, |sum, (name, value)| {
-        sum + name.as_str().len() + value.len()
-    })
 }
 
 /// The bytes that answer what never became a request; logged and counted as if it had.
@@ -197,12 +188,6 @@ impl Seen {
         response
             .headers_mut()
             .insert(request_id::HEADER, self.id.header_value());
-        // Who offers another protocol, as Java's client does with HTTP/2, is answered in this one.
-        // The connection ends with that, and who is not told would send the next request into it.
-        if response.request().head().connection_type() == ConnectionType::Upgrade {
-            let head = response.response_mut().head_mut();
-            head.set_connection_type(ConnectionType::Close);
-        }
         response
     }
 

@@ -13,6 +13,7 @@ use crate::wire::{ALICE, Answer, Connection, LOGIN, TOKEN, post};
 mod bodies;
 mod crowded;
 mod descriptions;
+mod final_response;
 mod framing;
 mod hostile;
 mod ids;

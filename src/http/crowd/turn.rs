@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Marker;
+use crate::http::connection::BodyFault;
 
 /// Whose turn it is on a connection: ours, from the last byte of a request's headers to its
 /// response, or the client's.
@@ -20,8 +21,10 @@ struct State {
     whose: Cell<Whose>,
     /// When the first byte of this turn came, where it is the client's.
     begun: Cell<Option<Instant>>,
-    /// Bytes read in this turn.
-    bytes: Cell<usize>,
+    /// Why the current request's body cannot be read to its end.
+    body_fault: Cell<Option<BodyFault>>,
+    /// Whether the connection ends with the response to the current request.
+    closing: Cell<bool>,
     leaving: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     marker: Marker,
@@ -47,7 +50,8 @@ impl Turn {
                 first: true,
             }),
             begun: Cell::default(),
-            bytes: Cell::default(),
+            body_fault: Cell::default(),
+            closing: Cell::default(),
             leaving: Cell::default(),
             waker: RefCell::default(),
             marker,
@@ -63,7 +67,6 @@ impl Turn {
     pub(in crate::http) fn take(&self) {
         self.0.whose.set(Whose::Ours);
         self.0.leaving.set(false);
-        self.0.bytes.set(0);
     }
 
     /// The body is still to come.
@@ -78,20 +81,34 @@ impl Turn {
             first: false,
         });
         self.0.begun.set(None);
-        self.0.bytes.set(0);
     }
 
-    /// So many bytes came.
-    pub(in crate::http) fn read(&self, bytes: usize) {
+    /// Something came from the client.
+    pub(in crate::http) fn received(&self) {
         if matches!(self.whose(), Whose::Theirs { .. }) && self.0.begun.get().is_none() {
             self.0.begun.set(Some(Instant::now()));
         }
-        self.0.bytes.set(self.0.bytes.get() + bytes);
     }
 
-    /// How many bytes came in this turn.
-    pub(in crate::http) fn bytes(&self) -> usize {
-        self.0.bytes.get()
+    /// The body of the current request cannot be read to its end, for this reason.
+    pub(in crate::http) fn break_off(&self, fault: BodyFault) {
+        self.0.body_fault.set(Some(fault));
+        self.close();
+    }
+
+    /// The connection ends with the response to the current request.
+    pub(in crate::http) fn close(&self) {
+        self.0.closing.set(true);
+    }
+
+    /// Whether the connection ends with the response to the current request.
+    pub(in crate::http) fn is_closing(&self) -> bool {
+        self.0.closing.get()
+    }
+
+    /// Why the body of the current request broke off, where the client is still there.
+    pub(in crate::http) fn body_fault(&self) -> Option<BodyFault> {
+        self.0.body_fault.get()
     }
 
     /// When the first byte of this turn came, where it is the client's.

@@ -11,6 +11,9 @@ pub enum InvalidRequest {
     /// The connection ended before the body did.
     #[error("The body is incomplete.")]
     Incomplete,
+    /// RFC 9112 section 7.1.
+    #[error("The chunks of the body are malformed.")]
+    Chunks,
     /// RFC 8259 section 8.1.
     #[error("The body is not text in UTF-8.")]
     NotUtf8,

@@ -136,3 +136,38 @@ fn a_request_whose_body_breaks_off_reaches_nobody() {
     assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
     assert_eq!(ask(&gateway, request).status, 200);
 }
+
+/// Such chunks cost many times what their bytes would cost in one piece.
+#[test]
+fn a_body_in_tiny_chunks_is_refused_before_most_of_it_is_read() {
+    let gateway = gateway();
+    let tiny = in_chunks(&padded(LARGEST), 1);
+    let mut connection = connect(&gateway);
+    let answer = connection.send(&tiny).answer();
+    refused(LOGIN, &answer, 413, "invalid_request");
+    assert_eq!(answer.header("connection"), Some("close"));
+    connection.closed();
+
+    // Neither do extensions or trailers count as data.
+    let head = tiny.split_once("\r\n\r\n").expect("a head").0;
+    let extension = format!("{head}\r\n\r\n1;{}\r\n \r\n", "e".repeat(9_000));
+    let trailers = format!("{head}\r\n\r\n0\r\n{}", "x: y\r\n".repeat(2_000));
+    for request in [extension, trailers] {
+        let mut connection = connect(&gateway);
+        let answer = connection.send(&request).answer();
+        refused(LOGIN, &answer, 413, "invalid_request");
+        assert_eq!(answer.header("connection"), Some("close"));
+        connection.closed();
+    }
+}
+
+#[test]
+fn a_body_may_come_in_small_chunks() {
+    let gateway = gateway();
+    for size in [16, 17, 64, 1024] {
+        let request = in_chunks(&padded(LARGEST), size);
+        assert_eq!(ask(&gateway, request).status, 200, "{size}");
+    }
+    assert_eq!(ask(&gateway, in_chunks(ALICE, 1)).status, 200);
+    assert_eq!(ask(&gateway, in_chunks(&padded(700), 1)).status, 200);
+}

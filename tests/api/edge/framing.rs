@@ -2,7 +2,7 @@
 //! speaks in another's name.
 
 use super::{ask, connect, gateway, in_form, refused};
-use crate::wire::{ALICE, LOGIN, TOKEN, bare, chunked, get, post};
+use crate::wire::{ALICE, LOGIN, LOGOUT, TOKEN, bare, chunked, get, post};
 
 const JSON: &str = "Host: gateway\r\nContent-Type: application/json\r\n";
 
@@ -134,19 +134,75 @@ fn a_client_that_wants_no_further_request_gets_its_answer_and_the_end() {
     }
 }
 
+/// Header lines that offer another protocol.
+const UPGRADES: [&str; 9] = [
+    "Connection: Upgrade\r\n",
+    "Upgrade: websocket\r\n",
+    "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+    "connection: UPGRADE\r\nupgrade: WebSocket\r\n",
+    "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n",
+    "Connection: upgrade , keep-alive\r\nUpgrade: websocket, h2c\r\n",
+    "Connection: keep-alive\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+    "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\nUpgrade: websocket\r\n",
+    // As the HTTP client of Java does.
+    "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+];
+
+/// RFC 9110 section 7.8: a server may ignore an offered upgrade and go on with the request.
 #[test]
-fn a_client_that_offers_another_protocol_is_answered_in_this_one_and_told_of_the_end() {
+fn an_offered_upgrade_is_ignored_and_the_connection_stays_open() {
     let gateway = gateway();
-    let offering = |request: String| {
-        let offer =
-            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk";
-        request.replace("\r\nHost", &format!("\r\n{offer}\r\nHost"))
-    };
-    for (request, status) in [(post(LOGIN, ALICE), 200), (get("/nowhere"), 404)] {
+    for upgrade in UPGRADES {
+        for (path, body, status) in [(LOGIN, ALICE, 200), (TOKEN, "{}", 400), (LOGOUT, "{}", 400)] {
+            let length = format!("Content-Length: {}\r\n", body.len());
+            for (framing, framed) in [
+                (length.as_str(), body.to_owned()),
+                ("Transfer-Encoding: chunked\r\n", chunked(body, 10)),
+            ] {
+                let head = format!("POST {path} HTTP/1.1\r\n{JSON}{upgrade}{framing}\r\n");
+                let mut connection = connect(&gateway);
+                connection.send(head + &framed + &get("/nowhere"));
+                let answer = connection.answer();
+                assert_eq!(answer.status, status, "{path} {upgrade}: {answer:?}");
+                assert_eq!(answer.header("connection"), None, "{path} {upgrade}");
+                assert_eq!(connection.answer().status, 404, "{path} {upgrade}");
+                let next = connection.send(post(LOGIN, ALICE)).answer();
+                assert_eq!(next.status, 200, "{path} {upgrade}");
+            }
+        }
+        let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{upgrade}\r\n");
         let mut connection = connect(&gateway);
-        let answer = connection.send(offering(request)).answer();
-        assert_eq!(answer.status, status);
+        for _ in 0..3 {
+            assert_eq!(connection.send(&request).answer().status, 404, "{upgrade}");
+        }
+    }
+}
+
+#[test]
+fn an_upgrade_does_not_keep_a_connection_open_that_the_client_closes() {
+    let gateway = gateway();
+    for options in ["close, Upgrade", "Upgrade, close"] {
+        let upgrade = format!("Connection: {options}\r\nUpgrade: websocket\r\n");
+        let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{upgrade}\r\n");
+        let mut connection = connect(&gateway);
+        let answer = connection.send(request).answer();
+        assert_eq!(answer.status, 404);
         assert_eq!(answer.header("connection"), Some("close"));
+        connection.closed();
+    }
+}
+
+/// What follows it is for a tunnel that the gateway does not open, and no further request.
+#[test]
+fn connect_is_refused_and_ends_the_connection() {
+    let gateway = gateway();
+    for target in ["gateway:443", LOGIN, "/nowhere"] {
+        let request = format!("CONNECT {target} HTTP/1.1\r\nHost: gateway\r\n\r\n");
+        let mut connection = connect(&gateway);
+        let answer = connection.send(request + &get("/nowhere")).answer();
+        assert!([400, 404, 405].contains(&answer.status), "{answer:?}");
+        assert_eq!(answer.header("connection"), Some("close"));
+        in_form(&answer);
         connection.closed();
     }
 }
