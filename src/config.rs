@@ -9,6 +9,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 mod cache;
+mod host_name;
 mod http;
 mod keys;
 mod known;
@@ -35,6 +36,7 @@ mod load_tests;
 mod safety_tests;
 
 pub use cache::CacheSettings;
+pub use host_name::{HostName, InvalidHostName};
 pub use http::{HttpSettings, TlsSettings};
 pub use iam_adapters::registry::IamSettings;
 pub use keys::KeySettings;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::Resource;
+use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use secrecy::SecretString;
 
@@ -122,11 +123,19 @@ pub fn management(routes: &mut ServiceConfig) {
 }
 
 /// The management listener where the mock runs: its controls too, and the API once more, so that
-/// the console has all of one origin.
-pub fn management_of_a_mock(routes: &mut ServiceConfig) {
-    mock::routes(routes);
-    api(routes);
-    management(routes);
+/// the console has all of one origin. All but health and metrics, which are for orchestrators under
+/// any name, is served under these hosts alone.
+pub fn management_of_a_mock(routes: &mut ServiceConfig, hosts: &mock::AllowedHosts) {
+    operations(routes);
+    let hosts = hosts.clone();
+    let of_the_mock = web::scope("")
+        .wrap(from_fn(move |request, next| {
+            hosts.clone().around(request, next)
+        }))
+        .configure(mock::routes)
+        .configure(api)
+        .default_service(web::to(not_found));
+    routes.service(of_the_mock);
 }
 
 fn operations(routes: &mut ServiceConfig) {

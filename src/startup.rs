@@ -185,7 +185,9 @@ impl Application {
             listen: settings.management.listen,
             routes: match &namespaces {
                 None => Arc::new(http::management),
-                Some(namespaces) => namespaces::routes(namespaces),
+                Some(namespaces) => {
+                    namespaces::routes(namespaces, &settings.management.allowed_hosts)
+                }
             },
             namespaces: namespaces.clone(),
             tls: None,

@@ -140,6 +140,7 @@ fn plan(settings: &Settings, stand_in: &StandIn) -> Result<Plan, Wrong> {
         users,
         session_lifetime: of_mock.session_lifetime,
         backchannel_logout_url: Some(receiver),
+        allowed_hosts: settings.management.allowed_hosts.clone(),
         clock: Arc::new(SystemClock::default()),
         keys: Arc::default(),
     })

@@ -213,7 +213,7 @@ fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
         ("UPSTREAM__LOGIN_CONCURRENCY", "many"),
     ];
     let expected = [
-        "management: is a section; in it there are: listen, token, token_file (set in FILE)",
+        "management: is a section; in it there are: allowed_hosts, listen, token, token_file (set in FILE)",
         "environment: expected `development` or `production` (set in FILE)",
         "http.listen: invalid socket address syntax (set in FILE)",
         "http.public_url: must not have a query or a fragment (set in FILE)",

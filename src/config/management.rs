@@ -7,6 +7,7 @@ use iam_adapters::secret_file;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
+use super::host_name::HostName;
 use super::problems::Problems;
 
 /// The shortest token for production, in bytes: 16 random bytes have 22 characters in base64url.
@@ -18,6 +19,9 @@ const TOKEN_MIN: usize = 22;
 pub struct ManagementSettings {
     /// Where to listen; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// The names, besides `localhost` and IP addresses, by which the mock may be addressed.
+    #[serde(deserialize_with = "super::listed::deserialize")]
+    pub allowed_hosts: Vec<HostName>,
     /// The bearer token of operators; this or `token_file`, or none: then calls that change
     /// something are refused.
     pub token: Option<SecretString>,
@@ -29,6 +33,7 @@ impl Default for ManagementSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
+            allowed_hosts: Vec::new(),
             token: None,
             token_file: None,
         }

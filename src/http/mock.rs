@@ -2,6 +2,7 @@
 
 pub mod console;
 pub mod control;
+mod hosts;
 pub mod wire;
 
 use std::rc::Rc;
@@ -14,6 +15,8 @@ use actix_web::web::{Data, ServiceConfig};
 use super::Front;
 use super::problem::{InvalidRequest, Problem};
 use crate::mock::{Name, Namespaces, World};
+
+pub use hosts::AllowedHosts;
 
 /// The controls of the mock, and the console.
 pub fn routes(routes: &mut ServiceConfig) {

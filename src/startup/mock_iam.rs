@@ -8,6 +8,7 @@ use actix_http::{HttpService, KeepAlive};
 use actix_service::{ServiceFactoryExt as _, fn_service, map_config};
 use actix_web::App;
 use actix_web::dev::{AppConfig, Server};
+use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use anyhow::Context as _;
 use iam_adapters::Clock;
@@ -18,10 +19,11 @@ use tokio::net::TcpStream;
 use url::Url;
 
 use super::listener;
-use crate::http::mock;
+use crate::config::HostName;
 use crate::http::mock::wire::{
     self, Backchannel, Connection, Portrait, RealmKeys, RealmVoice, Realms,
 };
+use crate::http::mock::{self, AllowedHosts};
 use crate::mock::{LogoutReceiver, Name, Namespaces, World};
 
 /// Longer than any gateway keeps a connection that it does not use.
@@ -48,6 +50,8 @@ pub struct Plan {
     pub session_lifetime: Duration,
     /// Who is told of logouts; none: nobody.
     pub backchannel_logout_url: Option<Url>,
+    /// The names, besides those in the addresses of `portrait`, by which it may be addressed.
+    pub allowed_hosts: Vec<HostName>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The keys of all realms.
@@ -80,6 +84,8 @@ impl MockIam {
             None => None,
             Some(url) => Some(Arc::new(Backchannel::to(url, Arc::clone(&plan.clock))?)),
         };
+        let mut allowed_hosts = plan.allowed_hosts;
+        allowed_hosts.extend(portrait.host_names());
         let portrait = Arc::new(portrait);
         let founder = Founder {
             portrait: Arc::clone(&portrait),
@@ -96,7 +102,7 @@ impl MockIam {
         let namespaces = Arc::new(namespaces.also_called(realm));
         let keys = Arc::clone(&plan.keys);
         let realms = Realms::new(portrait, plan.keys, backchannel, Arc::clone(&namespaces));
-        let server = serve(socket, address, realms, &namespaces)?;
+        let server = serve(socket, address, realms, &namespaces, allowed_hosts)?;
         Ok(Self {
             server,
             address,
@@ -147,6 +153,7 @@ fn serve(
     address: SocketAddr,
     realms: Realms,
     namespaces: &Arc<Namespaces>,
+    allowed_hosts: Vec<HostName>,
 ) -> anyhow::Result<Server> {
     let path = realms.path().to_owned();
     let (realms, namespaces) = (Data::new(realms), Data::from(Arc::clone(namespaces)));
@@ -156,7 +163,11 @@ fn serve(
         .shutdown_timeout(SHUTDOWN_SECONDS);
     let stopping = server.graceful_shutdown_signal();
     let server = server.listen("mock-iam", socket, move || {
+        let hosts: AllowedHosts = allowed_hosts.iter().cloned().collect();
         let app = App::new()
+            .wrap(from_fn(move |request, next| {
+                hosts.clone().around(request, next)
+            }))
             .app_data(realms.clone())
             .app_data(namespaces.clone())
             .app_data(web::PayloadConfig::new(BODY_BYTES_MAX))

@@ -9,7 +9,7 @@ use iam_adapters::{Clock, IamAdapter};
 
 use super::listener::Routes;
 use super::{Parts, connect, front};
-use crate::config::{IamSettings, Settings};
+use crate::config::{HostName, IamSettings, Settings};
 use crate::gateway::Gateway;
 use crate::http::{self, Front};
 use crate::mock::{House, LogoutReceiver, Name, Namespaces, World};
@@ -111,10 +111,11 @@ impl Mocks {
 
 /// What the management listener serves: its own, what there is of the mock, and the API, so that
 /// a page from there can try it.
-pub(super) fn routes(namespaces: &Arc<Namespaces>) -> Routes {
+pub(super) fn routes(namespaces: &Arc<Namespaces>, allowed_hosts: &[HostName]) -> Routes {
     let namespaces = Arc::clone(namespaces);
+    let allowed_hosts = allowed_hosts.to_vec();
     Arc::new(move |config| {
         config.app_data(actix_web::web::Data::from(Arc::clone(&namespaces)));
-        http::management_of_a_mock(config);
+        http::management_of_a_mock(config, &allowed_hosts.iter().cloned().collect());
     })
 }

@@ -19,6 +19,8 @@ mod administrator;
 mod conformance;
 #[path = "mock_iam/faults.rs"]
 mod faults;
+#[path = "mock_iam/hosts.rs"]
+mod hosts;
 #[path = "mock_iam/journal.rs"]
 mod journal;
 #[path = "mock_iam/promises.rs"]
@@ -69,6 +71,7 @@ impl Standing {
             users: Users::default(),
             session_lifetime: SESSION_LIFETIME,
             backchannel_logout_url: told.map(|url| url.parse().expect("an address")),
+            allowed_hosts: vec!["mock-iam".try_into().expect("a name")],
             clock,
             keys: Arc::clone(&KEYS),
         };

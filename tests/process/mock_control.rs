@@ -18,7 +18,7 @@ const PASSWORDS: [&str; 4] = [
 /// A request with a body of any type.
 fn with_body(method: &str, path: &str, media_type: &str, body: &str) -> String {
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: {media_type}\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -56,7 +56,7 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
     assert_eq!(login(carols).status, 401);
     assert_eq!(login(another).status, 200);
     tell(
-        "POST /mock/v1/snapshots HTTP/1.1\r\nHost: gateway\r\n\r\n".to_owned(),
+        "POST /mock/v1/snapshots HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
         201,
     );
     for (media_type, file) in [

@@ -161,7 +161,7 @@ impl<S: Read + Write> Connection<S> {
 /// A request with a JSON body, whole.
 pub(crate) fn post(path: &str, body: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -174,7 +174,7 @@ pub(crate) fn get(path: &str) -> String {
 
 /// A request without a body.
 pub(crate) fn bare(method: &str, path: &str) -> String {
-    format!("{method} {path} HTTP/1.1\r\nHost: gateway\r\n\r\n")
+    format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
 /// A body in chunks of this size (RFC 9112 section 7.1).

@@ -24,7 +24,7 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{HttpResponse, Resource, Route, guard};
 
 use call::Call;
-use refused::Refused;
+pub(super) use refused::Refused;
 
 /// The control API, under `/mock/v1`. Needs the [`Namespaces`](crate::mock::Namespaces) as app data.
 pub fn routes(config: &mut ServiceConfig) {

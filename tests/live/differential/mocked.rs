@@ -100,6 +100,7 @@ fn plan() -> Plan {
         users: parse(USERS, Format::Toml, "the test's users").expect("fair users"),
         session_lifetime: SESSION_LIFETIME,
         backchannel_logout_url: None,
+        allowed_hosts: Vec::new(),
         clock: Arc::new(SystemClock::default()),
         keys: Arc::default(),
     }

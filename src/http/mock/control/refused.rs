@@ -28,7 +28,7 @@ enum Code {
 
 /// A control call that is refused, or that failed.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(in crate::http::mock) struct Refused {
     status: StatusCode,
     code: Code,
     description: String,
@@ -96,8 +96,15 @@ impl Refused {
         Self::new(status, Code::PayloadTooLarge, description)
     }
 
+    /// The host in `Host` may be anybody's.
+    pub(in crate::http::mock) fn forbidden_host() -> Self {
+        let description = "this host may not be used for the mock: use an IP address, localhost, or \
+                           a name that management.allowed_hosts lists";
+        Self::new(StatusCode::FORBIDDEN, Code::Forbidden, description)
+    }
+
     /// A page of another origin asks.
-    pub(super) fn foreign_origin() -> Self {
+    pub(in crate::http::mock) fn foreign_origin() -> Self {
         let description = "a page of another origin may not control the mock: the host in Origin \
                            must be that in Host";
         Self::new(StatusCode::FORBIDDEN, Code::Forbidden, description)
@@ -110,7 +117,7 @@ impl Refused {
     }
 
     /// The response.
-    pub(super) fn response(&self, request_id: &RequestId) -> HttpResponse {
+    pub(in crate::http::mock) fn response(&self, request_id: &RequestId) -> HttpResponse {
         #[derive(Serialize)]
         struct Body<'a> {
             error: Code,

@@ -14,6 +14,7 @@ use super::backchannel::Backchannel;
 use super::refresh_token::RefreshKey;
 use super::signing::RealmKeys;
 use super::switches::Switches;
+use crate::config::HostName;
 use crate::mock::{Name, Namespaces, World};
 
 /// Which Keycloak this stands for: what the settings of the gateway say of theirs.
@@ -49,6 +50,15 @@ impl Portrait {
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port();
         port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// The names by which clients call the server: those in its address and in the issuer.
+    pub fn host_names(&self) -> impl Iterator<Item = HostName> {
+        let issuer = self.issuer.as_deref().and_then(|url| Url::parse(url).ok());
+        let urls = [Some(self.url.clone()), issuer];
+        urls.into_iter()
+            .flatten()
+            .filter_map(|url| HostName::try_from(url.host_str()?).ok())
     }
 }
 

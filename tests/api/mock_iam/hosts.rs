@@ -1,0 +1,38 @@
+//! By which hosts `mock-iam` may be addressed.
+
+use std::sync::Arc;
+
+use iam_adapters::clock::SystemClock;
+
+use super::{REALM, Standing};
+use crate::wire::Connection;
+
+#[test]
+fn mock_iam_is_served_under_addresses_localhost_its_own_and_allowed_hosts_alone() {
+    let mock = Standing::new(Arc::new(SystemClock::default()));
+    let address = mock
+        .url
+        .trim_start_matches("http://")
+        .parse()
+        .expect("an address");
+    let discovery = format!("/realms/{REALM}/.well-known/openid-configuration");
+    for path in [discovery.as_str(), "/mock/v1/status", "/mock/"] {
+        for (host, status) in [
+            ("127.0.0.1:8180", 200),
+            ("[::1]", 200),
+            ("localhost:8180", 200),
+            // Of the address in the settings, and of `management.allowed_hosts`.
+            ("mock-iam:8180", 200),
+            ("evil.test:8180", 403),
+            ("mock-iam.evil.test", 403),
+        ] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let answer = Connection::to(address).send(request).answer();
+            assert_eq!(answer.status, status, "{host} {path}: {answer:?}");
+            if status == 403 {
+                assert_eq!(answer.json()["error"], "forbidden");
+                assert!(answer.header("x-request-id").is_some());
+            }
+        }
+    }
+}
