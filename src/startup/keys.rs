@@ -149,7 +149,8 @@ fn tell(purpose: &'static str, taken: &Taken) {
         tracing::warn!(
             purpose,
             kid,
-            "its file says otherwise, but this key is used from {begins:.0} on: others have to see it first"
+            from = %format_args!("{begins:.0}"),
+            "delaying use of this key until verifiers can have fetched it"
         );
     }
 }

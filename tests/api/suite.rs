@@ -199,7 +199,7 @@ impl KeyFolder {
         let folder = tempfile::tempdir().expect("a folder");
         let keep = |name: &str, purpose| {
             let place = folder.path().join(name);
-            let key = keys::generate(purpose, Timestamp::UNIX_EPOCH).expect("a key");
+            let key = keys::generate(purpose, Timestamp::now()).expect("a key");
             keys::write_new(&place, &key).expect("a key file");
             place.to_str().expect("a path of text").to_owned()
         };
