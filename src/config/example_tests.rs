@@ -130,7 +130,7 @@ fn every_folder_that_the_settings_for_kubernetes_name_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the README have the files.
-const LAYOUT: [&str; 16] = [
+const LAYOUT: [&str; 17] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -140,6 +140,7 @@ const LAYOUT: [&str; 16] = [
     "/etc/auth-gateway/secrets",
     "/etc/auth-gateway/secrets/",
     "/etc/auth-gateway/secrets/client-secret",
+    "/etc/auth-gateway/secrets/management-token",
     "/etc/auth-gateway/secrets/redis-password",
     "/etc/auth-gateway/tls/tls.crt",
     "/etc/auth-gateway/tls/tls.key",
