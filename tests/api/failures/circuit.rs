@@ -111,6 +111,7 @@ async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone
         &clock,
         &[
             ("upstream.probe_interval", "1h"),
+            ("login_limits.account_sessions_per_minute", "0"),
             ("login_limits.rate", "0"),
         ],
     );
