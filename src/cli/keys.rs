@@ -130,7 +130,8 @@ pub struct RemoveKey {
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
     /// The key's id, as `keys list` tells it
-    #[arg(long, value_name = "KID")]
+    // One in 64 ids that are made here begins with a hyphen, which base64url has.
+    #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     pub kid: String,
 }
 

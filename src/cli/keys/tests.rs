@@ -90,10 +90,12 @@ fn what_makes_no_sense_is_refused() {
     ] {
         assert!(parsed(arguments, None).is_err(), "{arguments}");
     }
-    let removal = RemoveKey {
-        directory: "d".into(),
-        kid: "k".to_owned(),
-    };
-    let command = parsed("remove --dir d --kid k", None);
-    assert_eq!(command, Ok(Command::RemoveKey(removal)));
+    for kid in ["k", "-0k", "--k"] {
+        let removal = RemoveKey {
+            directory: "d".into(),
+            kid: kid.to_owned(),
+        };
+        let command = parsed(&format!("remove --dir d --kid {kid}"), None);
+        assert_eq!(command, Ok(Command::RemoveKey(removal)));
+    }
 }

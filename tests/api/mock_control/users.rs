@@ -221,7 +221,7 @@ async fn a_users_file_that_was_not_read_whole_changes_nothing_and_says_why() {
         (r#"{"users": [], "roles": []}"#, "unknown"),
         (
             r#"{"users": [{"email": "a@b", "password": "x", "roles": []}]}"#,
-            "key 3 is unknown; there are email, password",
+            "key roles is unknown; there are email, password",
         ),
         (r#"{"users": [{"email": "a@b"}]}"#, "password"),
         (r#"{"users": [{"email": "a@b", "password": "x"}"#, "line"),
