@@ -68,16 +68,17 @@ def install(command, timeout=900, **options):
         raise CannotRun(f"{command[0]} failed: {(said.splitlines() or ['no word'])[-1]}\n{said[-2000:]}")
 
 
-def debian(*packages):
-    """Programs that are called as their Debian packages, installed where they are missing. None is left running as a
-    service: whoever needs one starts it.
+def debian(*wanted):
+    """Installs Debian's packages of programs that are missing, and leaves none of them running as a service.
 
-    Returns the path of each.
+    A program is given by its name, which is its package's too, or as PROGRAM=PACKAGE. Returns the path of each.
     """
-    def found():
-        return [shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") for name in packages]
+    programs = [name.partition("=")[0] for name in wanted]
 
-    missing = [name for name, path in zip(packages, found()) if path is None]
+    def found():
+        return [shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") for name in programs]
+
+    missing = [name.rpartition("=")[2] for name, path in zip(wanted, found()) if path is None]
     if missing:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise CannotRun(f"{', '.join(missing)}: not installed, and only root can, on a Debian")
