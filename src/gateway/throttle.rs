@@ -11,8 +11,8 @@
 //! to it, and has counts of its own, so that strangers cannot lock out the account's owner.
 //!
 //! Failures are also counted in a row: after many, the pace falls until one succeeds from there.
-//! For how long a row is kept depends on its length, so that a table with room for 458,752 rows is
-//! filled by no fewer than 500 failures a second for a quarter of an hour.
+//! For how long a row is kept depends on its length, so that a table with room for 229,376 rows is
+//! filled by no fewer than 250 failures a second for a quarter of an hour.
 
 mod account;
 mod attempt;

@@ -157,11 +157,22 @@ fn what_is_over_makes_room_and_what_is_under_way_is_not_over() {
 }
 
 #[test]
-fn a_table_takes_the_memory_that_it_says() {
-    // A place is a key, a count and a byte of the map's own.
-    let place = size_of::<(u64, Count)>() + 1;
-    let bytes = SHARDS * ROOM / 7 * 8 * place;
-    assert_eq!(ROOM % 7, 0);
-    assert_eq!(place, 25);
+fn full_table_takes_the_memory_that_it_says_however_many_come_and_go() {
+    let (counts, pace) = (Counts::default(), pace(2));
+    for key in 0..2_000_000 {
+        if counts.take(key, pace, 0) == Ok(Taken::Tracked) {
+            let settlement = settlement(key % 3 == 0);
+            counts.settle(key, pace, 0, settlement);
+        }
+    }
+    assert_eq!(counts.tracked(), SHARDS * ROOM);
+    let shards = counts.0.iter();
+    let holds: usize = shards
+        .map(|shard| shard.lock().unwrap().counts.capacity())
+        .sum();
+    // An entry is a key, a count and a byte of the map's own.
+    let entry = size_of::<(u64, Count)>() + 1;
+    assert_eq!(entry, 25);
+    let bytes = holds / 7 * 8 * entry;
     assert!(bytes <= 13 * 1024 * 1024, "{bytes}");
 }
