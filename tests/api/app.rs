@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use auth_gateway::config::{self, Settings};
+use auth_gateway::http::Patience;
 use auth_gateway::startup::{Addresses, Application, Parts};
 use iam_adapters::{Clock, IamAdapter};
 use tokio::sync::oneshot;
@@ -104,10 +105,18 @@ impl Drop for Running {
     }
 }
 
-/// The parts of a gateway that refuses nobody because the machine is busy with other tests.
+/// The parts of a gateway whose deadlines for clients do not expire because the machine is busy with
+/// other tests.
 pub(crate) fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Parts {
     let mut parts = Parts::prepare(settings, clock).expect("usable settings");
-    parts.patience.queue = Duration::from_secs(60);
+    let minute = Duration::from_secs(60);
+    parts.patience = Patience {
+        headers: minute,
+        body: minute,
+        answer: minute,
+        idle: minute,
+        queue: minute,
+    };
     parts
 }
 
