@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Whether a member of a request has to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,8 +137,13 @@ pub(super) struct LoginLimitsResetRequest {
     /// Whose failures to forget.
     pub(super) email: String,
     /// An address in a known network, whose failures to forget too.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
     pub(super) client_address: Option<String>,
+}
+
+/// A member that may be left out, and is a string where it is there.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
 }
 
 impl RequestBody<'_> for LoginLimitsResetRequest {

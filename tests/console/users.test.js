@@ -92,7 +92,7 @@ onThePage("a users file takes the place of all users", { expected: CONFLICT }, a
   await sees("#users-result", "There is 1 user now.");
   assert.deepEqual(await emails(api), ["dora@example.test"]);
   await upload("users.json", `{"users": [{"email": "e@example.test", "password": "e-pass", "colour": "red"}]}`);
-  await sees("#users-result.failed", "key 3 is unknown");
+  await sees("#users-result.failed", "key colour is unknown");
   assert.deepEqual(await emails(api), ["dora@example.test"]);
   await api("DELETE", "/mock/v1/users/dora%40example.test");
   await sees("#users-empty", "Nobody. Add a user, or replace all users by a users file.");

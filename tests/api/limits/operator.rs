@@ -180,6 +180,10 @@ async fn reset_without_an_email_address_is_invalid() {
             json!({"email": ALICE, "client_address": "home"}),
             "The member `client_address` is not an IP address.",
         ),
+        (
+            json!({"email": ALICE, "client_address": null}),
+            "The member `client_address` must be a string.",
+        ),
     ] {
         let answer = reset(&scene.gateway, &[(name, &token)], &body);
         assert_eq!(answer.status, 400, "{body}");
