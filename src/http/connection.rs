@@ -158,18 +158,27 @@ impl Watched {
         !self.declined
     }
 
-    /// Frames what was received. The head of a request is passed on at once where it is complete.
-    fn frame(&mut self) {
+    /// How many of these bytes can be passed on. The head of a request can at once where it is
+    /// complete.
+    fn frame(&mut self, bytes: &mut [u8]) -> usize {
         let begins = !self.request.has_head();
-        let bytes = self.received.get_mut(self.framed..).unwrap_or_default();
-        match self.request.frame(bytes) {
-            Ok(framed) => self.framed += framed,
-            Err(problem) => self.refuse(&problem),
-        }
+        let framed = self.request.frame(bytes).unwrap_or_else(|problem| {
+            self.refuse(&problem);
+            0
+        });
         if begins && self.request.has_head() {
             self.response = Response::Awaited;
             self.place.turn().take();
         }
+        framed
+    }
+
+    /// Frames what was received and not framed before.
+    fn frame_received(&mut self) {
+        let mut received = std::mem::take(&mut self.received);
+        let framed = self.frame(received.get_mut(self.framed..).unwrap_or_default());
+        self.received = received;
+        self.framed += framed;
     }
 
     /// Begins with the next request, once the current one has its response.
@@ -181,7 +190,7 @@ impl Watched {
         self.request = RequestFraming::new();
         if !self.received.is_empty() {
             self.place.turn().received();
-            self.frame();
+            self.frame_received();
         }
     }
 
@@ -197,7 +206,14 @@ impl Watched {
     }
 
     /// Receives bytes of the current request, or of later ones. Tells whether there were any.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        if self.received.is_empty() && !self.request.is_complete() {
+            return self.poll_receive_into(cx, buffer);
+        }
         let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut space = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.io).poll_read(cx, &mut space))?;
@@ -207,8 +223,28 @@ impl Watched {
         self.place.turn().received();
         self.received.extend_from_slice(space.filled());
         if !self.request.is_complete() {
-            self.frame();
+            self.frame_received();
         }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Receives without a copy what can be passed on at once: mostly a whole request.
+    fn poll_receive_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
+        let received = buffer.filled_mut().get_mut(before..).unwrap_or_default();
+        if received.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.place.turn().received();
+        let framed = self.frame(received);
+        let rest = received.get(framed..).unwrap_or_default();
+        self.received.extend_from_slice(rest);
+        buffer.set_filled(before + framed);
         Poll::Ready(Ok(true))
     }
 
@@ -293,6 +329,7 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         loop {
             if !self.over && self.is_overdue(cx) {
                 self.end();
@@ -317,7 +354,8 @@ impl AsyncRead for Watched {
             if !self.wants_more() {
                 return Poll::Pending;
             }
-            match self.poll_receive(cx)? {
+            match self.poll_receive(cx, buffer)? {
+                Poll::Ready(true) if buffer.filled().len() > before => return Poll::Ready(Ok(())),
                 Poll::Ready(true) => {}
                 Poll::Ready(false) if self.request.is_complete() && !self.received.is_empty() => {
                     // There are requests to serve before the end.

@@ -100,7 +100,7 @@ impl RequestFraming {
                 // Parsed as a whole each time: so not with every byte that comes.
                 let from = searched.saturating_sub(3);
                 let unseen = bytes.get(from..).unwrap_or_default();
-                if !has_empty_line(unseen) && bytes.len() < *parse_at {
+                if bytes.len() < *parse_at && !has_empty_line(unseen) {
                     *searched = bytes.len();
                     return too_long(bytes.len()).map(|()| 0);
                 }
