@@ -1,4 +1,4 @@
-//! What somebody may have meant who wrote a name that does not exist.
+//! Finds the known name nearest to a misspelt one.
 
 use strsim::osa_distance;
 

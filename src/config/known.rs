@@ -22,7 +22,7 @@ use super::{
 /// service called `auth-gateway`).
 pub(super) const PREFIX: &str = "AUTH_GATEWAY__";
 
-/// What the variables of an orchestrator begin with, and those of somebody who forgot an underscore.
+/// The prefix of variables that orchestrators set, and of settings with a missing underscore.
 const ONE_UNDERSCORE: &str = "AUTH_GATEWAY_";
 
 /// The keys that can be set, and the sections they stand in.

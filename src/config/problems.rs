@@ -41,7 +41,7 @@ impl Problems {
         self.unread.insert(key.to_owned());
     }
 
-    /// Notes what somebody else found: one problem a line, the key and a colon before it.
+    /// Adds the problems that another check found: one for each line, as `key: message`.
     pub(crate) fn add_lines(&mut self, lines: &str) {
         for line in lines.lines() {
             let (key, message) = line.split_once(": ").unwrap_or(("iam", line));

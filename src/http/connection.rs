@@ -63,11 +63,11 @@ pub struct Watched {
     framed: usize,
     /// How far the response to the current request is.
     response: Response,
-    /// What the client is told where there is no request to answer.
+    /// The response to what is not a request.
     said: Bytes,
     /// Whether nothing more is passed on.
     over: bool,
-    /// Since when nobody reads what the client may still send.
+    /// Since when further input is read and discarded.
     lingering: Option<Instant>,
 }
 

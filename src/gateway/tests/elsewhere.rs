@@ -12,7 +12,7 @@ use crate::gateway::error::{InvalidSession, NotReady};
 use crate::gateway::replicas::{Replicas, Told};
 use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
 
-/// Keeps what it is told, as Redis does.
+/// Stores the revocations it receives, as Redis does.
 #[derive(Debug)]
 pub(super) struct Notebook {
     revocations: Arc<Revocations>,

@@ -1,4 +1,4 @@
-//! What is told where there is no place for a connection.
+//! The response to a connection beyond the limit.
 
 use std::io;
 use std::net::SocketAddr;

@@ -154,7 +154,7 @@ const KEYS: [&str; 5] = ["email", "password", "permissions", "state", "subject"]
 
 const ONLY_USERS: &str = "there is only \"users\"";
 
-/// Why an unknown key is told by its place alone.
+/// Why the message names an unknown key by its place only.
 const HIDDEN: &str = "its name is not shown, because it may be a password";
 
 /// The longest key that is shown.
