@@ -14,7 +14,7 @@ mod http;
 mod keys;
 mod known;
 mod layers;
-mod listed;
+mod list;
 mod log;
 mod login_limits;
 mod management;
@@ -58,9 +58,10 @@ use layers::Layers;
 /// during an outage keeps it for so long.
 const STALE_IF_ERROR_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Everything that can be set.
+/// Everything that can be set. The types ignore unknown keys, because [`load`] has refused them
+/// before it reads the types.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Settings {
     /// Whether shortcuts for trying things out are allowed.
     pub environment: Environment,
@@ -168,7 +169,9 @@ pub(crate) fn load_with<T>(
     let layers = Layers::gather(file, environment, &known, &mut problems);
     let loaded = reading::settings(&layers, &mut problems).and_then(|mut settings| {
         settings.check(&mut problems);
-        safety::check_file(&settings, &layers, &known, &mut problems);
+        if let Some(file) = &layers.file {
+            safety::check_file(&settings, file, &mut problems);
+        }
         settings.token.default_audience(&settings.http.public_url);
         let prepared = prepare(&settings, &mut problems)?;
         Some((settings, prepared))
@@ -179,12 +182,6 @@ pub(crate) fn load_with<T>(
             problems: problems.into_lines(Some(&layers)),
         }),
     }
-}
-
-/// Every key that can be set, in full (`http.listen`), in alphabetical order.
-#[must_use]
-pub fn known_keys() -> Vec<String> {
-    Known::new().keys().map(str::to_owned).collect()
 }
 
 impl Settings {

@@ -6,7 +6,7 @@ use super::problems::Problems;
 
 /// What is remembered between calls to the IAM.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct CacheSettings {
     /// The bound of the caches of liveness and of permissions together, in bytes.
     pub max_bytes: usize,

@@ -34,7 +34,7 @@ fn keys_in(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_example_names_every_setting_that_exists_and_no_other() {
-    assert_eq!(keys_in(&all_on()), BTreeSet::from_iter(known_keys()));
+    assert_eq!(keys_in(&all_on()), Known::new().keys);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_settings_for_kubernetes_lack_nothing_but_the_files_that_are_mounted_there
     let manifests = manifests();
     let text = manifests[0]["data"]["auth-gateway.toml"].as_str();
     let text = text.expect("a file");
-    assert!(keys_in(text).is_subset(&BTreeSet::from_iter(known_keys())));
+    assert!(keys_in(text).is_subset(&Known::new().keys));
     let problems = load_text(text, &[])
         .expect_err("no such files here")
         .problems;
@@ -102,9 +102,9 @@ fn the_settings_for_kubernetes_lack_nothing_but_the_files_that_are_mounted_there
     assert_eq!(
         about,
         [
+            "iam.keycloak.client_secret_file",
             "keys.signing_dir",
             "keys.sealing_dir",
-            "iam.keycloak.client_secret_file",
         ]
     );
 }

@@ -12,7 +12,7 @@ use super::public_url::PublicUrl;
 
 /// The public listener.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct HttpSettings {
     /// Where to listen; port 0 takes any free one.
     pub listen: SocketAddr,
@@ -25,7 +25,7 @@ pub struct HttpSettings {
     /// `[http.tls]`.
     pub tls: TlsSettings,
     /// The proxies whose word on a client's address counts.
-    #[serde(deserialize_with = "super::listed::deserialize")]
+    #[serde(deserialize_with = "super::list::deserialize")]
     pub trusted_proxies: Vec<TrustedProxy>,
     /// Whether a fault of the IAM is told as 502, 503 or 504 in place of 500.
     pub precise_backend_status: bool,
@@ -85,7 +85,7 @@ impl HttpSettings {
 
 /// TLS on the public listener: both files, or neither.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct TlsSettings {
     /// The certificate chain, PEM.
     pub certificate_file: Option<PathBuf>,

@@ -18,7 +18,7 @@ const RELOAD_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
 /// What signs tokens and seals sessions.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct KeySettings {
     /// The directory of the signing keys; none: a key made at start.
     pub signing_dir: Option<PathBuf>,

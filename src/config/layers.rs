@@ -1,137 +1,181 @@
-//! Lays the environment over the file, refuses what is no setting, and remembers where each came
-//! from.
+//! The settings file and, above it, the environment: what is set, and where.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use ::config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
-use iam_adapters::files;
+use ::config::{Value, ValueKind};
+use iam_adapters::{files, secret_file};
+use secrecy::ExposeSecret as _;
 
-use super::known::{Known, PREFIX, join, variable_of};
+use super::known::{Known, join};
 use super::problems::Problems;
 
-/// The settings as they were written, secrets included: neither shown nor kept.
+/// Replaces a value that is missing or cannot be used, so that the other settings are read as well.
+/// Its key is a problem already, so no gateway runs with it.
+pub(super) const STAND_IN: &str = "https://missing.invalid";
+
+/// The values that are set, by full key, secrets included: neither shown nor kept.
+///
+/// The crate `config` could lay the environment over the file, too. Its source takes the names of
+/// variables in upper and lower case alike, replaces a whole section of the file where that is not
+/// a table, and does not remember which variable set a value.
+#[derive(Default)]
 pub(super) struct Layers {
-    tree: Value,
-    file: Option<SettingsFile>,
-    variables: Vec<String>,
+    /// A section of the file is an empty table here, because `[iam.mock]` alone selects an adapter.
+    pub(super) values: BTreeMap<String, Value>,
+    /// The variable or the file that set each key or section.
+    origins: BTreeMap<String, String>,
+    pub(super) file: Option<SettingsFile>,
 }
 
-/// The file that was read.
+/// The settings file that was read.
 pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     /// Its permission bits.
     pub(super) mode: u32,
-    pub(super) tree: Value,
+    /// The keys of the secrets that it holds.
+    pub(super) secrets: Vec<String>,
 }
 
 impl Layers {
+    /// Reads the file, the environment and the files of secrets.
     pub(super) fn gather(
         file: Option<&Path>,
         environment: &BTreeMap<String, String>,
         known: &Known,
         problems: &mut Problems,
     ) -> Self {
-        let file = file.map(|path| {
-            read_file(path).unwrap_or_else(|problem| {
-                problems.add(&path.display().to_string(), problem);
-                SettingsFile {
-                    path: path.to_owned(),
-                    mode: 0,
-                    tree: empty(),
+        let mut layers = Self::default();
+        match file.map(|path| (path, read_file(path))) {
+            None => {}
+            Some((path, Err(problem))) => problems.add(&path.display().to_string(), problem),
+            Some((path, Ok((mode, values)))) => {
+                for (name, value) in values {
+                    layers.add_from_file(name, value, path, known, problems);
                 }
-            })
-        });
-        let mut below = file.as_ref().map_or_else(empty, |file| file.tree.clone());
-        for stranger in refuse_strangers(&below, "", known, problems) {
-            remove(&mut below, &stranger);
-        }
-        let variables = variables(environment, known, problems);
-        let names = variables.keys().cloned().collect();
-        Self {
-            tree: lay_over(below, variables),
-            file,
-            variables: names,
-        }
-    }
-
-    /// The file, where one is given.
-    pub(super) fn file(&self) -> Option<&SettingsFile> {
-        self.file.as_ref()
-    }
-
-    /// Everything that was set, but for what is no setting.
-    pub(super) fn tree(&self) -> Value {
-        self.tree.clone()
-    }
-
-    /// Where a setting, or something in a section, was set: an environment variable or the file;
-    /// none where it was not.
-    pub(super) fn origin(&self, key: &str) -> Option<String> {
-        let variable = variable_of(key);
-        if self.variables.contains(&variable) {
-            return Some(variable);
-        }
-        if let Some(file) = &self.file
-            && find(&file.tree, key).is_some()
-        {
-            return Some(file.path.display().to_string());
-        }
-        let section = format!("{variable}__");
-        let mut variables = self.variables.iter();
-        variables.find(|name| name.starts_with(&section)).cloned()
-    }
-}
-
-fn empty() -> Value {
-    Value::new(None, HashMap::<String, Value>::new())
-}
-
-/// What stands at a key; at the empty key, everything.
-pub(super) fn find<'a>(tree: &'a Value, key: &str) -> Option<&'a Value> {
-    let mut names = key.split('.').filter(|name| !name.is_empty());
-    names.try_fold(tree, |value, name| {
-        let ValueKind::Table(table) = &value.kind else {
-            return None;
-        };
-        table.get(name)
-    })
-}
-
-/// Takes out what stands at a key.
-pub(super) fn remove(tree: &mut Value, key: &str) -> Option<Value> {
-    let ValueKind::Table(table) = &mut tree.kind else {
-        return None;
-    };
-    match key.split_once('.') {
-        Some((section, rest)) => remove(table.get_mut(section)?, rest),
-        None => table.remove(key),
-    }
-}
-
-/// Puts a value at a key of a section that is there.
-pub(super) fn put(tree: &mut Value, key: &str, value: Value) {
-    let ValueKind::Table(table) = &mut tree.kind else {
-        return;
-    };
-    match key.split_once('.') {
-        Some((section, rest)) => {
-            if let Some(tree) = table.get_mut(section) {
-                put(tree, rest, value);
+                let set = |key: &&str| layers.values.contains_key(*key);
+                layers.file = Some(SettingsFile {
+                    path: path.to_owned(),
+                    mode,
+                    secrets: known.secrets().filter(set).map(str::to_owned).collect(),
+                });
             }
         }
-        None => {
-            table.insert(key.to_owned(), value);
+        for (variable, text) in environment {
+            if let Some(key) = known.key_of(variable) {
+                // Stays text, so that a secret of digits keeps its zeros; types make numbers of it.
+                let value = Value::new(None, text.as_str());
+                layers.values.insert(key.to_owned(), value);
+                layers.origins.insert(key.to_owned(), variable.clone());
+            } else if known.means_setting(variable) {
+                let nearest = known.nearest_variable(variable);
+                problems.add(
+                    variable,
+                    format!("no such setting; the nearest is {nearest}"),
+                );
+            }
         }
+        for key in known.secrets() {
+            layers.read_secret(key, problems);
+        }
+        layers
+    }
+
+    /// Where a setting, a secret's file, or anything in a section was set: an environment variable
+    /// or the file.
+    pub(super) fn origin(&self, key: &str) -> Option<&str> {
+        let mut origins = self.origins.iter();
+        let (_, origin) = origins.find(|(set, _)| {
+            let rest = set.strip_prefix(key);
+            rest.is_some_and(|rest| matches!(rest, "" | "_file") || rest.starts_with('.'))
+        })?;
+        Some(origin)
+    }
+
+    fn add_from_file(
+        &mut self,
+        key: String,
+        value: Value,
+        path: &Path,
+        known: &Known,
+        problems: &mut Problems,
+    ) {
+        let origin = path.display().to_string();
+        self.origins.insert(key.clone(), origin);
+        match value.kind {
+            ValueKind::Table(table) if known.is_section(&key) => {
+                for (name, value) in BTreeMap::from_iter(table) {
+                    self.add_from_file(join(&key, &name), value, path, known, problems);
+                }
+                self.values
+                    .insert(key, HashMap::<String, Value>::new().into());
+            }
+            _ if known.keys.contains(&key) => drop(self.values.insert(key, value)),
+            _ if known.is_section(&key) => {
+                let names = known.names_in(&key);
+                problems.add(&key, format!("is a section; in it there are: {names}"));
+            }
+            _ => {
+                let nearest = known.nearest_key(&key);
+                let section = key.rsplit_once('.').map_or("", |(section, _)| section);
+                let names = known.names_in(section);
+                problems.add(
+                    &key,
+                    format!("no such setting; the nearest is {nearest}; there are: {names}"),
+                );
+            }
+        }
+    }
+
+    /// Replaces the file of a secret (`password_file`) by the secret (`password`), so that it is
+    /// read once and the rest of the program knows one setting. One of the two may be set.
+    fn read_secret(&mut self, key: &str, problems: &mut Problems) {
+        let file_key = format!("{key}_file");
+        let file = self.values.remove(&file_key);
+        let (problem_key, problem) = match (self.values.get(key), file) {
+            (None, None) => return,
+            (Some(inline), None) => match &inline.kind {
+                ValueKind::String(secret) if secret.is_empty() => {
+                    (key, "must not be empty".to_owned())
+                }
+                _ => return,
+            },
+            (None, Some(file)) => match read_secret_file(file) {
+                Ok(secret) => {
+                    self.values.insert(key.to_owned(), secret);
+                    return;
+                }
+                Err(problem) => (file_key.as_str(), problem),
+            },
+            (Some(_), Some(_)) => {
+                let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+                let problem = format!("{name} and {name}_file exclude each other");
+                (section, problem)
+            }
+        };
+        problems.add(problem_key, problem);
+        problems.mark_unread(key);
+        let stand_in = Value::new(None, STAND_IN);
+        self.values.insert(key.to_owned(), stand_in);
     }
 }
 
-/// Tells what cannot be read, and never shows a line of the file: it may hold a secret.
-fn read_file(path: &Path) -> Result<SettingsFile, String> {
+fn read_secret_file(path: Value) -> Result<Value, String> {
+    let path = path.into_string().map_err(|_| "is not a path")?;
+    let secret = secret_file::read(Path::new(&path)).map_err(|error| error.to_string())?;
+    match secret.expose_secret() {
+        "" => Err("must not be empty".to_owned()),
+        secret => Ok(Value::new(None, secret)),
+    }
+}
+
+/// The permission bits of the settings file, and what stands in it. An error names the line and
+/// does not show it: it may hold a secret.
+fn read_file(path: &Path) -> Result<(u32, BTreeMap<String, Value>), String> {
     let read = || {
-        let mut file = fs::File::open(path)?;
+        let mut file = File::open(path)?;
         let mode = files::mode(&file.metadata()?);
         let mut text = String::new();
         file.read_to_string(&mut text)?;
@@ -139,98 +183,10 @@ fn read_file(path: &Path) -> Result<SettingsFile, String> {
     };
     let (mode, text) =
         read().map_err(|error: io::Error| format!("cannot be read: {}", files::reason(&error)))?;
-    Ok(SettingsFile {
-        path: path.to_owned(),
-        mode,
-        tree: parse(&text)?,
-    })
-}
-
-fn parse(text: &str) -> Result<Value, String> {
-    let source = File::from_str(text, FileFormat::Toml);
-    match Config::builder().add_source(source).build() {
-        Ok(config) => Ok(config.cache),
-        Err(ConfigError::FileParse { cause, .. }) => {
-            match cause.downcast_ref::<toml::de::Error>() {
-                Some(error) => {
-                    let before = error.span().and_then(|span| text.get(..span.start));
-                    let line = before.unwrap_or_default().matches('\n').count() + 1;
-                    Err(format!("line {line} is not TOML: {}", error.message()))
-                }
-                None => Err("is not TOML".to_owned()),
-            }
-        }
-        Err(_) => Err("is not TOML".to_owned()),
-    }
-}
-
-/// The keys in the file that are no settings, each a problem.
-fn refuse_strangers(
-    tree: &Value,
-    section: &str,
-    known: &Known,
-    problems: &mut Problems,
-) -> Vec<String> {
-    let ValueKind::Table(table) = &tree.kind else {
-        return Vec::new();
-    };
-    let mut strangers = Vec::new();
-    for (name, value) in BTreeMap::from_iter(table) {
-        let key = join(section, name);
-        if known.is_key(&key) {
-            continue;
-        }
-        if !known.is_section(&key) {
-            let nearest = known.nearest_key(&key).unwrap_or_default();
-            let names = known.names_in(section);
-            problems.add(
-                &key,
-                format!("no such setting; the nearest is {nearest}; there are: {names}"),
-            );
-            strangers.push(key);
-        } else if matches!(value.kind, ValueKind::Table(_)) {
-            strangers.extend(refuse_strangers(value, &key, known, problems));
-        } else {
-            let names = known.names_in(&key);
-            problems.add(&key, format!("is a section; in it there are: {names}"));
-            strangers.push(key);
-        }
-    }
-    strangers
-}
-
-/// The variables that set something, by name.
-fn variables(
-    environment: &BTreeMap<String, String>,
-    known: &Known,
-    problems: &mut Problems,
-) -> HashMap<String, String> {
-    let mut variables = HashMap::new();
-    for (variable, value) in environment {
-        if known.has_variable(variable) {
-            variables.insert(variable.clone(), value.clone());
-        } else if known.means_setting(variable) {
-            let nearest = known.nearest_variable(variable).unwrap_or_default();
-            problems.add(
-                variable,
-                format!("no such setting; the nearest is {nearest}"),
-            );
-        }
-    }
-    variables
-}
-
-/// Values from the environment stay text, so that a secret of digits keeps its zeros; the types
-/// that they are read into make numbers of them.
-fn lay_over(below: Value, variables: HashMap<String, String>) -> Value {
-    let mut file = Config::default();
-    file.cache = below;
-    let environment = ::config::Environment::with_prefix(PREFIX.trim_end_matches('_'))
-        .separator("__")
-        .source(Some(variables));
-    Config::builder()
-        .add_source(file)
-        .add_source(environment)
-        .build()
-        .map_or_else(|_| empty(), |merged| merged.cache)
+    let values = toml::from_str(&text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.unwrap_or_default().matches('\n').count() + 1;
+        format!("line {line} is not TOML: {}", error.message())
+    })?;
+    Ok((mode, values))
 }

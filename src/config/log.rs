@@ -7,7 +7,7 @@ use super::problems::Problems;
 
 /// What is written about what happens.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct LogSettings {
     /// How lines look.
     pub format: LogFormat,

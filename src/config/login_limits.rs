@@ -13,7 +13,7 @@ const FAILURES_MAX: usize = 1_000_000;
 
 /// How many logins may be tried, on each replica.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct LoginLimitSettings {
     /// The most refused logins of one account at once; 0: no bound.
     pub account_failures: u32,

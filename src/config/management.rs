@@ -3,8 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use iam_adapters::secret_file;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::host_name::HostName;
@@ -15,17 +14,16 @@ const TOKEN_MIN: usize = 22;
 
 /// The listener for health, metrics, the calls of operators and, where the mock runs, its controls.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct ManagementSettings {
     /// Where to listen; port 0 takes any free one.
     pub listen: SocketAddr,
     /// The names, besides `localhost` and IP addresses, by which the mock may be addressed.
-    #[serde(deserialize_with = "super::listed::deserialize")]
+    #[serde(deserialize_with = "super::list::deserialize")]
     pub allowed_hosts: Vec<HostName>,
-    /// The bearer token of operators; this or `token_file`, or none: then calls that change
-    /// something are refused.
+    /// The bearer token of operators; none: calls that change something are refused.
     pub token: Option<SecretString>,
-    /// The file in which it stands alone.
+    /// The file that holds the token; [`load`](super::load) replaces it by `token`.
     pub token_file: Option<PathBuf>,
 }
 
@@ -41,43 +39,19 @@ impl Default for ManagementSettings {
 }
 
 impl ManagementSettings {
-    /// The bearer token of operators, from wherever it is set.
-    ///
-    /// # Errors
-    ///
-    /// The setting that is wrong, and why: both are set, the file cannot be read, or no request
-    /// could carry the token.
-    pub fn operator_token(&self) -> Result<Option<SecretString>, (&'static str, String)> {
-        let (key, token) = match (&self.token, &self.token_file) {
-            (None, None) => return Ok(None),
-            (Some(token), None) => ("management.token", token.clone()),
-            (None, Some(file)) => {
-                let key = "management.token_file";
-                let read = secret_file::read(file);
-                (key, read.map_err(|error| (key, error.to_string()))?)
-            }
-            (Some(_), Some(_)) => {
-                let both = "token and token_file exclude each other";
-                return Err(("management", both.to_owned()));
-            }
-        };
-        if !is_bearer_token(token.expose_secret()) {
-            let characters = "must be one or more of A-Z a-z 0-9 - . _ ~ + / and = (RFC 6750)";
-            return Err((key, characters.to_owned()));
-        }
-        Ok(Some(token))
-    }
-
     pub(super) fn check(&self, production: bool, problems: &mut Problems) {
-        match self.operator_token() {
-            Err((key, problem)) => problems.add(key, problem),
-            Ok(Some(token)) if production && token.expose_secret().len() < TOKEN_MIN => {
-                problems.add(
-                    "management.token",
-                    format!("shorter than {TOKEN_MIN} characters; in production take 16 random bytes or more"),
-                );
-            }
-            Ok(_) => {}
+        let key = "management.token";
+        let Some(token) = self.token.as_ref().map(ExposeSecret::expose_secret) else {
+            return;
+        };
+        if !is_bearer_token(token) {
+            let characters = "must be one or more of A-Z a-z 0-9 - . _ ~ + / and = (RFC 6750)";
+            problems.add(key, characters);
+        } else if production && token.len() < TOKEN_MIN {
+            problems.add(
+                key,
+                format!("shorter than {TOKEN_MIN} characters; in production take 16 random bytes or more"),
+            );
         }
     }
 }
@@ -96,42 +70,45 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-
-    fn with(token: Option<&str>, token_file: Option<PathBuf>) -> ManagementSettings {
-        ManagementSettings {
-            token: token.map(SecretString::from),
-            token_file,
-            ..ManagementSettings::default()
-        }
-    }
+    use crate::config::load_tests::load_text;
 
     #[test]
     fn token_is_one_that_a_bearer_can_send_from_one_place() {
         let file = tempfile::NamedTempFile::new().unwrap();
         write(&file, "a-token_of.a~file+/==\n").unwrap();
         set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-        let path = file.path().to_owned();
-        for (settings, expected) in [
-            (with(None, None), Ok(None)),
-            (with(Some("t0ken"), None), Ok(Some("t0ken"))),
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let token = |token| ("MANAGEMENT__TOKEN", token);
+        let file = |file| ("MANAGEMENT__TOKEN_FILE", file);
+        for (variables, expected) in [
+            (&[][..], Ok(None)),
+            (&[token("t0ken")], Ok(Some("t0ken"))),
+            (&[file(path)], Ok(Some("a-token_of.a~file+/=="))),
+            (&[token("t0ken"), file(path)], Err("management: token and")),
+            (&[token("")], Err("management.token: must not be empty")),
+            (&[token("two words")], Err("management.token: must be one")),
+            (&[token("t\u{f6}ken")], Err("management.token: must be one")),
+            (&[file("/nowhere")], Err("management.token_file: /nowhere")),
             (
-                with(None, Some(path.clone())),
-                Ok(Some("a-token_of.a~file+/==")),
-            ),
-            (with(Some("t0ken"), Some(path)), Err("management")),
-            (with(Some(""), None), Err("management.token")),
-            (with(Some("two words"), None), Err("management.token")),
-            (with(Some("t\u{f6}ken"), None), Err("management.token")),
-            (
-                with(None, Some("/nowhere".into())),
-                Err("management.token_file"),
+                &[file(empty.path().to_str().unwrap())],
+                Err("management.token_file: must not be empty"),
             ),
         ] {
-            let token = settings.operator_token();
-            let token = token.as_ref().map_err(|(key, _)| *key);
-            let shown = token.map(|token| token.as_ref().map(SecretString::expose_secret));
-            assert_eq!(shown, expected);
-            assert!(!format!("{settings:?}").contains("t0ken"));
+            match load_text("", variables) {
+                Ok(settings) => {
+                    let token = settings.management.token.as_ref();
+                    assert_eq!(Ok(token.map(SecretString::expose_secret)), expected);
+                    assert!(!format!("{settings:?}").contains("t0ken"));
+                }
+                Err(invalid) => {
+                    let [problem] = &invalid.problems[..] else {
+                        panic!("{invalid}")
+                    };
+                    assert!(problem.starts_with(expected.unwrap_err()), "{problem}");
+                    assert!(!problem.contains("t0ken"), "{problem}");
+                }
+            }
         }
     }
 
@@ -139,7 +116,10 @@ mod tests {
     fn short_token_is_refused_in_production_alone() {
         for (length, production, fine) in [(21, false, true), (21, true, false), (22, true, true)] {
             let mut problems = Problems::default();
-            let settings = with(Some(&"x".repeat(length)), None);
+            let settings = ManagementSettings {
+                token: Some("x".repeat(length).into()),
+                ..ManagementSettings::default()
+            };
             settings.check(production, &mut problems);
             let lines = format!("{problems:?}");
             assert_eq!(!lines.contains("management.token"), fine, "{lines}");

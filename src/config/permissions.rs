@@ -9,7 +9,7 @@ use super::upstream::UpstreamSettings;
 
 /// What users may do.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct PermissionSettings {
     /// How old the IAM's word on a user's permissions may be when a token is signed.
     #[serde(with = "humantime_serde")]

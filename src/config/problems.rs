@@ -1,6 +1,7 @@
-//! Gathers what is wrong with the settings and with the files that they name.
+//! Collects the problems of the settings and of the files that they name.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use humantime_serde::re::humantime::format_duration;
 use super::InvalidSettings;
 use super::layers::Layers;
 
-/// What is wrong so far.
+/// The problems so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     problems: Vec<Problem>,
@@ -23,8 +24,8 @@ struct Problem {
 }
 
 impl Problems {
-    /// Notes what is wrong with a setting, once. Of a setting that could not be read nothing more is
-    /// noted: that would speak of the default that stands in for it.
+    /// Adds a problem, once. A setting that could not be read has no other problems: they would be
+    /// those of the default or the stand-in that replaces it.
     pub(crate) fn add(&mut self, key: &str, message: impl Into<String>) {
         let problem = Problem {
             key: key.to_owned(),
@@ -35,9 +36,14 @@ impl Problems {
         }
     }
 
-    /// Notes why a setting cannot be read.
+    /// Adds the reason why a setting cannot be read.
     pub(super) fn add_unread(&mut self, key: &str, message: impl Into<String>) {
         self.add(key, message);
+        self.mark_unread(key);
+    }
+
+    /// Ignores problems of this setting from now on.
+    pub(super) fn mark_unread(&mut self, key: &str) {
         self.unread.insert(key.to_owned());
     }
 
@@ -59,31 +65,35 @@ impl Problems {
         value: Duration,
         range: RangeInclusive<Duration>,
     ) {
-        if !range.contains(&value) {
-            let (least, most) = (
-                format_duration(*range.start()),
-                format_duration(*range.end()),
-            );
-            let value = format_duration(value);
-            self.add(key, format!("{value} is not within {least} and {most}"));
-        }
+        self.within(key, value, range, format_duration);
     }
 
     pub(super) fn number_within(&mut self, key: &str, value: usize, range: RangeInclusive<usize>) {
+        self.within(key, value, range, |number| number);
+    }
+
+    fn within<T: PartialOrd, D: fmt::Display>(
+        &mut self,
+        key: &str,
+        value: T,
+        range: RangeInclusive<T>,
+        shown: impl Fn(T) -> D,
+    ) {
         if !range.contains(&value) {
             let (least, most) = range.into_inner();
+            let [value, least, most] = [value, least, most].map(shown);
             self.add(key, format!("{value} is not within {least} and {most}"));
         }
     }
 
-    /// Why there is no gateway, where it is not known where the settings came from.
+    /// The problems without the places where the settings were set.
     pub(crate) fn into_invalid_settings(self) -> InvalidSettings {
         InvalidSettings {
             problems: self.into_lines(None),
         }
     }
 
-    /// One line for each problem, with where the setting came from where that is known.
+    /// One line for each problem, with the place where the setting was set, if any.
     pub(super) fn into_lines(self, layers: Option<&Layers>) -> Vec<String> {
         let line = |Problem { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
             Some(origin) => format!("{key}: {message} (set in {origin})"),

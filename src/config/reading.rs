@@ -1,126 +1,113 @@
-//! Turns the layers into types, and goes on after a mistake so that the next one is found too.
+//! Makes settings of the values, and goes on after an error so that the next one is found as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ::config::{ConfigError, Value, ValueKind};
+use ::config::{Config, ConfigError, Value, ValueKind};
 use serde::de::DeserializeOwned;
 
 use super::Settings;
-use super::known::{adapters, join};
-use super::layers::{Layers, find, put, remove};
+use super::known::join;
+use super::layers::{Layers, STAND_IN};
 use super::problems::Problems;
 
-/// Stands in for a required setting that is missing, so that the others are read too. What is made
-/// of it is never used: the missing setting is a problem already.
-const STAND_IN: &str = "https://missing.invalid";
-
-/// The settings, with defaults where a value could not be read; none where not even that works.
-/// Anything short of all that was written is noted as a problem.
+/// The settings, with defaults where a value cannot be read; none where not even that is possible.
+/// Each value that is not used is a problem.
 pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
-    let mut root = layers.tree();
-    let iam = root.clone();
-    remove(&mut root, "iam");
-    let mut settings: Settings = read(root, "", "", problems)?;
-    let mut named: Vec<_> = adapters()
-        .iter()
-        .map(|adapter| join("iam", adapter))
-        .filter(|section| find(&iam, section).is_some())
-        .collect();
-    named.sort_unstable();
-    if let [section] = &named[..] {
-        settings.iam = read(iam, "iam", section, problems)?;
+    let mut settings: Settings = read(&layers.values, "", "", problems)?;
+    let adapters = layers.values.keys().filter_map(|key| {
+        let name = key.strip_prefix("iam.")?.split('.').next()?;
+        Some(join("iam", name))
+    });
+    let adapters = Vec::from_iter(adapters.collect::<BTreeSet<_>>());
+    if let [section] = &adapters[..] {
+        settings.iam = read(&layers.values, "iam.", section, problems)?;
     } else {
-        for section in &named {
-            let named = named.join(", ");
-            problems.add_unread(section, format!("only one adapter can be used, of {named}"));
+        for section in &adapters {
+            let adapters = adapters.join(", ");
+            let refused = format!("only one adapter can be used, of {adapters}");
+            problems.add_unread(section, refused);
         }
     }
     Some(settings)
 }
 
-/// Reads what stands at `root` again and again, each time without the value that was refused.
-/// `section` is what the keys in the errors lack: an enum swallows the name of the variant.
+/// Reads the values below a prefix again and again, each time without the value that was refused.
+/// `section` stands before the keys in errors: an enum leaves out the name of its variant.
 fn read<T: DeserializeOwned>(
-    mut tree: Value,
-    root: &str,
+    values: &BTreeMap<String, Value>,
+    prefix: &str,
     section: &str,
     problems: &mut Problems,
 ) -> Option<T> {
+    let below = |(key, value): (&String, &Value)| {
+        let key = key.strip_prefix(prefix)?;
+        Some((key.to_owned(), value.clone()))
+    };
+    let mut values: BTreeMap<_, _> = values.iter().filter_map(below).collect();
     let mut stood_in = BTreeSet::new();
     loop {
-        let error = match T::deserialize(find(&tree, root)?.clone()) {
+        let error = match nested(&values).and_then(Config::try_deserialize) {
             Ok(read) => return Some(read),
             Err(error) => error,
         };
-        let Complaint {
-            key,
-            message,
-            missing,
-        } = error.into();
+        let (key, refusal) = explain(error);
         let key = match key.split('[').next() {
             None | Some("") => section.to_owned(),
             Some(key) => join(section, key),
         };
-        if missing {
-            problems.add_unread(&key, message);
-            if !stood_in.insert(key.clone()) {
+        let below = key.strip_prefix(prefix).unwrap_or(&key);
+        if let Some(message) = refusal {
+            let refused = values.remove(below);
+            problems.add_unread(&key, without_secret(message, &key, refused.as_ref()));
+            refused?;
+        } else {
+            problems.add_unread(&key, "is missing");
+            values.insert(below.to_owned(), Value::new(None, STAND_IN));
+            if !stood_in.insert(key) {
                 return None;
             }
-            put(&mut tree, &key, Value::new(None, STAND_IN));
-        } else {
-            let refused = remove(&mut tree, &key);
-            problems.add_unread(&key, discreet(message, &key, refused.as_ref()));
-            refused?;
         }
     }
 }
 
-/// What a deserializer complained of.
-struct Complaint {
-    key: String,
-    message: String,
-    missing: bool,
+fn nested(values: &BTreeMap<String, Value>) -> Result<Config, ConfigError> {
+    let mut config = Config::builder();
+    for (key, value) in values {
+        config = config.set_override(key, value.clone())?;
+    }
+    config.build()
 }
 
-impl From<ConfigError> for Complaint {
-    fn from(error: ConfigError) -> Self {
-        let (key, message, missing) = match error {
-            ConfigError::NotFound(key) => (key, "is missing".to_owned(), true),
-            ConfigError::Type {
-                key,
-                unexpected,
-                expected,
-                ..
-            } => {
-                let message = format!("{unexpected} is not {expected}");
-                (key.unwrap_or_default(), message, false)
-            }
-            ConfigError::At { error, key, .. } => {
-                (key.unwrap_or_default(), error.to_string(), false)
-            }
-            other => (String::new(), other.to_string(), false),
-        };
-        let duration = "expected a duration";
-        Self {
+/// The key that an error is about, and why its value is refused; none where it is missing.
+fn explain(error: ConfigError) -> (String, Option<String>) {
+    let (key, message) = match error {
+        ConfigError::NotFound(key) => return (key, None),
+        ConfigError::Type {
             key,
-            message: message.replace(duration, &format!("{duration} such as \"30s\" or \"1h\"")),
-            missing,
-        }
-    }
+            unexpected,
+            expected,
+            ..
+        } => (key, format!("{unexpected} is not {expected}")),
+        ConfigError::At { error, key, .. } => (key, error.to_string()),
+        other => (None, other.to_string()),
+    };
+    let duration = "expected a duration";
+    let message = message.replace(duration, &format!("{duration} such as \"30s\" or \"1h\""));
+    (key.unwrap_or_default(), Some(message))
 }
 
-/// A library that cannot read a value likes to quote it; what belongs to an adapter or to Redis may be a
-/// secret, or an address with one in it.
-fn discreet(message: String, key: &str, refused: Option<&Value>) -> String {
+/// Removes the refused value from a message about the IAM or Redis, where it may be a secret or an
+/// address that contains one. Libraries quote the values that they refuse.
+fn without_secret(message: String, key: &str, refused: Option<&Value>) -> String {
     let Some(ValueKind::String(value)) = refused.map(|value| &value.kind) else {
         return message;
     };
     if !key.starts_with("iam.") && !key.starts_with("revocations.redis") {
         return message;
     }
-    let quoted = message.replace(&format!("{value:?}"), "the value");
-    if quoted.contains(value.as_str()) {
+    let message = message.replace(&format!("{value:?}"), "the value");
+    if message.contains(value.as_str()) {
         return "cannot be read".to_owned();
     }
-    quoted
+    message
 }

@@ -4,8 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use iam_adapters::secret_file;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
 
@@ -19,7 +18,7 @@ const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
 
 /// How replicas learn of each other's logouts.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct RevocationSettings {
     /// `[revocations.redis]`: the Redis between the replicas; none: they learn of each other's
     /// logouts from the IAM alone, within `session.freshness`.
@@ -28,17 +27,16 @@ pub struct RevocationSettings {
 
 /// A Redis.
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RedisSettings {
     /// `redis://host:port/database`, or `rediss://` for TLS.
     pub url: Url,
     /// The user; none: the default one.
     #[serde(default)]
     pub username: Option<String>,
-    /// The user's password; this or `password_file`, or none.
+    /// The user's password, if any.
     #[serde(default)]
     pub password: Option<SecretString>,
-    /// The file in which it stands alone.
+    /// The file that holds the password; [`load`](super::load) replaces it by `password`.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
     /// Certificates (PEM) of the authorities to trust, in place of the machine's own.
@@ -96,31 +94,6 @@ impl RedisSettings {
         }
     }
 
-    /// The password, from wherever it is told; otherwise the setting that is wrong, and why.
-    ///
-    /// # Errors
-    ///
-    /// Where both are told, the file cannot be read, or the password is empty.
-    pub fn secret(&self) -> Result<Option<SecretString>, (&'static str, String)> {
-        let (key, secret) = match (&self.password, &self.password_file) {
-            (None, None) => return Ok(None),
-            (Some(secret), None) => ("revocations.redis.password", secret.clone()),
-            (None, Some(file)) => {
-                let key = "revocations.redis.password_file";
-                let read = secret_file::read(file);
-                (key, read.map_err(|error| (key, error.to_string()))?)
-            }
-            (Some(_), Some(_)) => {
-                let both = "password and password_file exclude each other";
-                return Err(("revocations.redis", both.to_owned()));
-            }
-        };
-        if secret.expose_secret().is_empty() {
-            return Err((key, "must not be empty".to_owned()));
-        }
-        Ok(Some(secret))
-    }
-
     fn is_loopback(&self) -> bool {
         let host = self.host();
         let address = host.parse::<IpAddr>();
@@ -154,14 +127,10 @@ impl RedisSettings {
             self.catch_up_deadline,
             Duration::from_millis(1)..=CATCH_UP_DEADLINE_MAX,
         );
-        let secret = self.secret();
-        if let Err((key, problem)) = &secret {
-            problems.add(key, problem.as_str());
-        }
         if production && !self.has_tls() && !self.is_loopback() {
             problems.add(url, "must begin with rediss:// in production: TLS");
         }
-        if production && matches!(secret, Ok(None)) {
+        if production && self.password.is_none() {
             problems.add(
                 "revocations.redis.password",
                 "or password_file is needed in production: whoever reaches Redis could end sessions",

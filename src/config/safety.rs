@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 
 use iam_adapters::files::Exposed;
 
-use super::known::Known;
-use super::layers::{Layers, find};
+use super::layers::SettingsFile;
 use super::problems::Problems;
 use super::{Environment, IamSettings, Settings};
 
@@ -34,26 +33,14 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     }
 }
 
-/// Refuses a file for production that holds a secret, also one that the environment stands above,
-/// and that everybody on the machine may read.
-pub(super) fn check_file(
-    settings: &Settings,
-    layers: &Layers,
-    known: &Known,
-    problems: &mut Problems,
-) {
-    let Some(file) = layers.file() else {
-        return;
-    };
-    let held: Vec<_> = known
-        .secrets()
-        .filter(|key| find(&file.tree, key).is_some())
-        .collect();
-    if settings.environment != Environment::Production || held.is_empty() {
+/// Refuses a file for production that holds a secret, even one that the environment overrides, and
+/// that everybody on the machine may read.
+pub(super) fn check_file(settings: &Settings, file: &SettingsFile, problems: &mut Problems) {
+    if settings.environment != Environment::Production || file.secrets.is_empty() {
         return;
     }
     if let Err(exposed) = Exposed::refuse(&file.path, file.mode) {
-        let held = held.join(" and ");
+        let held = file.secrets.join(" and ");
         problems.add(
             &file.path.display().to_string(),
             format!("holds {held}, and {exposed}"),

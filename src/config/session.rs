@@ -15,7 +15,7 @@ pub(super) const FRESHNESS_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What login creates.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct SessionSettings {
     /// How old the IAM's word that a session is alive may be when a token is signed.
     #[serde(with = "humantime_serde")]

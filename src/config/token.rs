@@ -13,13 +13,13 @@ const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The access tokens (RFC 9068).
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct TokenSettings {
     /// How long a token is valid; whole seconds.
     #[serde(with = "humantime_serde")]
     pub lifetime: Duration,
     /// For whom tokens are meant (`aud`). Never empty after [`load`](super::load).
-    #[serde(deserialize_with = "super::listed::deserialize")]
+    #[serde(deserialize_with = "super::list::deserialize")]
     pub audience: Vec<String>,
     /// To whom tokens are given out (`client_id`).
     pub client_id: String,

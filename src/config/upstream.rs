@@ -13,7 +13,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
 /// How the IAM is called.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct UpstreamSettings {
     /// How long a connection may take to come about.
     #[serde(with = "humantime_serde")]

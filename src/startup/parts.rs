@@ -107,11 +107,6 @@ impl Parts {
         };
         let tls = tls::configured(settings, problems);
         let redis = revocations::redis(settings, problems);
-        let operator_token = settings.management.operator_token();
-        let operator_token = operator_token.unwrap_or_else(|(key, problem)| {
-            problems.add(key, problem);
-            None
-        });
         Some(Self {
             iam: iam?,
             mocks,
@@ -122,7 +117,7 @@ impl Parts {
             metrics: Arc::default(),
             patience: Patience::default(),
             redis,
-            operator_token,
+            operator_token: settings.management.token.clone(),
         })
     }
 

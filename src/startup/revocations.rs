@@ -26,8 +26,6 @@ pub(super) fn redis(settings: &Settings, problems: &mut Problems) -> Option<Redi
 }
 
 fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
-    let password = settings.secret();
-    let password = password.map_err(|(key, problem)| problems.add(key, problem));
     let ca_file = settings.ca_file.as_deref();
     let mut refuse = |problem: &dyn Display| {
         let file = ca_file.unwrap_or(Path::new("")).display();
@@ -41,7 +39,7 @@ fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
         tls: settings.has_tls(),
         database: settings.database().unwrap_or_default(),
         username: settings.username.clone(),
-        password: password.ok()?,
+        password: settings.password.clone(),
         authorities: authorities.ok()?,
     };
     Redis::new(&address)

@@ -1,0 +1,35 @@
+//! Lists: a list in the file, or one text with commas, which is all that the environment has.
+
+use std::fmt;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a list of texts, or one text with commas"
+)]
+enum List {
+    Items(Vec<String>),
+    Text(String),
+}
+
+/// Reads a list, each item by `T`'s own rule.
+pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: for<'a> TryFrom<&'a str, Error: fmt::Display>,
+    D: Deserializer<'de>,
+{
+    let items = match List::deserialize(deserializer)? {
+        List::Items(items) => items,
+        List::Text(text) if text.trim().is_empty() => Vec::new(),
+        List::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
+    };
+    let parse = |item: &String| T::try_from(item).map_err(|error| format!("{item:?}: {error}"));
+    items
+        .iter()
+        .map(parse)
+        .collect::<Result<_, _>>()
+        .map_err(Error::custom)
+}
