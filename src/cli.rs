@@ -167,7 +167,7 @@ Exit codes:
   69  the IAM cannot be reached or refuses this gateway (check --online)
   70  the gateway itself failed
 
-More: README.md tells how to connect an IAM, openapi.yaml describes the API; a running gateway
+More: README.md lists the documentation; openapi.yaml describes the API, and a running gateway
 serves it at /openapi.yaml.";
 
 #[derive(Debug, Parser)]

@@ -129,7 +129,7 @@ fn every_folder_that_the_settings_for_kubernetes_name_is_mounted() {
     }
 }
 
-/// Where the unit, the manifest, the container recipe, the example and the README have the files.
+/// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
 const LAYOUT: [&str; 17] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
@@ -153,9 +153,11 @@ const LAYOUT: [&str; 17] = [
 #[test]
 fn every_deployment_uses_one_layout_of_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let deploy = std::fs::read_dir(root.join("deploy")).expect("a folder");
-    let mut files: Vec<_> = deploy.map(|entry| entry.expect("a file").path()).collect();
-    files.push(root.join("README.md"));
+    let files: Vec<_> = ["deploy", "docs"]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(root.join(folder)).expect("a folder"))
+        .map(|entry| entry.expect("a file").path())
+        .collect();
     let mut found = 0;
     for file in &files {
         let text = std::fs::read_to_string(file).expect("text");

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# What tests do to the gateway's mock IAM, with curl and jq. $GATEWAY_BIN is the gateway, otherwise the one on the PATH.
+# Tests with the gateway's mock IAM, in curl and jq. $GATEWAY_BIN is the program; without it, the one on the PATH.
 set -euo pipefail
 
 issuer=http://auth.test
 read=urn:shop:orders:order:read
 write=urn:shop:orders:order:write
 
-# readme: begin start
-# Port 0 takes a free one; which it was stands in the log as soon as both listeners accept connections.
+# Port 0 selects a free port. The log has it as soon as both listeners accept connections.
 log=$(mktemp)
 AUTH_GATEWAY__HTTP__LISTEN=127.0.0.1:0 AUTH_GATEWAY__MANAGEMENT__LISTEN=127.0.0.1:0 \
   AUTH_GATEWAY__HTTP__PUBLIC_URL=$issuer AUTH_GATEWAY__IAM__MOCK__FIXED_SIGNING_KEY=true \
@@ -21,7 +20,7 @@ done
 public=http://$(jq -r '."http.address"' <<<"$listening")
 mock=http://$(jq -r '."management.address"' <<<"$listening")/mock/v1
 
-# call METHOD URL [JSON]: sets $status and $body. Whatever has the header stays in that namespace.
+# call METHOD URL [JSON]: sets $status and $body. The header selects the namespace.
 call() {
   local answer
   answer=$(curl -sS -X "$1" "$2" -H "Mock-Namespace: $namespace" -H 'content-type: application/json' \
@@ -29,19 +28,18 @@ call() {
   status=${answer##*$'\n'} body=${answer%$'\n'*}
 }
 
-# told METHOD PATH [JSON]: what the mock is told, it must have understood.
-told() {
+# control METHOD PATH [JSON]: fails unless the control API accepts the request.
+control() {
   call "$1" "$mock$2" "${3:-}"
   [[ $status == 2?? ]] || { echo "$namespace: $1 $2: $status $body" >&2; exit 1; }
 }
-# readme: end
 
 log_in() {
   call POST "$public/api/v1/auth/login" '{"email":"alice@example.test","password":"alice-pass"}'
   session=$body
 }
 
-# What login answers is what the exchange wants, but for its last brace.
+# The exchange takes the members of the login response, and two more.
 wanted() {
   echo "${session%\}},\"grant_type\":\"session\",\"scope\":\"$read $write\"}"
 }
@@ -59,83 +57,81 @@ from_body() {
   jq -r "$1" <<<"$body"
 }
 
-# readme: begin tests
 test_a_locked_account_is_refused() {
-  told PATCH /users/alice@example.test '{"state":"locked"}'
+  control PATCH /users/alice@example.test '{"state":"locked"}'
   log_in
   expect 401 "$status"
-  told GET '/journal?operation=login'
-  expect locked "$(from_body '.entries[0].reason')" # which the client is never told
+  control GET '/journal?operation=login'
+  expect locked "$(from_body '.entries[0].reason')" # the client does not receive the reason
 }
 
 test_the_next_login_is_refused() {
-  told POST /faults '{"operation":"login","times":1,"answer":{"refused":"disabled"}}'
+  control POST /faults '{"operation":"login","times":1,"answer":{"refused":"disabled"}}'
   log_in
   expect 401 "$status"
   log_in
   expect 200 "$status"
 }
 
-test_a_permission_is_taken_away_in_the_middle_of_a_session() {
+test_a_removed_permission_is_missing_in_the_next_token() {
   log_in
-  told PATCH /users/alice@example.test "{\"permissions\":[\"$read\"]}"
-  exchange # knows what it knew, for session.freshness
+  control PATCH /users/alice@example.test "{\"permissions\":[\"$read\"]}"
+  exchange # uses cached permissions for session.freshness
   expect "$read $write" "$(from_body .scope)"
-  told POST /forget
+  control POST /forget
   exchange
   expect "$read" "$(from_body .scope)"
 }
 
-test_the_iam_is_down_for_the_next_login() {
-  told POST /faults '{"operation":"login","times":1,"answer":"unreachable"}'
+test_the_iam_is_unreachable_for_the_next_login() {
+  control POST /faults '{"operation":"login","times":1,"answer":"unreachable"}'
   log_in
   expect "500 temporarily_unavailable" "$status $(from_body .error)"
   log_in
   expect 200 "$status"
 }
 
-test_the_iam_is_down_for_the_next_exchange() {
+test_the_iam_fails_for_the_next_exchange() {
   log_in
-  told POST /forget # or the IAM is not asked at all
-  told POST /faults '{"operation":"introspection","times":1,"answer":"server_error"}'
+  control POST /forget # otherwise the exchange does not call the IAM
+  control POST /faults '{"operation":"introspection","times":1,"answer":"server_error"}'
   exchange
   expect 500 "$status"
   exchange
   expect 200 "$status"
 }
 
-test_a_session_expires_without_anybody_waiting() {
+test_a_session_expires_without_waiting() {
   log_in
-  told POST /time/advance '{"by":"8h"}'
+  control POST /time/advance '{"by":"8h"}'
   exchange
   expect 401 "$status"
 }
 
-test_a_hundred_exchanges_ask_the_iam_once() {
+test_a_hundred_exchanges_call_the_iam_once() {
   log_in
-  told POST /forget
+  control POST /forget
   curl -sSf -o /dev/null "$public/api/v1/auth/token#[1-100]" -d "$(wanted)" \
     -H "Mock-Namespace: $namespace" -H 'content-type: application/json'
-  told GET '/journal?operation=introspection'
+  control GET '/journal?operation=introspection'
   expect 1 "$(from_body .count)"
 }
 
-test_a_token_is_made_to_measure() {
-  told POST /tokens "{\"claims\":{\"sub\":\"carol\",\"scope\":\"$read\"}}"
+test_a_token_has_the_claims_that_the_test_chooses() {
+  control POST /tokens "{\"claims\":{\"sub\":\"carol\",\"scope\":\"$read\"}}"
   local token
   token=$(from_body .access_token)
-  told POST /tokens/inspect "{\"token\":\"$token\"}"
+  control POST /tokens/inspect "{\"token\":\"$token\"}"
   expect "true carol $issuer" "$(from_body '"\(.valid) \(.claims.sub) \(.claims.iss)"')"
   local kid
   kid=$(from_body .header.kid)
   call GET "$public/.well-known/jwks.json"
   expect "$kid" "$(from_body '.keys[].kid')"
 }
-# readme: end
 
 for test in $(compgen -A function test_); do
   namespace=$test
   "$test"
-  told DELETE "/namespaces/$namespace"
+  control DELETE "/namespaces/$namespace"
   echo "passed: $test"
 done

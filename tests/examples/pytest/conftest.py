@@ -1,4 +1,4 @@
-"""One gateway for the whole run; for each test that asks for `mock`, a namespace of its own in it."""
+"""One gateway for all tests, and a namespace in it for each test that uses the fixture `mock`."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import pytest
 ISSUER = "http://auth.test"
 
 
-# readme: begin fixtures
 @dataclass
 class Addresses:
     public: str
@@ -22,7 +21,7 @@ class Addresses:
 
 @pytest.fixture(scope="session")
 def addresses(tmp_path_factory):
-    """Port 0 takes a free one; which it was stands in the log as soon as both listeners accept connections."""
+    """Port 0 selects a free port. The log has it as soon as both listeners accept connections."""
     settings = {
         "AUTH_GATEWAY__HTTP__LISTEN": "127.0.0.1:0",
         "AUTH_GATEWAY__HTTP__PUBLIC_URL": ISSUER,
@@ -37,7 +36,7 @@ def addresses(tmp_path_factory):
         )
     try:
         while '"message":"listening"' not in log.read_text():
-            assert gateway.poll() is None, "the gateway ended by itself"
+            assert gateway.poll() is None, "the gateway exited"
             time.sleep(0.01)
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         [listening] = [line for line in lines if line["message"] == "listening"]
@@ -52,18 +51,18 @@ def mock(addresses):
     namespace = uuid.uuid4().hex
     with Mock(addresses, namespace) as mock:
         yield mock
-        mock.tell("DELETE", f"/namespaces/{namespace}")
+        mock.control("DELETE", f"/namespaces/{namespace}")
 
 
 class Mock(httpx.Client):
-    """A client of the public API, and of the mock behind it: whatever has the header stays in that namespace."""
+    """A client of the gateway and of the mock's control API. The header selects the namespace."""
 
     def __init__(self, addresses, namespace):
         super().__init__(base_url=f"{addresses.public}/api/v1/auth", headers={"Mock-Namespace": namespace})
         self.base = f"{addresses.management}/mock/v1"
 
-    def tell(self, method, path, body=None):
-        """What the mock is told, it must have understood."""
+    def control(self, method, path, body=None):
+        """Fails unless the control API accepts the request."""
         answer = self.request(method, self.base + path, json=body)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
@@ -74,4 +73,3 @@ class Mock(httpx.Client):
     def exchange(self, session, *scope):
         wanted = {"grant_type": "session", "scope": " ".join(scope)}
         return self.post("/token", json=session | wanted)
-# readme: end

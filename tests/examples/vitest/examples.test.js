@@ -1,4 +1,4 @@
-// What a test can make happen at the IAM. All of them run at once, on one gateway.
+// Examples of what a test can do with the mock IAM. All tests run in parallel, with one gateway.
 import { createRemoteJWKSet, importJWK, jwtVerify, SignJWT } from 'jose'
 import { inject } from 'vitest'
 import { test } from './mock.js'
@@ -7,61 +7,60 @@ const read = 'urn:shop:orders:order:read'
 const write = 'urn:shop:orders:order:write'
 const alice = '/users/alice@example.test'
 
-// readme: begin tests
 test('a locked account is refused', async ({ mock, expect }) => {
-  await mock.tell('PATCH', alice, { state: 'locked' })
+  await mock.control('PATCH', alice, { state: 'locked' })
   expect((await mock.logIn()).status).toBe(401)
-  const { entries } = await mock.tell('GET', '/journal?operation=login')
-  // Which the client is never told.
+  const { entries } = await mock.control('GET', '/journal?operation=login')
+  // The client does not receive the reason.
   expect(entries).toMatchObject([{ reason: 'locked' }])
 })
 
-test('the next login is refused, whoever comes', async ({ mock, expect }) => {
-  await mock.tell('POST', '/faults', { operation: 'login', times: 1, answer: { refused: 'disabled' } })
+test('the next login is refused', async ({ mock, expect }) => {
+  await mock.control('POST', '/faults', { operation: 'login', times: 1, answer: { refused: 'disabled' } })
   expect((await mock.logIn()).status).toBe(401)
   expect((await mock.logIn()).status).toBe(200)
 })
 
-test('a permission is taken away in the middle of a session', async ({ mock, expect }) => {
+test('a removed permission is missing in the next token', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
-  await mock.tell('PATCH', alice, { permissions: [read] })
-  // The old ones are known, and may be used, for as long as session.freshness.
+  await mock.control('PATCH', alice, { permissions: [read] })
+  // The gateway uses the cached permissions for session.freshness.
   expect((await mock.exchange(session, `${read} ${write}`)).body.scope).toBe(`${read} ${write}`)
-  await mock.tell('POST', '/forget')
+  await mock.control('POST', '/forget')
   expect((await mock.exchange(session, `${read} ${write}`)).body.scope).toBe(read)
 })
 
-test('the IAM is down for the next login', async ({ mock, expect }) => {
-  await mock.tell('POST', '/faults', { operation: 'login', times: 1, answer: 'unreachable' })
+test('the IAM is unreachable for the next login', async ({ mock, expect }) => {
+  await mock.control('POST', '/faults', { operation: 'login', times: 1, answer: 'unreachable' })
   expect(await mock.logIn()).toMatchObject({ status: 500, body: { error: 'temporarily_unavailable' } })
   expect((await mock.logIn()).status).toBe(200)
 })
 
-test('the IAM is down for the next exchange', async ({ mock, expect }) => {
+test('the IAM fails for the next exchange', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
-  // Or the IAM is not asked at all.
-  await mock.tell('POST', '/forget')
-  await mock.tell('POST', '/faults', { operation: 'introspection', times: 1, answer: 'server_error' })
+  // Otherwise the exchange does not call the IAM.
+  await mock.control('POST', '/forget')
+  await mock.control('POST', '/faults', { operation: 'introspection', times: 1, answer: 'server_error' })
   expect((await mock.exchange(session, read)).status).toBe(500)
   expect((await mock.exchange(session, read)).status).toBe(200)
 })
 
-test('a session expires without anybody waiting', async ({ mock, expect }) => {
+test('a session expires without waiting', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
-  await mock.tell('POST', '/time/advance', { by: '8h' })
+  await mock.control('POST', '/time/advance', { by: '8h' })
   expect((await mock.exchange(session, read)).status).toBe(401)
 })
 
-test('a hundred exchanges at once ask the IAM once', async ({ mock, expect }) => {
+test('a hundred parallel exchanges call the IAM once', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
-  await mock.tell('POST', '/forget')
+  await mock.control('POST', '/forget')
   const answers = await Promise.all(Array.from({ length: 100 }, () => mock.exchange(session, read)))
   expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(200))
-  expect((await mock.tell('GET', '/journal?operation=introspection')).count).toBe(1)
+  expect((await mock.control('GET', '/journal?operation=introspection')).count).toBe(1)
 })
 
-test("a token of the test's own is verified by the published keys", async ({ mock, expect }) => {
-  const key = await mock.tell('GET', '/signing-key')
+test("a token signed by the test is verified by the published keys", async ({ mock, expect }) => {
+  const key = await mock.control('GET', '/signing-key')
   const issuer = inject('issuer')
   const token = await new SignJWT({ scope: read })
     .setProtectedHeader({ alg: key.alg, kid: key.kid, typ: 'at+jwt' })
@@ -72,4 +71,3 @@ test("a token of the test's own is verified by the published keys", async ({ moc
   const { payload } = await jwtVerify(token, published, { issuer, audience: issuer, typ: 'at+jwt' })
   expect(payload.sub).toBe('carol')
 })
-// readme: end

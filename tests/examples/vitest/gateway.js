@@ -1,11 +1,10 @@
-// One gateway for the whole run. Its addresses are handed to the tests.
+// One gateway for all tests. They get its addresses.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
 const issuer = 'http://auth.test'
 
-// readme: begin start
 export default async function start(project) {
   const settings = {
     AUTH_GATEWAY__HTTP__LISTEN: '127.0.0.1:0',
@@ -18,12 +17,12 @@ export default async function start(project) {
     env: { ...process.env, ...settings },
     stdio: ['ignore', 'pipe', 'inherit']
   })
-  // Port 0 takes a free one; which it was stands in the log as soon as both listeners accept connections.
+  // Port 0 selects a free port. The log has it as soon as both listeners accept connections.
   const listening = await new Promise((resolve, reject) => {
     createInterface(gateway.stdout).on('line', (line) => {
       if (line.includes('"message":"listening"')) resolve(JSON.parse(line))
     })
-    gateway.on('error', reject).on('exit', (code) => reject(new Error(`the gateway ended with ${code}`)))
+    gateway.on('error', reject).on('exit', (code) => reject(new Error(`the gateway exited with ${code}`)))
   })
   project.provide('issuer', issuer)
   project.provide('public', `http://${listening['http.address']}`)
@@ -33,4 +32,3 @@ export default async function start(project) {
     await once(gateway, 'exit')
   }
 }
-// readme: end

@@ -1,18 +1,17 @@
-// For each test that asks for `mock`, a namespace of its own.
+// A namespace for each test that uses the fixture `mock`.
 import { randomUUID } from 'node:crypto'
 import { test as base, inject } from 'vitest'
 
-// readme: begin fixture
 export const test = base.extend({
   mock: async ({}, use) => {
     const namespace = randomUUID()
     const mock = new Mock(namespace)
     await use(mock)
-    await mock.tell('DELETE', `/namespaces/${namespace}`)
+    await mock.control('DELETE', `/namespaces/${namespace}`)
   }
 })
 
-// A client of the public API, and of the mock behind it: whatever has the header stays in that namespace.
+// A client of the gateway and of the mock's control API. The header selects the namespace.
 class Mock {
   constructor(namespace) {
     this.headers = { 'mock-namespace': namespace, 'content-type': 'application/json' }
@@ -24,8 +23,8 @@ class Mock {
     return { status: answer.status, body: text && JSON.parse(text) }
   }
 
-  // What the mock is told, it must have understood.
-  async tell(method, path, body) {
+  // Fails unless the control API accepts the request.
+  async control(method, path, body) {
     const answer = await this.call(method, `${inject('management')}/mock/v1${path}`, body)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
     return answer.body
@@ -40,4 +39,3 @@ class Mock {
     return this.call('POST', `${inject('public')}/api/v1/auth/token`, wanted)
   }
 }
-// readme: end

@@ -22,43 +22,42 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 
-/** What a test can make happen at the IAM. */
+/** Examples of what a test can do with the mock IAM. */
 @ExtendWith(MockExtension.class)
 class ExamplesTest {
     private static final String READ = "urn:shop:orders:order:read";
     private static final String BOTH = READ + " urn:shop:orders:order:write";
     private static final String ALICE = "/users/alice@example.test";
 
-    // readme: begin tests
     @Test
     void aLockedAccountIsRefused(Mock mock) {
-        mock.tell("PATCH", ALICE, Map.of("state", "locked"));
+        mock.control("PATCH", ALICE, Map.of("state", "locked"));
         assertEquals(401, mock.logIn().status());
-        // Which the client is never told.
-        assertEquals("locked", mock.ask("/journal?operation=login").at("/entries/0/reason").asText());
+        // The client does not receive the reason.
+        assertEquals("locked", mock.read("/journal?operation=login").at("/entries/0/reason").asText());
     }
 
     @Test
-    void theNextLoginIsRefusedWhoeverComes(Mock mock) {
-        mock.tell("POST", "/faults",
+    void theNextLoginIsRefused(Mock mock) {
+        mock.control("POST", "/faults",
                 Map.of("operation", "login", "times", 1, "answer", Map.of("refused", "disabled")));
         assertEquals(401, mock.logIn().status());
         assertEquals(200, mock.logIn().status());
     }
 
     @Test
-    void aPermissionIsTakenAwayInTheMiddleOfASession(Mock mock) {
+    void aRemovedPermissionIsMissingInTheNextToken(Mock mock) {
         var session = mock.logIn().body();
-        mock.tell("PATCH", ALICE, Map.of("permissions", List.of(READ)));
-        // The old ones are known, and may be used, for as long as session.freshness.
+        mock.control("PATCH", ALICE, Map.of("permissions", List.of(READ)));
+        // The gateway uses the cached permissions for session.freshness.
         assertEquals(BOTH, mock.exchange(session, BOTH).body().get("scope").asText());
-        mock.tell("POST", "/forget", null);
+        mock.control("POST", "/forget", null);
         assertEquals(READ, mock.exchange(session, BOTH).body().get("scope").asText());
     }
 
     @Test
-    void theIamIsDownForTheNextLogin(Mock mock) {
-        mock.tell("POST", "/faults", Map.of("operation", "login", "times", 1, "answer", "unreachable"));
+    void theIamIsUnreachableForTheNextLogin(Mock mock) {
+        mock.control("POST", "/faults", Map.of("operation", "login", "times", 1, "answer", "unreachable"));
         var answer = mock.logIn();
         assertEquals(500, answer.status());
         assertEquals("temporarily_unavailable", answer.body().get("error").asText());
@@ -66,35 +65,35 @@ class ExamplesTest {
     }
 
     @Test
-    void theIamIsDownForTheNextExchange(Mock mock) {
+    void theIamFailsForTheNextExchange(Mock mock) {
         var session = mock.logIn().body();
-        // Or the IAM is not asked at all.
-        mock.tell("POST", "/forget", null);
-        mock.tell("POST", "/faults", Map.of("operation", "introspection", "times", 1, "answer", "server_error"));
+        // Otherwise the exchange does not call the IAM.
+        mock.control("POST", "/forget", null);
+        mock.control("POST", "/faults", Map.of("operation", "introspection", "times", 1, "answer", "server_error"));
         assertEquals(500, mock.exchange(session, READ).status());
         assertEquals(200, mock.exchange(session, READ).status());
     }
 
     @Test
-    void aSessionExpiresWithoutAnybodyWaiting(Mock mock) {
+    void aSessionExpiresWithoutWaiting(Mock mock) {
         var session = mock.logIn().body();
-        mock.tell("POST", "/time/advance", Map.of("by", "8h"));
+        mock.control("POST", "/time/advance", Map.of("by", "8h"));
         assertEquals(401, mock.exchange(session, READ).status());
     }
 
     @Test
-    void aHundredExchangesAskTheIamOnce(Mock mock) {
+    void aHundredExchangesCallTheIamOnce(Mock mock) {
         var session = mock.logIn().body();
-        mock.tell("POST", "/forget", null);
+        mock.control("POST", "/forget", null);
         for (int n = 0; n < 100; n++) {
             assertEquals(200, mock.exchange(session, READ).status());
         }
-        assertEquals(1, mock.ask("/journal?operation=introspection").get("count").asInt());
+        assertEquals(1, mock.read("/journal?operation=introspection").get("count").asInt());
     }
 
     @Test
-    void aTokenOfTheTestsOwnIsVerifiedByThePublishedKeys(Mock mock) throws Exception {
-        var key = ECKey.parse(mock.ask("/signing-key").toString());
+    void aTokenSignedByTheTestIsVerifiedByThePublishedKeys(Mock mock) throws Exception {
+        var key = ECKey.parse(mock.read("/signing-key").toString());
         var header = new JWSHeader.Builder(JWSAlgorithm.ES256).keyID(key.getKeyID()).type(ACCESS_TOKEN).build();
         var claims = new JWTClaimsSet.Builder()
                 .issuer(Gateway.ISSUER).audience(Gateway.ISSUER).subject("carol").claim("scope", READ)
@@ -105,11 +104,10 @@ class ExamplesTest {
 
         assertEquals("carol", verifier(mock.gateway().publicUrl()).process(token, null).getSubject());
     }
-    // readme: end
 
     private static final JOSEObjectType ACCESS_TOKEN = new JOSEObjectType("at+jwt");
 
-    /** As a service has it. */
+    /** Verifies tokens as a service does. */
     private static DefaultJWTProcessor<SecurityContext> verifier(String publicUrl) throws Exception {
         var jwks = URI.create(publicUrl + "/.well-known/jwks.json").toURL();
         var processor = new DefaultJWTProcessor<SecurityContext>();

@@ -10,8 +10,7 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.util.Map;
 
-// readme: begin mock
-/** A client of the public API, and of the mock behind it: whatever has the header stays in that namespace. */
+/** A client of the gateway and of the mock's control API. The header selects the namespace. */
 record Mock(Gateway gateway, String namespace) implements AutoCloseable {
     record Answer(int status, JsonNode body) {}
 
@@ -29,8 +28,8 @@ record Mock(Gateway gateway, String namespace) implements AutoCloseable {
         return call("POST", gateway.publicUrl() + "/api/v1/auth/token", wanted);
     }
 
-    /** What the mock is told, it must have understood. */
-    JsonNode tell(String method, String path, Object body) {
+    /** Fails unless the control API accepts the request. */
+    JsonNode control(String method, String path, Object body) {
         Answer answer = call(method, gateway.managementUrl() + "/mock/v1" + path, body);
         if (answer.status() >= 300) {
             throw new AssertionError(method + " " + path + ": " + answer);
@@ -38,13 +37,13 @@ record Mock(Gateway gateway, String namespace) implements AutoCloseable {
         return answer.body();
     }
 
-    JsonNode ask(String path) {
-        return tell("GET", path, null);
+    JsonNode read(String path) {
+        return control("GET", path, null);
     }
 
     @Override
     public void close() {
-        tell("DELETE", "/namespaces/" + namespace, null);
+        control("DELETE", "/namespaces/" + namespace, null);
     }
 
     private Answer call(String method, String url, Object body) {
@@ -61,4 +60,3 @@ record Mock(Gateway gateway, String namespace) implements AutoCloseable {
         }
     }
 }
-// readme: end

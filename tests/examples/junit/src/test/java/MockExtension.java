@@ -11,8 +11,7 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
 
-/** One gateway for the whole run; for each test that asks for a {@link Mock}, a namespace of its own in it. */
-// readme: begin extension
+/** One gateway for all tests, and a namespace in it for each test with a parameter of type {@link Mock}. */
 class MockExtension implements ParameterResolver {
     private static final ExtensionContext.Namespace STORE = ExtensionContext.Namespace.create(MockExtension.class);
 
@@ -21,7 +20,7 @@ class MockExtension implements ParameterResolver {
         return parameter.getParameter().getType() == Mock.class;
     }
 
-    /** What is kept in a store, JUnit closes: the gateway after the last test, the namespace after its own. */
+    /** JUnit closes the contents of a store: the gateway after the last test, the namespace after its test. */
     @Override
     public Mock resolveParameter(ParameterContext parameter, ExtensionContext context) {
         var all = context.getRoot().getStore(STORE);
@@ -34,7 +33,7 @@ class MockExtension implements ParameterResolver {
 record Gateway(Process process, String publicUrl, String managementUrl) implements AutoCloseable {
     static final String ISSUER = "http://auth.test";
 
-    /** Port 0 takes a free one; which it was stands in the log as soon as both listeners accept connections. */
+    /** Port 0 selects a free port. The log has it as soon as both listeners accept connections. */
     static Gateway start() {
         var binary = Optional.ofNullable(System.getenv("GATEWAY_BIN")).orElse("auth-gateway");
         try {
@@ -59,7 +58,7 @@ record Gateway(Process process, String publicUrl, String managementUrl) implemen
                 }
                 Thread.sleep(10);
             }
-            throw new IllegalStateException("the gateway ended by itself: " + Files.readString(log));
+            throw new IllegalStateException("the gateway exited: " + Files.readString(log));
         } catch (IOException broken) {
             throw new UncheckedIOException(broken);
         } catch (InterruptedException interrupted) {
@@ -73,4 +72,3 @@ record Gateway(Process process, String publicUrl, String managementUrl) implemen
         process.waitFor();
     }
 }
-// readme: end
