@@ -4,13 +4,11 @@ mod auth;
 mod backchannel_logout;
 mod body;
 mod client;
-pub mod connection;
-pub mod crowd;
 mod dto;
 mod edge;
 mod entity_tag;
-mod forgeries;
 mod health;
+mod logout_token_limiter;
 pub mod mock;
 mod operator;
 pub mod problem;
@@ -31,7 +29,7 @@ use crate::health::Health;
 use crate::telemetry::metrics::Metrics;
 
 pub use edge::around;
-pub use forgeries::Forgeries;
+pub use logout_token_limiter::LogoutTokenRateLimiter;
 use problem::Problem;
 
 /// What the handlers of both listeners share.
@@ -51,41 +49,10 @@ pub struct Front {
     pub precise_backend_status: bool,
     /// Whose forwarding headers count, among others.
     pub http: HttpSettings,
-    /// How long clients may take.
-    pub patience: Patience,
-    /// Who sends forged logout tokens.
-    pub forgeries: Forgeries,
+    /// The rate limit of invalid logout tokens.
+    pub logout_token_limiter: LogoutTokenRateLimiter,
     /// What operators prove themselves with; none: their calls are refused.
     pub operator_token: Option<SecretString>,
-}
-
-/// How long clients may take. Nobody who runs a gateway has a reason to change it, so it is no
-/// setting; only tests are in a hurry.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// For the headers of a request.
-    pub headers: Duration,
-    /// For the whole body: whoever drips it byte by byte holds a connection no longer than this.
-    pub body: Duration,
-    /// To take an answer, once they let it wait.
-    pub answer: Duration,
-    /// From one request to the next.
-    pub idle: Duration,
-    /// For the worker to get to their request. After that they are told to come back later: most
-    /// of those who wait much longer have given up, or asked again, and nobody needs the answer.
-    pub queue: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            headers: Duration::from_secs(5),
-            body: Duration::from_secs(5),
-            answer: Duration::from_secs(5),
-            idle: Duration::from_secs(15),
-            queue: Duration::from_millis(200),
-        }
-    }
 }
 
 /// The public listener.

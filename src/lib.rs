@@ -1,7 +1,7 @@
 //! The map of the house.
 //!
 //! [`gateway`] decides: the three operations over one IAM adapter. [`http`] translates between the
-//! network and the gateway, [`replicas`] between the gateway and others of its kind. [`startup`] is the only place that knows everyone and connects them;
+//! network and the gateway, [`server`] limits connections and knows nothing of the others, [`replicas`] between the gateway and others of its kind. [`startup`] is the only place that knows everyone and connects them;
 //! around them stand [`cli`], [`config`], [`telemetry`] and [`health`]. [`mock`] is for tests: many
 //! gateways in one process, each with a mock IAM of its own.
 
@@ -12,6 +12,7 @@ pub mod health;
 pub mod http;
 pub mod mock;
 pub mod replicas;
+pub mod server;
 pub mod startup;
 pub mod telemetry;
 #[cfg(test)]

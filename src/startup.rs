@@ -1,8 +1,6 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
-mod files;
 mod keys;
-mod listener;
 pub mod mock_iam;
 mod namespaces;
 mod parts;
@@ -15,8 +13,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::App;
 use actix_web::dev::{Server, ServerHandle};
-use actix_web::web::Data;
+use actix_web::middleware::from_fn;
+use actix_web::web::{Data, ServiceConfig};
 use anyhow::Context as _;
 use iam_adapters::Guarded;
 use iam_adapters::guarded::Observer;
@@ -26,12 +26,12 @@ use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
 use crate::health::Health;
-use crate::http::{self, Forgeries, Front, Patience};
+use crate::http::{self, Front, LogoutTokenRateLimiter};
 use crate::mock::Namespaces;
 use crate::replicas::Bus;
+use crate::server::{self, Hooks, Listener};
 use crate::telemetry::metrics::Metrics;
 
-use listener::Listener;
 pub use namespaces::Mocks;
 pub use parts::Parts;
 use probe::Probed;
@@ -87,7 +87,6 @@ pub(crate) fn front(
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     adapter: &'static str,
-    patience: Patience,
 ) -> Front {
     Front {
         gateway,
@@ -97,8 +96,7 @@ pub(crate) fn front(
         jwks_max_age: settings.keys.jwks_max_age,
         precise_backend_status: settings.http.precise_backend_status,
         http: settings.http.clone(),
-        patience,
-        forgeries: Forgeries::default(),
+        logout_token_limiter: LogoutTokenRateLimiter::default(),
         operator_token: None,
     }
 }
@@ -137,7 +135,7 @@ impl Application {
     /// Where a port cannot be bound.
     pub fn build(settings: &Settings, mut parts: Parts) -> anyhow::Result<Self> {
         let tls = parts.tls.take();
-        let patience = parts.patience;
+        let timeouts = parts.timeouts;
         let (redis, clock) = (parts.redis.take(), Arc::clone(&parts.clock));
         let metrics = Arc::clone(&parts.metrics);
         let keys = keys::Watch::new(settings, Arc::clone(&parts.keys), Arc::clone(&parts.clock));
@@ -154,14 +152,7 @@ impl Application {
             let (gateway, iam, health) = connect(settings, parts);
             let front = Front {
                 operator_token,
-                ..front(
-                    settings,
-                    gateway,
-                    health,
-                    Arc::clone(&metrics),
-                    adapter,
-                    patience,
-                )
+                ..front(settings, gateway, health, Arc::clone(&metrics), adapter)
             };
             (Arc::new(front), Probed::One(iam), None)
         };
@@ -169,34 +160,42 @@ impl Application {
         let bus = revocations::bus(settings, redis, &front.gateway, &health, &clock, &metrics);
         let front = Data::from(front);
 
-        let workers = settings.http.workers.unwrap_or_else(listener::cores);
+        let workers = settings.http.workers;
+        let workers = workers.unwrap_or_else(server::available_cores);
         let public = Listener {
-            setting: "http.listen",
-            listen: settings.http.listen,
-            routes: Arc::new(http::public),
-            namespaces: namespaces.clone(),
+            address: settings.http.listen,
             tls,
             workers,
-            max_connections: files::connections(settings.http.max_connections, workers),
-            shutdown_deadline: settings.http.shutdown_deadline,
+            max_connections: max_connections(settings.http.max_connections, workers),
+            timeouts,
+            shutdown_timeout: settings.http.shutdown_deadline,
         };
         let management = Listener {
-            setting: "management.listen",
-            listen: settings.management.listen,
-            routes: match &namespaces {
-                None => Arc::new(http::management),
-                Some(namespaces) => {
-                    namespaces::routes(namespaces, &settings.management.allowed_hosts)
-                }
-            },
-            namespaces: namespaces.clone(),
+            address: settings.management.listen,
             tls: None,
             workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
-            shutdown_deadline: LAST_WORDS,
+            timeouts,
+            shutdown_timeout: LAST_WORDS,
         };
-        let (public, public_address) = public.bind(&front)?;
-        let (management, management_address) = management.bind(&front)?;
+        let management_routes: Routes = match &namespaces {
+            None => Arc::new(http::management),
+            Some(namespaces) => namespaces::routes(namespaces, &settings.management.allowed_hosts),
+        };
+        let (public, public_address) = bind(
+            "http.listen",
+            public,
+            &front,
+            namespaces.clone(),
+            Arc::new(http::public),
+        )?;
+        let (management, management_address) = bind(
+            "management.listen",
+            management,
+            &front,
+            namespaces.clone(),
+            management_routes,
+        )?;
         Ok(Self {
             public,
             management,
@@ -253,6 +252,49 @@ impl Application {
         tracing::info!("stopped");
         served?.context("a listener broke")
     }
+}
+
+/// Routes of a listener.
+type Routes = Arc<dyn Fn(&mut ServiceConfig) + Send + Sync>;
+
+/// Binds a listener to the gateway's application. `setting` names its address.
+fn bind(
+    setting: &str,
+    listener: Listener,
+    front: &Data<Front>,
+    namespaces: Option<Arc<Namespaces>>,
+    routes: Routes,
+) -> anyhow::Result<(Server, SocketAddr)> {
+    let (front, address) = (front.clone(), listener.address);
+    let hooks: Arc<dyn Hooks> = front.clone().into_inner();
+    let app = move || {
+        let namespaces = namespaces.clone();
+        App::new()
+            .app_data(front.clone())
+            .wrap(from_fn(move |front, request, next| {
+                http::around(namespaces.clone(), front, request, next)
+            }))
+            .configure(&*routes)
+    };
+    listener
+        .bind(hooks, app)
+        .with_context(|| format!("cannot listen on {address} ({setting})"))
+}
+
+/// The connections that each worker can have. Fewer than configured where the limit of open files
+/// is small.
+fn max_connections(wanted: usize, workers: usize) -> usize {
+    let files = server::raise_open_file_limit();
+    let max_connections = files.connections_per_worker(wanted, workers);
+    if max_connections < wanted {
+        tracing::info!(
+            wanted,
+            max_connections,
+            files = files.0,
+            "http.max_connections lowered: open-file limit is too small"
+        );
+    }
+    max_connections
 }
 
 async fn leave(

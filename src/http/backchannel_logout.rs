@@ -24,7 +24,9 @@ pub(super) async fn receive(
 ) -> Result<HttpResponse, Problem> {
     let sender = client_address(&front, &request);
     let now = front.gateway.now();
-    if let Some(seconds) = sender.and_then(|sender| front.forgeries.turned_away(sender, now)) {
+    if let Some(seconds) =
+        sender.and_then(|sender| front.logout_token_limiter.retry_after(sender, now))
+    {
         front.metrics.logout_token(LogoutTokenOutcome::TurnedAway);
         return Err(Problem::Forging(seconds));
     }
@@ -36,8 +38,10 @@ pub(super) async fn receive(
     }
     if let Some(sender) = sender {
         match &received {
-            Ok(_) => front.forgeries.good(sender, now),
-            Err(GatewayError::InvalidLogoutToken(_)) => front.forgeries.invalid(sender, now),
+            Ok(_) => front.logout_token_limiter.record_valid(sender, now),
+            Err(GatewayError::InvalidLogoutToken(_)) => {
+                front.logout_token_limiter.record_invalid(sender, now);
+            }
             Err(_) => {}
         }
     }

@@ -4,14 +4,13 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{CONTENT_LENGTH, DATE, HttpDate};
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::middleware::Next;
-use actix_web::web::{Bytes, Data};
+use actix_web::web::Data;
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
 use futures_util::FutureExt as _;
 use iam_adapters::Subject;
@@ -19,13 +18,13 @@ use iam_adapters::Subject;
 use crate::gateway::knowledge::Source;
 use crate::gateway::throttle::Account;
 use crate::mock::Namespaces;
+use crate::server::{Hooks, Refusal, Shed};
 use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
-use super::crowd::Turn;
 use super::mock;
-use super::problem::{Code, Problem};
+use super::problem::{Code, InvalidRequest, Problem};
 use super::request_id::{self, RequestId};
 
 /// What goes with a request from here to its handler and back.
@@ -77,25 +76,10 @@ pub async fn around(
         route: Route::of(request.path()),
         client: client_address(&front, request.request()),
     };
-    let turn = request.conn_data::<Turn>().cloned();
-    let mut response = match nowhere {
+    match nowhere {
         Some(problem) => Ok(turn_down(&front, &seen, request, &problem)),
         None => handle(&front, &seen, request, next).await,
-    };
-    if let Some(turn) = turn {
-        if let (true, Ok(response)) = (turn.is_closing(), &mut response) {
-            close(response.response_mut());
-        }
-        turn.pass(Instant::now().into());
     }
-    response
-}
-
-/// The connection ends with this response.
-fn close(response: &mut HttpResponse<BoxBody>) {
-    response
-        .head_mut()
-        .set_connection_type(ConnectionType::Close);
 }
 
 async fn handle(
@@ -139,41 +123,42 @@ fn turn_down(
     problem: &Problem,
 ) -> ServiceResponse<BoxBody> {
     let mut response = problem.response(&seen.id);
-    close(&mut response);
+    response
+        .head_mut()
+        .set_connection_type(ConnectionType::Close);
     seen.finish(front, response.status(), Some(problem), None);
     seen.named(request.into_response(response))
 }
 
-/// The bytes that answer what never became a request; logged and counted as if it had.
-pub(super) fn refuse(front: &Front, peer: Option<SocketAddr>, problem: &Problem) -> Bytes {
-    let seen = Seen {
-        began: Instant::now(),
-        id: RequestId::new(),
-        route: Route::Other,
-        client: peer.map(|peer| peer.ip().to_canonical()),
-    };
-    let response = problem.response(&seen.id);
-    let status = response.status();
-    seen.finish(front, status, Some(problem), None);
-    let mut bytes = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
-    let mut header = |name: &str, value: &[u8]| {
-        bytes.extend_from_slice(name.as_bytes());
-        bytes.extend_from_slice(b": ");
-        bytes.extend_from_slice(value);
-        bytes.extend_from_slice(b"\r\n");
-    };
-    let now = HttpDate::from(SystemTime::now()).to_string();
-    header(DATE.as_str(), now.as_bytes());
-    header(request_id::HEADER.as_str(), seen.id.as_str().as_bytes());
-    for (name, value) in response.headers() {
-        header(name.as_str(), value.as_bytes());
+impl Hooks for Front {
+    fn connection_shed(&self, reason: Shed) {
+        let shed = self.metrics.shed();
+        match reason {
+            Shed::Refused => shed.full.inc(),
+            Shed::Idle => shed.idle.inc(),
+        };
     }
-    // Its body is in memory already.
-    let body = response.into_body().try_into_bytes().unwrap_or_default();
-    header(CONTENT_LENGTH.as_str(), body.len().to_string().as_bytes());
-    bytes.extend_from_slice(b"\r\n");
-    bytes.extend_from_slice(&body);
-    bytes.into()
+
+    /// Logged and counted as if it were the response to a request.
+    fn refusal(&self, peer: Option<SocketAddr>, refusal: Refusal) -> HttpResponse {
+        let seen = Seen {
+            began: Instant::now(),
+            id: RequestId::new(),
+            route: Route::Other,
+            client: peer.map(|peer| peer.ip().to_canonical()),
+        };
+        let problem = match refusal {
+            Refusal::MalformedHead => Problem::InvalidRequest(InvalidRequest::NotHttp),
+            Refusal::HeadTooLarge => Problem::HeadersTooLarge,
+            Refusal::HeadTimeout => Problem::TooSlow,
+            Refusal::ConnectionLimit => Problem::Overloaded,
+        };
+        let mut response = problem.response(&seen.id);
+        seen.finish(self, response.status(), Some(&problem), None);
+        let headers = response.headers_mut();
+        headers.insert(request_id::HEADER, seen.id.header_value());
+        response
+    }
 }
 
 struct Seen {

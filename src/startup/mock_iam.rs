@@ -18,13 +18,13 @@ use iam_adapters::mock::{Directory, Identity, Mock, Users};
 use tokio::net::TcpStream;
 use url::Url;
 
-use super::listener;
 use crate::config::HostName;
 use crate::http::mock::wire::{
     self, Backchannel, Connection, Portrait, RealmKeys, RealmVoice, Realms,
 };
 use crate::http::mock::{self, AllowedHosts};
 use crate::mock::{LogoutReceiver, Name, Namespaces, World};
+use crate::server;
 
 /// Longer than any gateway keeps a connection that it does not use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -73,7 +73,7 @@ impl MockIam {
     ///
     /// Where the port cannot be bound.
     pub fn build(plan: Plan) -> anyhow::Result<Self> {
-        let socket = listener::bind(plan.listen)
+        let socket = server::bind(plan.listen)
             .with_context(|| format!("cannot listen on {} (--listen)", plan.listen))?;
         let address = socket.local_addr()?;
         let mut portrait = plan.portrait;
@@ -159,7 +159,7 @@ fn serve(
     let (realms, namespaces) = (Data::new(realms), Data::from(Arc::clone(namespaces)));
     let server = Server::build()
         .disable_signals()
-        .workers(listener::cores())
+        .workers(server::available_cores())
         .shutdown_timeout(SHUTDOWN_SECONDS);
     let stopping = server.graceful_shutdown_signal();
     let server = server.listen("mock-iam", socket, move || {

@@ -7,8 +7,7 @@ use iam_adapters::clock::ShiftedClock;
 use iam_adapters::mock::{Directory, Identity, InvalidUsers, Mock, Users};
 use iam_adapters::{Clock, IamAdapter};
 
-use super::listener::Routes;
-use super::{Parts, connect, front};
+use super::{Parts, Routes, connect, front};
 use crate::config::{HostName, IamSettings, Settings};
 use crate::gateway::Gateway;
 use crate::http::{self, Front};
@@ -82,18 +81,17 @@ impl Mocks {
             clock: time,
             random: Arc::clone(&parts.random),
             metrics: Arc::clone(&metrics),
-            patience: parts.patience,
+            timeouts: parts.timeouts,
             redis: None,
             operator_token: parts.operator_token.clone(),
         };
-        let patience = parts.patience;
         let operator_token = parts.operator_token.clone();
         let (gateway, iam, health) = connect(settings, parts);
         health.needs_no_probe();
         let receiver: Arc<dyn LogoutReceiver> = Arc::<Gateway>::clone(&gateway);
         let front = Front {
             operator_token,
-            ..front(settings, gateway, health, metrics, adapter, patience)
+            ..front(settings, gateway, health, metrics, adapter)
         };
         World {
             name: name.clone(),

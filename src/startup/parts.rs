@@ -13,8 +13,8 @@ use super::{Mocks, keys, revocations, tls};
 use crate::config::{self, InvalidSettings, Problems, Settings};
 use crate::gateway::keys::Keys;
 use crate::gateway::random::Random;
-use crate::http::Patience;
 use crate::replicas::Redis;
+use crate::server::ConnectionTimeouts;
 use crate::telemetry::metrics::Metrics;
 
 /// 2026-11-01T00:00:00Z, before which this program was not written. A machine that says otherwise
@@ -39,7 +39,7 @@ pub struct Parts {
     /// The figures.
     pub metrics: Arc<Metrics>,
     /// How long clients may take.
-    pub patience: Patience,
+    pub timeouts: ConnectionTimeouts,
     /// The Redis between the replicas, where one is set.
     pub redis: Option<Redis>,
     /// The bearer token of operators, where one is set.
@@ -115,7 +115,7 @@ impl Parts {
             clock,
             random: Arc::new(SystemRandom::new()),
             metrics: Arc::default(),
-            patience: Patience::default(),
+            timeouts: ConnectionTimeouts::default(),
             redis,
             operator_token: settings.management.token.clone(),
         })

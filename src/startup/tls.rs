@@ -1,7 +1,6 @@
-//! TLS on the public listener, by rustls: versions 1.2 and 1.3, HTTP/1.1 alone.
+//! The certificate and the key of the public listener.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use iam_adapters::{files, secret_file};
 use rustls::ServerConfig;
@@ -10,6 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret as _;
 
 use crate::config::{Problems, Settings};
+use crate::server::server_config;
 
 /// What the settings name; none where they name nothing, or something is wrong with it.
 pub(super) fn configured(settings: &Settings, problems: &mut Problems) -> Option<ServerConfig> {
@@ -20,7 +20,7 @@ pub(super) fn configured(settings: &Settings, problems: &mut Problems) -> Option
         chain.map(|read| read.map_err(|problem| noted("http.tls.certificate_file", problem)));
     let key = tls.key_file.as_deref().map(key);
     let key = key.map(|read| read.map_err(|problem| noted("http.tls.key_file", problem)));
-    server(chain?.ok()?, key?.ok()?)
+    server_config(chain?.ok()?, key?.ok()?)
         .map_err(|error| {
             let apart = "the certificate and the key do not belong together";
             noted("http.tls", format!("{apart}: {error}"));
@@ -45,17 +45,4 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let pem = secret_file::read(path).map_err(|error| error.to_string())?;
     PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
         .map_err(|_| format!("{}: not a PEM private key", path.display()))
-}
-
-fn server(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
 }

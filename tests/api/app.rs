@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use auth_gateway::config::{self, Settings};
-use auth_gateway::http::Patience;
+use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::{Addresses, Application, Parts};
 use iam_adapters::{Clock, IamAdapter};
 use tokio::sync::oneshot;
@@ -110,12 +110,12 @@ impl Drop for Running {
 pub(crate) fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Parts {
     let mut parts = Parts::prepare(settings, clock).expect("usable settings");
     let minute = Duration::from_secs(60);
-    parts.patience = Patience {
-        headers: minute,
+    parts.timeouts = ConnectionTimeouts {
+        head: minute,
         body: minute,
-        answer: minute,
+        write: minute,
         idle: minute,
-        queue: minute,
+        queue_delay: minute,
     };
     parts
 }

@@ -14,10 +14,10 @@ use crate::{config, http};
 fn front() -> Data<Front> {
     let settings = config::load(None, &BTreeMap::new()).expect("settings");
     let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
-    let (adapter, patience) = (parts.iam.name(), parts.patience);
+    let adapter = parts.iam.name();
     let metrics = Arc::clone(&parts.metrics);
     let (gateway, _, health) = startup::connect(&settings, parts);
-    let front = startup::front(&settings, gateway, health, metrics, adapter, patience);
+    let front = startup::front(&settings, gateway, health, metrics, adapter);
     Data::new(front)
 }
 

@@ -98,7 +98,7 @@ fn where_all_connections_are_at_work_a_further_one_is_refused_in_form() {
 fn a_worker_that_is_behind_refuses_what_costs_and_the_connection_goes_on() {
     let settings = settings(&[]);
     let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
-    parts.patience.queue = Duration::ZERO;
+    parts.timeouts.queue_delay = Duration::ZERO;
     let gateway = TestApp::run(settings, parts);
     let mut connection = connect(&gateway);
     let answer = loop {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::slow::{BRIEF, with_patience};
+use super::slow::{BRIEF, with_timeouts};
 use super::{connect, gateway, in_form};
 use crate::app::TestApp;
 use crate::wire::{ALICE, Connection, LOGIN, chunked, get, post};
@@ -138,9 +138,9 @@ fn nothing_follows_a_408() {
             format!("{POST}{JSON}Transfer-Encoding: chunked\r\n\r\n5\r\n1234"),
         ),
     ] {
-        let gateway = with_patience(|patience| {
-            patience.headers = headers;
-            patience.body = body;
+        let gateway = with_timeouts(|timeouts| {
+            timeouts.head = headers;
+            timeouts.body = body;
         });
         for further in further() {
             let mut connection = connect(&gateway);

@@ -1,7 +1,5 @@
 //! The body of a control call: of bounded size and in time, with no member that nobody reads.
 
-use std::time::Duration;
-
 use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::Payload;
@@ -11,15 +9,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::refused::Refused;
-use crate::http::body::{collect, within};
-use crate::http::crowd::Turn;
-use crate::http::problem::Problem;
+use crate::server::{self, BodyError};
 
 /// The largest body: a users file of some thousand users.
 const BYTES_MAX: usize = 1024 * 1024;
-
-/// How long a body may take; for all of it, so that no drip prolongs it.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 const JSON: &str = "application/json";
 
@@ -89,19 +82,13 @@ pub(super) async fn read<B: Body>(request: &HttpRequest, payload: Payload) -> Re
     } else {
         media_type(request, B::TYPES).ok_or_else(|| Refused::media_type(B::TYPES))?
     };
-    let announced = request.headers().get(header::CONTENT_LENGTH);
-    let announced = announced
-        .and_then(|length| length.to_str().ok())
-        .and_then(|length| length.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > BYTES_MAX as u64) {
-        return Err(Refused::too_large(BYTES_MAX));
-    }
-    let turn = request.conn_data::<Turn>();
-    let bytes = within(PATIENCE, turn, collect(payload, BYTES_MAX)).await;
-    let bytes = bytes.map_err(|problem| match problem {
-        Problem::TooLarge => Refused::too_large(BYTES_MAX),
-        Problem::TooSlow => Refused::too_slow(),
-        _ => Refused::invalid("the body broke off"),
+    let bytes = server::read_body(request, payload, BYTES_MAX).await;
+    let bytes = bytes.map_err(|error| match error {
+        BodyError::TooLarge => Refused::too_large(BYTES_MAX),
+        BodyError::Timeout => Refused::too_slow(),
+        BodyError::Incomplete | BodyError::MalformedChunks => {
+            Refused::invalid("the body broke off")
+        }
     })?;
     B::parse(media_type, &bytes)
 }

@@ -1,36 +1,39 @@
 //! Where each request of a connection begins and ends (RFC 9112 sections 2, 6 and 7).
 //!
-//! actix-http parses every request that was received and answers by itself what it cannot parse.
-//! It gets one request at a time, and only one that this module has framed: so no response depends
-//! on what follows its request, and each request has exactly one.
+//! actix-http parses every request that it receives, also before the response to the one before it,
+//! and responds to what it cannot parse without a hook for the form of that response. So it gets
+//! one request at a time, and only one that this module has framed: no response depends on what
+//! follows its request, and each request has exactly one. httparse reads one head; it does not
+//! decide which header fields frame the body.
 //!
-//! Whatever could be framed in two ways is refused here. Nothing is accepted that actix-http would
-//! refuse or end elsewhere; a test compares the two.
+//! A request that could be framed in two ways is refused here. Nothing is accepted that actix-http
+//! would refuse or frame differently; a test compares the two.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use actix_web::http::{Method, Uri};
 
-use crate::http::problem::{InvalidRequest, Problem};
+use super::Refusal;
 
-/// The longest head of a request, the line and all headers. Browsers and proxies stay far below.
+/// The longest head of a request: the request line and all header fields. Browsers and proxies stay
+/// far below.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The most headers, as in actix-http.
+/// The most header fields, as in actix-http.
 const HEADERS_MAX: usize = 96;
 
-/// The framing of a chunked body (sizes, extensions, line ends, trailers) may take this many
-/// bytes, and half as many as the data: a chunk costs the same whether it holds 1 byte or 1 KiB.
-/// Chunks of 14 bytes or more always fit, and a body of 900 bytes in chunks of 1 byte.
+/// The framing of a chunked body (sizes, extensions, line ends, trailers) may have this many bytes,
+/// and half as many as the data: a chunk costs the same whether it holds 1 byte or 1 KiB. Chunks of
+/// 14 bytes or more always fit, and a body of 900 bytes in chunks of 1 byte.
 const CHUNK_FRAMING_BYTES: u64 = 4 * 1024;
 
 /// Follows the bytes of a connection from request to request.
 #[derive(Debug)]
 pub(super) struct RequestFraming {
     state: State,
-    /// Whether the current request is of HTTP/1.0, where connections end unless both sides keep
-    /// them.
+    /// Whether the current request is of HTTP/1.0, where a connection ends with the response unless
+    /// both sides agree to keep it.
     is_http_1_0: bool,
 }
 
@@ -38,12 +41,13 @@ pub(super) struct RequestFraming {
 enum State {
     /// The head is not complete.
     Head {
-        /// How many bytes hold no end of it.
+        /// How many bytes have been searched for its end.
         searched: usize,
-        /// With how many bytes to parse it even so, to refuse garbage at once.
+        /// With how many bytes to parse it although the end has not come, to refuse a malformed
+        /// head early.
         parse_at: usize,
     },
-    /// So many bytes of the body are missing.
+    /// This many bytes of the body are missing.
     Length(u64),
     /// The body is chunked.
     Chunked(Chunks),
@@ -57,20 +61,11 @@ enum State {
 
 /// Why a body cannot be read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum BodyFault {
+pub(super) enum BodyFault {
     /// The chunks are not as RFC 9112 section 7.1 has them.
     Malformed,
     /// The chunks hold far more framing than data.
     TooMuchFraming,
-}
-
-impl From<BodyFault> for Problem {
-    fn from(fault: BodyFault) -> Self {
-        match fault {
-            BodyFault::Malformed => Self::InvalidRequest(InvalidRequest::Chunks),
-            BodyFault::TooMuchFraming => Self::TooLarge,
-        }
-    }
 }
 
 impl RequestFraming {
@@ -88,16 +83,16 @@ impl RequestFraming {
     /// How many of these bytes belong to the current request and can be passed on: none while the
     /// head is not complete. The caller keeps the others, and begins with them the next time.
     ///
-    /// An offered upgrade is blanked out (RFC 9110 section 7.8: a server may ignore it): actix-http
-    /// would take the body for the other protocol's.
+    /// An offered upgrade is overwritten with spaces (RFC 9110 section 7.8: a server may ignore
+    /// it): actix-http would take the body for data of the other protocol.
     ///
     /// # Errors
     ///
-    /// How to refuse a head.
-    pub(super) fn frame(&mut self, bytes: &mut [u8]) -> Result<usize, Problem> {
+    /// The head is malformed or too large.
+    pub(super) fn frame(&mut self, bytes: &mut [u8]) -> Result<usize, Refusal> {
         let head = match &mut self.state {
             State::Head { searched, parse_at } => {
-                // Parsed as a whole each time: so not with every byte that comes.
+                // The parser starts at the first byte each time, so it does not run for every byte.
                 let from = searched.saturating_sub(3);
                 let unseen = bytes.get(from..).unwrap_or_default();
                 if bytes.len() < *parse_at && !has_empty_line(unseen) {
@@ -125,9 +120,9 @@ impl RequestFraming {
     fn body(&mut self, bytes: &[u8]) -> usize {
         let (framed, next) = match &mut self.state {
             State::Length(missing) => {
-                let there = usize::try_from(*missing).map_or(bytes.len(), |n| n.min(bytes.len()));
-                *missing -= there as u64;
-                (there, (*missing == 0).then_some(State::Complete))
+                let length = usize::try_from(*missing).map_or(bytes.len(), |n| n.min(bytes.len()));
+                *missing -= length as u64;
+                (length, (*missing == 0).then_some(State::Complete))
             }
             State::Chunked(chunks) => match chunks.advance(bytes) {
                 Ok((framed, true)) => (framed, Some(State::Complete)),
@@ -186,9 +181,9 @@ impl RequestFraming {
 
 const CONNECTION: &[u8] = b"connection:";
 
-fn too_long(bytes: usize) -> Result<(), Problem> {
+fn too_long(bytes: usize) -> Result<(), Refusal> {
     if bytes > HEAD_BYTES_MAX {
-        Err(Problem::HeadersTooLarge)
+        Err(Refusal::HeadTooLarge)
     } else {
         Ok(())
     }
@@ -200,30 +195,30 @@ fn has_empty_line(bytes: &[u8]) -> bool {
     lines.any(|line| matches!(line, b"\n" | b"\r\n"))
 }
 
-/// What a head says of its request's length.
+/// What a head determines about the framing of its request.
 struct Head {
     length: usize,
     is_http_1_0: bool,
     body: State,
-    /// Where an upgrade is offered.
+    /// Where it offers an upgrade.
     upgrades: Vec<Range<usize>>,
 }
 
 impl Head {
-    /// None where it is not complete.
-    fn parse(bytes: &[u8]) -> Result<Option<Self>, Problem> {
+    /// `None` while it is not complete.
+    fn parse(bytes: &[u8]) -> Result<Option<Self>, Refusal> {
         let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut []);
         let length = match request.parse_with_uninit_headers(bytes, &mut headers) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Ok(None),
-            Err(httparse::Error::TooManyHeaders) => return Err(Problem::HeadersTooLarge),
-            Err(_) => return Err(malformed()),
+            Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
+            Err(_) => return Err(Refusal::MalformedHead),
         };
         let method = request.method.unwrap_or_default();
         let target = request.path.unwrap_or_default();
         if Method::from_bytes(method.as_bytes()).is_err() || Uri::try_from(target).is_err() {
-            return Err(malformed());
+            return Err(Refusal::MalformedHead);
         }
         let is_http_1_0 = request.version != Some(1);
         let (mut hosts, mut content_length, mut chunked) = (0, None, false);
@@ -233,14 +228,14 @@ impl Head {
             if is("host") {
                 hosts += 1;
             } else if is("content-length") {
-                let said = number(header.value).ok_or_else(malformed)?;
-                if content_length.replace(said).is_some() {
-                    return Err(malformed());
+                let length = number(header.value).ok_or(Refusal::MalformedHead)?;
+                if content_length.replace(length).is_some() {
+                    return Err(Refusal::MalformedHead);
                 }
             } else if is("transfer-encoding") {
-                let fit = header.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
-                if !fit || is_http_1_0 || std::mem::replace(&mut chunked, true) {
-                    return Err(malformed());
+                let is_chunked = header.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+                if !is_chunked || is_http_1_0 || std::mem::replace(&mut chunked, true) {
+                    return Err(Refusal::MalformedHead);
                 }
             } else if is("upgrade") {
                 upgrades.push(range_within(bytes, header.value));
@@ -255,7 +250,7 @@ impl Head {
         let one_host = hosts == 1 || hosts == 0 && is_http_1_0;
         let unframed = is_http_1_0 && method == "POST" && content_length.is_none();
         if !one_host || unframed || chunked && content_length.is_some() {
-            return Err(malformed());
+            return Err(Refusal::MalformedHead);
         }
         let body = match content_length {
             _ if chunked => State::Chunked(Chunks::default()),
@@ -272,10 +267,6 @@ impl Head {
     }
 }
 
-const fn malformed() -> Problem {
-    Problem::InvalidRequest(InvalidRequest::NotHttp)
-}
-
 /// A whole number of decimal digits and nothing else (RFC 9110 section 8.6).
 fn number(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
@@ -284,7 +275,7 @@ fn number(value: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Where a part stands in the whole.
+/// The range of a part within the whole.
 fn range_within(whole: &[u8], part: &[u8]) -> Range<usize> {
     let begin = part.as_ptr().addr() - whole.as_ptr().addr();
     begin..begin + part.len()
@@ -293,17 +284,17 @@ fn range_within(whole: &[u8], part: &[u8]) -> Range<usize> {
 /// A chunked body (RFC 9112 section 7.1).
 #[derive(Debug, Default)]
 struct Chunks {
-    at: At,
-    /// Bytes that are missing of the chunk's data.
+    state: ChunkState,
+    /// Missing bytes of the chunk's data.
     missing: u64,
-    /// Bytes of data so far, and of all else.
+    /// Bytes of data so far, and of framing.
     data: u64,
     framing: u64,
 }
 
-/// What comes next.
+/// What the next byte belongs to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum ChunkState {
     #[default]
     FirstDigit,
     Digit,
@@ -326,13 +317,14 @@ impl Chunks {
     fn advance(&mut self, bytes: &[u8]) -> Result<(usize, bool), BodyFault> {
         let mut rest = bytes;
         while let Some((byte, behind)) = rest.split_first() {
-            if self.at == At::Data {
-                let there = usize::try_from(self.missing).map_or(rest.len(), |n| n.min(rest.len()));
-                self.missing -= there as u64;
-                self.data += there as u64;
-                rest = rest.get(there..).unwrap_or_default();
+            if self.state == ChunkState::Data {
+                let length =
+                    usize::try_from(self.missing).map_or(rest.len(), |n| n.min(rest.len()));
+                self.missing -= length as u64;
+                self.data += length as u64;
+                rest = rest.get(length..).unwrap_or_default();
                 if self.missing == 0 {
-                    self.at = At::DataCr;
+                    self.state = ChunkState::DataCr;
                 }
                 continue;
             }
@@ -341,39 +333,43 @@ impl Chunks {
             if self.framing > CHUNK_FRAMING_BYTES + self.data / 2 {
                 return Err(BodyFault::TooMuchFraming);
             }
-            self.at = self.after(*byte).ok_or(BodyFault::Malformed)?;
-            if self.at == At::End {
+            self.state = self.after(*byte).ok_or(BodyFault::Malformed)?;
+            if self.state == ChunkState::End {
                 return Ok((bytes.len() - rest.len(), true));
             }
         }
         Ok((bytes.len(), false))
     }
 
-    /// What comes after this byte; none where it must not stand here.
-    fn after(&mut self, byte: u8) -> Option<At> {
+    /// The state after this byte; `None` where the byte is not allowed.
+    fn after(&mut self, byte: u8) -> Option<ChunkState> {
         let digit = char::from(byte).to_digit(16).map(u64::from);
-        Some(match (self.at, byte) {
-            (At::FirstDigit, _) => {
+        Some(match (self.state, byte) {
+            (ChunkState::FirstDigit, _) => {
                 self.missing = digit?;
-                At::Digit
+                ChunkState::Digit
             }
-            (At::Digit, _) if digit.is_some() => {
+            (ChunkState::Digit, _) if digit.is_some() => {
                 self.missing = self.missing.checked_mul(16)? + digit?;
-                At::Digit
+                ChunkState::Digit
             }
-            (At::Digit | At::Blank, b' ' | b'\t') => At::Blank,
-            (At::Digit | At::Blank, b';') => At::Extension,
-            (At::Digit | At::Blank | At::Extension, b'\r') => At::SizeLf,
-            (At::Extension, byte) if byte == b'\t' || !byte.is_ascii_control() => At::Extension,
-            (At::SizeLf, b'\n') if self.missing == 0 => At::Line,
-            (At::SizeLf, b'\n') => At::Data,
-            (At::DataCr, b'\r') => At::DataLf,
-            (At::DataLf, b'\n') => At::FirstDigit,
-            (At::Line, b'\r') => At::EndLf,
-            (At::Trailer, b'\r') => At::TrailerLf,
-            (At::Line | At::Trailer, byte) if byte != b'\n' => At::Trailer,
-            (At::TrailerLf, b'\n') => At::Line,
-            (At::EndLf, b'\n') => At::End,
+            (ChunkState::Digit | ChunkState::Blank, b' ' | b'\t') => ChunkState::Blank,
+            (ChunkState::Digit | ChunkState::Blank, b';') => ChunkState::Extension,
+            (ChunkState::Digit | ChunkState::Blank | ChunkState::Extension, b'\r') => {
+                ChunkState::SizeLf
+            }
+            (ChunkState::Extension, byte) if byte == b'\t' || !byte.is_ascii_control() => {
+                ChunkState::Extension
+            }
+            (ChunkState::SizeLf, b'\n') if self.missing == 0 => ChunkState::Line,
+            (ChunkState::SizeLf, b'\n') => ChunkState::Data,
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => ChunkState::FirstDigit,
+            (ChunkState::Line, b'\r') => ChunkState::EndLf,
+            (ChunkState::Trailer, b'\r') => ChunkState::TrailerLf,
+            (ChunkState::Line | ChunkState::Trailer, byte) if byte != b'\n' => ChunkState::Trailer,
+            (ChunkState::TrailerLf, b'\n') => ChunkState::Line,
+            (ChunkState::EndLf, b'\n') => ChunkState::End,
             _ => return None,
         })
     }

@@ -7,8 +7,8 @@ use tokio_util::codec::Decoder as _;
 
 use super::*;
 
-/// What comes of bytes that are received this many at once.
-fn framed(bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, RequestFraming), Problem> {
+/// The framed bytes, and the state after them, where this many are received at a time.
+fn framed(bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, RequestFraming), Refusal> {
     let mut framing = RequestFraming::new();
     let (mut received, mut passed_on) = (Vec::new(), Vec::new());
     for part in bytes.chunks(at_once) {
@@ -48,7 +48,7 @@ fn a_request_ends_at_the_same_byte_however_it_is_received() {
 }
 
 #[test]
-fn an_offered_upgrade_is_blanked_out_and_nothing_else() {
+fn an_offered_upgrade_is_overwritten_and_nothing_else() {
     let head = "GET / HTTP/1.1\r\nHost: upgrade\r\nUPGRADE: websocket\r\nX: Upgrade\r\n\
                 Connection: keep-alive,Upgrade , upgrades\r\nconnection: upgrade\r\n\r\n";
     let (passed_on, _) = framed(head.as_bytes(), head.len()).expect("a request");
@@ -59,7 +59,7 @@ fn an_offered_upgrade_is_blanked_out_and_nothing_else() {
     assert_eq!(String::from_utf8(passed_on).expect("text"), expected);
 }
 
-/// Work is counted by the bytes of framing that are followed: each chunk has at least five.
+/// The bound is on bytes of framing: each chunk has at least five.
 #[test]
 fn the_framing_of_a_chunked_body_is_bounded_by_its_data() {
     let chunks = |size: usize, count: usize| {
@@ -95,11 +95,11 @@ fn a_head_is_not_parsed_with_every_byte() {
     assert_eq!(parsed, 15, "with 1, 2, 4 … 16 KiB");
     bytes.push(b'x');
     let refused = framing.frame(&mut bytes);
-    assert!(matches!(refused, Err(Problem::HeadersTooLarge)));
+    assert!(matches!(refused, Err(Refusal::HeadTooLarge)));
 }
 
 #[test]
-fn the_response_says_whether_it_is_the_last_one() {
+fn the_connection_header_of_a_response_decides_whether_it_is_the_last_one() {
     let close = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\n{}";
     let open = "HTTP/1.1 200 OK\r\ncontent-length: 19\r\n\r\nconnection: close\r\n";
     let (newer, older) = (
@@ -124,7 +124,7 @@ fn the_response_says_whether_it_is_the_last_one() {
     assert!(older.is_last_response(b"HTTP/1.0 200 OK\r\n\r\n"));
 }
 
-/// What actix-http makes of a request: how many bytes it leaves, and whether it wants more.
+/// How many bytes of a request actix-http leaves unread, and whether it is complete for it.
 fn parsed_by_actix(config: &ServiceConfig, request: &[u8]) -> Result<(usize, bool), String> {
     let mut codec = Codec::new(config.clone());
     let mut bytes = request.into();
@@ -148,7 +148,7 @@ fn parsed_by_actix(config: &ServiceConfig, request: &[u8]) -> Result<(usize, boo
     Ok((bytes.len(), complete))
 }
 
-/// Lines that matter for the framing, and what comes close to them.
+/// Header lines that matter for the framing, and lines that resemble them.
 fn line() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
         "Content-Length",

@@ -1,0 +1,172 @@
+//! The rate limit of invalid logout tokens.
+//!
+//! Any client may send such tokens, and to verify one costs about as much as an exchange. So a
+//! sender whose tokens were invalid too often gets 429 for a while. The IAM, which sends valid ones
+//! from another address, never does.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iam_adapters::Moment;
+
+/// How many invalid tokens a sender may send in one [`WINDOW`]. A misconfigured IAM sends one for
+/// each logout.
+const INVALID_MAX: u32 = 50;
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// How long the sender of a valid token is not limited. Behind a proxy that hides the addresses of
+/// its clients, the IAM and an attacker have the same address; then all tokens are verified.
+const TRUSTED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The number of slots. A sender's slot is a keyed hash of its address, so the memory is fixed, and
+/// no client can compute which addresses share a slot. A sender that shares one with an attacker is
+/// limited with it, until a valid token of that sender is verified.
+const SLOTS: usize = 1024;
+
+/// What is known of the senders of one slot.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// When the window began, and how many invalid tokens came in it.
+    invalid: Option<(Moment, u32)>,
+    valid_at: Option<Moment>,
+}
+
+/// Limits senders of invalid logout tokens.
+pub struct LogoutTokenRateLimiter {
+    hasher: RandomState,
+    slots: Mutex<Box<[Slot]>>,
+}
+
+impl Default for LogoutTokenRateLimiter {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            slots: Mutex::new(vec![Slot::default(); SLOTS].into_boxed_slice()),
+        }
+    }
+}
+
+impl LogoutTokenRateLimiter {
+    /// The seconds after which the sender may try again; `None` where it is not limited.
+    #[must_use]
+    pub fn retry_after(&self, sender: IpAddr, now: Moment) -> Option<u64> {
+        let slot = *self.slots().get(self.slot_of(sender))?;
+        let (began, count) = slot.invalid?;
+        let age = now.since(began);
+        let is_trusted = slot.valid_at.is_some_and(|at| now.since(at) < TRUSTED);
+        (count >= INVALID_MAX && age < WINDOW && !is_trusted)
+            .then(|| WINDOW.saturating_sub(age).as_secs().max(1))
+    }
+
+    /// Counts an invalid token.
+    pub fn record_invalid(&self, sender: IpAddr, now: Moment) {
+        if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
+            let current = slot.invalid.filter(|(began, _)| now.since(*began) < WINDOW);
+            let (began, count) = current.unwrap_or((now, 0));
+            slot.invalid = Some((began, count.saturating_add(1)));
+        }
+    }
+
+    /// Records a valid token.
+    pub fn record_valid(&self, sender: IpAddr, now: Moment) {
+        if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
+            slot.valid_at = Some(now);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Box<[Slot]>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot_of(&self, sender: IpAddr) -> usize {
+        let network = match sender {
+            IpAddr::V4(_) => sender,
+            // A client with one IPv6 address has its whole /64.
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                Ipv6Addr::from_bits(network).into()
+            }
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "any bits of a hash will do"
+        )]
+        let hash = self.hasher.hash_one(network) as usize;
+        hash % SLOTS
+    }
+}
+
+impl fmt::Debug for LogoutTokenRateLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogoutTokenRateLimiter")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTACKER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
+
+    fn at(seconds: u64) -> Moment {
+        Moment {
+            unix: Duration::from_secs(1_800_000_000 + seconds),
+            monotonic: Duration::from_secs(seconds),
+        }
+    }
+
+    /// Another sender, which does not share the attacker's slot.
+    fn another(limiter: &LogoutTokenRateLimiter) -> IpAddr {
+        (0..=u8::MAX)
+            .map(|last| IpAddr::from([192, 0, 2, last]))
+            .find(|other| limiter.slot_of(*other) != limiter.slot_of(ATTACKER))
+            .expect("not all in one slot")
+    }
+
+    #[test]
+    fn sender_of_too_many_invalid_tokens_is_limited_for_a_while_and_other_senders_are_not() {
+        let limiter = LogoutTokenRateLimiter::default();
+        let other = another(&limiter);
+        for _ in 0..INVALID_MAX {
+            assert_eq!(limiter.retry_after(ATTACKER, at(0)), None);
+            limiter.record_invalid(ATTACKER, at(0));
+        }
+        assert_eq!(limiter.retry_after(ATTACKER, at(0)), Some(10));
+        assert_eq!(limiter.retry_after(ATTACKER, at(9)), Some(1));
+        assert_eq!(limiter.retry_after(other, at(9)), None);
+        assert_eq!(limiter.retry_after(ATTACKER, at(10)), None);
+        limiter.record_invalid(ATTACKER, at(10));
+        assert_eq!(limiter.retry_after(ATTACKER, at(10)), None);
+    }
+
+    #[test]
+    fn sender_of_a_valid_token_is_not_limited_for_a_day() {
+        let limiter = LogoutTokenRateLimiter::default();
+        limiter.record_valid(ATTACKER, at(0));
+        let day = TRUSTED.as_secs();
+        for second in [1, day - 1, day] {
+            for _ in 0..2 * INVALID_MAX {
+                limiter.record_invalid(ATTACKER, at(second));
+            }
+            let is_limited = limiter.retry_after(ATTACKER, at(second)).is_some();
+            assert_eq!(is_limited, second == day, "{second}");
+        }
+    }
+
+    #[test]
+    fn all_addresses_of_one_network_of_ipv6_are_one_sender() {
+        let limiter = LogoutTokenRateLimiter::default();
+        let place = |text: &str| limiter.slot_of(text.parse().expect(text));
+        assert_eq!(place("2001:db8:1:2::1"), place("2001:db8:1:2:ffff::9"));
+        let others = (3..99).map(|net| place(&format!("2001:db8:1:{net}::1")));
+        assert!(
+            others
+                .into_iter()
+                .any(|one| one != place("2001:db8:1:2::1"))
+        );
+    }
+}

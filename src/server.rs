@@ -1,0 +1,84 @@
+//! An HTTP/1.1 listener for any actix-web application: connection limits, request deadlines,
+//! request framing and load shedding.
+//!
+//! This module imports nothing from the rest of the crate. What an application adds is in
+//! [`Hooks`]: its metrics, and its responses to connections and requests that never reach it.
+//!
+//! It stands where `actix_web::HttpServer` would. That server has a deadline for the first head of
+//! a connection only: a later head, a body, or a response that the client does not read can hold a
+//! connection for ever.
+
+mod body;
+mod deadline_io;
+mod framing;
+mod limiter;
+mod listener;
+mod open_files;
+mod queue_delay;
+mod refusal;
+mod state;
+mod tls;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+
+pub use body::{BodyError, is_overloaded, read_body};
+pub use listener::{Listener, available_cores, bind};
+pub use open_files::{OpenFiles, raise_open_file_limit};
+pub use refusal::Refusal;
+pub use tls::server_config;
+
+/// What an application adds to its listener.
+pub trait Hooks: Send + Sync + 'static {
+    /// Counts a connection that was refused or closed because of the connection limit.
+    fn connection_shed(&self, reason: Shed);
+
+    /// The response to a connection, or to input, that never becomes a request of the application.
+    ///
+    /// The listener adds `Connection: close`, `Date` and `Content-Length`. The body must be in
+    /// memory.
+    fn refusal(&self, peer: Option<SocketAddr>, refusal: Refusal) -> HttpResponse;
+}
+
+/// Why a connection was refused or closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// The limit is reached, and no connection is idle.
+    Refused,
+    /// The connection waited for its client the longest, and the limit is near.
+    Idle,
+}
+
+/// How long a client may take for each part of a request.
+///
+/// These are no settings: an operator has no reason to change them. Tests do.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionTimeouts {
+    /// From the first byte of a head to its last one, and from the connection to the first byte of
+    /// the first head. Also for a TLS handshake.
+    pub head: Duration,
+    /// For the whole body. A client that sends it byte by byte gets no more time.
+    pub body: Duration,
+    /// For the client to accept more of a response, once it accepts none.
+    pub write: Duration,
+    /// From a response to the first byte of the next request.
+    pub idle: Duration,
+    /// The longest time that a request may wait for its worker. Beyond it the request can be
+    /// refused (see [`is_overloaded`]): most clients that waited longer have given up or retried,
+    /// and do not need the response.
+    pub queue_delay: Duration,
+}
+
+impl Default for ConnectionTimeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(5),
+            body: Duration::from_secs(5),
+            write: Duration::from_secs(5),
+            idle: Duration::from_secs(15),
+            queue_delay: Duration::from_millis(200),
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The bytes of a connection: its deadlines, and one request after another with one response each.
+
+use std::future::Future as _;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use actix_web::web::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::framing::RequestFraming;
+use super::limiter::ConnectionPermit;
+use super::state::{ConnectionPhase, ConnectionState};
+use super::{Hooks, Refusal, refusal};
+
+/// Plain or TLS.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+
+/// The most that is read at once.
+const READ_BYTES: usize = 8 * 1024;
+
+/// The most that is received of further requests before the current one has its response.
+const READ_AHEAD_BYTES: usize = 16 * 1024;
+
+/// Time to drain unread input after the final response, so that the client receives it.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The I/O of a connection. It ends where the client exceeds a deadline, and passes on one request
+/// at a time: the next one after the response to the current one has been written.
+///
+/// actix-http has a deadline for the first head of a connection only. A client that has sent one
+/// request could hold the connection for ever with the head of a second one, or with a body that no
+/// handler reads. hyper has a deadline for every head, but none for a body or a write.
+pub(super) struct DeadlineIo {
+    io: Box<dyn Stream>,
+    hooks: Arc<dyn Hooks>,
+    peer: Option<SocketAddr>,
+    permit: ConnectionPermit,
+    /// Fires at the deadline or earlier: it is reset when it fires, not for every request.
+    timer: Pin<Box<Sleep>>,
+    /// Since when the client does not accept what is written.
+    write_blocked_since: Option<Instant>,
+    /// Whether reading waits for something else than input.
+    is_read_paused: bool,
+    /// The current request, or the next one where there is none.
+    request: RequestFraming,
+    /// What was received and not yet passed on.
+    received: BytesMut,
+    /// How many of these bytes belong to the current request.
+    framed: usize,
+    response: ResponseProgress,
+    /// What is left to write of the response to input that is not a request.
+    refusal: Bytes,
+    /// Whether nothing more is passed on.
+    has_ended: bool,
+    /// Since when further input is read and discarded.
+    draining_since: Option<Instant>,
+}
+
+/// The progress of the response to a request; `last` where it is the last one of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ResponseProgress {
+    /// The request was passed on.
+    Pending,
+    /// A part of it has been written.
+    Started { last: bool },
+    /// All of it has been written. Also before the first request.
+    Written { last: bool },
+}
+
+impl DeadlineIo {
+    /// The I/O of a connection that was just accepted.
+    pub(super) fn new(
+        io: Box<dyn Stream>,
+        peer: Option<SocketAddr>,
+        permit: ConnectionPermit,
+        hooks: Arc<dyn Hooks>,
+    ) -> Self {
+        let head = permit.state().timeouts().head;
+        Self {
+            io,
+            hooks,
+            peer,
+            permit,
+            timer: Box::pin(sleep_until(Instant::now() + head)),
+            write_blocked_since: None,
+            is_read_paused: false,
+            request: RequestFraming::new(),
+            received: BytesMut::new(),
+            framed: 0,
+            response: ResponseProgress::Written { last: false },
+            refusal: Bytes::new(),
+            has_ended: false,
+            draining_since: None,
+        }
+    }
+
+    /// What the connection is doing.
+    pub(super) fn state(&self) -> &ConnectionState {
+        self.permit.state()
+    }
+
+    /// Whether the deadline has passed. If not, the task is woken when it has.
+    fn has_passed(&mut self, deadline: Instant, cx: &mut Context<'_>) -> bool {
+        if self.timer.deadline() > deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if self.timer.deadline() >= deadline {
+                return true;
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+        false
+    }
+
+    /// Whether the client has exceeded its time to send something.
+    fn is_read_overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        let deadline = self.state().deadline();
+        deadline.is_some_and(|deadline| self.has_passed(deadline, cx))
+    }
+
+    /// Whether the client has exceeded its time to accept more of a response.
+    fn is_write_overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        let since = *self.write_blocked_since.get_or_insert_with(Instant::now);
+        self.has_passed(since + self.state().timeouts().write, cx)
+    }
+
+    /// Whether to receive more. Nothing is received ahead from a client that does not accept its
+    /// responses, and a limited amount while a request has none.
+    fn can_receive(&mut self) -> bool {
+        let is_ahead = self.request.is_complete() && self.received.len() >= READ_AHEAD_BYTES;
+        self.is_read_paused = self.write_blocked_since.is_some() || is_ahead;
+        !self.is_read_paused
+    }
+
+    /// How many of these bytes can be passed on. The head of a request can as soon as it is
+    /// complete.
+    fn frame(&mut self, bytes: &mut [u8]) -> usize {
+        let had_head = self.request.has_head();
+        let framed = self.request.frame(bytes).unwrap_or_else(|refusal| {
+            self.refuse(refusal);
+            0
+        });
+        if !had_head && self.request.has_head() {
+            self.response = ResponseProgress::Pending;
+            self.state().begin_handling();
+        }
+        framed
+    }
+
+    /// Frames what was received and not framed before.
+    fn frame_received(&mut self) {
+        let mut received = std::mem::take(&mut self.received);
+        let framed = self.frame(received.get_mut(self.framed..).unwrap_or_default());
+        self.received = received;
+        self.framed += framed;
+    }
+
+    /// Begins with the next request, once the current one has its response.
+    fn next_request(&mut self) {
+        let has_response = matches!(self.response, ResponseProgress::Written { .. });
+        if !self.request.is_complete() || !has_response {
+            return;
+        }
+        self.request = RequestFraming::new();
+        if !self.received.is_empty() {
+            self.state().received();
+            self.frame_received();
+        }
+    }
+
+    /// Passes on what belongs to the current request.
+    fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
+        let bytes = self.received.split_to(self.framed.min(buffer.remaining()));
+        buffer.put_slice(&bytes);
+        self.framed -= bytes.len();
+        if self.received.is_empty() {
+            // An idle connection holds no memory that it does not need.
+            self.received = BytesMut::new();
+        }
+    }
+
+    /// Receives bytes of the current request, or of later ones. Returns whether there were any.
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        if self.received.is_empty() && !self.request.is_complete() {
+            return self.poll_receive_into(cx, buffer);
+        }
+        let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
+        let mut space = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut space))?;
+        if space.filled().is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.state().received();
+        self.received.extend_from_slice(space.filled());
+        if !self.request.is_complete() {
+            self.frame_received();
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Receives without a copy what can be passed on at once: mostly a whole request.
+    fn poll_receive_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
+        let received = buffer.filled_mut().get_mut(before..).unwrap_or_default();
+        if received.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.state().received();
+        let framed = self.frame(received);
+        let rest = received.get(framed..).unwrap_or_default();
+        self.received.extend_from_slice(rest);
+        buffer.set_filled(before + framed);
+        Poll::Ready(Ok(true))
+    }
+
+    /// Responds to input that is not a request. No response is in progress, and none follows.
+    fn refuse(&mut self, refusal: Refusal) {
+        self.refusal = refusal::encode(&*self.hooks, self.peer, refusal);
+        self.response = ResponseProgress::Written { last: true };
+        self.has_ended = true;
+    }
+
+    /// Ends the input of a client that has exceeded its time.
+    fn end_overdue(&mut self) {
+        if self.state().owes_first_request() {
+            self.refuse(Refusal::HeadTimeout);
+        }
+        self.has_ended = true;
+    }
+
+    fn poll_write_refusal(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.refusal.is_empty() {
+            let written = ready!(self.poll_write_in_time(cx, None))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            let _ = self.refusal.split_to(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes these bytes, or else the refusal, for as long as the client accepts some of them.
+    fn poll_write_in_time(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: Option<&[u8]>,
+    ) -> Poll<io::Result<usize>> {
+        let io = Pin::new(&mut self.io);
+        match io.poll_write(cx, bytes.unwrap_or(&self.refusal)) {
+            Poll::Pending if self.is_write_overdue(cx) || self.must_close(cx) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            written => written,
+        }
+    }
+
+    fn must_close(&self, cx: &mut Context<'_>) -> bool {
+        self.state().must_close(cx.waker())
+    }
+
+    /// Nothing is left to be written.
+    fn flushed(&mut self, cx: &mut Context<'_>) {
+        self.write_blocked_since = None;
+        let mut wake = std::mem::take(&mut self.is_read_paused);
+        if let ResponseProgress::Started { last } = self.response {
+            self.response = ResponseProgress::Written { last };
+            self.state().end_writing();
+            wake |= last || !self.received.is_empty();
+        }
+        if wake {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Discards what the client still sends.
+    fn poll_drain(&mut self, since: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let mut sink = [MaybeUninit::uninit(); 4096];
+            let mut sink = ReadBuf::uninit(&mut sink);
+            match Pin::new(&mut self.io).poll_read(cx, &mut sink) {
+                Poll::Ready(Ok(())) if !sink.filled().is_empty() => {}
+                Poll::Pending if !self.has_passed(since + DRAIN_TIMEOUT, cx) => {
+                    return Poll::Pending;
+                }
+                Poll::Ready(_) | Poll::Pending => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+impl AsyncRead for DeadlineIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        loop {
+            if !self.has_ended && self.is_read_overdue(cx) {
+                self.end_overdue();
+            }
+            self.has_ended |= self.response == ResponseProgress::Written { last: true };
+            if self.has_ended {
+                return Poll::Ready(Ok(()));
+            }
+            self.next_request();
+            if self.framed > 0 {
+                self.pass_on(buffer);
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(fault) = self.request.fault() {
+                self.state().break_off_body(fault);
+                self.has_ended = true;
+                continue;
+            }
+            if self.has_ended {
+                continue;
+            }
+            if !self.can_receive() {
+                return Poll::Pending;
+            }
+            match self.poll_receive(cx, buffer)? {
+                Poll::Ready(true) if buffer.filled().len() > before => return Poll::Ready(Ok(())),
+                Poll::Ready(true) => {}
+                Poll::Ready(false) if self.request.is_complete() && !self.received.is_empty() => {
+                    // Requests that were received need responses before the end.
+                    self.is_read_paused = true;
+                    return Poll::Pending;
+                }
+                Poll::Ready(false) => self.has_ended = true,
+                Poll::Pending if self.must_close(cx) => self.has_ended = true,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl AsyncWrite for DeadlineIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        // What is written in another phase is an interim response.
+        let is_final = self.state().phase() == ConnectionPhase::Writing;
+        if self.response == ResponseProgress::Pending && is_final {
+            let last = self.request.is_last_response(bytes);
+            self.response = ResponseProgress::Started { last };
+        }
+        self.poll_write_in_time(cx, Some(bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_refusal(cx))?;
+        match Pin::new(&mut self.io).poll_flush(cx) {
+            Poll::Ready(Ok(())) => self.flushed(cx),
+            Poll::Pending if self.is_write_overdue(cx) => {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            other => return other,
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
+        // RFC 9112 section 9.6: if it were closed at once, the client might lose the response.
+        if self.response == (ResponseProgress::Written { last: true }) {
+            let since = *self.draining_since.get_or_insert_with(Instant::now);
+            ready!(self.poll_drain(since, cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,189 @@
+//! One listener: a port, an application, and the limits of every connection.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::body::MessageBody;
+use actix_http::error::DispatchError;
+use actix_http::{ConnectionType, HttpService, KeepAlive, Request, Response};
+use actix_service::{
+    IntoServiceFactory, Service, ServiceFactory, ServiceFactoryExt as _, apply_fn_factory,
+    fn_service, map_config,
+};
+use actix_web::Error;
+use actix_web::dev::{AppConfig, Server};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, Stream};
+use super::limiter::{ConnectionLimiter, ConnectionPermit};
+use super::queue_delay::QueueDelay;
+use super::refusal::refuse_connection;
+use super::state::ConnectionState;
+use super::{ConnectionTimeouts, Hooks};
+
+/// Connections that the system holds until a worker accepts them.
+const BACKLOG: u32 = 1024;
+
+/// Connections beyond the limit that are accepted and get a refusal. Further ones wait in the
+/// backlog.
+const REFUSED_CONNECTIONS: usize = 64;
+
+/// The settings of a listener.
+pub struct Listener {
+    /// The address; port 0 stands for any free port.
+    pub address: SocketAddr,
+    /// The TLS configuration (see [`server_config`](super::server_config)); `None`: plain HTTP.
+    pub tls: Option<rustls::ServerConfig>,
+    /// Threads.
+    pub workers: usize,
+    /// The most open connections of each worker.
+    pub max_connections: usize,
+    /// How long clients may take.
+    pub timeouts: ConnectionTimeouts,
+    /// How long requests in progress may take when the server stops.
+    pub shutdown_timeout: Duration,
+}
+
+impl Listener {
+    /// Binds the port. The server runs once it is polled.
+    ///
+    /// `app` makes the application of each worker, as for `actix_web::HttpServer::new`: an
+    /// `actix_web::App` with any middleware around it.
+    ///
+    /// # Errors
+    ///
+    /// The port cannot be bound.
+    pub fn bind<F, I, S, B>(self, hooks: Arc<dyn Hooks>, app: F) -> io::Result<(Server, SocketAddr)>
+    where
+        F: Fn() -> I + Send + Clone + 'static,
+        I: IntoServiceFactory<S, Request>,
+        S: ServiceFactory<Request, Config = AppConfig> + 'static,
+        S::Error: Into<Error> + 'static,
+        S::InitError: fmt::Debug,
+        S::Response: Into<Response<B>> + 'static,
+        S::Service: 'static,
+        <S::Service as Service<Request>>::Future: 'static,
+        B: MessageBody + 'static,
+    {
+        let socket = bind(self.address)?;
+        let address = socket.local_addr()?;
+        let (limit, timeouts) = (self.max_connections, self.timeouts);
+        let refused = REFUSED_CONNECTIONS.min(limit / 4).max(1);
+        let seconds = self.shutdown_timeout.as_millis().div_ceil(1000);
+        let server = Server::build()
+            .disable_signals()
+            .workers(self.workers)
+            .max_concurrent_connections(limit + refused)
+            .shutdown_timeout(u64::try_from(seconds).unwrap_or(u64::MAX));
+        let stopping = server.graceful_shutdown_signal();
+        let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
+        let server = server.listen("http", socket, move || {
+            let stopping = stopping.clone();
+            let app = app().into_factory().map_err(Into::<Error>::into);
+            let app = map_config(app, |()| AppConfig::default());
+            let http = HttpService::build()
+                .graceful_shutdown_signal(move || {
+                    let stopping = stopping.clone();
+                    async move { stopping.notified().await }
+                })
+                // These deadlines are those of `DeadlineIo`.
+                .keep_alive(KeepAlive::Os)
+                .client_request_timeout(Duration::ZERO)
+                .client_disconnect_timeout(DRAIN_TIMEOUT)
+                .local_addr(address)
+                .on_connect_ext(|io: &DeadlineIo, data| {
+                    data.insert(io.state().clone());
+                })
+                .h1(apply_fn_factory(app, respond));
+            let queue_delay = QueueDelay::default();
+            actix_web::rt::spawn(queue_delay.measure(timeouts.queue_delay / 10));
+            let limiter = ConnectionLimiter::new(limit, timeouts, queue_delay, Arc::clone(&hooks));
+            let (hooks, tls) = (Arc::clone(&hooks), tls.clone());
+            // The permit is acquired when the connection is accepted, not when it is first polled.
+            fn_service(move |tcp| accept(tcp, limiter.acquire(), tls.clone(), Arc::clone(&hooks)))
+                .and_then(http)
+        })?;
+        Ok((server.run(), address))
+    }
+}
+
+/// Calls the application, and tells the connection when it has made the response.
+fn respond<S, B>(
+    request: Request,
+    app: &S,
+) -> impl Future<Output = Result<Response<B>, S::Error>> + use<S, B>
+where
+    S: Service<Request>,
+    S::Response: Into<Response<B>>,
+{
+    let connection = request.conn_data::<ConnectionState>().cloned();
+    let response = app.call(request);
+    async move {
+        let mut response = response.await.map(Into::<Response<B>>::into);
+        if let Some(connection) = connection {
+            if let (true, Ok(response)) = (connection.ends_with_response(), &mut response) {
+                let head = response.head_mut();
+                head.set_connection_type(ConnectionType::Close);
+            }
+            connection.begin_writing(Instant::now());
+        }
+        response
+    }
+}
+
+/// Binds a port. Needs a tokio runtime around it.
+///
+/// # Errors
+///
+/// The port cannot be bound.
+pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    // A server that is restarted does not wait for the last connections of the one before it.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+/// The number of cores that this process may use.
+#[must_use]
+pub fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZero::get)
+}
+
+async fn accept(
+    tcp: TcpStream,
+    permit: Option<ConnectionPermit>,
+    tls: Option<TlsAcceptor>,
+    hooks: Arc<dyn Hooks>,
+) -> Result<(DeadlineIo, Option<SocketAddr>), DispatchError> {
+    let peer = tcp.peer_addr().ok();
+    let Some(permit) = permit else {
+        // A TLS handshake would cost more than the request that is refused.
+        if tls.is_none() {
+            let _ = timeout(DRAIN_TIMEOUT, refuse_connection(tcp, peer, &*hooks)).await;
+        }
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+    };
+    let stream: Box<dyn Stream> = match tls {
+        None => Box::new(tcp),
+        Some(tls) => tokio::select! {
+            accepted = timeout(permit.state().timeouts().head, tls.accept(tcp)) => {
+                Box::new(accepted.map_err(io::Error::from)??)
+            }
+            () = permit.state().closed() => {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+        },
+    };
+    Ok((DeadlineIo::new(stream, peer, permit, hooks), peer))
+}

@@ -1,0 +1,55 @@
+//! The limit of open files: every connection is one.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many files the process may have open; `None`: any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles(pub Option<u64>);
+
+/// Raises the limit of open files to the most that the system allows, and returns it. Many shells
+/// and service managers start programs with less.
+#[must_use]
+pub fn raise_open_file_limit() -> OpenFiles {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if limit.current != limit.maximum && setrlimit(Resource::Nofile, raised).is_ok() {
+        return OpenFiles(limit.maximum);
+    }
+    OpenFiles(limit.current)
+}
+
+impl OpenFiles {
+    /// How many of the `wanted` connections each of so many workers can have.
+    ///
+    /// All workers together get at most half of the files: connections to other servers, logs and
+    /// management need some even when clients use all that they can get.
+    #[must_use]
+    pub fn connections_per_worker(self, wanted: usize, workers: usize) -> usize {
+        let files = self.0.unwrap_or(u64::MAX);
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        wanted.min(files / 2 / workers.max(1)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_use_at_most_half_of_the_files() {
+        for (wanted, workers, files, connections) in [
+            (10_000, 2, None, 10_000),
+            (10_000, 2, Some(65_536), 10_000),
+            (10_000, 2, Some(1_024), 256),
+            (100, 2, Some(1_024), 100),
+            (10_000, 64, Some(16), 1),
+            (10_000, 1, Some(u64::MAX), 10_000),
+        ] {
+            let available = OpenFiles(files).connections_per_worker(wanted, workers);
+            assert_eq!(available, connections, "{files:?}");
+        }
+    }
+}
