@@ -210,7 +210,7 @@ impl Gateway {
             session_expires_at: session.exp,
         };
         let token = mint::mint(
-            &self.keys.signing.ring(),
+            &self.keys.signing.key_set(),
             &self.policy.token,
             grant,
             now,

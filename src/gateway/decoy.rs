@@ -47,8 +47,8 @@ impl Gateway {
         let GatewayError::InvalidSession(refused) = *error else {
             return;
         };
-        let ring = self.keys.sealing.ring();
-        let key = ring.current(self.clock.now());
+        let key_set = self.keys.sealing.key_set();
+        let key = key_set.current(self.clock.now());
         if refused != InvalidSession::Tampered {
             key.unseal_in_vain(session_token.len());
         }

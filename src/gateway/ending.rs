@@ -40,7 +40,7 @@ impl Gateway {
     }
 
     fn end_under_every_key(&self, revocation: impl Fn(&RevocationKey) -> Revocation) {
-        for key in self.keys.sealing.ring().iter() {
+        for key in self.keys.sealing.key_set().iter() {
             // Nobody waits for this one.
             drop(
                 self.sharer()

@@ -1,11 +1,11 @@
-//! Key rings: which key signs or seals now, and which are still honoured.
+//! The keys: which one signs or seals now, and which others are still accepted.
 
 mod file;
 mod fixed;
 mod folder;
-mod ring;
+mod key_set;
+mod key_store;
 mod rotation;
-mod shelf;
 mod signing;
 
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ use thiserror::Error;
 pub use file::{KeyFile, KeyPurpose, generate};
 pub use fixed::FIXED_SIGNING_KEY;
 pub use folder::{read_dir, remove, write_new};
-pub use ring::KeyRing;
+pub use key_set::KeySet;
+pub use key_store::{KeyStore, Taken};
 pub use rotation::{FileTimes, Plan, Standing, Times, plan, standing};
-pub use shelf::{Shelf, Taken};
 pub use signing::{Algorithm, SigningKey};
 
 use super::seal::SealingKey;
@@ -55,7 +55,7 @@ const SEALING_KEY_AGE_MAX: Duration = Duration::from_secs(32 * 24 * 3600);
 
 /// A key and the moment from which it is used.
 pub trait Dated {
-    /// The key's id, unique in its ring.
+    /// The key's id, unique in its set.
     fn kid(&self) -> &str;
     /// When every replica begins to use it.
     fn first_use(&self) -> Timestamp;
@@ -82,14 +82,14 @@ pub fn age_seconds(key: &impl Dated, now: Moment) -> i64 {
     i64::try_from(now.unix_seconds()).unwrap_or(i64::MAX) - key.first_use().as_second()
 }
 
-/// All keys of one gateway. Each purpose has a shelf of its own: what is wrong with one does not
-/// keep the other from changing.
+/// All keys of one gateway. Each purpose has its own store: a problem with one does not keep the
+/// other from changing.
 #[derive(Debug)]
 pub struct Keys {
     /// What signs access tokens.
-    pub signing: Shelf<SigningKey>,
+    pub signing: KeyStore<SigningKey>,
     /// What seals session tokens.
-    pub sealing: Shelf<SealingKey>,
+    pub sealing: KeyStore<SealingKey>,
 }
 
 impl Keys {
@@ -100,12 +100,12 @@ impl Keys {
     ///
     /// [`KeyError`] where the machine cannot make random numbers.
     pub fn ephemeral(now: Moment) -> Result<Self, KeyError> {
-        let first_use = ring::timestamp(now);
+        let first_use = key_set::timestamp(now);
         let signing = generate(KeyPurpose::Signing(Algorithm::Es256), first_use)?;
         let sealing = generate(KeyPurpose::Sealing, first_use)?;
         Ok(Self {
-            signing: KeyRing::new(vec![signing.to_signing()?])?.into(),
-            sealing: KeyRing::new(vec![sealing.to_sealing()?])?.into(),
+            signing: KeySet::new(vec![signing.to_signing()?])?.into(),
+            sealing: KeySet::new(vec![sealing.to_sealing()?])?.into(),
         })
     }
 
@@ -117,7 +117,7 @@ impl Keys {
     /// As [`Keys::ephemeral`].
     pub fn with_fixed_signing(now: Moment) -> Result<Self, KeyError> {
         Ok(Self {
-            signing: fixed::ring()?.into(),
+            signing: fixed::key_set()?.into(),
             ..Self::ephemeral(now)?
         })
     }
@@ -127,8 +127,8 @@ impl Keys {
     /// a copy of the set is kept for `max_age`.
     #[must_use]
     pub fn published(&self, lifetime: Duration, max_age: Duration, now: Moment) -> Value {
-        let ring = self.signing.ring();
-        let honoured = ring.honoured(now, overlap(lifetime, max_age));
+        let key_set = self.signing.key_set();
+        let honoured = key_set.honoured(now, overlap(lifetime, max_age));
         let keys: Vec<_> = honoured.map(SigningKey::public_jwk).collect();
         json!({ "keys": keys })
     }
@@ -154,8 +154,8 @@ impl Keys {
             let problem = problem?;
             Some(Concern::Unreadable { purpose, problem })
         });
-        let ring = self.sealing.ring();
-        let sealing = ring.current(now);
+        let key_set = self.sealing.key_set();
+        let sealing = key_set.current(now);
         let old = age_seconds(sealing, now) > SEALING_KEY_AGE_MAX.as_secs().cast_signed();
         let old = old.then(|| Concern::SealingKeyOld {
             kid: sealing.kid().to_owned(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::BASE64;
 use super::error::Internal;
-use super::keys::{KeyRing, SigningKey};
+use super::keys::{KeySet, SigningKey};
 use super::knowledge::Source;
 use super::random::Random;
 
@@ -108,7 +108,7 @@ const JTI_TEXT_LEN: usize = 22;
 ///
 /// [`Internal`]: no random numbers, or a key that does not sign.
 pub fn mint(
-    keys: &KeyRing<SigningKey>,
+    keys: &KeySet<SigningKey>,
     policy: &TokenPolicy,
     grant: Grant<'_>,
     now: Moment,

@@ -49,7 +49,12 @@ impl Gateway {
             iat: asked_at.unix_seconds(),
             exp: expires_at,
         };
-        seal::seal(&self.keys.sealing.ring(), &session, asked_at, &*self.random)
+        seal::seal(
+            &self.keys.sealing.key_set(),
+            &session,
+            asked_at,
+            &*self.random,
+        )
     }
 
     /// Opens the pair and looks at everything in it but the time.

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::BASE64;
 use super::error::{GatewayError, Internal, InvalidSession};
-use super::keys::{Dated, Kept, KeyError, KeyFile, KeyRing, Shelf};
+use super::keys::{Dated, Kept, KeyError, KeyFile, KeySet, KeyStore};
 use super::random::Random;
 use super::revocations::RevocationKey;
 use super::session::SealedSession;
@@ -144,7 +144,7 @@ impl fmt::Debug for SealingKey {
 /// [`GatewayError::Internal`]: no random numbers, or a session too large to be carried. A token
 /// that was cut would be worse.
 pub fn seal(
-    keys: &KeyRing<SealingKey>,
+    keys: &KeySet<SealingKey>,
     session: &SealedSession<'_>,
     now: Moment,
     random: &dyn Random,
@@ -179,7 +179,7 @@ pub fn seal(
 
 /// The key that a token, or its header alone, says it was sealed with. Only opening proves it.
 #[must_use]
-pub fn key_of<'k>(keys: &'k KeyRing<SealingKey>, token: &str) -> Option<&'k SealingKey> {
+pub fn key_of<'k>(keys: &'k KeySet<SealingKey>, token: &str) -> Option<&'k SealingKey> {
     let header = token.split('.').next()?;
     keys.iter().find(|key| key.header == header)
 }
@@ -193,7 +193,7 @@ pub fn key_of<'k>(keys: &'k KeyRing<SealingKey>, token: &str) -> Option<&'k Seal
 ///
 /// [`InvalidSession`], for the log; to a client all of them are one.
 pub fn open<'b>(
-    keys: &KeyRing<SealingKey>,
+    keys: &KeySet<SealingKey>,
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
 ) -> Result<SealedSession<'b>, InvalidSession> {
@@ -220,19 +220,19 @@ pub fn open<'b>(
 ///
 /// [`GatewayError::InvalidSession`], or [`Internal::KeysUnreadable`].
 pub fn open_from<'b>(
-    keys: &Shelf<SealingKey>,
+    keys: &KeyStore<SealingKey>,
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
 ) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
-    let ring = keys.ring();
-    let session = open(&ring, token, buffer).map_err(|refused| {
+    let key_set = keys.key_set();
+    let session = open(&key_set, token, buffer).map_err(|refused| {
         let ours = || token.starts_with(&BASE64.encode(HEADER));
         if refused == InvalidSession::UnknownKey && keys.is_behind() && ours() {
             return GatewayError::from(Internal::KeysUnreadable);
         }
         refused.into()
     })?;
-    let key = key_of(&ring, token).ok_or(InvalidSession::UnknownKey)?;
+    let key = key_of(&key_set, token).ok_or(InvalidSession::UnknownKey)?;
     Ok((session, Arc::clone(key.revocations())))
 }
 

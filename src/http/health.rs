@@ -40,7 +40,7 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     if let (Some(age), Some(iam)) = (report.age, iam.as_object_mut()) {
         iam.insert("age_seconds".to_owned(), age.as_secs().into());
     }
-    let (signing, sealing) = (keys.signing.ring(), keys.sealing.ring());
+    let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
     let body = json!({
         "status": report.readiness.name(),
         "reasons": report.reasons,

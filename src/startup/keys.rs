@@ -10,7 +10,7 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 use crate::config::{Problems, Settings};
-use crate::gateway::keys::{Kept, KeyError, Keys, Shelf, Taken};
+use crate::gateway::keys::{Kept, KeyError, KeyStore, Keys, Taken};
 use crate::health::Reason;
 
 /// Whoever changes a folder seldom changes one thing only.
@@ -54,8 +54,8 @@ fn open<K: Kept>(
     folder: Option<&PathBuf>,
     now: Moment,
     max_age: Duration,
-) -> Result<Option<Shelf<K>>, KeyError> {
-    let opened = folder.map(|folder| Shelf::open(folder.clone(), now, max_age));
+) -> Result<Option<KeyStore<K>>, KeyError> {
+    let opened = folder.map(|folder| KeyStore::open(folder.clone(), now, max_age));
     opened.transpose()
 }
 

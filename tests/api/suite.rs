@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, Shelf};
+use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, KeyStore};
 use auth_gateway::gateway::seal::{self, SealingKey};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::{Account, Fixture};
@@ -219,17 +219,17 @@ impl KeyFolder {
     }
 
     /// What a gateway with these keys seals and opens with.
-    pub(crate) fn sealing(&self) -> Shelf<SealingKey> {
+    pub(crate) fn sealing(&self) -> KeyStore<SealingKey> {
         let whenever = ManualClock::at(Duration::ZERO).now();
-        let sealing = Shelf::open((&self.sealing).into(), whenever, Duration::ZERO);
+        let sealing = KeyStore::open((&self.sealing).into(), whenever, Duration::ZERO);
         sealing.expect("sealing keys")
     }
 
     /// What a gateway with these keys has sealed into a session token.
     pub(crate) fn unsealed(&self, session: &Session) -> UpstreamSession {
         let mut buffer = Zeroizing::default();
-        let ring = self.sealing().ring();
-        let opened = seal::open(&ring, &session.session_token, &mut buffer);
+        let key_set = self.sealing().key_set();
+        let opened = seal::open(&key_set, &session.session_token, &mut buffer);
         opened.expect("our seal").upstream().expect("a subject")
     }
 }

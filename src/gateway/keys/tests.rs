@@ -55,16 +55,16 @@ fn parsed(jwk: &Value) -> Result<KeyFile, KeyError> {
     KeyFile::parse(jwk.to_string().as_bytes())
 }
 
-fn load<K: Kept>(dir: &Path) -> Result<KeyRing<K>, KeyError> {
+fn load<K: Kept>(dir: &Path) -> Result<KeySet<K>, KeyError> {
     let keys = Folder::read(dir)?.keys()?;
-    KeyRing::new(keys).map_err(|reason| invalid(dir, reason))
+    KeySet::new(keys).map_err(|reason| invalid(dir, reason))
 }
 
-fn load_signing(dir: &Path) -> Result<KeyRing<SigningKey>, KeyError> {
+fn load_signing(dir: &Path) -> Result<KeySet<SigningKey>, KeyError> {
     load(dir)
 }
 
-fn load_sealing(dir: &Path) -> Result<KeyRing<SealingKey>, KeyError> {
+fn load_sealing(dir: &Path) -> Result<KeySet<SealingKey>, KeyError> {
     load(dir)
 }
 

@@ -33,8 +33,8 @@ impl Gateway {
         let now = self.clock.now();
         let policy = &self.policy;
         let usual = usual_claims(&policy.token, &policy.default_scope, now, &*self.random)?;
-        let ring = self.keys.signing.ring();
-        sign(ring.current(now), usual, said)
+        let key_set = self.keys.signing.key_set();
+        sign(key_set.current(now), usual, said)
     }
 }
 

@@ -23,8 +23,8 @@ fn key(algorithm: Algorithm, first_use: i64) -> SigningKey {
     file.to_signing().unwrap()
 }
 
-fn ring(algorithm: Algorithm) -> KeyRing<SigningKey> {
-    KeyRing::new(vec![key(algorithm, 0)]).unwrap()
+fn key_set(algorithm: Algorithm) -> KeySet<SigningKey> {
+    KeySet::new(vec![key(algorithm, 0)]).unwrap()
 }
 
 fn policy(audience: &[&str]) -> TokenPolicy {
@@ -43,7 +43,7 @@ const GRANT: Grant<'_> = Grant {
     session_expires_at: NOW + 86_400,
 };
 
-fn minted(keys: &KeyRing<SigningKey>, audience: &[&str], grant: Grant<'_>) -> AccessToken {
+fn minted(keys: &KeySet<SigningKey>, audience: &[&str], grant: Grant<'_>) -> AccessToken {
     let random = SystemRandom::new();
     mint(keys, &policy(audience), grant, at(NOW), &random).unwrap()
 }
@@ -66,7 +66,7 @@ fn verified(key: &SigningKey, token: &str) -> Option<(Value, Value)> {
 #[test]
 fn a_token_of_each_algorithm_verifies_with_the_published_key_and_with_no_other() {
     for algorithm in Algorithm::ALL {
-        let (keys, stranger) = (ring(algorithm), key(algorithm, 0));
+        let (keys, stranger) = (key_set(algorithm), key(algorithm, 0));
         let own = keys.iter().next().unwrap();
         let token = minted(&keys, &["a"], GRANT);
         let (header, claims) = verified(own, token.expose()).unwrap();
@@ -83,7 +83,7 @@ fn a_token_of_each_algorithm_verifies_with_the_published_key_and_with_no_other()
 
 #[test]
 fn the_claims_are_those_of_rfc_9068_and_the_session_and_no_more() {
-    let keys = ring(Algorithm::EdDsa);
+    let keys = key_set(Algorithm::EdDsa);
     let token = minted(&keys, &["https://api.test"], GRANT);
     let (_, mut claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
     let jti = claims.as_object_mut().unwrap().remove("jti").unwrap();
@@ -102,7 +102,7 @@ fn the_claims_are_those_of_rfc_9068_and_the_session_and_no_more() {
 
 #[test]
 fn an_empty_scope_is_left_out() {
-    let keys = ring(Algorithm::EdDsa);
+    let keys = key_set(Algorithm::EdDsa);
     let grant = Grant { scope: "", ..GRANT };
     let token = minted(&keys, &["a"], grant);
     let (_, claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
@@ -111,7 +111,7 @@ fn an_empty_scope_is_left_out() {
 
 #[test]
 fn one_audience_is_a_string_and_several_are_an_array() {
-    let keys = ring(Algorithm::EdDsa);
+    let keys = key_set(Algorithm::EdDsa);
     for (audience, claim) in [(&["a"][..], json!("a")), (&["a", "b"], json!(["a", "b"]))] {
         let token = minted(&keys, audience, GRANT);
         let (_, claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
@@ -121,7 +121,7 @@ fn one_audience_is_a_string_and_several_are_an_array() {
 
 #[test]
 fn a_token_lives_for_its_lifetime_or_for_the_rest_of_its_session() {
-    let keys = ring(Algorithm::EdDsa);
+    let keys = key_set(Algorithm::EdDsa);
     for (rest, lives) in [
         (86_400, 3_600),
         (3_601, 3_600),
@@ -150,7 +150,7 @@ fn a_token_lives_for_its_lifetime_or_for_the_rest_of_its_session() {
 #[test]
 fn claims_of_any_length_are_whole() {
     for algorithm in [Algorithm::EdDsa, Algorithm::Es256] {
-        let keys = ring(algorithm);
+        let keys = key_set(algorithm);
         for length in (1..8).chain([700, 4_000]) {
             let subject = "s".repeat(length);
             let grant = Grant {
@@ -166,7 +166,7 @@ fn claims_of_any_length_are_whole() {
 
 #[test]
 fn no_token_has_the_id_of_another() {
-    let keys = ring(Algorithm::EdDsa);
+    let keys = key_set(Algorithm::EdDsa);
     let ids: HashSet<_> = (0..10_000)
         .map(|_| {
             let token = minted(&keys, &["a"], GRANT);
@@ -184,7 +184,7 @@ fn the_key_in_use_signs() {
     let now = i64::try_from(NOW).unwrap();
     let [old, new, next] =
         [now - 100, now, now + 1].map(|first_use| key(Algorithm::Es256, first_use));
-    let keys = KeyRing::new(vec![next, old, new]).unwrap();
+    let keys = KeySet::new(vec![next, old, new]).unwrap();
     let [old, new, next] = keys.iter().collect::<Vec<_>>().try_into().unwrap();
     let token = minted(&keys, &["a"], GRANT);
     assert!(verified(new, token.expose()).is_some());
@@ -194,7 +194,7 @@ fn the_key_in_use_signs() {
 
 #[test]
 fn debug_does_not_show_the_token() {
-    let token = minted(&ring(Algorithm::EdDsa), &["a"], GRANT);
+    let token = minted(&key_set(Algorithm::EdDsa), &["a"], GRANT);
     let signature = token.expose().rsplit('.').next().unwrap();
     assert!(!format!("{token:?}").contains(signature));
 }

@@ -28,8 +28,8 @@ fn key(kid: &str, seed: u8, first_use: i64) -> SealingKey {
     SealingKey::new(&secret(seed), kid, first_use).unwrap()
 }
 
-fn ring() -> KeyRing<SealingKey> {
-    KeyRing::new(vec![key("k1", 1, 0)]).unwrap()
+fn key_set() -> KeySet<SealingKey> {
+    KeySet::new(vec![key("k1", 1, 0)]).unwrap()
 }
 
 fn session(secret: &str) -> SealedSession<'_> {
@@ -46,16 +46,16 @@ fn session(secret: &str) -> SealedSession<'_> {
     }
 }
 
-fn sealed_with(keys: &KeyRing<SealingKey>, session: &SealedSession<'_>) -> String {
+fn sealed_with(keys: &KeySet<SealingKey>, session: &SealedSession<'_>) -> String {
     seal(keys, session, AT, &SystemRandom::new()).unwrap()
 }
 
 fn sealed(secret: &str) -> String {
-    sealed_with(&ring(), &session(secret))
+    sealed_with(&key_set(), &session(secret))
 }
 
 /// The session's members, or why it does not open.
-fn opened(keys: &KeyRing<SealingKey>, token: &str) -> Result<Value, InvalidSession> {
+fn opened(keys: &KeySet<SealingKey>, token: &str) -> Result<Value, InvalidSession> {
     let mut buffer = Zeroizing::default();
     let session = open(keys, token, &mut buffer)?;
     Ok(serde_json::to_value(&session).unwrap())
@@ -74,7 +74,7 @@ fn what_was_sealed_opens_and_nothing_more_is_in_it_than_a_session_needs() {
         "secret": "the refresh token é\n", "iat": 1_800_000_000, "exp": 1_800_086_400,
     });
     let token = sealed("the refresh token é\n");
-    assert_eq!(opened(&ring(), &token), Ok(expected));
+    assert_eq!(opened(&key_set(), &token), Ok(expected));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn another_implementation_of_jose_opens_the_token_and_reads_the_same() {
     let decrypter = Dir.decrypter_from_jwk(&jwk).unwrap();
     let (text, header) = jwe::deserialize_compact(&token, &decrypter).unwrap();
     let read: Value = serde_json::from_slice(&text).unwrap();
-    assert_eq!(Ok(read), opened(&ring(), &token));
+    assert_eq!(Ok(read), opened(&key_set(), &token));
     let header: Value = serde_json::to_value(header.as_ref()).unwrap();
     assert_eq!(
         header,
@@ -114,7 +114,7 @@ fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_cont
 
 #[test]
 fn no_nonce_comes_twice() {
-    let keys = ring();
+    let keys = key_set();
     let nonces: HashSet<_> = (0..10_000)
         .map(|_| parts(&sealed_with(&keys, &session("s")))[2].to_owned())
         .collect();
@@ -123,7 +123,7 @@ fn no_nonce_comes_twice() {
 
 #[test]
 fn the_largest_token_opens_and_a_larger_one_is_never_made() {
-    let keys = ring();
+    let keys = key_set();
     let room = (TOKEN_BYTES_MAX - sealed("").len()) / 4 * 3;
     let largest = "a".repeat(room + 2);
     let largest = (0..=room + 2)
@@ -146,9 +146,9 @@ fn the_largest_token_opens_and_a_larger_one_is_never_made() {
 fn the_key_in_use_seals_and_every_key_in_the_ring_opens() {
     let now = i64::try_from(AT.unix_seconds()).unwrap();
     let old = || key("old", 1, now - 100);
-    let before = KeyRing::new(vec![old()]).unwrap();
-    let after = KeyRing::new(vec![key("next", 3, now + 1), key("new", 2, now), old()]).unwrap();
-    let without = KeyRing::new(vec![key("new", 2, now)]).unwrap();
+    let before = KeySet::new(vec![old()]).unwrap();
+    let after = KeySet::new(vec![key("next", 3, now + 1), key("new", 2, now), old()]).unwrap();
+    let without = KeySet::new(vec![key("new", 2, now)]).unwrap();
     let sealed_before = sealed_with(&before, &session("s"));
     let sealed_after = sealed_with(&after, &session("s"));
     assert!(opened(&after, &sealed_before).is_ok());
@@ -164,7 +164,7 @@ fn opening_takes_one_allocation_that_does_not_grow() {
         let token = sealed(&"a".repeat(length));
         let [.., text, tag] = parts(&token);
         let mut buffer = Zeroizing::default();
-        open(&ring(), &token, &mut buffer).unwrap();
+        open(&key_set(), &token, &mut buffer).unwrap();
         assert_eq!(buffer.capacity(), (text.len() + tag.len()) / 4 * 3 + 8);
     }
 }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::scripted::{Reply, Scripted};
 use crate::gateway::error::GatewayError;
-use crate::gateway::keys::{KeyRing, Keys};
+use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::revocations::{Revocations, Room};
@@ -138,7 +138,7 @@ impl House {
         let secret: Vec<u8> = (0..32).collect();
         let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
-        keys.sealing = KeyRing::new(vec![sealing]).unwrap().into();
+        keys.sealing = KeySet::new(vec![sealing]).unwrap().into();
         let random = Arc::new(SystemRandom::new());
         let gateway = Gateway::new(seen, Arc::new(keys), policy, clock.clone(), random);
         Self {

@@ -9,7 +9,7 @@ use crate::gateway::seal;
 /// The IAM's id of the session's own session there.
 fn upstream_id(house: &House, token: &str) -> String {
     let mut buffer = zeroize::Zeroizing::default();
-    let opened = seal::open(&house.gateway.keys.sealing.ring(), token, &mut buffer).unwrap();
+    let opened = seal::open(&house.gateway.keys.sealing.key_set(), token, &mut buffer).unwrap();
     opened.usid.into_owned()
 }
 

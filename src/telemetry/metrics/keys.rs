@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::gateway::keys::{Kept, Keys, Shelf, age_seconds};
+use crate::gateway::keys::{Kept, KeyStore, Keys, age_seconds};
 
 pub(super) struct KeyFigures {
     ages: Family<[(&'static str, String); 2], Gauge>,
@@ -45,17 +45,17 @@ impl KeyFigures {
         self.take_from(&keys.sealing, now);
     }
 
-    fn take_from<K: Kept>(&self, keys: &Shelf<K>, now: Moment) {
+    fn take_from<K: Kept>(&self, keys: &KeyStore<K>, now: Moment) {
         let purpose = ("purpose", K::PURPOSE);
-        let ring = keys.ring();
-        let current = ring.current(now);
+        let key_set = keys.key_set();
+        let current = key_set.current(now);
         let labels = [
             ("purpose", K::PURPOSE.to_owned()),
             ("kid", current.kid().to_owned()),
         ];
         let age = age_seconds(current, now);
         self.ages.get_or_create_owned(&labels).set(age);
-        let count = i64::try_from(ring.count()).unwrap_or(i64::MAX);
+        let count = i64::try_from(key_set.count()).unwrap_or(i64::MAX);
         self.counts.get_or_create_owned(&[purpose]).set(count);
         let unreadable = i64::from(keys.is_behind());
         self.unreadable

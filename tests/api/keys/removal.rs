@@ -76,7 +76,7 @@ async fn where_a_key_waits_it_takes_the_place_of_the_one_that_is_removed() {
 async fn the_sessions_of_a_removed_sealing_key_are_over_and_no_others() {
     let fleet = Fleet::new(2).await;
     let old = fleet.log_in(0).await;
-    let kid = fleet.replicas[0].keys.sealing.ring();
+    let kid = fleet.replicas[0].keys.sealing.key_set();
     let kid = auth_gateway::gateway::keys::Dated::kid(kid.iter().next().expect("a key")).to_owned();
     fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver_to_all();

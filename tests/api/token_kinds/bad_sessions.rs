@@ -1,6 +1,6 @@
 //! Every way in which a session is no session, by one who has the sealing key and makes what he likes.
 
-use auth_gateway::gateway::keys::{Algorithm, KeyRing};
+use auth_gateway::gateway::keys::{Algorithm, KeySet};
 use auth_gateway::gateway::seal::{SealingKey, seal};
 use auth_gateway::gateway::session::{FORMAT, SealedSession};
 use aws_lc_rs::rand::SystemRandom;
@@ -16,7 +16,7 @@ const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 /// A session as the gateway would seal it, but for one thing.
 fn sealed(
     world: &World,
-    ring: &KeyRing<SealingKey>,
+    key_set: &KeySet<SealingKey>,
     change: impl FnOnce(&mut SealedSession<'_>),
 ) -> Session {
     let iam = world.administrator.adapter();
@@ -32,7 +32,7 @@ fn sealed(
         exp: world.now() + 3600,
     };
     change(&mut session);
-    let token = seal(ring, &session, world.clock.now(), &SystemRandom::new());
+    let token = seal(key_set, &session, world.clock.now(), &SystemRandom::new());
     Session {
         session_id: ID.to_owned(),
         session_token: token.unwrap(),
@@ -78,8 +78,8 @@ async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
     assert_eq!(gateway.log_out(&logged_out).await.status, 200);
 
     let (own, others) = (
-        keys.sealing().ring(),
-        KeyFolder::new(Algorithm::Es256).sealing().ring(),
+        keys.sealing().key_set(),
+        KeyFolder::new(Algorithm::Es256).sealing().key_set(),
     );
     let mut classes = altered(&session);
     for (class, session_id) in [

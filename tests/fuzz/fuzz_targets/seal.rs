@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use auth_gateway::gateway::keys::KeyRing;
+use auth_gateway::gateway::keys::KeySet;
 use auth_gateway::gateway::seal::{SealingKey, TOKEN_BYTES_MAX, open, seal};
 use auth_gateway::gateway::session::{FORMAT, SealedSession};
 use auth_gateway_fuzz::NOW;
@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use zeroize::Zeroizing;
 
-fn ring() -> KeyRing<SealingKey> {
+fn key_set() -> KeySet<SealingKey> {
     let secret: Vec<u8> = (0..32).collect();
     let key = SealingKey::new(&secret, "k1", Timestamp::UNIX_EPOCH).expect("a key");
-    KeyRing::new(vec![key]).expect("a ring")
+    KeySet::new(vec![key]).expect("a key set")
 }
 
-fn opens(keys: &KeyRing<SealingKey>, token: &str) -> bool {
+fn opens(keys: &KeySet<SealingKey>, token: &str) -> bool {
     let mut buffer = Zeroizing::default();
     let opened = open(keys, token, &mut buffer).is_ok();
     assert!(buffer.capacity() <= TOKEN_BYTES_MAX);
@@ -27,7 +27,7 @@ fn opens(keys: &KeyRing<SealingKey>, token: &str) -> bool {
 }
 
 fuzz_target!(|text: &str| {
-    thread_local!(static KEYS: KeyRing<SealingKey> = ring());
+    thread_local!(static KEYS: KeySet<SealingKey> = key_set());
     KEYS.with(|keys| {
         // Nobody without the key makes a token, also where the header is right.
         assert!(!opens(keys, text));

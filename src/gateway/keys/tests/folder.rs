@@ -23,8 +23,8 @@ fn a_key_that_was_written_is_read_back_the_same() {
         assert_eq!(read.first_use(), first_use);
         assert_eq!(read.purpose(), Some(purpose));
         if purpose == KeyPurpose::Sealing {
-            let ring = load_sealing(dir.path()).unwrap();
-            assert_eq!(ring.current(at(0)).kid(), made.kid());
+            let key_set = load_sealing(dir.path()).unwrap();
+            assert_eq!(key_set.current(at(0)).kid(), made.kid());
             assert!(load_signing(dir.path()).is_err());
         } else {
             let key = load_signing(dir.path()).unwrap();
@@ -93,7 +93,7 @@ fn one_broken_file_breaks_the_folder_and_is_named() {
     fs::write(dir.path().join("broken.jwk"), format!("{whole} x")).unwrap();
     assert!(load_signing(dir.path()).is_err());
     fs::write(dir.path().join("broken.jwk"), whole + &" ".repeat(40_000)).unwrap();
-    let padded = load_signing(dir.path()).map(|ring| ring.count());
+    let padded = load_signing(dir.path()).map(|key_set| key_set.count());
     assert_eq!(
         padded.ok(),
         Some(2),

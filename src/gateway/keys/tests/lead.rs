@@ -19,11 +19,11 @@ fn keys(keys: &[(&str, u64)]) -> Vec<SealingKey> {
         .collect()
 }
 
-fn found(named: &[(&str, u64)], now: u64) -> KeyRing<SealingKey> {
-    KeyRing::found(keys(named), at(now), MAX_AGE).unwrap()
+fn found(named: &[(&str, u64)], now: u64) -> KeySet<SealingKey> {
+    KeySet::found(keys(named), at(now), MAX_AGE).unwrap()
 }
 
-impl KeyRing<SealingKey> {
+impl KeySet<SealingKey> {
     /// What a replica has that finds these keys now.
     fn then(&self, named: &[(&str, u64)], now: u64) -> Self {
         Self::succeeding(self, keys(named), at(now), MAX_AGE).unwrap()
@@ -36,62 +36,65 @@ impl KeyRing<SealingKey> {
 
 #[test]
 fn a_key_announced_in_time_is_used_from_the_second_that_its_file_says() {
-    let ring = found(&[("a", NOW - 1_000_000)], NOW);
+    let key_set = found(&[("a", NOW - 1_000_000)], NOW);
     for late in [0, 5, 60] {
         let first_use = NOW + LEAD;
-        let ring = ring.then(&[("a", NOW - 1_000_000), ("b", first_use)], NOW + late);
-        assert_eq!(ring.in_use(first_use - 1), "a");
-        assert_eq!(ring.in_use(first_use), "b");
-        assert_eq!(ring.held_back(at(NOW)).count(), 0);
+        let key_set = key_set.then(&[("a", NOW - 1_000_000), ("b", first_use)], NOW + late);
+        assert_eq!(key_set.in_use(first_use - 1), "a");
+        assert_eq!(key_set.in_use(first_use), "b");
+        assert_eq!(key_set.held_back(at(NOW)).count(), 0);
     }
 }
 
 #[test]
 fn a_key_that_verifiers_cannot_know_yet_is_held_back_whatever_its_file_says() {
     let old = ("a", NOW - 1_000_000);
-    let ring = found(&[old], NOW);
+    let key_set = found(&[old], NOW);
     for first_use in [NOW - 500_000, NOW - 1, NOW, NOW + 1, NOW + 299] {
-        let ring = ring.then(&[old, ("b", first_use)], NOW);
-        assert_eq!(ring.in_use(NOW + LEAD - 1), "a", "{first_use}");
-        assert_eq!(ring.in_use(NOW + LEAD), "b", "{first_use}");
-        assert_eq!(ring.count(), 2, "published all the while");
-        let held_back: Vec<_> = ring.held_back(at(NOW)).map(|(key, _)| key.kid()).collect();
+        let key_set = key_set.then(&[old, ("b", first_use)], NOW);
+        assert_eq!(key_set.in_use(NOW + LEAD - 1), "a", "{first_use}");
+        assert_eq!(key_set.in_use(NOW + LEAD), "b", "{first_use}");
+        assert_eq!(key_set.count(), 2, "published all the while");
+        let held_back: Vec<_> = key_set
+            .held_back(at(NOW))
+            .map(|(key, _)| key.kid())
+            .collect();
         assert_eq!(held_back, ["b"]);
-        assert_eq!(ring.held_back(at(NOW + LEAD)).count(), 0);
+        assert_eq!(key_set.held_back(at(NOW + LEAD)).count(), 0);
     }
 }
 
 #[test]
 fn what_is_held_back_stays_so_however_often_the_folder_changes() {
     let old = ("a", NOW - 1_000_000);
-    let mut ring = found(&[old], NOW).then(&[old, ("b", NOW)], NOW);
+    let mut key_set = found(&[old], NOW).then(&[old, ("b", NOW)], NOW);
     for later in 1..LEAD {
-        ring = ring.then(&[old, ("b", NOW), ("c", NOW + 50_000 + later)], NOW + later);
-        assert_eq!(ring.in_use(NOW + later), "a");
+        key_set = key_set.then(&[old, ("b", NOW), ("c", NOW + 50_000 + later)], NOW + later);
+        assert_eq!(key_set.in_use(NOW + later), "a");
     }
-    assert_eq!(ring.in_use(NOW + LEAD), "b");
+    assert_eq!(key_set.in_use(NOW + LEAD), "b");
 }
 
 /// Its file says nothing of when others saw it: it may have been put there a moment ago.
 #[test]
 fn a_replica_that_starts_goes_on_with_the_old_key_for_as_long_as_others_may_not_know_the_new() {
     let old = ("a", NOW - 1_000_000);
-    let ring = found(&[old, ("b", NOW)], NOW + 1);
-    assert_eq!(ring.in_use(NOW + 1), "a");
+    let key_set = found(&[old, ("b", NOW)], NOW + 1);
+    assert_eq!(key_set.in_use(NOW + 1), "a");
     assert_eq!(
-        ring.in_use(NOW + LEAD),
+        key_set.in_use(NOW + LEAD),
         "b",
         "as a replica that saw it come"
     );
-    let ring = found(&[old, ("b", NOW)], NOW + LEAD);
-    assert_eq!(ring.in_use(NOW + LEAD), "b");
+    let key_set = found(&[old, ("b", NOW)], NOW + LEAD);
+    assert_eq!(key_set.in_use(NOW + LEAD), "b");
     // While it waits, at most a lead longer.
-    let ring = found(&[old, ("b", NOW + 100)], NOW);
-    assert_eq!(ring.in_use(NOW + 100), "a");
-    assert_eq!(ring.in_use(NOW + LEAD), "b");
-    let ring = found(&[old, ("b", NOW + 300)], NOW);
-    assert_eq!(ring.in_use(NOW + 299), "a");
-    assert_eq!(ring.in_use(NOW + 300), "b");
+    let key_set = found(&[old, ("b", NOW + 100)], NOW);
+    assert_eq!(key_set.in_use(NOW + 100), "a");
+    assert_eq!(key_set.in_use(NOW + LEAD), "b");
+    let key_set = found(&[old, ("b", NOW + 300)], NOW);
+    assert_eq!(key_set.in_use(NOW + 299), "a");
+    assert_eq!(key_set.in_use(NOW + 300), "b");
 }
 
 #[test]
@@ -109,56 +112,56 @@ fn where_the_key_in_use_is_taken_away_the_next_one_takes_its_place_at_once() {
     let (older, old) = (("a", NOW - 2_000_000), ("b", NOW - 1_000_000));
     for first_use in [NOW, NOW + 10_000] {
         let new = ("c", first_use);
-        let ring = found(&[older, old], NOW).then(&[older, old, new], NOW);
-        assert_eq!(ring.in_use(NOW + 1), "b");
-        let ring = ring.then(&[older, new], NOW + 1);
+        let key_set = found(&[older, old], NOW).then(&[older, old, new], NOW);
+        assert_eq!(key_set.in_use(NOW + 1), "b");
+        let key_set = key_set.then(&[older, new], NOW + 1);
         assert_eq!(
-            ring.in_use(NOW + 1),
+            key_set.in_use(NOW + 1),
             "c",
             "not the one that was replaced long ago"
         );
-        let ring = ring.then(&[older, new, ("d", NOW + 1_000_000)], NOW + 2);
-        assert_eq!(ring.in_use(NOW + 2), "c", "and it stays");
+        let key_set = key_set.then(&[older, new, ("d", NOW + 1_000_000)], NOW + 2);
+        assert_eq!(key_set.in_use(NOW + 2), "c", "and it stays");
     }
-    let ring = found(&[older, old], NOW).then(&[older], NOW);
-    assert_eq!(ring.in_use(NOW), "a", "nothing better is left");
+    let key_set = found(&[older, old], NOW).then(&[older], NOW);
+    assert_eq!(key_set.in_use(NOW), "a", "nothing better is left");
 }
 
 #[test]
 fn an_old_key_that_comes_back_is_not_used_again() {
     let (old, new) = (("a", NOW - 2_000_000), ("b", NOW - 1_000_000));
-    let ring = found(&[new], NOW).then(&[old, new], NOW);
+    let key_set = found(&[new], NOW).then(&[old, new], NOW);
     for later in [0, LEAD, 1_000_000] {
-        assert_eq!(ring.in_use(NOW + later), "b");
+        assert_eq!(key_set.in_use(NOW + later), "b");
     }
 }
 
 #[test]
 fn a_key_whose_first_use_is_put_off_waits_longer() {
     let old = ("a", NOW - 1_000_000);
-    let ring = found(&[old], NOW).then(&[old, ("b", NOW + LEAD)], NOW);
-    let ring = ring.then(&[old, ("b", NOW + 5_000)], NOW + 10);
-    assert_eq!(ring.in_use(NOW + 4_999), "a");
-    assert_eq!(ring.in_use(NOW + 5_000), "b");
-    let ring = ring.then(&[old, ("b", NOW + 20)], NOW + 11);
-    assert_eq!(ring.in_use(NOW + LEAD - 1), "a", "seen since it came");
-    assert_eq!(ring.in_use(NOW + LEAD), "b");
+    let key_set = found(&[old], NOW).then(&[old, ("b", NOW + LEAD)], NOW);
+    let key_set = key_set.then(&[old, ("b", NOW + 5_000)], NOW + 10);
+    assert_eq!(key_set.in_use(NOW + 4_999), "a");
+    assert_eq!(key_set.in_use(NOW + 5_000), "b");
+    let key_set = key_set.then(&[old, ("b", NOW + 20)], NOW + 11);
+    assert_eq!(key_set.in_use(NOW + LEAD - 1), "a", "seen since it came");
+    assert_eq!(key_set.in_use(NOW + LEAD), "b");
 }
 
 #[test]
 fn a_key_is_honoured_until_the_overlap_after_its_successor_really_began() {
     let old = ("a", NOW - 1_000_000);
-    let ring = found(&[old], NOW).then(&[old, ("b", NOW - 500_000)], NOW);
+    let key_set = found(&[old], NOW).then(&[old, ("b", NOW - 500_000)], NOW);
     let overlap = Duration::from_secs(50);
-    assert_eq!(ring.honoured(at(NOW + LEAD + 49), overlap).count(), 2);
-    assert_eq!(ring.honoured(at(NOW + LEAD + 50), overlap).count(), 1);
+    assert_eq!(key_set.honoured(at(NOW + LEAD + 49), overlap).count(), 2);
+    assert_eq!(key_set.honoured(at(NOW + LEAD + 50), overlap).count(), 1);
 }
 
 #[test]
 fn another_key_under_a_known_id_is_refused() {
     let before = found(&[("a", NOW)], NOW);
     let other = SealingKey::new(&(1..33).collect::<Vec<u8>>(), "a", time(0)).unwrap();
-    let refused = KeyRing::succeeding(&before, vec![other], at(NOW), MAX_AGE);
+    let refused = KeySet::succeeding(&before, vec![other], at(NOW), MAX_AGE);
     assert!(matches!(refused, Err(KeyError::Changed(kid)) if kid == "a"));
     let signing = |first_use| {
         let mut jwk = generated(KeyPurpose::Signing(Algorithm::EdDsa));
@@ -168,8 +171,8 @@ fn another_key_under_a_known_id_is_refused() {
     };
     let key = |jwk: &Value| vec![parsed(jwk).unwrap().to_signing().unwrap()];
     let (one, other) = (signing(1), signing(1));
-    let before = KeyRing::new(key(&one)).unwrap();
-    assert!(KeyRing::succeeding(&before, key(&one), at(NOW), MAX_AGE).is_ok());
-    let refused = KeyRing::succeeding(&before, key(&other), at(NOW), MAX_AGE);
+    let before = KeySet::new(key(&one)).unwrap();
+    assert!(KeySet::succeeding(&before, key(&one), at(NOW), MAX_AGE).is_ok());
+    let refused = KeySet::succeeding(&before, key(&other), at(NOW), MAX_AGE);
     assert!(matches!(refused, Err(KeyError::Changed(kid)) if kid == "a"));
 }

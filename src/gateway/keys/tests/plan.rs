@@ -74,10 +74,10 @@ fn what_is_kept_is_what_a_gateway_still_honours() {
     let keys = first_uses.iter().enumerate().map(|(place, first_use)| {
         SealingKey::new(&secret, &place.to_string(), time(*first_use)).unwrap()
     });
-    let ring = KeyRing::new(keys.collect()).unwrap();
+    let key_set = KeySet::new(keys.collect()).unwrap();
     let now = at(NOW.unsigned_abs());
     let overlap = overlap(TIMES.lifetime, TIMES.max_age);
-    let honoured: Vec<_> = ring.honoured(now, overlap).map(Dated::kid).collect();
+    let honoured: Vec<_> = key_set.honoured(now, overlap).map(Dated::kid).collect();
     assert_eq!(honoured, ["1", "2", "3"]);
     assert_eq!(planned(&first_uses, MONTH), (None, vec![0]));
 }
@@ -158,24 +158,24 @@ fn no_gateway_begins_outside_of_the_span_that_the_files_tell() {
             written: time(NOW),
         };
         let (from, latest) = file.begins(TIMES.max_age);
-        let mut rings = Vec::new();
+        let mut key_sets = Vec::new();
         for found in [0, 5, 60] {
-            let before = KeyRing::found(vec![key("a", NOW - 9 * DAY)], at(NOW), TIMES.max_age);
+            let before = KeySet::found(vec![key("a", NOW - 9 * DAY)], at(NOW), TIMES.max_age);
             let keys = keys(NOW + first_use);
             let now = at(NOW + found);
-            let ring = KeyRing::succeeding(&before.unwrap(), keys, now, TIMES.max_age);
-            rings.push((found, ring.unwrap()));
+            let key_set = KeySet::succeeding(&before.unwrap(), keys, now, TIMES.max_age);
+            key_sets.push((found, key_set.unwrap()));
         }
         for start in (0..1100).step_by(50) {
             let keys = keys(NOW + first_use);
-            rings.push((
+            key_sets.push((
                 start,
-                KeyRing::found(keys, at(NOW + start), TIMES.max_age).unwrap(),
+                KeySet::found(keys, at(NOW + start), TIMES.max_age).unwrap(),
             ));
         }
         let mut begun = Vec::new();
-        for (exists_since, ring) in rings {
-            let uses = |second: i64| ring.current(at(NOW + second)).kid() == "b";
+        for (exists_since, key_set) in key_sets {
+            let uses = |second: i64| key_set.current(at(NOW + second)).kid() == "b";
             // One that starts later has it in use from its start on.
             let first = (exists_since..2000).find(|second| uses(*second)).unwrap();
             assert!(first <= latest.as_second() - NOW || first == exists_since);

@@ -12,10 +12,10 @@ const NOW: u64 = 1_800_000_000;
 const MAX_AGE: Duration = Duration::from_secs(300);
 const EDDSA: KeyPurpose = KeyPurpose::Signing(Algorithm::EdDsa);
 
-/// A folder with one signing key, and the shelf that was opened on it.
+/// A folder with one signing key, and the store that was opened on it.
 struct Room {
     folder: TempDir,
-    shelf: Shelf<SigningKey>,
+    key_store: KeyStore<SigningKey>,
     first: PathBuf,
 }
 
@@ -23,10 +23,10 @@ impl Room {
     fn new() -> Self {
         let folder = tempdir().unwrap();
         let first = write_new(folder.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
-        let shelf = Shelf::open(folder.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+        let key_store = KeyStore::open(folder.path().to_owned(), at(NOW), MAX_AGE).unwrap();
         Self {
             folder,
-            shelf,
+            key_store,
             first,
         }
     }
@@ -36,32 +36,36 @@ impl Room {
     }
 
     fn reload(&self) -> Option<Taken> {
-        self.shelf.reload(at(NOW))
+        self.key_store.reload(at(NOW))
     }
 
     fn kids(&self) -> Vec<String> {
-        let ring = self.shelf.ring();
-        ring.iter().map(|key| key.kid().to_owned()).collect()
+        let key_set = self.key_store.key_set();
+        key_set.iter().map(|key| key.kid().to_owned()).collect()
     }
 
     /// The folder as it is now is refused, told once, and the keys stay as they were. Then it is
     /// put right, and that is noticed too.
     fn refuses(&self, told: &str, mend: impl FnOnce()) {
-        let (kids, refused) = (self.kids(), self.shelf.refused());
+        let (kids, refused) = (self.kids(), self.key_store.refused());
         for _ in 0..3 {
             assert_eq!(self.reload(), None);
-            let problem = self.shelf.problem().unwrap();
+            let problem = self.key_store.problem().unwrap();
             assert!(problem.contains(told), "{problem}");
             assert!(problem.contains(self.path().to_str().unwrap()), "{problem}");
         }
-        assert_eq!(self.shelf.refused(), refused + 1, "{told}: counted once");
-        assert!(self.shelf.is_behind());
+        assert_eq!(
+            self.key_store.refused(),
+            refused + 1,
+            "{told}: counted once"
+        );
+        assert!(self.key_store.is_behind());
         assert_eq!(self.kids(), kids);
-        let signature = self.shelf.ring().current(at(NOW)).sign(b"text");
+        let signature = self.key_store.key_set().current(at(NOW)).sign(b"text");
         assert!(signature.is_some());
         mend();
         self.reload();
-        assert_eq!(self.shelf.problem(), None, "{told}");
+        assert_eq!(self.key_store.problem(), None, "{told}");
         assert_eq!(self.kids(), kids);
     }
 }
@@ -72,7 +76,7 @@ fn a_folder_that_did_not_change_is_left_alone() {
     assert_eq!(room.reload(), None);
     fs::write(room.path().join("README"), "no key").unwrap();
     assert_eq!(room.reload(), None);
-    assert_eq!((room.shelf.taken(), room.shelf.refused()), (0, 0));
+    assert_eq!((room.key_store.taken(), room.key_store.refused()), (0, 0));
 }
 
 #[test]
@@ -91,8 +95,8 @@ fn a_new_key_is_taken_and_a_removed_one_is_gone() {
     let taken = room.reload().unwrap();
     assert_eq!(taken.kids, [next.kid()]);
     assert_eq!(room.kids(), [next.kid()]);
-    assert_eq!(room.shelf.ring().current(at(NOW)).kid(), next.kid());
-    assert_eq!(room.shelf.taken(), 2);
+    assert_eq!(room.key_store.key_set().current(at(NOW)).kid(), next.kid());
+    assert_eq!(room.key_store.taken(), 2);
 }
 
 #[test]
@@ -195,17 +199,22 @@ fn a_folder_that_is_gone_is_refused_and_another_in_its_place_is_read() {
     let path = parent.path().join("keys");
     let key = generate(EDDSA, time(0)).unwrap();
     write_new(&path, &key).unwrap();
-    let shelf: Shelf<SigningKey> = Shelf::open(path.clone(), at(NOW), MAX_AGE).unwrap();
+    let key_store: KeyStore<SigningKey> = KeyStore::open(path.clone(), at(NOW), MAX_AGE).unwrap();
     fs::rename(&path, parent.path().join("aside")).unwrap();
     for _ in 0..2 {
-        assert_eq!(shelf.reload(at(NOW)), None);
-        assert!(shelf.problem().unwrap().contains(path.to_str().unwrap()));
+        assert_eq!(key_store.reload(at(NOW)), None);
+        assert!(
+            key_store
+                .problem()
+                .unwrap()
+                .contains(path.to_str().unwrap())
+        );
     }
-    assert_eq!(shelf.refused(), 1);
+    assert_eq!(key_store.refused(), 1);
     let other = generate(EDDSA, time(0)).unwrap();
     write_new(&path, &other).unwrap();
-    assert_eq!(shelf.reload(at(NOW)).unwrap().kids, [other.kid()]);
-    assert_eq!(shelf.problem(), None);
+    assert_eq!(key_store.reload(at(NOW)).unwrap().kids, [other.kid()]);
+    assert_eq!(key_store.problem(), None);
 }
 
 #[test]
@@ -215,10 +224,10 @@ fn a_problem_that_becomes_another_is_counted_again() {
     room.reload();
     fs::write(&room.first, "{").unwrap();
     room.reload();
-    assert_eq!(room.shelf.refused(), 1, "the same words");
+    assert_eq!(room.key_store.refused(), 1, "the same words");
     fs::remove_file(&room.first).unwrap();
     room.reload();
-    assert_eq!(room.shelf.refused(), 2);
+    assert_eq!(room.key_store.refused(), 2);
 }
 
 /// Kubernetes swaps `..data` first, and puts the links right afterwards.
@@ -239,18 +248,19 @@ fn a_mount_of_kubernetes_is_followed_through_its_swap() {
     let link = |kid: &str, path: &Path| symlink(format!("..data/{kid}.jwk"), path).unwrap();
     let (old, old_link) = generation("..2026_01", 0o440);
     link(&old, &old_link);
-    let shelf: Shelf<SigningKey> = Shelf::open(dir.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+    let key_store: KeyStore<SigningKey> =
+        KeyStore::open(dir.path().to_owned(), at(NOW), MAX_AGE).unwrap();
     let (new, new_link) = generation("..2026_02", 0o400);
-    assert_eq!(shelf.reload(at(NOW)), None);
+    assert_eq!(key_store.reload(at(NOW)), None);
     assert!(
-        shelf.problem().unwrap().contains(&old),
+        key_store.problem().unwrap().contains(&old),
         "the link leads nowhere"
     );
     link(&new, &new_link);
     fs::remove_file(&old_link).unwrap();
     fs::remove_dir_all(dir.path().join("..2026_01")).unwrap();
-    assert_eq!(shelf.reload(at(NOW)).unwrap().kids, [new]);
-    assert_eq!(shelf.problem(), None);
+    assert_eq!(key_store.reload(at(NOW)).unwrap().kids, [new]);
+    assert_eq!(key_store.problem(), None);
 }
 
 /// A key that makes the library panic when its file says so.
@@ -283,17 +293,18 @@ impl Kept for Bomb {
 #[test]
 fn a_file_that_makes_the_library_panic_is_refused_like_any_other() {
     let room = Room::new();
-    let shelf: Shelf<Bomb> = Shelf::open(room.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+    let key_store: KeyStore<Bomb> =
+        KeyStore::open(room.path().to_owned(), at(NOW), MAX_AGE).unwrap();
     let mut bomb = generated(EDDSA);
     bomb["kid"] = json!("bomb");
     put(room.path(), "bomb.jwk", &bomb);
-    assert_eq!(shelf.reload(at(NOW)), None);
-    let problem = shelf.problem().unwrap();
+    assert_eq!(key_store.reload(at(NOW)), None);
+    let problem = key_store.problem().unwrap();
     assert!(
         problem.ends_with("bomb.jwk: the key makes its reader panic"),
         "{problem}"
     );
     fs::remove_file(room.path().join("bomb.jwk")).unwrap();
-    shelf.reload(at(NOW));
-    assert_eq!(shelf.problem(), None);
+    key_store.reload(at(NOW));
+    assert_eq!(key_store.problem(), None);
 }

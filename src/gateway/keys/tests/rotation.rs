@@ -11,9 +11,9 @@ fn sealing(kid: &str, first_use: i64) -> SealingKey {
     SealingKey::new(&secret, kid, time(first_use)).unwrap()
 }
 
-fn three() -> KeyRing<SealingKey> {
+fn three() -> KeySet<SealingKey> {
     let keys = [("b", 200), ("c", 300), ("a", 100)];
-    KeyRing::new(keys.map(|(kid, first_use)| sealing(kid, first_use)).into()).unwrap()
+    KeySet::new(keys.map(|(kid, first_use)| sealing(kid, first_use)).into()).unwrap()
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn a_key_is_honoured_from_before_its_first_use_until_the_overlap_after_its_succe
 
 #[test]
 fn a_ring_has_at_least_one_key_and_no_two_of_one_name() {
-    let none: Result<KeyRing<SealingKey>, _> = KeyRing::new(vec![]);
+    let none: Result<KeySet<SealingKey>, _> = KeySet::new(vec![]);
     assert!(matches!(none, Err(KeyError::Empty)));
     let twice = vec![sealing("a", 100), sealing("b", 200), sealing("a", 300)];
-    let twice = KeyRing::new(twice);
+    let twice = KeySet::new(twice);
     assert!(matches!(twice, Err(KeyError::Duplicate(kid)) if kid == "a"));
 }
 
@@ -136,10 +136,10 @@ fn the_name_of_a_sealing_key_tells_nothing_of_its_secret() {
 #[test]
 fn keys_made_at_start_are_in_use_at_once_and_never_the_same() {
     let [one, other] = [(); 2].map(|()| Keys::ephemeral(at(1_800_000_000)).unwrap());
-    let kid = |keys: &Keys| keys.signing.ring().current(at(0)).kid().to_owned();
+    let kid = |keys: &Keys| keys.signing.key_set().current(at(0)).kid().to_owned();
     assert_ne!(kid(&one), kid(&other));
     assert_eq!(
-        age_seconds(one.sealing.ring().current(at(0)), at(1_800_000_000)),
+        age_seconds(one.sealing.key_set().current(at(0)), at(1_800_000_000)),
         0
     );
 }

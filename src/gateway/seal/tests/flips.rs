@@ -6,7 +6,7 @@ use super::*;
 
 /// Flips each bit of each character of a token, and opens what comes of it; how many there were.
 /// The eighth bit alone would make it no text.
-fn flips_that_were_noticed(keys: &KeyRing<SealingKey>, token: &str) -> usize {
+fn flips_that_were_noticed(keys: &KeySet<SealingKey>, token: &str) -> usize {
     let mut text = token.to_owned();
     let mut noticed = 0;
     for at in 0..token.len() {
@@ -26,7 +26,7 @@ fn flips_that_were_noticed(keys: &KeyRing<SealingKey>, token: &str) -> usize {
 #[test]
 fn of_a_million_flips_of_a_single_bit_every_one_is_noticed() {
     const FLIPS: usize = 1_000_000;
-    let keys = ring();
+    let keys = key_set();
     let flip = |share: usize| {
         let mut noticed = 0;
         // Contents of every length, so that text and tag stand at every alignment.
@@ -50,7 +50,7 @@ fn of_a_million_flips_of_a_single_bit_every_one_is_noticed() {
 
 #[test]
 fn a_token_with_a_character_less_or_more_is_no_token() {
-    let keys = ring();
+    let keys = key_set();
     for token in ["a", "ab", "abc"].map(sealed) {
         for at in 0..=token.len() {
             let (head, tail) = token.split_at(at);
@@ -74,8 +74,8 @@ fn a_token_with_a_character_less_or_more_is_no_token() {
 
 #[test]
 fn parts_of_two_tokens_make_no_third() {
-    let keys = KeyRing::new(vec![key("k1", 1, 0), key("k2", 2, 1)]).unwrap();
-    let first = KeyRing::new(vec![key("k1", 1, 0)]).unwrap();
+    let keys = KeySet::new(vec![key("k1", 1, 0), key("k2", 2, 1)]).unwrap();
+    let first = KeySet::new(vec![key("k1", 1, 0)]).unwrap();
     let other = "another session";
     for (one, other) in [
         (sealed("s"), sealed("s")),

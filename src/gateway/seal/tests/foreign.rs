@@ -23,16 +23,16 @@ fn sealed_raw(key: &SealingKey, header: &str, text: &[u8]) -> String {
 
 #[test]
 fn another_key_under_the_same_name_opens_nothing() {
-    let other = KeyRing::new(vec![key("k1", 2, 0)]).unwrap();
+    let other = KeySet::new(vec![key("k1", 2, 0)]).unwrap();
     let tampered = Err(InvalidSession::Tampered);
     assert_eq!(opened(&other, &sealed("s")), tampered);
     let token = sealed_with(&other, &session("s"));
-    assert_eq!(opened(&ring(), &token), tampered);
+    assert_eq!(opened(&key_set(), &token), tampered);
 }
 
 #[test]
 fn the_name_of_a_key_chooses_it_and_no_other_is_tried() {
-    let both = KeyRing::new(vec![key("k1", 1, 0), key("k2", 2, 0)]).unwrap();
+    let both = KeySet::new(vec![key("k1", 1, 0), key("k2", 2, 0)]).unwrap();
     let token = sealed("s");
     assert!(opened(&both, &token).is_ok());
     let other_header = &both.iter().find(|key| key.kid == "k2").unwrap().header;
@@ -43,7 +43,7 @@ fn the_name_of_a_key_chooses_it_and_no_other_is_tried() {
 
 #[test]
 fn any_other_header_is_an_unknown_key_however_well_the_token_is_sealed() {
-    let (keys, key) = (ring(), key("k1", 1, 0));
+    let (keys, key) = (key_set(), key("k1", 1, 0));
     let text = serde_json::to_vec(&session("s")).unwrap();
     let own = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1"}"#;
     let right = sealed_raw(&key, &BASE64.encode(own), &text);
@@ -73,7 +73,7 @@ fn any_other_header_is_an_unknown_key_however_well_the_token_is_sealed() {
 
 #[test]
 fn a_token_that_the_key_sealed_for_another_purpose_does_not_open_under_the_sessions_header() {
-    let keys = ring();
+    let keys = key_set();
     let encrypter = Dir.encrypter_from_bytes(secret(1)).unwrap();
     let mut header = JweHeader::new();
     header.set_content_encryption("A256GCM");
@@ -87,7 +87,7 @@ fn a_token_that_the_key_sealed_for_another_purpose_does_not_open_under_the_sessi
 
 #[test]
 fn what_the_key_sealed_but_is_no_session_of_this_format_is_refused() {
-    let (keys, key) = (ring(), key("k1", 1, 0));
+    let (keys, key) = (key_set(), key("k1", 1, 0));
     let right = serde_json::to_value(session("s")).unwrap();
     assert!(opened(&keys, &sealed_raw(&key, &key.header, &text_of(&right))).is_ok());
     let mut wrong: Vec<Value> = vec![json!(null), json!({}), json!([right]), json!("s")];
@@ -123,7 +123,7 @@ fn what_the_key_sealed_but_is_no_session_of_this_format_is_refused() {
 
 #[test]
 fn a_member_said_twice_or_text_after_the_session_is_refused() {
-    let (keys, key) = (ring(), key("k1", 1, 0));
+    let (keys, key) = (key_set(), key("k1", 1, 0));
     let right = String::from_utf8(text_of(&session("s"))).unwrap();
     for text in [
         right.replace(r#""exp":"#, r#""exp":9,"exp":"#),

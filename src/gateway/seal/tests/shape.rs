@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn no_part_reaches_over_the_dot_into_its_neighbour() {
-    let keys = ring();
+    let keys = key_set();
     // Content of every length modulo 3 makes text of every alignment.
     for token in ["a", "ab", "abc"].map(sealed) {
         let dots: Vec<_> = token.match_indices('.').map(|(at, _)| at).collect();
@@ -30,7 +30,7 @@ fn no_part_reaches_over_the_dot_into_its_neighbour() {
 
 #[test]
 fn the_same_bytes_cut_at_another_place_are_another_token_and_refused() {
-    let keys = ring();
+    let keys = key_set();
     for token in ["a", "ab", "abc"].map(sealed) {
         let [header, _, nonce, text, tag] = parts(&token);
         let mut run = BASE64.decode(text).unwrap();
@@ -46,7 +46,7 @@ fn the_same_bytes_cut_at_another_place_are_another_token_and_refused() {
 
 #[test]
 fn a_token_has_five_parts_and_the_second_is_empty() {
-    let keys = ring();
+    let keys = key_set();
     let token = sealed("s");
     let [header, _, nonce, text, tag] = parts(&token);
     for wrong in [
@@ -73,7 +73,7 @@ fn a_token_has_five_parts_and_the_second_is_empty() {
 
 #[test]
 fn base64_that_is_not_canonical_is_refused_in_every_part() {
-    let keys = ring();
+    let keys = key_set();
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for token in ["a", "ab", "abc"].map(sealed) {
         let right = parts(&token);
@@ -117,7 +117,7 @@ fn a_token_too_long_is_refused_before_anything_of_it_is_decoded() {
         let token = format!("{header}..{nonce}.{text}.{tag}");
         assert_eq!(token.len(), length);
         let mut buffer = Zeroizing::default();
-        assert!(open(&ring(), &token, &mut buffer).is_err());
+        assert!(open(&key_set(), &token, &mut buffer).is_err());
         assert_eq!(buffer.capacity() > 0, decoded);
     }
 }
@@ -143,7 +143,7 @@ fn what_would_cost_much_to_decode_is_refused_before_it_is() {
         under(&deep),
     ] {
         let mut buffer = Zeroizing::default();
-        assert!(open(&ring(), &bomb, &mut buffer).is_err());
+        assert!(open(&key_set(), &bomb, &mut buffer).is_err());
         assert_eq!(buffer.capacity(), 0, "{} bytes were decoded", bomb.len());
     }
 }
@@ -156,7 +156,7 @@ proptest! {
         content in "[A-Za-z0-9_-]{0,60}",
         tag in "[A-Za-z0-9_-]{0,40}|[A-Za-z0-9_-]{21}[AQgw]",
     ) {
-        let keys = ring();
+        let keys = key_set();
         prop_assert!(opened(&keys, &text).is_err());
         let token = sealed("s");
         let header = parts(&token)[0];

@@ -5,7 +5,7 @@ use crate::wycheproof::{keys, vectors};
 
 #[test]
 fn no_token_of_others_opens_as_it_is_or_under_our_header() {
-    let own = ring();
+    let own = key_set();
     let header = parts(&sealed("s"))[0].to_owned();
     let mut opened_with = 0;
     for kind in ["encryption", "signature", "crypto", "key"] {
@@ -14,9 +14,9 @@ fn no_token_of_others_opens_as_it_is_or_under_our_header() {
             let shared = keys(&vector.private).into_iter().filter_map(|key| {
                 let secret = BASE64.decode(key["k"].as_str()?).ok()?;
                 let key = SealingKey::new(&secret, "k1", Timestamp::UNIX_EPOCH).ok()?;
-                KeyRing::new(vec![key]).ok()
+                KeySet::new(vec![key]).ok()
             });
-            let rings: Vec<_> = shared.collect();
+            let key_sets: Vec<_> = shared.collect();
             let token = &vector.token;
             let rest = token.split_once('.').map_or("", |(_, rest)| rest);
             // Without its encrypted key, as `dir` has none.
@@ -36,10 +36,10 @@ fn no_token_of_others_opens_as_it_is_or_under_our_header() {
                     cut(tag, TAG_TEXT_LEN)
                 ));
             }
-            for ring in rings.iter().chain([&own]) {
+            for key_set in key_sets.iter().chain([&own]) {
                 opened_with += 1;
                 for form in &forms {
-                    assert!(opened(ring, form).is_err(), "{}: {form}", vector.name);
+                    assert!(opened(key_set, form).is_err(), "{}: {form}", vector.name);
                 }
             }
         }

@@ -19,9 +19,9 @@ pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, Refused> {
     let fixed: Map<String, Value> = serde_json::from_str(FIXED_SIGNING_KEY)
         .map_err(|_| Refused::failed("the fixed signing key is no JSON"))?;
     let kid = fixed.get("kid").and_then(Value::as_str);
-    let ring = gateway.keys().signing.ring();
+    let key_set = gateway.keys().signing.key_set();
     // By the key that signs, whatever the settings say: a folder of keys goes before.
-    if kid != Some(ring.current(gateway.now()).kid()) {
+    if kid != Some(key_set.current(gateway.now()).kid()) {
         return Err(Refused::not_found(
             "the signing key is secret; where `iam.mock.fixed_signing_key = true`, and no \
              `keys.signing_dir` is set, it is one that everybody knows",

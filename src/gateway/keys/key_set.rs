@@ -9,7 +9,7 @@ use super::{Dated, Kept, KeyError, lead};
 
 /// The keys of one purpose, in the order of their first use. Never empty.
 #[derive(Debug)]
-pub struct KeyRing<K> {
+pub struct KeySet<K> {
     first: Slot<K>,
     later: Vec<Slot<K>>,
 }
@@ -24,7 +24,7 @@ struct Slot<K> {
     begins: Timestamp,
 }
 
-impl<K: Dated> KeyRing<K> {
+impl<K: Dated> KeySet<K> {
     /// Puts keys in their order, each to be used from its first use on.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl<K: Dated> KeyRing<K> {
     ///
     /// # Errors
     ///
-    /// As [`KeyRing::new`].
+    /// As [`KeySet::new`].
     pub fn found(keys: Vec<K>, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
         let slot = |key: K| {
             let seen = key.first_use().min(timestamp(now));
@@ -121,14 +121,14 @@ impl<K: Dated> KeyRing<K> {
     }
 }
 
-impl<K: Kept> KeyRing<K> {
+impl<K: Kept> KeySet<K> {
     /// The keys that a running replica finds in place of its own. A new one is used once it has
     /// been published for long enough, whatever its file says; but if the key in use is gone, the
     /// next one takes its place at once, since nothing better is left.
     ///
     /// # Errors
     ///
-    /// As [`KeyRing::new`], and [`KeyError::Changed`].
+    /// As [`KeySet::new`], and [`KeyError::Changed`].
     pub fn succeeding(
         before: &Self,
         keys: Vec<K>,
@@ -149,15 +149,15 @@ impl<K: Kept> KeyRing<K> {
             }
             Ok(Slot::seen_since(known.seen, key, max_age))
         };
-        let mut ring = Self::ordered(keys.into_iter().map(slot).collect::<Result<_, _>>()?)?;
+        let mut key_set = Self::ordered(keys.into_iter().map(slot).collect::<Result<_, _>>()?)?;
         let used = &before.current_slot(now).key;
-        if ring.iter().all(|key| key.kid() != used.kid()) {
-            let mut slots = std::iter::once(&mut ring.first).chain(&mut ring.later);
+        if key_set.iter().all(|key| key.kid() != used.kid()) {
+            let mut slots = std::iter::once(&mut key_set.first).chain(&mut key_set.later);
             if let Some(next) = slots.find(|slot| slot.key.first_use() >= used.first_use()) {
                 next.begins = next.begins.min(timestamp(now));
             }
         }
-        Ok(ring)
+        Ok(key_set)
     }
 }
 

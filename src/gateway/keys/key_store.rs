@@ -1,5 +1,5 @@
-//! The keys of one purpose while they are used: a ring that is exchanged whole when its folder
-//! changes, and stays as it is when the folder is no good.
+//! The keys of one purpose while they are used: a set that is replaced as a whole when its folder
+//! changes, and kept when the folder is invalid.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use iam_adapters::Moment;
 use jiff::Timestamp;
 
 use super::folder::{self, Folder};
-use super::{Kept, KeyError, KeyRing};
+use super::{Kept, KeyError, KeySet};
 
-/// A ring of keys, and the folder that it comes from.
-pub struct Shelf<K> {
-    ring: ArcSwap<KeyRing<K>>,
+/// The keys of one purpose, and the folder that they come from.
+pub struct KeyStore<K> {
+    key_set: ArcSwap<KeySet<K>>,
     folder: Option<PathBuf>,
     max_age: Duration,
     /// Why the folder as it is now was not taken.
@@ -37,10 +37,10 @@ pub struct Taken {
     pub held_back: Vec<(String, Timestamp)>,
 }
 
-impl<K> From<KeyRing<K>> for Shelf<K> {
-    fn from(ring: KeyRing<K>) -> Self {
+impl<K> From<KeySet<K>> for KeyStore<K> {
+    fn from(key_set: KeySet<K>) -> Self {
         Self {
-            ring: ArcSwap::from_pointee(ring),
+            key_set: ArcSwap::from_pointee(key_set),
             folder: None,
             max_age: Duration::ZERO,
             problem: ArcSwapOption::empty(),
@@ -51,10 +51,10 @@ impl<K> From<KeyRing<K>> for Shelf<K> {
     }
 }
 
-impl<K> Shelf<K> {
+impl<K> KeyStore<K> {
     /// The keys as they are now. To be held for a moment only.
-    pub fn ring(&self) -> Guard<Arc<KeyRing<K>>> {
-        self.ring.load()
+    pub fn key_set(&self) -> Guard<Arc<KeySet<K>>> {
+        self.key_set.load()
     }
 
     /// Whether the folder holds what this replica could not read: other replicas may then have keys
@@ -79,7 +79,7 @@ impl<K> Shelf<K> {
     }
 }
 
-impl<K: Kept> Shelf<K> {
+impl<K: Kept> KeyStore<K> {
     /// The keys of a folder, for a replica that starts. `max_age` is how long others may keep the
     /// published keys.
     ///
@@ -89,13 +89,13 @@ impl<K: Kept> Shelf<K> {
     pub fn open(path: PathBuf, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
         let folder = Folder::read(&path)?;
         let digest = folder.digest();
-        let ring = KeyRing::found(folder.keys()?, now, max_age)
+        let key_set = KeySet::found(folder.keys()?, now, max_age)
             .map_err(|reason| folder::invalid(&path, reason))?;
         Ok(Self {
             seen: Mutex::new(digest),
             folder: Some(path),
             max_age,
-            ..Self::from(ring)
+            ..Self::from(key_set)
         })
     }
 
@@ -110,13 +110,13 @@ impl<K: Kept> Shelf<K> {
             return None;
         }
         *seen = digest;
-        let before = self.ring.load();
-        let ring = folder.and_then(|folder| {
-            KeyRing::succeeding(&before, folder.keys()?, now, self.max_age)
+        let before = self.key_set.load();
+        let key_set = folder.and_then(|folder| {
+            KeySet::succeeding(&before, folder.keys()?, now, self.max_age)
                 .map_err(|reason| folder::invalid(path, reason))
         });
-        match ring {
-            Ok(ring) => self.take(&before, ring, now),
+        match key_set {
+            Ok(key_set) => self.take(&before, key_set, now),
             Err(error) => {
                 self.refuse(error.to_string());
                 None
@@ -124,16 +124,16 @@ impl<K: Kept> Shelf<K> {
         }
     }
 
-    fn take(&self, before: &KeyRing<K>, ring: KeyRing<K>, now: Moment) -> Option<Taken> {
-        let held_back = ring.held_back(now);
+    fn take(&self, before: &KeySet<K>, key_set: KeySet<K>, now: Moment) -> Option<Taken> {
+        let held_back = key_set.held_back(now);
         let taken = Taken {
-            kids: ring.iter().map(|key| key.kid().to_owned()).collect(),
+            kids: key_set.iter().map(|key| key.kid().to_owned()).collect(),
             held_back: held_back
                 .map(|(key, begins)| (key.kid().to_owned(), begins))
                 .collect(),
         };
-        let same = ring.iter().map(named).eq(before.iter().map(named));
-        self.ring.store(Arc::new(ring));
+        let same = key_set.iter().map(named).eq(before.iter().map(named));
+        self.key_set.store(Arc::new(key_set));
         self.problem.store(None);
         if same {
             return None;
@@ -154,10 +154,10 @@ fn named<K: Kept>(key: &K) -> (&str, Timestamp) {
     (key.kid(), key.first_use())
 }
 
-impl<K: fmt::Debug> fmt::Debug for Shelf<K> {
+impl<K: fmt::Debug> fmt::Debug for KeyStore<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf")
-            .field("ring", &*self.ring.load())
+        f.debug_struct("KeyStore")
+            .field("key_set", &*self.key_set.load())
             .field("folder", &self.folder)
             .finish_non_exhaustive()
     }
