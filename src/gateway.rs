@@ -1,10 +1,11 @@
 //! The three operations: log in, exchange, log out. Nothing here knows HTTP or any one IAM.
 
-mod decoy;
+mod constant_time_fallback;
 mod ending;
 pub mod error;
 pub mod keys;
 pub mod knowledge;
+pub mod login_limiter;
 mod logout_token;
 pub mod mint;
 mod opening;
@@ -15,7 +16,6 @@ pub mod revocations;
 pub mod seal;
 pub mod session;
 mod single_flight;
-pub mod throttle;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -32,17 +32,17 @@ pub use mint::Exchanged;
 pub use policy::Policy;
 pub use session::NewSession;
 
-use decoy::Decoy;
+use constant_time_fallback::ConstantTimeFallback;
 use error::{GatewayError, InvalidSession, NotReady};
 use keys::Keys;
 use knowledge::{Inquiry, Knowledge, Source};
+use login_limiter::LoginRateLimiter;
 use mint::Grant;
 use random::Random;
 use replicas::Replicas;
 use revocations::{End, Name, Revocations};
 use session::SessionId;
 use single_flight::{Admission, SingleFlight};
-use throttle::Throttle;
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
@@ -54,7 +54,7 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     policy: Policy,
-    decoy: Decoy,
+    constant_time_fallback: ConstantTimeFallback,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     replicas: OnceLock<Arc<dyn Replicas>>,
@@ -62,7 +62,7 @@ pub struct Gateway {
     catching_up: AtomicBool,
     /// None: the IAM sends none.
     logout_tokens: Option<LogoutTokens>,
-    throttle: Throttle,
+    login_limiter: LoginRateLimiter,
     /// The logouts that the IAM is being told of, by the name of the session's end.
     logouts: SingleFlight<Name, Result<(), IamError>>,
 }
@@ -94,9 +94,9 @@ impl Gateway {
             Arc::clone(&revocations),
             policy.freshness,
         );
-        let throttle = Throttle::new(policy.login_limits, Arc::clone(&clock));
+        let login_limiter = LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock));
         Self {
-            decoy: Decoy::of(&*iam),
+            constant_time_fallback: ConstantTimeFallback::of(&*iam),
             logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             iam,
             keys,
@@ -107,7 +107,7 @@ impl Gateway {
             revocations,
             replicas: OnceLock::new(),
             catching_up: AtomicBool::new(false),
-            throttle,
+            login_limiter,
             logouts: SingleFlight::default(),
         }
     }
@@ -129,7 +129,7 @@ impl Gateway {
             return Err(NotReady::TooManyRevocations.into());
         }
         let ask = self.iam.authenticate(credentials, client);
-        let limited = self.throttle.limit(credentials, client.address, ask);
+        let limited = self.login_limiter.limit(credentials, client.address, ask);
         let authenticated = limited.await?;
         let verified_at = self.clock.now().unix_seconds();
         let max_lifetime = self.policy.session_max_lifetime;

@@ -7,7 +7,7 @@ use iam_adapters::registry::IamSettings;
 use serde::Deserialize;
 
 use super::problems::Problems;
-use crate::gateway::throttle::{Bound, Limits, SlowPace};
+use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
 
 const FAILURES_MAX: usize = 1_000_000;
 

@@ -9,7 +9,7 @@ use iam_adapters::logout_token::InvalidLogoutToken;
 use iam_adapters::{IamError, LogoutTokenError, Refusal};
 use thiserror::Error;
 
-use super::throttle::Limit;
+use super::login_limiter::Limit;
 
 /// Why an operation did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::knowledge::Freshness;
+use super::login_limiter::Limits;
 use super::mint::TokenPolicy;
-use super::throttle::Limits;
 
 /// All of it.
 #[derive(Debug, Clone)]

@@ -12,13 +12,13 @@ use super::error::Internal;
 
 /// A call in flight, as its callers see it.
 #[derive(Debug)]
-pub(super) struct Flight<T> {
+pub(super) struct InFlight<T> {
     /// When the call began.
     pub(super) began: Moment,
     result: watch::Receiver<Option<T>>,
 }
 
-impl<T> Clone for Flight<T> {
+impl<T> Clone for InFlight<T> {
     fn clone(&self) -> Self {
         Self {
             began: self.began,
@@ -27,7 +27,7 @@ impl<T> Clone for Flight<T> {
     }
 }
 
-impl<T: Clone> Flight<T> {
+impl<T: Clone> InFlight<T> {
     /// The result of the call.
     ///
     /// # Errors
@@ -47,16 +47,16 @@ pub(super) enum Admission<T, D> {
     /// No call is needed any more.
     Done(D),
     /// The caller shares a call that was in flight already.
-    Joined(Flight<T>),
+    Joined(InFlight<T>),
     /// The caller's call was started.
-    Started(Flight<T>),
+    Started(InFlight<T>),
 }
 
 /// The calls in flight, by key.
 #[derive(Debug)]
-pub(super) struct SingleFlight<K, T>(Arc<Mutex<Flights<K, T>>>);
+pub(super) struct SingleFlight<K, T>(Arc<Mutex<Calls<K, T>>>);
 
-type Flights<K, T> = HashMap<K, Flight<T>>;
+type Calls<K, T> = HashMap<K, InFlight<T>>;
 
 impl<K, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
@@ -71,7 +71,7 @@ where
 {
     /// Joins the call in flight for the key where `may_join` accepts the time at which it began;
     /// otherwise starts `call`, unless `done` finds that it is no longer needed. No call for this key
-    /// begins or ends while `done` looks.
+    /// begins or ends while `done` runs.
     ///
     /// The call runs in a task of its own: it goes on when the client that caused it disconnects, so
     /// that disconnecting and coming back multiplies nothing.
@@ -86,66 +86,66 @@ where
     where
         C: Future<Output = T> + Send + 'static,
     {
-        let mut flights = lock(&self.0);
-        let entry = flights.entry(key);
-        if let Entry::Occupied(flight) = &entry
-            && may_join(flight.get().began)
+        let mut calls = lock(&self.0);
+        let entry = calls.entry(key);
+        if let Entry::Occupied(call) = &entry
+            && may_join(call.get().began)
         {
-            return Admission::Joined(flight.get().clone());
+            return Admission::Joined(call.get().clone());
         }
-        // The call may have ended between the caller's own look and this lock.
+        // The call may have ended after the caller last checked and before this lock.
         if let Some(done) = done() {
             return Admission::Done(done);
         }
         let (sender, result) = watch::channel(None);
-        let flight = Flight { began: now, result };
-        entry.insert_entry(flight.clone());
-        drop(flights);
-        let landing = Landing {
-            flights: Arc::clone(&self.0),
+        let in_flight = InFlight { began: now, result };
+        entry.insert_entry(in_flight.clone());
+        drop(calls);
+        let completion = Completion {
+            calls: Arc::clone(&self.0),
             key,
             sender,
         };
         let call = call();
         tokio::spawn(async move {
             let result = call.await;
-            landing.land(result);
+            completion.complete(result);
         });
-        Admission::Started(flight)
+        Admission::Started(in_flight)
     }
 }
 
-/// Removes the flight however the call ends, also by a panic.
-struct Landing<K: Eq + Hash + Copy, T> {
-    flights: Arc<Mutex<Flights<K, T>>>,
+/// Removes a call that has ended, also by a panic.
+struct Completion<K: Eq + Hash + Copy, T> {
+    calls: Arc<Mutex<Calls<K, T>>>,
     key: K,
     sender: watch::Sender<Option<T>>,
 }
 
-impl<K: Eq + Hash + Copy, T> Landing<K, T> {
-    /// Removes the flight before anybody has its result, so that a caller who tries again because of
-    /// the result does not join the call that has failed it.
-    fn land(self, result: T) {
+impl<K: Eq + Hash + Copy, T> Completion<K, T> {
+    /// Removes the call before a caller has its result: a caller that tries again because of the
+    /// result must not join the call that failed.
+    fn complete(self, result: T) {
         self.remove();
         self.sender.send_replace(Some(result));
     }
 
-    /// Leaves a younger flight of the same key where it is.
+    /// Keeps a younger call for the same key.
     fn remove(&self) {
-        if let Entry::Occupied(flight) = lock(&self.flights).entry(self.key)
-            && flight.get().result.same_channel(&self.sender.subscribe())
+        if let Entry::Occupied(call) = lock(&self.calls).entry(self.key)
+            && call.get().result.same_channel(&self.sender.subscribe())
         {
-            flight.remove();
+            call.remove();
         }
     }
 }
 
-impl<K: Eq + Hash + Copy, T> Drop for Landing<K, T> {
+impl<K: Eq + Hash + Copy, T> Drop for Completion<K, T> {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-fn lock<K, T>(flights: &Mutex<Flights<K, T>>) -> MutexGuard<'_, Flights<K, T>> {
-    flights.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<K, T>(calls: &Mutex<Calls<K, T>>) -> MutexGuard<'_, Calls<K, T>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }

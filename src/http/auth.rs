@@ -34,7 +34,7 @@ pub(super) async fn log_in(
     let body = body::read(&request, payload, &front).await?;
     let address = client_address(&front, &request);
     // A body is read though nobody will parse it: its connection can serve the next request.
-    if let Err(error) = front.gateway.throttle().admit(address) {
+    if let Err(error) = front.gateway.login_limiter().admit(address) {
         suspect_proxy(&front, &request);
         return Err(front.failed(Operation::Login, error));
     }
@@ -42,7 +42,7 @@ pub(super) async fn log_in(
     let credentials = Credentials::new(email, password)
         .map_err(|invalid| Problem::InvalidRequest(wrong_with(invalid)))?;
     let request_id = note(&request, |note| {
-        note.account = Some(front.gateway.throttle().account(credentials.email()));
+        note.account = Some(front.gateway.login_limiter().account(credentials.email()));
         note.id.as_str().to_owned()
     });
     let client = ClientContext {

@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use iam_adapters::Subject;
 
 use crate::gateway::knowledge::Source;
-use crate::gateway::throttle::Account;
+use crate::gateway::login_limiter::Account;
 use crate::mock::Namespaces;
 use crate::server::{Hooks, Refusal, Shed};
 use crate::telemetry::metrics::{Outcome, Route};

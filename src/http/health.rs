@@ -60,7 +60,7 @@ pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
     front
         .metrics
         .keys(front.gateway.keys(), front.gateway.now());
-    front.metrics.untracked(front.gateway.throttle());
+    front.metrics.untracked(front.gateway.login_limiter());
     front.metrics.replicas().take(front.gateway.revocations());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")

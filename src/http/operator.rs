@@ -78,8 +78,8 @@ pub(super) async fn reset_login_limits(
         .map(|address| address.parse())
         .transpose()
         .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
-    let throttle = front.gateway.throttle();
-    let account = throttle.forget_failures(credentials.email(), network);
+    let login_limiter = front.gateway.login_limiter();
+    let account = login_limiter.forget_failures(credentials.email(), network);
     tracing::info!(
         target: "auth_gateway::audit",
         %account,

@@ -22,7 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Source;
-use crate::gateway::throttle::{Limit, Throttle};
+use crate::gateway::login_limiter::{Limit, LoginRateLimiter};
 
 pub use iam::IamFigures;
 pub use outcome::Outcome;
@@ -151,8 +151,8 @@ impl Metrics {
     }
 
     /// Takes how much the limits have lost sight of.
-    pub fn untracked(&self, throttle: &Throttle) {
-        let untracked = throttle.untracked();
+    pub fn untracked(&self, login_limiter: &LoginRateLimiter) {
+        let untracked = login_limiter.untracked();
         self.untracked.inner().store(untracked, Ordering::Relaxed);
     }
 

@@ -18,10 +18,10 @@ use super::scripted::{Reply, Scripted};
 use crate::gateway::error::GatewayError;
 use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::knowledge::Freshness;
+use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::revocations::{Revocations, Room};
 use crate::gateway::seal::SealingKey;
-use crate::gateway::throttle::{Bound, Limits, SlowPace};
 use crate::gateway::{BASE64, Exchanged, Gateway, Policy};
 
 /// The time at which every house begins, in seconds since 1970.

@@ -11,7 +11,7 @@ use super::house::{House, LIVENESS, START, policy};
 use super::scripted::{Reply, Scripted};
 use crate::gateway::error::{GatewayError, Internal};
 use crate::gateway::knowledge::Source;
-use crate::gateway::throttle::Limit;
+use crate::gateway::login_limiter::Limit;
 
 #[tokio::test]
 async fn an_empty_password_is_refused_without_asking_the_iam() {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use iam_adapters::{Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Pace, Settlement};
-use super::{Account, Kind, Limit, Throttle, too_many};
+use super::{Account, Kind, Limit, LoginRateLimiter, too_many};
 use crate::gateway::error::GatewayError;
 
 #[derive(Debug, Clone, Copy)]
@@ -52,15 +52,15 @@ struct Held<'a> {
 
 /// An attempt that is under way, and the places that it holds.
 struct Attempt<'a> {
-    throttle: &'a Throttle,
+    login_limiter: &'a LoginRateLimiter,
     account: Account,
     held: Vec<Held<'a>>,
     pair: Option<u64>,
-    is_familiar: bool,
+    is_known_network: bool,
     verdict: Verdict,
 }
 
-impl Throttle {
+impl LoginRateLimiter {
     /// Asks the IAM where there is room for an attempt, and counts what comes of it. An empty
     /// password is refused and counted, and the IAM not asked; it is no guess, so it counts for no
     /// row of failures. Where nobody waits for the answer any more, the attempt counts as a
@@ -98,13 +98,13 @@ impl Throttle {
         let now = self.now();
         let account = self.account(credentials.email());
         let pair = address.map(|address| self.pair(account, address));
-        let familiar = pair.filter(|pair| self.familiar.contains(*pair, now));
+        let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
         let mut attempt = Attempt {
-            throttle: self,
+            login_limiter: self,
             account,
             held: Vec::new(),
             pair,
-            is_familiar: familiar.is_some(),
+            is_known_network: known_pair.is_some(),
             // Until every limit has let it pass, it is no attempt at all.
             verdict: Verdict::Undecided,
         };
@@ -113,7 +113,7 @@ impl Throttle {
             let held = attempt.hold(Of::Failures, &self.addresses, key, pace, now);
             held.map_err(|wait| too_many(Limit::Address, wait))?;
         }
-        let known = familiar.unwrap_or(account.hash());
+        let known = known_pair.unwrap_or(account.hash());
         if let Some(pace) = self.account {
             let held = attempt.hold(Of::Failures, &self.accounts, known, pace, now);
             held.map_err(|wait| too_many(Limit::Account, wait))?;
@@ -130,7 +130,7 @@ impl Throttle {
                 held.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
             if let Some(rate) = &self.rate {
-                let taken = rate.take(now, || self.may_use_reserve(familiar, now));
+                let taken = rate.take(now, || self.may_use_reserve(known_pair, now));
                 taken.map_err(|wait| too_many(Limit::Replica, wait))?;
             }
         }
@@ -156,7 +156,7 @@ impl<'a> Attempt<'a> {
                 pace,
             });
         } else {
-            self.throttle.untracked.fetch_add(1, Ordering::Relaxed);
+            self.login_limiter.untracked.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl<'a> Attempt<'a> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        let now = self.throttle.now();
+        let now = self.login_limiter.now();
         for held in self.held.drain(..) {
             let settlement = held.of.settlement(self.verdict);
             let begins = held.counts.settle(held.key, held.pace, now, settlement);
@@ -172,13 +172,13 @@ impl Drop for Attempt<'_> {
                 tracing::warn!(
                     target: "auth_gateway::audit",
                     account = %self.account,
-                    network = if self.is_familiar { "known" } else { "unknown" },
+                    network = if self.is_known_network { "known" } else { "unknown" },
                     "too many failed logins in a row: the slow pace begins for this account"
                 );
             }
         }
         if let (Verdict::Good, Some(pair)) = (&self.verdict, self.pair) {
-            self.throttle.familiar.remember(pair, now);
+            self.login_limiter.known_networks.remember(pair, now);
         }
     }
 }

@@ -95,7 +95,7 @@ fn attempts_at_once_get_no_further_and_one_alone_is_under_way_at_the_slow_pace()
         let mut under_way = Vec::new();
         for _ in 0..100 {
             let ask = pending::<Result<(), IamError>>();
-            let mut attempt = Box::pin(door.throttle.limit(&credentials, None, ask));
+            let mut attempt = Box::pin(door.login_limiter.limit(&credentials, None, ask));
             if (&mut attempt).now_or_never().is_none() {
                 under_way.push(attempt);
             }
@@ -148,8 +148,8 @@ fn an_operator_can_forget_the_failures_of_an_account() {
         door.advance(30);
     }
     let forget = |door: &Door, email: &str, address| {
-        let account = door.throttle.forget_failures(email, address);
-        assert_eq!(account, door.throttle.account(email));
+        let account = door.login_limiter.forget_failures(email, address);
+        assert_eq!(account, door.login_limiter.account(email));
     };
     forget(&door, "bob@example.test", None);
     assert!(!door.refused(ALICE, elsewhere(2)));
@@ -180,7 +180,7 @@ fn neither_a_flood_before_nor_one_after_makes_room_for_more_guesses() {
     assert_eq!(fail_slowly(&mut door, ALICE, 60), 50);
     flood(&mut door, 1_000);
     assert_eq!(fail_slowly(&mut door, ALICE, 29), 1);
-    assert_eq!(door.throttle.untracked(), 0);
+    assert_eq!(door.login_limiter.untracked(), 0);
 }
 
 /// What is written to the audit log meanwhile, a line each.
@@ -202,7 +202,7 @@ fn audit_lines(during: impl FnOnce()) -> Vec<String> {
 #[test]
 fn slow_pace_is_written_to_the_audit_log_once_when_it_begins() {
     let mut door = door();
-    let account = door.throttle.account(ALICE).to_string();
+    let account = door.login_limiter.account(ALICE).to_string();
     let none = audit_lines(|| assert_eq!(fail_slowly(&mut door, ALICE, 49), 49));
     assert_eq!(none, [""; 0]);
     let once = audit_lines(|| assert_eq!(fail_slowly(&mut door, ALICE, 1_000), 34));

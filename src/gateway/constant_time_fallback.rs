@@ -18,9 +18,9 @@ use super::{Gateway, seal};
 const ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A session that nobody has, as it would come out from under its seal.
-pub(super) struct Decoy(Vec<u8>);
+pub(super) struct ConstantTimeFallback(Vec<u8>);
 
-impl Decoy {
+impl ConstantTimeFallback {
     /// A session of this IAM.
     pub(super) fn of(iam: &dyn IamAdapter) -> Self {
         let session = json!({
@@ -52,7 +52,7 @@ impl Gateway {
         if refused != InvalidSession::Tampered {
             key.unseal_in_vain(session_token.len());
         }
-        if let Ok(session) = seal::read(black_box(&self.decoy.0)) {
+        if let Ok(session) = seal::read(black_box(&self.constant_time_fallback.0)) {
             let _ = black_box(self.matching(&session, session_id));
             self.look_in_vain(key.revocations(), &session);
         }

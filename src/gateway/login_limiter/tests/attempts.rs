@@ -96,10 +96,10 @@ fn an_empty_password_counts_as_a_refusal_and_as_no_call_to_the_iam() {
 fn attempts_at_once_hold_their_places_and_one_that_hangs_up_has_failed() {
     let mut door = Door::new(defaults());
     let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
-    let throttle = &door.throttle;
+    let login_limiter = &door.login_limiter;
     let begin = || {
         let ask = pending::<Result<(), IamError>>();
-        Box::pin(throttle.limit(&credentials, None, ask))
+        Box::pin(login_limiter.limit(&credentials, None, ask))
     };
     let mut under_way: Vec<_> = (0..10).map(|_| begin()).collect();
     for attempt in &mut under_way {
@@ -157,16 +157,19 @@ fn zero_is_no_bound() {
 #[test]
 fn what_stands_for_an_account_tells_nothing_of_it() {
     let (one, other) = (Door::new(defaults()), Door::new(defaults()));
-    let shown = one.throttle.account(ALICE).to_string();
+    let shown = one.login_limiter.account(ALICE).to_string();
     assert_eq!(shown.len(), 16);
     assert_eq!(
         shown,
-        one.throttle.account(" ALICE@example.test").to_string()
+        one.login_limiter.account(" ALICE@example.test").to_string()
     );
-    assert_ne!(shown, one.throttle.account("bob@example.test").to_string());
     assert_ne!(
         shown,
-        other.throttle.account(ALICE).to_string(),
+        one.login_limiter.account("bob@example.test").to_string()
+    );
+    assert_ne!(
+        shown,
+        other.login_limiter.account(ALICE).to_string(),
         "another key"
     );
 }

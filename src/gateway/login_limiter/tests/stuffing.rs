@@ -10,7 +10,7 @@ struct Minute {
     /// Attempts of the attacker that reached the IAM.
     reached: usize,
     /// Of ten logins a second by people who were there before, those that succeeded.
-    familiar: usize,
+    known_networks: usize,
     /// Of ten logins a second by people who were not, those that succeeded, by second.
     newcomers: [usize; SECONDS],
     asked: usize,
@@ -27,7 +27,7 @@ fn under_attack(limits: Limits, from: impl Fn(usize) -> IpAddr) -> Minute {
     let before = door.asked;
     let mut minute = Minute {
         reached: 0,
-        familiar: 0,
+        known_networks: 0,
         newcomers: [0; SECONDS],
         asked: 0,
     };
@@ -38,7 +38,7 @@ fn under_attack(limits: Limits, from: impl Fn(usize) -> IpAddr) -> Minute {
         if attempt % a_tenth == 0 {
             let (email, home) = regular(attempt / a_tenth % 200);
             let came = door.log_in(&email, RIGHT, elsewhere(home));
-            minute.familiar += usize::from(came.is_ok());
+            minute.known_networks += usize::from(came.is_ok());
             let newcomer = format!("newcomer{attempt}@example.test");
             let came = door.log_in(&newcomer, RIGHT, elsewhere(2_000_000 + attempt));
             if let Some(second) = minute.newcomers.get_mut(attempt / a_tenth / 10) {
@@ -59,7 +59,7 @@ const REGULAR: usize = ATTEMPTS.div_ceil(ATTEMPTS / SECONDS / 10);
 fn from_one_address_a_hundred_get_through_and_nobody_else_is_kept_waiting() {
     let minute = under_attack(defaults(), |_| HOME);
     assert!(minute.reached <= 100 + SECONDS / 9, "{}", minute.reached);
-    assert_eq!(minute.familiar, REGULAR);
+    assert_eq!(minute.known_networks, REGULAR);
     // Until the address has used up its hundred, it competes with newcomers for the replica.
     assert_eq!(minute.newcomers[10..], [10; SECONDS - 10]);
 }
@@ -68,7 +68,7 @@ fn from_one_address_a_hundred_get_through_and_nobody_else_is_kept_waiting() {
 fn from_five_thousand_addresses_the_iam_gets_its_rate_and_regular_users_get_in() {
     let minute = under_attack(defaults(), |attempt| elsewhere(attempt % 5_000));
     assert!(minute.asked <= 30 * (SECONDS + 2), "{}", minute.asked);
-    assert_eq!(minute.familiar, REGULAR);
+    assert_eq!(minute.known_networks, REGULAR);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn from_all_of_a_48_the_bound_is_ten_times_that_of_an_address() {
     let minute = under_attack(defaults(), next_door);
     let trickle = SECONDS * 10 / 9;
     assert!(minute.reached <= 1_000 + trickle, "{}", minute.reached);
-    assert_eq!(minute.familiar, REGULAR);
+    assert_eq!(minute.known_networks, REGULAR);
     let minute = under_attack(
         Limits {
             replica: None,
@@ -116,7 +116,11 @@ fn a_replica_that_has_nothing_left_says_so_before_a_body_is_parsed() {
         )
         .unwrap();
     }
-    assert_eq!(door.throttle.admit(None), Ok(()), "the reserve is left");
+    assert_eq!(
+        door.login_limiter.admit(None),
+        Ok(()),
+        "the reserve is left"
+    );
     for number in 0..30 {
         door.log_in(
             &format!("user{number}@example.test"),
@@ -125,6 +129,6 @@ fn a_replica_that_has_nothing_left_says_so_before_a_body_is_parsed() {
         )
         .unwrap();
     }
-    let full = door.throttle.admit(Some(elsewhere(1)));
+    let full = door.login_limiter.admit(Some(elsewhere(1)));
     assert_eq!(stopped(&full).map(|(limit, _)| limit), Some(Limit::Replica));
 }

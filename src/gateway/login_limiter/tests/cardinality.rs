@@ -38,7 +38,7 @@ fn a_flood_frees_no_offender_and_whom_no_table_has_room_for_is_held_to_the_repli
         let _ = door.log_in(OFFENDER, "", HOME);
     }
     flood(&mut door, 500_000, "");
-    assert!(door.throttle.untracked() > 50_000);
+    assert!(door.login_limiter.untracked() > 50_000);
     assert_eq!(door.asked, 0);
     let offender = door.log_in(OFFENDER, RIGHT, elsewhere(16_000_000));
     assert_eq!(stopped(&offender), Some((Limit::Account, 30.0)));

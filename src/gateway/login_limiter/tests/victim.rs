@@ -43,7 +43,7 @@ fn who_logged_in_from_an_address_before_still_gets_in_from_there() {
 }
 
 #[test]
-fn a_familiar_address_has_a_bound_of_its_own_and_familiar_to_one_account_is_not_to_another() {
+fn known_network_has_its_own_limit_for_the_account_that_knows_it() {
     let mut door = open_door();
     assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
     lock(&mut door, ALICE);
@@ -67,7 +67,7 @@ fn after_a_month_an_address_is_strange_again() {
 }
 
 #[test]
-fn a_refused_login_makes_nobody_familiar() {
+fn refused_login_does_not_make_its_network_known() {
     let mut door = open_door();
     assert!(door.refused(ALICE, HOME));
     let fault = door.meet(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));

@@ -1,4 +1,4 @@
-//! From where an account was logged in to before.
+//! The networks from which each account has logged in.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use super::nanoseconds;
 
-/// Whoever logs in once a month finds their place kept.
+/// A user who logs in once a month stays known.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What half of the memory holds: seven eighths of 2^18 places of 17 bytes each, 4.3 MiB.
+/// The capacity of half of the memory: seven eighths of 2^18 slots of 17 bytes each, 4.3 MiB.
 const ROOM: usize = 7 * 32 * 1024;
 
-/// Accounts and addresses that go together, as hashes of the two. When half of the memory is full,
-/// the older half is forgotten: that costs somebody a privilege, and opens nothing.
+/// Pairs of an account and a network with a successful login, as hashes of the two. When half of
+/// the memory is full, the older half is forgotten: those users lose a privilege, and no attacker
+/// gains one.
 #[derive(Debug, Default)]
-pub(super) struct Familiar(Mutex<Halves>);
+pub(super) struct KnownNetworks(Mutex<Halves>);
 
 #[derive(Debug, Default)]
 struct Halves {
@@ -24,7 +25,7 @@ struct Halves {
     older: HashMap<u64, u64>,
 }
 
-impl Familiar {
+impl KnownNetworks {
     /// Whether the pair is remembered.
     pub(super) fn contains(&self, pair: u64, now: u64) -> bool {
         let halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,27 +48,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_kept_for_its_time_counted_from_the_last_login() {
-        let (familiar, kept) = (Familiar::default(), nanoseconds(KEPT));
-        assert!(!familiar.contains(1, 0));
-        familiar.remember(1, 0);
-        familiar.remember(1, 10);
-        assert!(familiar.contains(1, kept + 9));
-        assert!(!familiar.contains(1, kept + 10));
-        assert!(!familiar.contains(2, 0));
+    fn pair_is_known_for_thirty_days_after_its_last_login() {
+        let (known, kept) = (KnownNetworks::default(), nanoseconds(KEPT));
+        assert!(!known.contains(1, 0));
+        known.remember(1, 0);
+        known.remember(1, 10);
+        assert!(known.contains(1, kept + 9));
+        assert!(!known.contains(1, kept + 10));
+        assert!(!known.contains(2, 0));
     }
 
     #[test]
-    fn however_many_pairs_there_are_the_latest_are_kept_and_the_memory_is_bounded() {
-        let familiar = Familiar::default();
+    fn latest_pairs_are_kept_and_the_memory_is_bounded() {
+        let known = KnownNetworks::default();
         let latest = 3 * ROOM as u64;
         for pair in 0..latest {
-            familiar.remember(pair, pair);
+            known.remember(pair, pair);
         }
         let first_kept = latest - ROOM as u64;
-        assert!((first_kept..latest).all(|pair| familiar.contains(pair, latest)));
-        assert!(!familiar.contains(0, latest));
-        let halves = familiar.0.into_inner().unwrap();
+        assert!((first_kept..latest).all(|pair| known.contains(pair, latest)));
+        assert!(!known.contains(0, latest));
+        let halves = known.0.into_inner().unwrap();
         assert!(halves.newer.len() <= ROOM && halves.older.len() <= ROOM);
     }
 }

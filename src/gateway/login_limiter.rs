@@ -7,8 +7,8 @@
 //! Everything is counted by keyed hashes in tables of a fixed size, and on this replica alone.
 //!
 //! What is decided depends on nothing but earlier attempts: whether an account exists does not
-//! show. One exception is wanted. An address from which an account was logged in to is *familiar*
-//! to it, and has counts of its own, so that strangers cannot lock out the account's owner.
+//! show. One exception is wanted. A network from which an account has logged in is *known* to it,
+//! and has counts of its own, so that other networks cannot lock out the account's owner.
 //!
 //! Failures are also counted in a row: after many, the pace falls until one succeeds from there.
 //! For how long a row is kept depends on its length, so that a table with room for 229,376 rows is
@@ -17,7 +17,7 @@
 mod account;
 mod attempt;
 mod counts;
-mod familiar;
+mod known_networks;
 mod network;
 mod rate;
 
@@ -34,7 +34,7 @@ use iam_adapters::Clock;
 use super::Gateway;
 use super::error::GatewayError;
 use counts::{Counts, Pace, Settlement};
-use familiar::Familiar;
+use known_networks::KnownNetworks;
 use network::Network;
 use rate::Rate;
 
@@ -124,7 +124,7 @@ impl fmt::Display for Limit {
 }
 
 /// The attempts of the last minutes, and what they leave room for.
-pub struct Throttle {
+pub struct LoginRateLimiter {
     clock: Arc<dyn Clock>,
     /// `SipHash` with a key that this process chose at its start and nobody sees.
     keyed: RandomState,
@@ -137,7 +137,7 @@ pub struct Throttle {
     /// Failures in a row, in a table of their own, because they are kept for so much longer.
     rows: Counts,
     addresses: Counts,
-    familiar: Familiar,
+    known_networks: KnownNetworks,
     rate: Option<Rate>,
     untracked: AtomicU64,
 }
@@ -152,7 +152,7 @@ enum Kind {
     Sessions,
 }
 
-impl Throttle {
+impl LoginRateLimiter {
     /// With no attempt made yet.
     #[must_use]
     pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
@@ -171,7 +171,7 @@ impl Throttle {
             accounts: Counts::default(),
             rows: Counts::default(),
             addresses: Counts::default(),
-            familiar: Familiar::default(),
+            known_networks: KnownNetworks::default(),
             rate: limits.replica.map(Rate::new),
             untracked: AtomicU64::new(0),
         }
@@ -222,10 +222,10 @@ impl Throttle {
         self.untracked.load(Ordering::Relaxed)
     }
 
-    /// What the rate keeps back in a flood is for familiar addresses, and not all for one of
-    /// them: as often as its account may fail.
-    fn may_use_reserve(&self, familiar: Option<u64>, now: u64) -> bool {
-        let Some(pair) = familiar else {
+    /// What the rate reserves in a flood is for known networks. Each may use it as often as its
+    /// account may fail.
+    fn may_use_reserve(&self, known_pair: Option<u64>, now: u64) -> bool {
+        let Some(pair) = known_pair else {
             return false;
         };
         let Some(pace) = self.account else {
@@ -273,17 +273,17 @@ fn too_many(limit: Limit, wait: u64) -> GatewayError {
     }
 }
 
-impl fmt::Debug for Throttle {
+impl fmt::Debug for LoginRateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Throttle")
+        f.write_str("LoginRateLimiter")
     }
 }
 
 impl Gateway {
     /// What is let in of the logins.
     #[must_use]
-    pub fn throttle(&self) -> &Throttle {
-        &self.throttle
+    pub fn login_limiter(&self) -> &LoginRateLimiter {
+        &self.login_limiter
     }
 }
 

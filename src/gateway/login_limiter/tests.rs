@@ -19,10 +19,10 @@ const RIGHT: &str = "right";
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// A throttle before an IAM that knows one password.
+/// A login rate limiter before an IAM that knows one password.
 struct Door {
     clock: Arc<ManualClock>,
-    throttle: Throttle,
+    login_limiter: LoginRateLimiter,
     /// How often the IAM was asked.
     asked: usize,
 }
@@ -39,7 +39,7 @@ impl Door {
     fn new(limits: Limits) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         Self {
-            throttle: Throttle::new(limits, Arc::<ManualClock>::clone(&clock)),
+            login_limiter: LoginRateLimiter::new(limits, Arc::<ManualClock>::clone(&clock)),
             clock,
             asked: 0,
         }
@@ -53,7 +53,7 @@ impl Door {
         address: impl Into<Option<IpAddr>>,
     ) -> Result<(), GatewayError> {
         let address = address.into();
-        self.throttle.admit(address)?;
+        self.login_limiter.admit(address)?;
         self.meet(email, password, address, |right| {
             if right {
                 Ok(())
@@ -75,7 +75,7 @@ impl Door {
             self.asked += 1;
             answer(password == RIGHT)
         };
-        let limited = self.throttle.limit(&credentials, address, ask);
+        let limited = self.login_limiter.limit(&credentials, address, ask);
         limited.now_or_never().expect("an IAM that does not wait")
     }
 

@@ -1,12 +1,12 @@
-//! The logins that reach the IAM from this replica, whoever they are for.
+//! The rate of logins that reach the IAM from this replica, for all accounts together.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// So many a second. A second's worth may come at once; another one is kept for those who are
-/// familiar, who so come through a flood of strangers at the full rate.
+/// A number of logins per second. As many as for one second may come at once; as many again are
+/// reserved for known networks, so that these log in at the full rate during a flood from others.
 #[derive(Debug)]
 pub(super) struct Rate {
     /// The time that one takes up, in nanoseconds.
@@ -64,14 +64,14 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_for_everybody_and_another_for_the_familiar() {
+    fn one_second_is_for_all_networks_and_another_for_known_ones() {
         let rate = Rate::new(NonZeroU32::new(20).unwrap());
         assert_eq!(taken(&rate, 0, false), 20);
         assert_eq!(rate.left(0), Ok(()));
         assert_eq!(taken(&rate, 0, true), 20);
         assert_eq!(rate.left(0), Err(SECOND / 20));
         assert_eq!(rate.take(0, || true), Err(SECOND / 20));
-        // The familiar come first until the reserve is whole again.
+        // Known networks come first until the reserve is full again.
         assert_eq!(taken(&rate, SECOND / 2, false), 0);
         assert_eq!(taken(&rate, SECOND / 2, true), 10);
         assert_eq!(taken(&rate, 60 * SECOND, false), 20);
