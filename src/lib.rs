@@ -15,7 +15,3 @@ pub mod replicas;
 pub mod server;
 pub mod startup;
 pub mod telemetry;
-#[cfg(test)]
-#[expect(dead_code, reason = "iam-adapters needs more of it")]
-#[path = "../iam-adapters/src/wycheproof.rs"]
-mod wycheproof;

@@ -15,8 +15,6 @@ pub mod scope;
 pub mod secret_file;
 pub mod spelling;
 pub mod types;
-#[cfg(test)]
-mod wycheproof;
 
 pub use adapter::IamAdapter;
 pub use clock::{Clock, Moment};

@@ -5,11 +5,12 @@ mod flood;
 
 use auth_gateway::gateway::keys::Algorithm;
 use iam_adapters::conformance::Account;
+use test_support::app::TestApp;
+use test_support::client::Session;
+use test_support::endpoints::BACKCHANNEL_LOGOUT;
+use test_support::suite::{KeyFolder, READ, World, session_of};
 
-use crate::app::TestApp;
-use crate::client::{BACKCHANNEL_LOGOUT, Session};
 use crate::mock_world::mock_world;
-use crate::suite::{KeyFolder, READ, World, session_of};
 
 /// What is known of a session stays good for longer than any of these tests goes on.
 const FRESHNESS: [(&str, &str); 2] = [("session.freshness", "1h"), ("permissions.ttl", "1h")];

@@ -11,11 +11,11 @@ use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use test_support::app::TestApp;
+use test_support::suite::{KeyFolder, READ, session_of};
 use tokio::task;
 
-use crate::app::TestApp;
 use crate::mock_world::mock_world;
-use crate::suite::{KeyFolder, READ, session_of};
 
 const REPLICAS: usize = 4;
 const SESSIONS: usize = 150;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use iam_adapters::clock::SystemClock;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-
-use crate::app::TestApp;
-use crate::contract::Contract;
-use crate::wire::{ALICE, Answer, Connection, LOGIN, TOKEN, post};
+use test_support::app::TestApp;
+use test_support::contract::Contract;
+use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::wire::{ALICE, Answer, Connection, post};
 
 mod bodies;
 mod crowded;

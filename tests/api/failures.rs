@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iam_adapters::clock::ManualClock;
-
-use crate::client::Response;
+use test_support::client::Response;
 
 mod circuit;
 mod faulty;

@@ -11,11 +11,11 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::Account;
 use jiff::Timestamp;
 use tempfile::TempDir;
+use test_support::app::{TestApp, prepare, settings};
+use test_support::client::Session;
+use test_support::suite::{READ, World, session_of};
 
-use crate::app::{TestApp, prepare, settings};
-use crate::client::Session;
 use crate::mock_world::mock_world;
-use crate::suite::{READ, World, session_of};
 
 mod alarm;
 mod removal;

@@ -12,9 +12,9 @@ use iam_adapters::{
 };
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-
-use crate::app::TestApp;
-use crate::client::{LOGIN, Response};
+use test_support::app::TestApp;
+use test_support::client::Response;
+use test_support::endpoints::LOGIN;
 
 mod answers;
 mod forwarding;

@@ -7,9 +7,9 @@ use iam_adapters::clock::{ManualClock, SystemClock};
 use iam_adapters::mock::{Directory, Identity, Mock, User, Users};
 use iam_adapters::{Permission, Permissions};
 use serde_json::{Value, json};
-
-use crate::app::TestApp;
-use crate::wire::{ALICE, Connection, LOGIN, TOKEN, get, post};
+use test_support::app::TestApp;
+use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::wire::{ALICE, Connection, get, post};
 
 mod exposition;
 mod outcomes;

@@ -13,19 +13,12 @@ use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::mock::Users;
 use tokio::sync::oneshot;
 
-#[path = "mock_iam/administrator.rs"]
 mod administrator;
-#[path = "mock_iam/conformance.rs"]
 mod conformance;
-#[path = "mock_iam/faults.rs"]
 mod faults;
-#[path = "mock_iam/hosts.rs"]
 mod hosts;
-#[path = "mock_iam/journal.rs"]
 mod journal;
-#[path = "mock_iam/promises.rs"]
 mod promises;
-#[path = "mock_iam/realms.rs"]
 mod realms;
 
 const REALM: &str = "shop";

@@ -8,8 +8,7 @@ use iam_adapters::conformance::{Account, Fixture};
 use iam_adapters::mock::{AccountState, Directory, Identity, Mock, User, Users};
 use iam_adapters::{Clock, IamAdapter, Permissions, Subject, UpstreamSession};
 use secrecy::SecretString;
-
-use crate::suite::{self, World};
+use test_support::suite::{self, World};
 
 const SESSION_LIFETIME: Duration = Duration::from_secs(8 * 3600);
 

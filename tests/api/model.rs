@@ -10,44 +10,25 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use auth_gateway::gateway::keys::Algorithm;
+use test_support::suite::KeyFolder;
 
-use crate::suite::KeyFolder;
-
-#[path = "model/bus.rs"]
 mod bus;
-#[path = "model/dice.rs"]
 mod dice;
-#[path = "model/edges.rs"]
 mod edges;
-#[path = "model/hearing.rs"]
 mod hearing;
-#[path = "model/judge.rs"]
 mod judge;
-#[path = "model/kept.rs"]
 mod kept;
-#[path = "model/line.rs"]
 mod line;
-#[path = "model/minimal.rs"]
 mod minimal;
-#[path = "model/names.rs"]
 mod names;
-#[path = "model/random.rs"]
 mod random;
-#[path = "model/replica.rs"]
 mod replica;
-#[path = "model/run.rs"]
 mod run;
-#[path = "model/scenario.rs"]
 mod scenario;
-#[path = "model/sessions.rs"]
 mod sessions;
-#[path = "model/stage.rs"]
 mod stage;
-#[path = "model/tally.rs"]
 mod tally;
-#[path = "model/trouble.rs"]
 mod trouble;
-#[path = "model/truth.rs"]
 mod truth;
 
 use judge::Breach;

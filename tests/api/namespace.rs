@@ -11,10 +11,9 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-
-use crate::app::TestApp;
-use crate::client::{Client, Response, Session};
-use crate::contract::Contract;
+use test_support::app::TestApp;
+use test_support::client::{Client, Response, Session};
+use test_support::contract::Contract;
 
 pub(crate) const ALICE: &str = "alice@example.test";
 pub(crate) const BOB: &str = "bob@example.test";

@@ -8,12 +8,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::{ClientContext, Credentials};
 use secrecy::ExposeSecret as _;
+use test_support::app::TestApp;
+use test_support::client::Session;
+use test_support::endpoints::JWKS;
+use test_support::suite::verifier::Verifier;
+use test_support::suite::{READ, World, session_of};
 
-use crate::app::TestApp;
-use crate::client::{JWKS, Session};
 use crate::mock_world::mock_world;
-use crate::suite::verifier::Verifier;
-use crate::suite::{READ, World, session_of};
 
 /// One token of each kind, by its name: all of them genuine, but for what begins with `made-up`.
 async fn of_every_kind(

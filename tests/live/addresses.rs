@@ -3,10 +3,10 @@
 use iam_adapters::conformance::Account;
 use reqwest::Method;
 use serde_json::json;
+use test_support::suite::verifier::Verifier;
+use test_support::suite::{BROWSE, READ, session_of};
 
 use crate::scene::Scene;
-use crate::suite::verifier::Verifier;
-use crate::suite::{BROWSE, READ, session_of};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]

@@ -3,11 +3,11 @@
 use iam_adapters::conformance::Account;
 use reqwest::Method;
 use serde_json::json;
+use test_support::app::TestApp;
+use test_support::client::Session;
+use test_support::suite::{BROWSE, READ, WRITE, session_of, unheard_of};
 
-use crate::app::TestApp;
-use crate::client::Session;
 use crate::scene::{PERMISSIONS_ALONE, Scene};
-use crate::suite::{BROWSE, READ, WRITE, session_of, unheard_of};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]

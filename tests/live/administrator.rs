@@ -11,11 +11,11 @@ use iam_adapters::{IamAdapter, Permission, Permissions, Subject, UpstreamSession
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+use test_support::logout_inbox::LogoutInbox;
 
 use crate::admin_api::AdminApi;
 use crate::another_realm::send_logout_tokens;
 use crate::keycloak::{Keycloak, PERMISSIONS_CLIENT};
-use crate::logout_inbox::LogoutInbox;
 
 /// Which roles are permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

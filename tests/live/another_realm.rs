@@ -3,10 +3,10 @@
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use test_support::suite::unheard_of;
 
 use crate::admin_api::AdminApi;
 use crate::keycloak::Keycloak;
-use crate::suite::unheard_of;
 
 /// A new realm, with a client of the same name and secret as in the shared one.
 pub(crate) async fn another_realm(more: &Value) -> Keycloak {

@@ -1,7 +1,8 @@
 //! The API suite through the real adapter, before the shared Keycloak.
 
+use test_support::suite;
+
 use crate::scene::Scene;
-use crate::suite;
 
 macro_rules! hold_over_keycloak {
     ($($room:ident::$promise:ident,)*) => {$(

@@ -8,14 +8,14 @@ use iam_adapters::clock::SystemClock;
 use iam_adapters::conformance::{Account, Fixture};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use test_support::app::TestApp;
+use test_support::endpoints::BACKCHANNEL_LOGOUT;
+use test_support::suite::{KeyFolder, World, session_of};
 
 use crate::administrator::{Administrator, PermissionsFrom};
 use crate::another_realm::{another_realm, send_logout_tokens};
-use crate::app::TestApp;
-use crate::client::BACKCHANNEL_LOGOUT;
 use crate::figures::{iam_calls, logout_tokens};
 use crate::scene::PATIENCE;
-use crate::suite::{KeyFolder, World, session_of};
 
 /// What is known of a session stays good for longer than a test may run, so whatever ends one is
 /// heard of.

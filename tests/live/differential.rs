@@ -5,17 +5,11 @@ use serde_json::{Value, json};
 
 use crate::keycloak::Instance;
 
-#[path = "differential/calls.rs"]
 mod calls;
-#[path = "differential/cases.rs"]
 mod cases;
-#[path = "differential/changes.rs"]
 mod changes;
-#[path = "differential/mocked.rs"]
 mod mocked;
-#[path = "differential/real.rs"]
 mod real;
-#[path = "differential/side.rs"]
 mod side;
 
 use mocked::Mocked;

@@ -15,25 +15,15 @@ mod another_realm;
 #[cfg(test)]
 mod api_suite;
 #[cfg(test)]
-#[path = "../api/app.rs"]
-mod app;
-#[cfg(test)]
 mod backchannel_logout;
 #[cfg(test)]
-#[path = "../api/client.rs"]
-mod client;
-#[cfg(test)]
 mod conformance;
-#[path = "../api/contract.rs"]
-mod contract;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod figures;
 #[cfg(test)]
 mod keycloak;
-#[cfg(test)]
-mod logout_inbox;
 #[cfg(test)]
 mod misconfigured;
 #[cfg(test)]
@@ -47,11 +37,4 @@ mod replicas;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
-#[expect(dead_code, reason = "the tests of the adapter need more of it")]
-#[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
-mod scripted_upstream;
-#[cfg(test)]
 mod sessions;
-#[cfg(test)]
-#[path = "../api/suite.rs"]
-mod suite;

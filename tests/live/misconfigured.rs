@@ -5,11 +5,11 @@ use auth_gateway::gateway::keys::Algorithm;
 use iam_adapters::conformance::Account;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
+use test_support::suite::{KeyFolder, READ, session_of};
 
 use crate::keycloak::Keycloak;
 use crate::process::{Process, gateway};
 use crate::scene::Scene;
-use crate::suite::{KeyFolder, READ, session_of};
 
 /// A mistake, its code in readiness, and its words in the log.
 struct Mistake {

@@ -3,13 +3,13 @@
 use auth_gateway::gateway::keys::Algorithm;
 use iam_adapters::conformance::Account;
 use secrecy::SecretString;
+use test_support::app::TestApp;
+use test_support::client::{Client, Session};
+use test_support::suite::{KeyFolder, READ, session_of};
 
-use crate::app::TestApp;
-use crate::client::{Client, Session};
 use crate::keycloak::{Instance, Keycloak};
 use crate::process::Process;
 use crate::scene::Scene;
-use crate::suite::{KeyFolder, READ, session_of};
 
 /// Only what the test itself causes shall be the IAM's last word.
 const NO_PROBES: (&str, &str) = ("upstream.probe_interval", "1h");

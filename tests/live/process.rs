@@ -5,9 +5,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use serde_json::Value;
+use test_support::client::Client;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::client::Client;
 use crate::figures::iam_calls;
 use crate::scene::PATIENCE;
 

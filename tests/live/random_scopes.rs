@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use iam_adapters::conformance::Account;
+use test_support::app::TestApp;
+use test_support::client::Session;
+use test_support::suite::session_of;
 
-use crate::app::TestApp;
-use crate::client::Session;
 use crate::scene::{PERMISSIONS_ALONE, Scene};
-use crate::suite::session_of;
 
 mod dice;
 mod household;

@@ -2,12 +2,12 @@
 
 use auth_gateway::gateway::keys::Algorithm;
 use futures_util::future::join_all;
+use test_support::app::TestApp;
+use test_support::endpoints::JWKS;
+use test_support::suite::{KeyFolder, READ, session_of};
 
-use crate::app::TestApp;
-use crate::client::JWKS;
 use crate::figures::iam_calls;
 use crate::scene::Scene;
-use crate::suite::{KeyFolder, READ, session_of};
 
 const CROWD: usize = 200;
 

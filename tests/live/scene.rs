@@ -5,11 +5,11 @@ use std::sync::Arc;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::conformance::{Account, Fixture};
 use jiff::Timestamp;
+use test_support::app::TestApp;
+use test_support::suite::World;
 
 use crate::administrator::{Administrator, PermissionsFrom};
-use crate::app::TestApp;
 use crate::keycloak::Keycloak;
-use crate::suite::World;
 
 /// The longest that anything may go unnoticed, in seconds, as these gateways are set.
 pub(crate) const FRESHNESS: u64 = 60;

@@ -1,5 +1,6 @@
 //! What becomes of a session at Keycloak and here, whoever ends it.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth_gateway::gateway::keys::Algorithm;
@@ -8,12 +9,11 @@ use iam_adapters::conformance::{AccountState, Fixture as _};
 use reqwest::Method;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
-use std::sync::Arc;
+use test_support::app::TestApp;
+use test_support::endpoints::LOGIN;
+use test_support::suite::{KeyFolder, READ, session_of, unheard_of};
 
-use crate::app::TestApp;
-use crate::client::LOGIN;
 use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds};
-use crate::suite::{KeyFolder, READ, session_of, unheard_of};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]

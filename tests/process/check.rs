@@ -1,10 +1,12 @@
 //! `check`: the settings tried before anybody depends on them.
 
-use crate::program::{Ended, run};
-use crate::scripted_upstream::keycloak::{
+use test_support::program::Ended;
+use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive,
 };
-use crate::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+
+use crate::GATEWAY;
 
 const ACCOUNT: [(&str, &str); 2] = [
     ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
@@ -12,7 +14,7 @@ const ACCOUNT: [(&str, &str); 2] = [
 ];
 
 fn online(variables: &[(&str, &str)]) -> Ended {
-    run(&["check", "--online"], variables)
+    GATEWAY.run(&["check", "--online"], variables)
 }
 
 fn keycloak(url: &str) -> [(&str, &str); 4] {
@@ -26,7 +28,7 @@ fn keycloak(url: &str) -> [(&str, &str); 4] {
 
 #[test]
 fn good_settings_are_told_in_short() {
-    let ended = run(&["check"], &[]);
+    let ended = GATEWAY.run(&["check"], &[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.starts_with("configuration ok\n"), "{}", ended.out);
     assert_eq!(ended.err.trim(), "");
@@ -99,7 +101,7 @@ async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_sett
 #[tokio::test(flavor = "multi_thread")]
 async fn without_online_nobody_is_asked_and_with_it_the_session_is_ended_again() {
     let iam = ScriptedUpstream::keycloak().await;
-    let ended = run(&["check"], &[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    let ended = GATEWAY.run(&["check"], &[&keycloak(&iam.url())[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(iam.requests(), []);
 

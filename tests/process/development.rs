@@ -3,16 +3,17 @@
 use std::process::Command;
 
 use serde_json::Value;
+use test_support::endpoints::LOGIN;
+use test_support::wire::{ALICE, Connection, get, post};
 
-use crate::program::Program;
-use crate::wire::{ALICE, Connection, LOGIN, get, post};
+use crate::GATEWAY;
 
 /// The last line of the first screen.
 const LAST: &str = "grant_type";
 
 #[test]
 fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let (public, management) = program.addresses();
     let screen = program.told(LAST);
     for told in [
@@ -47,7 +48,7 @@ fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
 
 #[test]
 fn the_lines_of_the_first_screen_work_when_they_are_pasted_into_a_shell() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let screen = program.told(LAST);
     let (_, lines) = screen.split_once("Try it:").expect("something to try");
     assert_eq!(lines.matches("curl").count(), 2, "{lines}");
@@ -71,7 +72,7 @@ fn the_lines_of_the_first_screen_work_when_they_are_pasted_into_a_shell() {
 
 #[test]
 fn logs_go_to_standard_output_as_json_where_that_is_no_terminal_and_the_screen_does_not() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let (public, _) = program.addresses();
     let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
     assert_eq!(answer.status, 200);
@@ -92,7 +93,7 @@ fn logs_go_to_standard_output_as_json_where_that_is_no_terminal_and_the_screen_d
 
 #[test]
 fn human_logs_can_be_had_without_a_terminal_and_hold_no_escapes() {
-    let mut program = Program::serve(&[("LOG__FORMAT", "human")]);
+    let mut program = GATEWAY.serve(&[("LOG__FORMAT", "human")]);
     program.told(LAST);
     program.signal("TERM");
     let ended = program.wait();

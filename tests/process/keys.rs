@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use test_support::wire::{Connection, get};
 
-use crate::program::{Program, run};
-use crate::wire::{Connection, get};
+use crate::GATEWAY;
 
 /// `keys.jwks_max_age` as it is unless set, and what clocks may disagree.
 const SEEN_BY_ALL: i64 = 300 + 60;
@@ -24,7 +24,7 @@ fn now() -> i64 {
 /// Makes a key and gives its file, and the time that was told for its first use.
 fn generate(folder: &Path, more: &[&str]) -> (PathBuf, Timestamp) {
     let folder = folder.to_str().expect("text");
-    let ended = run(
+    let ended = GATEWAY.run(
         &[&["keys", "generate", "--dir", folder], more].concat(),
         &[],
     );
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Value {
 }
 
 fn list(folder: &Path) -> Vec<Vec<String>> {
-    let ended = run(
+    let ended = GATEWAY.run(
         &["keys", "list", "--dir", folder.to_str().expect("text")],
         &[],
     );
@@ -151,7 +151,7 @@ fn a_gateway_publishes_the_key_in_use_and_the_waiting_one() {
         kids.push(read(&path)["kid"].clone());
     }
     generate(&sealing, &["--use", "sealing"]);
-    let mut program = Program::serve(&[
+    let mut program = GATEWAY.serve(&[
         ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
         ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
     ]);
@@ -172,7 +172,7 @@ fn a_folder_with_a_file_that_is_no_key_is_told_and_gets_no_further_key() {
     fs::write(&path, "canary").expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
     for command in ["list", "generate"] {
-        let ended = run(
+        let ended = GATEWAY.run(
             &[
                 "keys",
                 command,

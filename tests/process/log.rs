@@ -1,11 +1,13 @@
 //! The log: one line for each request, and what stands in it.
 
 use serde_json::Value;
+use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::program::Program;
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::wire::{ALICE, Connection, get, post};
 
-use crate::program::Program;
-use crate::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
-use crate::wire::{ALICE, Connection, LOGIN, TOKEN, get, post};
+use crate::GATEWAY;
 
 /// A request with another header, or several.
 fn with(header: &str, request: &str) -> String {
@@ -26,7 +28,7 @@ fn end(program: Program) -> Vec<Value> {
 
 #[test]
 fn a_request_has_one_line_with_all_that_is_known_of_it() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let (public, management) = program.addresses();
     let mut connection = Connection::to(public);
     let named = |id: &str, request: &str| with(&format!("x-request-id: {id}"), request);
@@ -102,7 +104,7 @@ fn a_request_has_one_line_with_all_that_is_known_of_it() {
 
 #[test]
 fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
-    let mut program = Program::serve(&[("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")]);
+    let mut program = GATEWAY.serve(&[("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")]);
     let (public, _) = program.addresses();
     let mut connection = Connection::to(public);
     let mut log_in = |id: &str, email: &str, password: &str| {
@@ -163,7 +165,7 @@ fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
 #[test]
 fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
     for (trusted, client) in [("127.0.0.0/8", "203.0.113.9"), ("10.0.0.0/8", "127.0.0.1")] {
-        let mut program = Program::serve(&[("HTTP__TRUSTED_PROXIES", trusted)]);
+        let mut program = GATEWAY.serve(&[("HTTP__TRUSTED_PROXIES", trusted)]);
         let (public, _) = program.addresses();
         let request = with(
             "x-request-id: it\r\nX-Forwarded-For: 198.51.100.1, 203.0.113.9",
@@ -178,7 +180,7 @@ fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
 #[test]
 fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_others_way() {
     for (trusted, told) in [("10.0.0.0/8", 1), ("127.0.0.1", 0)] {
-        let mut program = Program::serve(&[
+        let mut program = GATEWAY.serve(&[
             ("HTTP__TRUSTED_PROXIES", trusted),
             ("LOGIN_LIMITS__ADDRESS_FAILURES", "1"),
         ]);
@@ -200,7 +202,7 @@ async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(INTROSPECTION, inactive());
     keycloak.on(GRANT, Answer::empty(503));
-    let mut program = Program::serve(&[
+    let mut program = GATEWAY.serve(&[
         ("IAM__KEYCLOAK__URL", &keycloak.url()),
         ("IAM__KEYCLOAK__REALM", "shop"),
         ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
@@ -244,7 +246,7 @@ async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
 
 #[test]
 fn a_client_that_is_at_fault_is_no_error_of_the_gateway() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let (public, _) = program.addresses();
     let mut ids = Vec::new();
     for request in [

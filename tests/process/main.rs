@@ -2,8 +2,6 @@
 
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
-mod canary;
-#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod development;
@@ -14,13 +12,9 @@ mod keys;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
-mod logout_token;
-#[cfg(test)]
 mod mock_control;
 #[cfg(test)]
 mod mock_iam;
-#[cfg(test)]
-mod program;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
@@ -37,13 +31,9 @@ mod secrets;
 mod stopping;
 #[cfg(test)]
 mod tls;
-#[cfg(test)]
-mod watched;
-#[cfg(test)]
-#[expect(dead_code, reason = "other binaries use the rest of it")]
-mod wire;
 
+/// The gateway.
 #[cfg(test)]
-#[path = "../../iam-adapters/tests/it/scripted_upstream.rs"]
-#[expect(dead_code, reason = "other binaries use the rest of it")]
-mod scripted_upstream;
+const GATEWAY: test_support::program::Executable = test_support::program::Executable {
+    path: env!("CARGO_BIN_EXE_auth-gateway"),
+};

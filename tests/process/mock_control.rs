@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use serde_json::json;
+use test_support::canary::Canary;
+use test_support::endpoints::LOGIN;
+use test_support::wire::{Answer, Connection, get, post};
 
-use crate::canary::Canary;
-use crate::program::Program;
-use crate::wire::{Answer, Connection, LOGIN, get, post};
+use crate::GATEWAY;
 
 const PASSWORDS: [&str; 4] = [
     "canary/pass+word of carol",
@@ -30,7 +31,7 @@ fn ask(address: SocketAddr, request: &str) -> Answer {
 
 #[test]
 fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level() {
-    let mut program = Program::serve(&[("LOG__FILTER", "trace")]);
+    let mut program = GATEWAY.serve(&[("LOG__FILTER", "trace")]);
     let (public, management) = program.addresses();
     let [carols, another, of_a_file, refused] = PASSWORDS;
     let email = "carol@example.test";
@@ -126,7 +127,7 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
 
 #[test]
 fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let (_, management) = program.addresses();
     let wait = get("/mock/v1/journal/wait?operation=login&timeout=60s");
     let mut waiters: Vec<_> = (0..3).map(|_| Connection::to(management)).collect();
@@ -146,7 +147,7 @@ fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
 
 #[test]
 fn an_iam_that_is_no_mock_has_no_controls() {
-    let mut program = Program::serve(&[
+    let mut program = GATEWAY.serve(&[
         ("IAM__KEYCLOAK__URL", "http://127.0.0.1:1"),
         ("IAM__KEYCLOAK__REALM", "shop"),
         ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),

@@ -7,10 +7,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::canary::Canary;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::program::{Ended, Program};
+use test_support::wire::{ALICE, Connection, bare, get, post};
 
-use crate::canary::Canary;
-use crate::program::{Ended, Program, run};
-use crate::wire::{ALICE, Connection, LOGIN, LOGOUT, TOKEN, bare, get, post};
+use crate::GATEWAY;
 
 const SECRET: &str = "canary-of-the-client-secret";
 const PASSWORD: &str = "canary-of-the-password";
@@ -113,7 +115,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
     let (config, [port, iam_port]) = configuration(folder.path());
     let users = users(folder.path());
     let arguments = ["mock-iam", "--config", &config, "--users-file", &users];
-    let mut iam = Program::spawn(&arguments, &[]);
+    let mut iam = GATEWAY.spawn(&arguments, &[]);
     let address = listening(&mut iam);
     assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], iam_port)));
     let screen = iam.told("auth-gateway --config");
@@ -121,7 +123,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
         screen.contains(&format!("http://127.0.0.1:{iam_port}/realms/shop")),
         "{screen}"
     );
-    let mut program = Program::spawn(&["--config", &config], &[]);
+    let mut program = GATEWAY.spawn(&["--config", &config], &[]);
     let (gateway, _) = program.addresses();
     assert_eq!(gateway.port(), port);
 
@@ -164,7 +166,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
 
 #[test]
 fn without_a_configuration_the_first_screen_holds_one_to_paste() {
-    let mut iam = Program::spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
+    let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
     let screen = iam.told(LAST);
     assert!(
@@ -180,7 +182,7 @@ fn without_a_configuration_the_first_screen_holds_one_to_paste() {
         ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
     ];
     let config = file.to_str().expect("text");
-    let mut program = Program::spawn(&["--config", config], &free);
+    let mut program = GATEWAY.spawn(&["--config", config], &free);
     let (gateway, _) = program.addresses();
     let answer = Connection::to(gateway).send(post(LOGIN, ALICE)).answer();
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -193,7 +195,7 @@ fn without_a_configuration_the_first_screen_holds_one_to_paste() {
 
 #[test]
 fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
-    let mut iam = Program::spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
+    let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
     let rule = r#"{"operation": "keys", "answer": "timeout"}"#;
     let answer = Connection::to(address)
@@ -231,14 +233,14 @@ fn production_refuses_the_mock_whatever_else_is_right() {
     let file = folder.path().join("gateway.toml");
     fs::write(&file, "environment = \"production\"").expect("written");
     let file = ["--config", file.to_str().expect("text")];
-    let ended = run(&[&["mock-iam"], &file[..]].concat(), &[]);
+    let ended = GATEWAY.run(&[&["mock-iam"], &file[..]].concat(), &[]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(
         ended.err.contains("mock-iam is for development"),
         "{ended:?}"
     );
     for more in [&[][..], &["--listen", "127.0.0.1:0"]] {
-        let ended = run(&[&["mock-iam"], more].concat(), &production);
+        let ended = GATEWAY.run(&[&["mock-iam"], more].concat(), &production);
         assert_eq!(ended.code, Some(64), "{ended:?}");
         assert!(
             ended.err.contains("mock-iam is for development"),
@@ -270,7 +272,7 @@ fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
             "--client-secret",
         ),
     ] {
-        let ended = run(arguments, variables);
+        let ended = GATEWAY.run(arguments, variables);
         assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");
         assert!(ended.err.contains(told), "{arguments:?}: {ended:?}");
     }

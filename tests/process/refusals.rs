@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::TcpListener;
 
-use crate::program::run;
+use crate::GATEWAY;
 
 const FREE: [(&str, &str); 2] = [
     ("HTTP__LISTEN", "127.0.0.1:0"),
@@ -15,7 +15,7 @@ const FREE: [(&str, &str); 2] = [
 fn every_problem_of_the_settings_is_told_at_once_and_no_port_is_bound() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
-    let ended = run(
+    let ended = GATEWAY.run(
         &["serve"],
         &[
             // Were a port bound before the settings are refused, this one would be the problem.
@@ -50,7 +50,7 @@ fn files_that_cannot_be_used_are_told_together_as_well() {
     for name in ["chain.pem", "key.pem"] {
         fs::write(path(name), "no PEM").expect("written");
     }
-    let ended = run(
+    let ended = GATEWAY.run(
         &[],
         &[
             ("KEYS__SIGNING_DIR", &path("signing")),
@@ -78,7 +78,7 @@ fn a_port_that_is_taken_is_the_gateways_own_failure_and_named() {
         ("HTTP__LISTEN", "http.listen"),
         ("MANAGEMENT__LISTEN", "management.listen"),
     ] {
-        let ended = run(&[], &[&FREE[..], &[(variable, &address)]].concat());
+        let ended = GATEWAY.run(&[], &[&FREE[..], &[(variable, &address)]].concat());
         assert_eq!(ended.code, Some(70), "{ended:?}");
         let told = format!("auth-gateway: cannot listen on {address} ({key}): ");
         assert!(ended.err.contains(&told), "{told}: {}", ended.err);
@@ -88,7 +88,7 @@ fn a_port_that_is_taken_is_the_gateways_own_failure_and_named() {
 
 #[test]
 fn production_refuses_the_mock_keys_made_at_start_and_plain_http() {
-    let ended = run(&["check"], &[("ENVIRONMENT", "production")]);
+    let ended = GATEWAY.run(&["check"], &[("ENVIRONMENT", "production")]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     for key in [
         "iam.mock",
@@ -98,7 +98,7 @@ fn production_refuses_the_mock_keys_made_at_start_and_plain_http() {
     ] {
         assert!(ended.out.contains(key), "{key}: {}", ended.out);
     }
-    let ended = run(
+    let ended = GATEWAY.run(
         &["serve"],
         &[
             ("ENVIRONMENT", "production"),
@@ -128,7 +128,7 @@ fn arguments_that_mean_nothing_and_a_file_that_is_not_there_are_a_matter_of_conf
         &["keys"],
         &["keys", "list", "--dir", "no/such/folder"],
     ] {
-        let ended = run(arguments, &[]);
+        let ended = GATEWAY.run(arguments, &[]);
         assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");
         assert!(!ended.everything().trim().is_empty(), "{arguments:?}");
     }
@@ -137,7 +137,7 @@ fn arguments_that_mean_nothing_and_a_file_that_is_not_there_are_a_matter_of_conf
 #[test]
 fn help_and_the_version_go_to_standard_output() {
     for argument in ["--help", "--version"] {
-        let ended = run(&[argument], &[]);
+        let ended = GATEWAY.run(&[argument], &[]);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.out.contains("auth-gateway"), "{ended:?}");
         assert_eq!(ended.err.trim(), "");

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use test_support::endpoints::LOGIN;
+use test_support::program::Program;
+use test_support::wire::{ALICE, Connection, get, post};
 
-use crate::program::{Program, run};
-use crate::wire::{ALICE, Connection, LOGIN, get, post};
+use crate::GATEWAY;
 
 /// Far longer than the system takes to tell of a change, and shorter than the pause between two
 /// looks that do not wait for it.
@@ -27,7 +29,7 @@ struct Scene {
 
 fn generate(folder: &Path, purpose: &str) -> String {
     let folder = folder.to_str().expect("text");
-    let ended = run(
+    let ended = GATEWAY.run(
         &["keys", "generate", "--dir", folder, "--use", purpose],
         &[],
     );
@@ -62,7 +64,7 @@ impl Scene {
         let sealing = folder.path().join("sealing");
         lay(&signing);
         generate(&sealing, "sealing");
-        let mut program = Program::serve(&[
+        let mut program = GATEWAY.serve(&[
             ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
             ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
             ("KEYS__RELOAD_INTERVAL", interval),
@@ -184,7 +186,7 @@ fn what_the_system_does_not_tell_is_found_at_the_next_look() {
 /// The key ids and states that `keys list` prints, in the order of first use.
 fn listed(folder: &Path) -> Vec<(String, String)> {
     let folder = folder.to_str().expect("text");
-    let ended = run(&["keys", "list", "--dir", folder], &[]);
+    let ended = GATEWAY.run(&["keys", "list", "--dir", folder], &[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let key = |line: &str| {
         let kid = line[27..].split("  ").nth(1).expect("a kid").to_owned();
@@ -239,7 +241,7 @@ fn new_key_is_listed_as_waiting_until_gateways_sign_with_it() {
     let scene = Scene::new(|folder| stolen = generate(folder, "signing"));
     scene.publishes(&[&stolen]);
     let folder = scene.signing.to_str().expect("text");
-    let made = run(
+    let made = GATEWAY.run(
         &["keys", "generate", "--dir", folder, "--first-use", "now"],
         &[],
     );
@@ -256,7 +258,7 @@ fn new_key_is_listed_as_waiting_until_gateways_sign_with_it() {
     );
     assert_eq!(scene.reports(), stolen);
 
-    let removed = run(&["keys", "remove", "--dir", folder, "--kid", &stolen], &[]);
+    let removed = GATEWAY.run(&["keys", "remove", "--dir", folder, "--kid", &stolen], &[]);
     assert_eq!(removed.code, Some(0), "{removed:?}");
     becomes(scene.management, "/health/ready", |report| {
         report["keys"]["signing_kid"] == next
@@ -276,9 +278,9 @@ fn sealing_key_that_is_overdue_for_rotation_is_reported_at_start() {
         let _ = fs::remove_dir_all(&sealing);
         let (dir, first_use) = (sealing.to_str().expect("text"), days(age).to_string());
         let made = ["keys", "generate", "--use", "sealing", "--dir", dir];
-        let ended = run(&[&made[..], &["--first-use", &first_use]].concat(), &[]);
+        let ended = GATEWAY.run(&[&made[..], &["--first-use", &first_use]].concat(), &[]);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let mut program = Program::serve(&[
+        let mut program = GATEWAY.serve(&[
             ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
             ("KEYS__SEALING_DIR", dir),
         ]);

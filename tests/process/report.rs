@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+use test_support::program::{Ended, Program};
 
-use crate::program::{Ended, Program, command, run};
+use crate::GATEWAY;
 
 /// A user and a group that own nothing.
 const NOBODY: u32 = 65534;
@@ -41,7 +42,7 @@ impl Files {
     fn generate_keys(&self) {
         for purpose in ["signing", "sealing"] {
             let arguments = ["keys", "generate", "--use", purpose, "--dir"];
-            let ended = run(&[&arguments[..], &[&self.path(purpose)]].concat(), &[]);
+            let ended = GATEWAY.run(&[&arguments[..], &[&self.path(purpose)]].concat(), &[]);
             assert_eq!(ended.code, Some(0), "{ended:?}");
         }
     }
@@ -68,7 +69,7 @@ impl Files {
     }
 
     fn check(&self, variables: &[(&str, &str)]) -> Ended {
-        run(
+        GATEWAY.run(
             &["check", "--config", &self.path("gateway.toml")],
             variables,
         )
@@ -133,7 +134,7 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
         ["check", "--config", &config],
         ["serve", "--config", &config],
     ] {
-        let ended = run(&arguments, &[("HTTP__LISTN", "canary")]);
+        let ended = GATEWAY.run(&arguments, &[("HTTP__LISTN", "canary")]);
         names(
             &ended,
             &[
@@ -193,7 +194,7 @@ fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
     for name in ["signing", "sealing", "secret", "key.pem"] {
         files.set_mode(name, 0);
     }
-    let mut check = command(&["check", "--config", &files.path("gateway.toml")], &[]);
+    let mut check = GATEWAY.command(&["check", "--config", &files.path("gateway.toml")], &[]);
     if rustix::process::geteuid().is_root() {
         check.uid(NOBODY).gid(NOBODY);
     }
@@ -244,7 +245,7 @@ fn variable_that_means_a_setting_and_sets_none_is_refused_with_the_nearest_key()
         ("AUTH_GATEWAY_http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
         ("Auth_Gateway__Log__Format", "AUTH_GATEWAY__LOG__FORMAT"),
     ] {
-        let ended = run(&["check"], &[(variable, "canary")]);
+        let ended = GATEWAY.run(&["check"], &[(variable, "canary")]);
         let told = format!("{variable}: no such setting; the nearest is {nearest}");
         names(&ended, &[told]);
     }
@@ -252,7 +253,7 @@ fn variable_that_means_a_setting_and_sets_none_is_refused_with_the_nearest_key()
 
 #[test]
 fn variables_that_kubernetes_makes_for_a_service_of_this_name_are_ignored() {
-    let ended = run(
+    let ended = GATEWAY.run(
         &["check"],
         &[
             ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),
@@ -312,7 +313,7 @@ fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
     ] {
         files.write("users.yaml", &text, 0o600);
         let file = files.path("users.yaml");
-        let ended = run(&["check"], &[("IAM__MOCK__USERS_FILE", &file)]);
+        let ended = GATEWAY.run(&["check"], &[("IAM__MOCK__USERS_FILE", &file)]);
         names(&ended, &[format!("iam.mock.users_file: {file}: {told}")]);
     }
 }
@@ -415,10 +416,17 @@ fn production_takes_a_key_folder_of_any_mode_on_a_read_only_file_system() {
     }
     let check = |access: &str| {
         let mut check = isolated();
-        let program = env!("CARGO_BIN_EXE_auth-gateway");
         let (mounted, keys) = (files.path("mounted"), files.path("signing"));
         check.args([
-            "sh", "-c", SCRIPT, "sh", &mounted, &keys, access, program, &config,
+            "sh",
+            "-c",
+            SCRIPT,
+            "sh",
+            &mounted,
+            &keys,
+            access,
+            GATEWAY.path,
+            &config,
         ]);
         Program::start(check).wait()
     };

@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::{TempDir, tempdir};
+use test_support::program::Ended;
 
-use crate::program::{Ended, run};
+use crate::GATEWAY;
 
 fn keys(verb: &str, folder: &Path, more: &[&str]) -> Ended {
     let folder = folder.to_str().expect("text");
-    run(&[&["keys", verb, "--dir", folder], more].concat(), &[])
+    GATEWAY.run(&[&["keys", verb, "--dir", folder], more].concat(), &[])
 }
 
 #[track_caller]
@@ -156,7 +157,7 @@ fn with_a_configuration_both_kinds_are_rotated_by_its_times() {
     );
     fs::write(&config, text).expect("written");
     let config = config.to_str().expect("text");
-    let ended = run(
+    let ended = GATEWAY.run(
         &["keys", "rotate", "--config", config, "--every", "1h"],
         &[],
     );
@@ -164,7 +165,7 @@ fn with_a_configuration_both_kinds_are_rotated_by_its_times() {
     for folder in [signing.path(), sealing.path()] {
         assert_eq!(states(folder), ["in use", "waiting"]);
     }
-    let ended = run(&["keys", "rotate"], &[]);
+    let ended = GATEWAY.run(&["keys", "rotate"], &[]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.err.contains("--dir"), "{}", ended.err);
 }

@@ -7,15 +7,16 @@ mod logout_tokens;
 mod outages;
 
 use serde_json::json;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::scripted_upstream::Answer;
+use test_support::scripted_upstream::keycloak::{LOGOUT as END, TOKEN as GRANT, grant};
+use test_support::watched::{PASSWORD, UPSTREAM_ACCESS, WRONG, Watched};
 
-use crate::scripted_upstream::Answer;
-use crate::scripted_upstream::keycloak::{LOGOUT as END, TOKEN as GRANT, grant};
-use crate::watched::{PASSWORD, UPSTREAM_ACCESS, WRONG, Watched};
-use crate::wire::{LOGIN, LOGOUT, TOKEN};
+use crate::GATEWAY;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_finest_level_no_line_no_error_and_no_figure_holds_a_secret() {
-    let mut scene = Watched::replicas(2, &[]).await;
+    let mut scene = Watched::replicas(GATEWAY, 2, &[]).await;
     let mut granted = grant();
     granted["access_token"] = json!(UPSTREAM_ACCESS);
     scene.keycloak.on(GRANT, Answer::json(200, granted));

@@ -1,9 +1,12 @@
 //! Secrets come by the environment, and never out again.
 
-use crate::program::{Ended, Program, run};
-use crate::scripted_upstream::ScriptedUpstream;
-use crate::scripted_upstream::keycloak::{INTROSPECTION, inactive};
-use crate::wire::{ALICE, Connection, LOGIN, get, post};
+use test_support::endpoints::LOGIN;
+use test_support::program::Ended;
+use test_support::scripted_upstream::ScriptedUpstream;
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, inactive};
+use test_support::wire::{ALICE, Connection, get, post};
+
+use crate::GATEWAY;
 
 const SECRET: &str = "canary-of-the-client-secret";
 const PASSWORD: &str = "canary-of-the-password";
@@ -49,7 +52,7 @@ async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
         (&["--help"], &[], 0),
         (&["keys", "list", "--dir", "no/such/folder"], &[], 64),
     ] {
-        let ended = run(arguments, &[&settings(&url)[..], more].concat());
+        let ended = GATEWAY.run(arguments, &[&settings(&url)[..], more].concat());
         assert_eq!(ended.code, Some(code), "{arguments:?} {more:?}: {ended:?}");
         nothing_leaked(&ended);
     }
@@ -58,7 +61,7 @@ async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
 /// The control: a value that is no secret is told where it is wrong, and this search finds it.
 #[test]
 fn a_value_that_cannot_be_read_is_told_where_it_is_no_secret() {
-    let ended = run(&["check"], &[("HTTP__WORKERS", "canary-of-the-workers")]);
+    let ended = GATEWAY.run(&["check"], &[("HTTP__WORKERS", "canary-of-the-workers")]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.everything().contains("canary"), "{ended:?}");
 }
@@ -132,7 +135,7 @@ async fn no_command_writes_what_it_is_to_say_to_redis() {
             "Redis  ",
         ),
     ] {
-        let ended = run(arguments, &[&settings(&url)[..], more].concat());
+        let ended = GATEWAY.run(arguments, &[&settings(&url)[..], more].concat());
         assert_eq!(ended.code, Some(code), "{arguments:?} {more:?}: {ended:?}");
         assert!(ended.everything().contains(told), "{ended:?}");
         nothing_leaked(&ended);
@@ -143,7 +146,7 @@ async fn no_command_writes_what_it_is_to_say_to_redis() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_logs_everything_writes_neither_its_secret_nor_a_password() {
     let iam = keycloak().await;
-    let mut program = Program::serve(&settings(&iam.url()));
+    let mut program = GATEWAY.serve(&settings(&iam.url()));
     let (public, management) = program.addresses();
     iam.received(INTROSPECTION, 1).await;
     let login = post(LOGIN, &ALICE.replace("alice-pass", PASSWORD));

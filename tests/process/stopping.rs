@@ -3,11 +3,12 @@
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
+use test_support::endpoints::LOGIN;
+use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::wire::{ALICE, Connection, get, post};
 
-use crate::program::Program;
-use crate::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
-use crate::wire::{ALICE, Connection, LOGIN, get, post};
+use crate::GATEWAY;
 
 const SIGNALS: [&str; 2] = ["TERM", "INT"];
 
@@ -33,7 +34,7 @@ fn readiness(management: SocketAddr) -> (u16, Value) {
 #[test]
 fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
     for signal in SIGNALS {
-        let mut program = Program::serve(&[("HTTP__SHUTDOWN_DEADLINE", "10m")]);
+        let mut program = GATEWAY.serve(&[("HTTP__SHUTDOWN_DEADLINE", "10m")]);
         let (public, _) = program.addresses();
         let (silent, mut kept) = (Connection::to(public), Connection::to(public));
         assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
@@ -57,7 +58,7 @@ fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
 #[test]
 fn readiness_falls_first_and_the_public_listener_goes_on_for_the_delay() {
     for signal in SIGNALS {
-        let mut program = Program::serve(&[("HTTP__SHUTDOWN_DELAY", "10m")]);
+        let mut program = GATEWAY.serve(&[("HTTP__SHUTDOWN_DELAY", "10m")]);
         let (public, management) = program.addresses();
         let mut kept = Connection::to(public);
         assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
@@ -95,7 +96,7 @@ async fn a_request_that_waits_for_the_iam_gets_its_answer_before_the_end() {
     for signal in SIGNALS {
         let keycloak = ScriptedUpstream::keycloak().await;
         keycloak.once(GRANT, Answer::json(200, grant()).held());
-        let mut program = Program::serve(&behind(&keycloak.url()));
+        let mut program = GATEWAY.serve(&behind(&keycloak.url()));
         let (public, management) = program.addresses();
         let mut under_way = Connection::to(public);
         under_way.send(post(LOGIN, ALICE));
@@ -115,7 +116,7 @@ async fn a_request_that_waits_for_the_iam_gets_its_answer_before_the_end() {
 
 #[test]
 fn a_body_of_which_half_had_come_is_still_read_and_answered() {
-    let mut program = Program::serve(&[]);
+    let mut program = GATEWAY.serve(&[]);
     let (public, _) = program.addresses();
     let request = post(LOGIN, ALICE);
     let (begin, end) = request.split_at(request.len() - 20);
@@ -144,7 +145,7 @@ async fn a_request_that_never_finishes_is_cut_at_the_deadline_and_the_end_is_goo
         ],
     ]
     .concat();
-    let mut program = Program::serve(&settings);
+    let mut program = GATEWAY.serve(&settings);
     let (public, _) = program.addresses();
     let mut under_way = Connection::to(public);
     under_way.send(post(LOGIN, ALICE));

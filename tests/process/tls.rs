@@ -14,10 +14,12 @@ use rustls::{
     SupportedProtocolVersion,
 };
 use tempfile::TempDir;
+use test_support::canary::Canary;
+use test_support::endpoints::LOGIN;
+use test_support::program::Program;
+use test_support::wire::{ALICE, Connection, post};
 
-use crate::canary::Canary;
-use crate::program::{Program, run};
-use crate::wire::{ALICE, Connection, LOGIN, post};
+use crate::GATEWAY;
 
 /// A certificate for `localhost`, and its files.
 struct Certificate {
@@ -45,7 +47,7 @@ impl Certificate {
     }
 
     fn serve(&self, filter: &str) -> (Program, SocketAddr) {
-        let mut program = Program::serve(&[
+        let mut program = GATEWAY.serve(&[
             ("HTTP__TLS__CERTIFICATE_FILE", &self.path("chain.pem")),
             ("HTTP__TLS__KEY_FILE", &self.path("key.pem")),
             ("LOG__FILTER", filter),
@@ -166,7 +168,7 @@ fn a_key_that_is_not_the_certificates_is_a_problem_of_the_settings() {
         ("HTTP__TLS__KEY_FILE", &*other.path("key.pem")),
     ];
     for command in ["serve", "check"] {
-        let ended = run(&[command], &variables);
+        let ended = GATEWAY.run(&[command], &variables);
         assert_eq!(ended.code, Some(64), "{ended:?}");
         let told = "http.tls: the certificate and the key do not belong together";
         assert!(ended.everything().contains(told), "{ended:?}");
@@ -185,7 +187,7 @@ fn a_key_that_is_open_to_everybody_is_refused() {
         ),
         ("HTTP__TLS__KEY_FILE", &*certificate.path("key.pem")),
     ];
-    let ended = run(&["serve"], &variables);
+    let ended = GATEWAY.run(&["serve"], &variables);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(
         ended

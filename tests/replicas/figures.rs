@@ -1,6 +1,7 @@
 //! What a gateway counts and says of itself.
 
-use crate::app::TestApp;
+use test_support::app::TestApp;
+
 use crate::scene::until;
 
 /// A figure of the gateway, by the name that it has after `auth_gateway_`; all labels together.

@@ -33,7 +33,7 @@ async fn a_logout_at_any_replica_is_felt_at_every_other_however_fresh_their_know
     }
 }
 
-async fn introspections(gateways: &[&crate::app::TestApp]) -> u64 {
+async fn introspections(gateways: &[&test_support::app::TestApp]) -> u64 {
     let mut count = 0;
     for gateway in gateways {
         let calls = "iam_calls_total{operation=\"introspection\",outcome=\"ok\"}";

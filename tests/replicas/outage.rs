@@ -1,6 +1,7 @@
 //! A Redis that is not there, for whatever reason: nothing waits for it and nothing fails for it.
 
-use crate::app::TestApp;
+use test_support::app::TestApp;
+
 use crate::figures::{complains, figure, has_learned, has_told_all};
 use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
 

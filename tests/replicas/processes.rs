@@ -1,7 +1,9 @@
 //! The real executable.
 
+use test_support::client::Client;
+
+use crate::GATEWAY;
 use crate::figures::figure_at;
-use crate::program::{self, Program};
 use crate::scene::until;
 use crate::server::Server;
 
@@ -20,13 +22,13 @@ async fn processes_tell_each_other_and_end_as_they_are_told() {
         ("REVOCATIONS__REDIS__URL", url.as_str()),
         ("REVOCATIONS__REDIS__PASSWORD", PASSWORD),
     ];
-    let mut processes = [(); 3].map(|()| Program::serve(&variables));
+    let mut processes = [(); 3].map(|()| GATEWAY.serve(&variables));
     let mut addresses = Vec::new();
     for process in &mut processes {
         addresses.push(process.addresses());
         process.logged("in step with the other replicas");
     }
-    let client = crate::client::Client::new(addresses[0].0, addresses[0].1);
+    let client = Client::new(addresses[0].0, addresses[0].1);
     let answer = client
         .log_in("alice@example.test", &"alice-pass".into())
         .await;
@@ -57,7 +59,7 @@ fn check_tells_whether_redis_can_be_reached() {
             ("REVOCATIONS__REDIS__URL", url.as_str()),
             ("REVOCATIONS__REDIS__PASSWORD", password),
         ];
-        program::run(&["check", "--online"], &variables)
+        GATEWAY.run(&["check", "--online"], &variables)
     };
     let fine = check(PASSWORD);
     assert_eq!(fine.code, Some(0), "{}", fine.everything());

@@ -13,9 +13,9 @@ use iam_adapters::{Clock, Permission};
 use jiff::Timestamp;
 use secrecy::SecretString;
 use tempfile::TempDir;
+use test_support::app::TestApp;
+use test_support::client::Session;
 
-use crate::app::TestApp;
-use crate::client::Session;
 use crate::figures::complains;
 use crate::server::{PATIENCE, Server};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use test_support::app::TestApp;
 
-use crate::app::TestApp;
 use crate::figures::complains;
 use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
 use crate::server::Server;

@@ -8,9 +8,8 @@ use iam_adapters::IamError;
 use iam_adapters::client::{Answer, BODY_MAX, ClientSettings, UpstreamClient};
 use iam_adapters::clock::ManualClock;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use test_support::scripted_upstream::{self, ScriptedUpstream};
 use url::Url;
-
-use crate::scripted_upstream::{self, ScriptedUpstream};
 
 fn settings() -> ClientSettings {
     ClientSettings {

@@ -11,8 +11,7 @@ use iam_adapters::{
     UpstreamSession,
 };
 use serde_json::{Value, json};
-
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::keycloak::{
     CLIENT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, SESSION, SUBJECT, refresh_token,
 };
 

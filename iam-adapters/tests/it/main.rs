@@ -5,5 +5,3 @@
 mod client;
 #[cfg(test)]
 mod keycloak;
-#[cfg(test)]
-mod scripted_upstream;

@@ -11,10 +11,10 @@ use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use test_support::app::TestApp;
+use test_support::client::Client;
 
 use super::FRESHNESS;
-use crate::app::TestApp;
-use crate::client::Client;
 use crate::metrics::figures;
 
 #[derive(Debug)]

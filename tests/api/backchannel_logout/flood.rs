@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use test_support::client::Response;
+use test_support::endpoints::BACKCHANNEL_LOGOUT;
+
 use super::{FORM, Scene};
-use crate::client::{BACKCHANNEL_LOGOUT, Response};
 use crate::metrics::figures;
 
 /// Every client says where it is, and is believed.

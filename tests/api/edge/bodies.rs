@@ -1,7 +1,9 @@
 //! How large a body may be, of which type, and how it may come.
 
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::wire::{ALICE, chunked, get, post};
+
 use super::{ask, connect, gateway, refused};
-use crate::wire::{ALICE, LOGIN, LOGOUT, TOKEN, chunked, get, post};
 
 /// 16 KiB.
 const LARGEST: usize = 16 * 1024;

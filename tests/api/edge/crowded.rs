@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use auth_gateway::startup::Parts;
 use iam_adapters::clock::SystemClock;
+use test_support::app::{TestApp, settings};
+use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::wire::{ALICE, Connection, get, post};
 
 use super::{connect, exchange, in_form, refused, session};
-use crate::app::{TestApp, settings};
-use crate::wire::{ALICE, Connection, LOGIN, TOKEN, get, post};
 
 /// How many the gateway parted with.
 fn shed(gateway: &TestApp, reason: &str) -> u64 {

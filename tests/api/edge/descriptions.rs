@@ -1,9 +1,10 @@
 //! What a 400 tells: which member is wrong and how, and never its value.
 
 use serde_json::json;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::wire::{ALICE, Answer, post};
 
 use super::{ask, connect, gateway, refused};
-use crate::wire::{ALICE, Answer, LOGIN, LOGOUT, TOKEN, post};
 
 const BACKCHANNEL: &str = "/api/v1/auth/backchannel-logout";
 

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use test_support::app::TestApp;
+use test_support::endpoints::LOGIN;
+use test_support::wire::{ALICE, Connection, chunked, get, post};
+
 use super::slow::{BRIEF, with_timeouts};
 use super::{connect, gateway, in_form};
-use crate::app::TestApp;
-use crate::wire::{ALICE, Connection, LOGIN, chunked, get, post};
 
 const POST: &str = "POST /api/v1/auth/login HTTP/1.1\r\nHost: gateway\r\n";
 const JSON: &str = "Content-Type: application/json\r\n";

@@ -1,8 +1,10 @@
 //! Where one request ends and the next begins. Whoever can make two parties disagree about that
 //! speaks in another's name.
 
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::wire::{ALICE, bare, chunked, get, post};
+
 use super::{ask, connect, gateway, in_form, refused};
-use crate::wire::{ALICE, LOGIN, LOGOUT, TOKEN, bare, chunked, get, post};
 
 const JSON: &str = "Host: gateway\r\nContent-Type: application/json\r\n";
 

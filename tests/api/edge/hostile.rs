@@ -1,9 +1,10 @@
 //! JSON that was not written to be read.
 
 use serde_json::json;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::wire::{ALICE, post};
 
 use super::{ask, exchange, gateway, refused, session};
-use crate::wire::{ALICE, LOGIN, LOGOUT, TOKEN, post};
 
 /// As deep, or as wide, as the largest body lets it.
 fn bombs() -> Vec<String> {

@@ -1,7 +1,9 @@
 //! `x-request-id`: taken where it is fit, made where it is not, and the same wherever it stands.
 
+use test_support::endpoints::LOGIN;
+use test_support::wire::ALICE;
+
 use super::{ask, gateway, in_form, judge};
-use crate::wire::{ALICE, LOGIN};
 
 fn login(id: &str, body: &str) -> String {
     format!(

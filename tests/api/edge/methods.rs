@@ -1,7 +1,8 @@
 //! Paths that do not exist, and methods that a path does not have.
 
+use test_support::wire::{Connection, bare};
+
 use super::{ask, gateway, in_form, judge};
-use crate::wire::{Connection, bare};
 
 const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW",

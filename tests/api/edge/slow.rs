@@ -7,10 +7,11 @@ use std::time::Duration;
 use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::Parts;
 use iam_adapters::clock::SystemClock;
+use test_support::app::{TestApp, settings};
+use test_support::endpoints::LOGIN;
+use test_support::wire::{ALICE, get, post};
 
 use super::{connect, in_form, refused};
-use crate::app::{TestApp, settings};
-use crate::wire::{ALICE, LOGIN, get, post};
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 pub(super) const BRIEF: Duration = Duration::from_millis(50);

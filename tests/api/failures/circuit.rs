@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
+use test_support::client::{Response, Session};
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, PERMISSIONS, TOKEN};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::wire::{Connection, get};
 
 use super::faulty::{Fault, Scene};
 use super::wired::{PATHS, gateway, says};
 use super::{STALE, UNAVAILABLE, clock, precisely};
-use crate::client::{Response, Session};
-use crate::scripted_upstream::keycloak::{INTROSPECTION, PERMISSIONS, TOKEN};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
-use crate::wire::{Connection, get};
 
 /// As many calls as it takes for a circuit to open.
 const ENOUGH: usize = 20;

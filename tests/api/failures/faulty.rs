@@ -12,11 +12,11 @@ use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use test_support::app::TestApp;
+use test_support::client::{Response, Session};
 use tokio::sync::watch;
 
 use super::{STALE, clock};
-use crate::app::TestApp;
-use crate::client::{Response, Session};
 
 const EMAIL: &str = "alice@example.test";
 const PASSWORD: &str = "alice-pass";

@@ -1,11 +1,12 @@
 //! Settings that do not fit the Keycloak, each told apart in readiness and never a user's 401.
 
-use super::wired::Wired;
-use super::{BROKEN, precisely};
-use crate::scripted_upstream::Answer;
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::Answer;
+use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, LOGOUT, TOKEN, discovery, inactive, refusal,
 };
+
+use super::wired::Wired;
+use super::{BROKEN, precisely};
 
 const CREDENTIALS: &str = "Invalid client or Invalid client credentials";
 

@@ -1,11 +1,12 @@
 //! A gateway without its IAM.
 
+use test_support::app::TestApp;
+use test_support::client::Response;
+use test_support::scripted_upstream::keycloak::PERMISSIONS;
+use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+
 use super::wired::{EMAIL, PASSWORD, PATHS, becomes, gateway, is_ready};
 use super::{STALE, UNAVAILABLE, clock, precisely};
-use crate::app::TestApp;
-use crate::client::Response;
-use crate::scripted_upstream::keycloak::PERMISSIONS;
-use crate::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
 
 async fn log_in(gateway: &TestApp) -> Response {
     gateway.log_in(EMAIL, &PASSWORD.into()).await

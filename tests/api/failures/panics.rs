@@ -7,14 +7,15 @@ use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
+use test_support::client::Response;
+use test_support::contract::Contract;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 
 use super::faulty::{Fault, OPERATIONS, Scene};
 use super::wired::{becomes, says};
 use super::{BROKEN, STALE};
-use crate::client::{LOGIN, LOGOUT, Response, TOKEN};
-use crate::contract::Contract;
 
 #[tokio::test]
 async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {

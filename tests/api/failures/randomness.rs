@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use auth_gateway::gateway::error::Internal;
 use auth_gateway::gateway::random::Random;
 use aws_lc_rs::rand::SystemRandom;
+use test_support::app::{TestApp, prepare, settings};
 
 use super::{BROKEN, clock};
-use crate::app::{TestApp, prepare, settings};
 
 /// The machine's, until it runs dry.
 #[derive(Debug, Default)]

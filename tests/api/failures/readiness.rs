@@ -1,11 +1,13 @@
 //! What the probe finds out before any user does.
 
 use serde_json::json;
+use test_support::scripted_upstream::keycloak::{
+    DISCOVERY, INTROSPECTION, discovery, inactive, refusal,
+};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::clock;
 use super::wired::{becomes, gateway, is_ready};
-use crate::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, discovery, inactive, refusal};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 /// A Keycloak in good health, as a probe sees it: nobody made the token that it asks about.
 async fn healthy() -> ScriptedUpstream {

@@ -1,9 +1,10 @@
 //! A redirection, and what must not go where it points.
 
+use test_support::scripted_upstream::keycloak::DISCOVERY;
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
 use super::BROKEN;
 use super::wired::{PATHS, Wired};
-use crate::scripted_upstream::keycloak::DISCOVERY;
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 #[tokio::test]
 async fn no_credential_follows_a_redirection() {

@@ -1,9 +1,10 @@
 //! A Keycloak that keeps the gateway waiting.
 
+use test_support::scripted_upstream::Answer;
+use test_support::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, LOGOUT, TOKEN};
+
 use super::wired::Wired;
 use super::{TOO_SLOW, precisely};
-use crate::scripted_upstream::Answer;
-use crate::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, LOGOUT, TOKEN};
 
 /// The deadline of the operation that waits in vain; the others have all the time they need.
 const SHORT: &str = "200ms";

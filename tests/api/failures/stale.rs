@@ -5,11 +5,11 @@ use std::time::Duration;
 use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 use serde_json::json;
+use test_support::wire::{Connection, get};
 
 use super::faulty::{Fault, Scene};
 use super::wired::says;
 use super::{STALE, TOO_SLOW};
-use crate::wire::{Connection, get};
 
 /// How many tokens were signed on stale knowledge.
 async fn counted(scene: &Scene) -> String {

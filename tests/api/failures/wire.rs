@@ -1,13 +1,13 @@
 //! Everything that a Keycloak, or what stands before it, can say wrongly.
 
 use serde_json::json;
+use test_support::scripted_upstream::Answer;
+use test_support::scripted_upstream::keycloak::{
+    DISCOVERY, INTROSPECTION, TOKEN, active, grant, inactive, jwt, refusal,
+};
 
 use super::wired::{PATHS, Wired};
 use super::{BROKEN, Told, UNAVAILABLE, precisely, throttled};
-use crate::scripted_upstream::Answer;
-use crate::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, TOKEN, active, grant, inactive, jwt, refusal,
-};
 
 /// 10 MiB.
 const HUGE: usize = 10 << 20;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
 use serde_json::json;
-
-use super::{STALE, clock};
-use crate::app::TestApp;
-use crate::client::{Response, Session};
-use crate::scripted_upstream::keycloak::{
+use test_support::app::TestApp;
+use test_support::client::{Response, Session};
+use test_support::scripted_upstream::keycloak::{
     CLIENT, DISCOVERY, INTROSPECTION, LOGOUT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, TOKEN,
 };
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::{STALE, clock};
 
 pub(super) const EMAIL: &str = "alice@example.test";
 pub(super) const PASSWORD: &str = "a password that stays here";

@@ -4,11 +4,11 @@ use std::fs;
 
 use iam_adapters::Clock as _;
 use serde_json::json;
+use test_support::client::Response;
+use test_support::suite::READ;
 
 use super::{Fleet, Folder, MAX_AGE, Replica};
-use crate::client::Response;
 use crate::metrics::figures;
-use crate::suite::READ;
 
 impl Replica {
     /// Puts a file among its keys that was not written to its end.

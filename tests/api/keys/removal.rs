@@ -1,9 +1,11 @@
 //! A key that was stolen, and how soon it is worth nothing.
 
+use test_support::client::Response;
+use test_support::endpoints::JWKS;
+use test_support::suite::READ;
+use test_support::suite::verifier::Verifier;
+
 use super::{Fleet, Folder, MAX_AGE};
-use crate::client::{JWKS, Response};
-use crate::suite::READ;
-use crate::suite::verifier::Verifier;
 
 fn published(keys: &Response) -> Vec<String> {
     let keys = keys.json()["keys"].as_array().expect("keys").clone();

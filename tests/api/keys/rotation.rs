@@ -4,11 +4,12 @@ use std::fs;
 use std::time::Duration;
 
 use auth_gateway::gateway::keys;
+use test_support::app::TestApp;
+use test_support::client::Session;
+use test_support::endpoints::JWKS;
+use test_support::suite::verifier::Verifier;
 
 use super::{Fleet, Folder, TOKEN_LIFETIME};
-use crate::app::TestApp;
-use crate::client::{JWKS, Session};
-use crate::suite::verifier::Verifier;
 
 const STEP: u64 = 60;
 

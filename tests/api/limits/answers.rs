@@ -1,9 +1,9 @@
 //! What a client is told that tries too often, as the gateway is shipped.
 
 use serde_json::json;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 
 use super::{ALICE, RIGHT, Scene, is_stopped};
-use crate::client::{LOGIN, LOGOUT, TOKEN};
 
 #[tokio::test]
 async fn too_many_refusals_of_an_account_are_a_429_whether_or_not_it_exists() {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use iam_adapters::clock::SystemClock;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use test_support::app::TestApp;
+use test_support::contract::Contract;
+use test_support::wire::{Answer, Connection, post};
 
 use super::{ALICE, RIGHT, Scene, is_stopped};
-use crate::app::TestApp;
-use crate::contract::Contract;
-use crate::wire::{Answer, Connection, post};
 
 const RESET: &str = "/admin/v1/login-limits/reset";
 const TOKEN: &str = "operators-token-of-some-length";
@@ -201,7 +201,7 @@ async fn reset_is_for_the_namespace_that_its_header_names() {
     let namespace = |name| [("Mock-Namespace", name)];
     let log_in = async |headers: &[(&str, &str)], password| {
         let body = json!({"email": ALICE, "password": password});
-        let answer = gateway.post(crate::client::LOGIN, headers, body.to_string());
+        let answer = gateway.post(test_support::endpoints::LOGIN, headers, body.to_string());
         answer.await.status
     };
     for namespace in [namespace("one"), namespace("two")] {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use iam_adapters::clock::SystemClock;
 use serde_json::{Value, json};
+use test_support::app::TestApp;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::wire::{ALICE, Connection};
 
 use super::{EXCHANGE, ask, figures, with};
-use crate::app::TestApp;
-use crate::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
-use crate::wire::{ALICE, Connection, LOGIN, LOGOUT, TOKEN};
 
 struct World {
     keycloak: ScriptedUpstream,

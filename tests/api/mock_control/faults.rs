@@ -2,8 +2,8 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::client::Response;
 
-use crate::client::Response;
 use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway, gateway_with};
 
 /// A fault of the IAM and what is answered to clients: the contract's status, the precise one, the

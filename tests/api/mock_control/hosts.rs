@@ -3,8 +3,10 @@
 
 use std::net::SocketAddr;
 
+use test_support::endpoints::LOGIN;
+use test_support::wire::{ALICE, Answer, Connection};
+
 use crate::namespace::{gateway, gateway_with};
-use crate::wire::{ALICE, Answer, Connection, LOGIN};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 

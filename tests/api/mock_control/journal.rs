@@ -4,8 +4,8 @@ use std::ops::Deref as _;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::endpoints::LOGIN;
 
-use crate::client::LOGIN;
 use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway};
 
 #[tokio::test]

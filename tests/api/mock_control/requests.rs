@@ -2,8 +2,8 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::contract::Contract;
 
-use crate::contract::Contract;
 use crate::namespace::{ALICE, Namespace, gateway};
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];

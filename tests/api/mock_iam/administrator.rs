@@ -7,9 +7,9 @@ use iam_adapters::conformance::{Account, Fixture};
 use iam_adapters::mock::{AccountState, Directory, User};
 use iam_adapters::{IamAdapter, Permissions, Subject, UpstreamSession};
 use secrecy::SecretString;
+use test_support::logout_inbox::LogoutInbox;
 
 use super::Standing;
-use crate::logout_inbox::LogoutInbox;
 
 pub(super) struct Administrator {
     pub(super) standing: Standing,

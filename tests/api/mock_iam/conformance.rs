@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::conformance;
+use test_support::logout_inbox::LogoutInbox;
 
 use super::Standing;
 use super::administrator::Administrator;
-use crate::logout_inbox::LogoutInbox;
 
 #[tokio::test]
 async fn the_keycloak_adapter_keeps_every_promise() {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use iam_adapters::clock::SystemClock;
+use test_support::wire::Connection;
 
 use super::{REALM, Standing};
-use crate::wire::Connection;
 
 #[test]
 fn mock_iam_is_served_under_addresses_localhost_its_own_and_allowed_hosts_alone() {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use test_support::suite::{self, World};
+
 use super::Standing;
 use super::administrator::Administrator;
-use crate::suite::{self, World};
 
 fn world() -> World {
     World::new(|clock| Arc::new(Administrator::of(Standing::new(clock), None)))

@@ -4,10 +4,10 @@ use std::ops::Deref as _;
 
 use reqwest::Method;
 use serde_json::json;
+use test_support::endpoints::{JWKS, LOGIN};
+use test_support::wire::{Connection, get};
 
-use crate::client::{JWKS, LOGIN};
 use crate::namespace::{ALICE, Namespace, gateway};
-use crate::wire::{Connection, get};
 
 #[tokio::test]
 async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {

@@ -5,8 +5,7 @@ use std::fmt;
 
 use iam_adapters::{Permission, Permissions};
 use serde::{Deserialize, Serialize};
-
-use crate::suite::permissions;
+use test_support::suite::permissions;
 
 /// How many users there are.
 pub(super) const USERS: usize = 3;

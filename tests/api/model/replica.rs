@@ -14,12 +14,12 @@ use iam_adapters::{ClientContext, Credentials, Scope};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
+use test_support::app::{TestApp, prepare, settings};
+use test_support::client::{Client, Response, Session};
+use test_support::suite::verifier::Verifier;
 
 use super::line::Line;
 use super::names::Names;
-use crate::app::{TestApp, prepare, settings};
-use crate::client::{Client, Response, Session};
-use crate::suite::verifier::Verifier;
 
 /// How much of a gateway there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

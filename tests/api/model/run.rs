@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use test_support::suite::KeyFolder;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinHandle};
 
@@ -15,7 +16,6 @@ use super::sessions::{self, Login};
 use super::stage::Stage;
 use super::tally::{Case, Tally};
 use super::truth::User;
-use crate::suite::KeyFolder;
 
 /// Carries the scenario out, up to the first promise that is broken.
 pub(super) fn run(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::mock::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use iam_adapters::{Clock as _, Moment};
+use test_support::suite::KeyFolder;
 
 use super::bus::Bus;
 use super::hearing::Hearsay;
@@ -14,7 +15,6 @@ use super::replica::{Extent, Pair, Replica};
 use super::scenario::{REPLICAS, Setting};
 use super::sessions::Login;
 use super::truth::{History, Known, Life, User};
-use crate::suite::KeyFolder;
 
 /// When every scenario begins, since 1970.
 const START: Duration = Duration::from_secs(1_800_000_000);

@@ -5,10 +5,10 @@ use auth_gateway::gateway::seal::{SealingKey, seal};
 use auth_gateway::gateway::session::{FORMAT, SealedSession};
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock as _;
+use test_support::client::Session;
+use test_support::suite::{KeyFolder, READ, World, session_of};
 
-use crate::client::Session;
 use crate::mock_world::mock_world;
-use crate::suite::{KeyFolder, READ, World, session_of};
 
 /// The id of what is sealed here: a session that nobody else has.
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";

@@ -4,12 +4,12 @@ use futures_util::future::join_all;
 use iam_adapters::Subject;
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::suite::unheard_of;
 
 use super::dice::Dice;
 use super::{REQUESTS, Turn};
 use crate::admin_api::AdminApi;
 use crate::scene::Scene;
-use crate::suite::unheard_of;
 
 const BUNDLES: usize = 4;
 const GROUPS: usize = 4;

@@ -1,9 +1,11 @@
 //! Headers in which clients carry secrets to others, and requests that are none.
 
 use serde_json::json;
+use test_support::endpoints::LOGIN;
+use test_support::watched::{EMAIL, PASSWORD, Watched};
+use test_support::wire::{Connection, get, post};
 
-use crate::watched::{EMAIL, PASSWORD, Watched};
-use crate::wire::{Connection, LOGIN, get, post};
+use crate::GATEWAY;
 
 const BEARER: &str = "canary-bearer-token-0123";
 const COOKIE: &str = "canary-cookie-0123";
@@ -24,7 +26,7 @@ fn laden(request: &str) -> String {
 async fn what_a_header_holds_is_not_written_however_the_request_ends() {
     // A proxy of ours, so that forwarded addresses are read.
     let trusted = [("HTTP__TRUSTED_PROXIES", "127.0.0.0/8")];
-    let mut scene = Watched::replicas(1, &trusted).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &trusted).await;
     for (what, canary) in [
         ("a bearer token", BEARER),
         ("a cookie", COOKIE),

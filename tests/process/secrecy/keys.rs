@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::Value;
+use test_support::watched::{PASSWORD, Watched};
 
-use crate::canary::base64;
-use crate::program::run;
-use crate::watched::{PASSWORD, Watched};
+use crate::GATEWAY;
 
 const CANARY: &str = "canary-in-a-key-file-0123456789a";
 
@@ -36,14 +37,14 @@ fn put(path: &Path, text: &str, mode: u32) {
 fn command(scene: &mut Watched, verb: &str, more: &[&str], code: i32) {
     let folder = scene.keys("signing");
     let folder = folder.to_str().expect("text");
-    let ended = run(&[&["keys", verb, "--dir", folder], more].concat(), &[]);
+    let ended = GATEWAY.run(&[&["keys", verb, "--dir", folder], more].concat(), &[]);
     assert_eq!(ended.code, Some(code), "{verb} {more:?}: {ended:?}");
     scene.heard_text(ended.everything());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
-    let mut scene = Watched::replicas(1, &[]).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
     scene.log_in(PASSWORD, 200);
     for (verb, more) in [
         ("rotate", &["--every", "0s"][..]),
@@ -67,7 +68,7 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
         let folder = scene.keys("signing");
         let folder = folder.to_str().expect("text");
         // Some are needed still: what is told then holds no more.
-        let ended = run(&["keys", "remove", "--dir", folder, "--kid", kid], &[]);
+        let ended = GATEWAY.run(&["keys", "remove", "--dir", folder, "--kid", kid], &[]);
         scene.heard_text(ended.everything());
     }
     command(&mut scene, "remove", &["--kid", CANARY], 64);
@@ -77,10 +78,10 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
-    let mut scene = Watched::replicas(1, &[]).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
     scene.hides("what a key file holds", CANARY);
     scene.log_in(PASSWORD, 200);
-    let secret = base64(CANARY.as_bytes());
+    let secret = BASE64.encode(CANARY);
     let first = fs::read_dir(scene.keys("sealing"))
         .expect("a folder")
         .next();
@@ -90,7 +91,7 @@ async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
             r#"{{"kty":"oct","kid":"{kid}","alg":"{alg}","use":"enc","k":"{secret}","first_use":"{first_use}"}}"#
         )
     };
-    let point = base64(CANARY.as_bytes());
+    let point = BASE64.encode(CANARY);
     let signing = |curve: &str| {
         format!(
             r#"{{"kty":"EC","crv":"{curve}","kid":"a","alg":"ES256","d":"{secret}","x":"{point}","y":"{point}","first_use":"2026-01-01T00:00:00Z"}}"#
@@ -131,11 +132,11 @@ async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
         let folder = scene.keys(purpose);
         let folder = folder.to_str().expect("text");
         for verb in ["list", "rotate", "generate"] {
-            let ended = run(&["keys", verb, "--dir", folder, "--use", purpose], &[]);
+            let ended = GATEWAY.run(&["keys", verb, "--dir", folder, "--use", purpose], &[]);
             scene.heard_text(ended.everything());
         }
         let kept = [("KEYS__SEALING_DIR", folder), ("KEYS__SIGNING_DIR", folder)];
-        let ended = run(&["check"], &kept);
+        let ended = GATEWAY.run(&["check"], &kept);
         assert_eq!(ended.code, Some(64), "{ended:?}");
         scene.heard_text(ended.everything());
         fs::remove_file(&path).expect("removed");

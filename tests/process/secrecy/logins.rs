@@ -4,16 +4,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use serde_json::{Value, json};
+use test_support::endpoints::LOGIN;
+use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, refusal};
+use test_support::watched::{EMAIL, PASSWORD, WRONG, Watched};
+use test_support::wire::post;
 
-use crate::scripted_upstream::keycloak::{TOKEN as GRANT, refusal};
-use crate::watched::{EMAIL, PASSWORD, WRONG, Watched};
-use crate::wire::{LOGIN, post};
+use crate::GATEWAY;
 
 const LIMITED: [(&str, &str); 1] = [("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_login_leaves_neither_its_password_nor_its_address_nor_a_hash_to_guess_it_by() {
-    let mut scene = Watched::replicas(2, &LIMITED).await;
+    let mut scene = Watched::replicas(GATEWAY, 2, &LIMITED).await;
     scene.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
     scene.keycloak.on(GRANT, refused);
@@ -66,7 +68,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_at_all() {
-    let mut scene = Watched::replicas(1, &LIMITED).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &LIMITED).await;
     scene.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
     scene.keycloak.on(GRANT, refused);

@@ -1,18 +1,20 @@
 //! Logout tokens, whose holder has power over sessions, and the keys that they are verified with.
 
 use serde_json::{Value, json};
+use test_support::endpoints::BACKCHANNEL_LOGOUT;
+use test_support::logout_token::{claims, logout_token, signed};
+use test_support::scripted_upstream::Answer;
+use test_support::scripted_upstream::keycloak::{KEYS, SESSION, SUBJECT, jwt};
+use test_support::watched::{PASSWORD, UPSTREAM_TEXT, Watched, logout_form};
+use test_support::wire::post;
 
-use crate::logout_token::{claims, logout_token, signed};
-use crate::scripted_upstream::Answer;
-use crate::scripted_upstream::keycloak::{KEYS, SESSION, SUBJECT, jwt};
-use crate::watched::{BACKCHANNEL_LOGOUT, PASSWORD, UPSTREAM_TEXT, Watched, logout_form};
-use crate::wire::post;
+use crate::GATEWAY;
 
 const CANARY: &str = "canary-in-a-form-0123";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_logout_token_genuine_or_forged_is_ever_repeated() {
-    let mut scene = Watched::replicas(2, &[]).await;
+    let mut scene = Watched::replicas(GATEWAY, 2, &[]).await;
     let url = scene.keycloak.url();
     scene.hides("the IAM's id of a session", SESSION);
     scene.hides("an id of a logout token", "canary-of-jti-");
@@ -69,7 +71,7 @@ fn forged(url: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_holds_no_logout_token_is_not_repeated_and_neither_is_a_query() {
-    let mut scene = Watched::replicas(1, &[]).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
     scene.hides("a form's value", CANARY);
     scene.log_in(PASSWORD, 200);
     let token = logout_token(
@@ -130,7 +132,7 @@ async fn what_the_iam_says_in_place_of_its_keys_is_not_repeated() {
             500,
         ),
     ] {
-        let mut scene = Watched::replicas(1, &[]).await;
+        let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
         scene.hides("where the IAM wants to be asked", CANARY);
         scene.log_in(PASSWORD, 200);
         scene.keycloak.on(KEYS, answer);

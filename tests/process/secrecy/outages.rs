@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use test_support::endpoints::LOGIN;
+use test_support::scripted_upstream::Answer;
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, grant};
+use test_support::watched::{EMAIL, PASSWORD, UPSTREAM_TEXT, Watched};
+use test_support::wire::post;
 
-use crate::scripted_upstream::Answer;
-use crate::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, grant};
-use crate::watched::{EMAIL, PASSWORD, UPSTREAM_TEXT, Watched};
-use crate::wire::{LOGIN, post};
+use crate::GATEWAY;
 
 /// What is known is stale after a second, and one call goes on at a time.
 const TIGHT: [(&str, &str); 8] = [
@@ -23,7 +25,7 @@ const TIGHT: [(&str, &str); 8] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_circuit_and_stale_knowledge_tell_nothing_of_those_who_met_them() {
-    let mut scene = Watched::replicas(1, &TIGHT).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &TIGHT).await;
     let session = scene.log_in(PASSWORD, 200);
     scene.exchange(0, &session, 200);
     let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
@@ -55,7 +57,7 @@ fn login() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_in_vain_for_a_slow_iam_leaves_nothing_behind() {
-    let mut scene = Watched::replicas(1, &TIGHT).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &TIGHT).await;
     scene.log_in(PASSWORD, 200);
     scene.keycloak.on(GRANT, Answer::json(200, grant()).held());
     // One is at the IAM, some wait until it is too late, and the rest are sent away at once.
@@ -91,7 +93,7 @@ async fn whoever_finds_no_place_leaves_nothing_behind() {
         ("LOGIN_LIMITS__RATE", "0"),
         ("UPSTREAM__LOGIN_DEADLINE", "30s"),
     ];
-    let mut scene = Watched::replicas(1, &full).await;
+    let mut scene = Watched::replicas(GATEWAY, 1, &full).await;
     scene.log_in(PASSWORD, 200);
     scene.keycloak.on(GRANT, Answer::json(200, grant()).held());
     // The probe tries a login as well.

@@ -1,15 +1,16 @@
 //! What the executables write while they speak to each other by way of Redis.
 
 use serde_json::json;
+use test_support::canary::Canary;
+use test_support::endpoints::LOGOUT;
+use test_support::logout_token::logout_token;
+use test_support::program::Ended;
+use test_support::scripted_upstream::keycloak::{SESSION, SUBJECT};
+use test_support::watched::{EMAIL, PASSWORD, Watched};
 
 use super::Monitor;
-use crate::canary::Canary;
-use crate::logout_token::logout_token;
-use crate::program::{Ended, run};
-use crate::scripted_upstream::keycloak::{SESSION, SUBJECT};
+use crate::GATEWAY;
 use crate::server::{Admin, Server};
-use crate::watched::{EMAIL, PASSWORD, Watched};
-use crate::wire::LOGOUT;
 
 const USER: &str = "canary-of-the-user-of-redis";
 const REDIS_PASSWORD: &str = "canary-of-the-password-of-redis";
@@ -41,7 +42,7 @@ fn settings<'a>(url: &'a str, password: &'a str) -> [(&'a str, &'a str); 4] {
 /// Gateways around the Redis, which hide how they come to it.
 async fn around(redis: &Server, count: usize, password: &str) -> Watched {
     let url = redis.url();
-    let mut scene = Watched::replicas(count, &settings(&url, password)).await;
+    let mut scene = Watched::replicas(GATEWAY, count, &settings(&url, password)).await;
     for (what, secret) in [
         ("the user of Redis", USER),
         ("the password of Redis", REDIS_PASSWORD),
@@ -146,7 +147,7 @@ async fn what_redis_quotes_when_it_refuses_is_not_repeated() {
         ));
         hide_names(&mut scene, &mut redis.admin());
         let url = redis.url();
-        let checked = run(&["check", "--online"], &settings(&url, password));
+        let checked = GATEWAY.run(&["check", "--online"], &settings(&url, password));
         scene.heard_text(checked.everything());
         let written = scene.end();
         assert!(written.contains("refuses: "), "the cause is told");
@@ -166,7 +167,7 @@ async fn a_user_who_lacks_a_right_is_not_named() {
         scene.ask(0, LOGOUT, &session, 200);
         scene.tells("\"message\":\"Redis refuses");
         let url = redis.url();
-        let checked: Ended = run(&["check", "--online"], &settings(&url, REDIS_PASSWORD));
+        let checked: Ended = GATEWAY.run(&["check", "--online"], &settings(&url, REDIS_PASSWORD));
         scene.heard_text(checked.everything());
         scene.end();
     }

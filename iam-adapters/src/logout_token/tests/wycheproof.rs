@@ -3,11 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use test_support::wycheproof::{Vector, keys, vectors};
 
 use super::super::jws::Jws;
 use super::super::{InvalidLogoutToken, VerificationKeys};
 use super::house::House;
-use crate::wycheproof::{Vector, keys, vectors};
 
 const KINDS: [&str; 4] = ["signature", "crypto", "key", "encryption"];
 

@@ -8,12 +8,12 @@ use iam_adapters::clock::SystemClock;
 use iam_adapters::guarded::{Circuit, Guarded, Limit, Limits, Observer, Operation};
 use iam_adapters::{Clock, IamAdapter, IamError};
 use serde_json::json;
-
-use super::{CONNECT_DEADLINE, PASSWORD, adapter, client, credentials, kind, session};
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, KEYS, LOGOUT, TOKEN, grant, inactive,
 };
-use crate::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+
+use super::{CONNECT_DEADLINE, PASSWORD, adapter, client, credentials, kind, session};
 
 const OPERATIONS: [(Operation, &str); 6] = [
     (Operation::Login, TOKEN),

@@ -2,12 +2,12 @@
 
 use iam_adapters::{IamAdapter, IamError, Misconfiguration, Refusal};
 use serde_json::{Value, json};
-
-use super::{PASSWORD, adapter, client, credentials, kind, misconfigured};
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::keycloak::{
     SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
 };
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::{PASSWORD, adapter, client, credentials, kind, misconfigured};
 
 #[tokio::test]
 async fn a_refusal_of_the_user_is_told_by_its_description() {

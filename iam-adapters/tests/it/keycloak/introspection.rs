@@ -2,10 +2,12 @@
 
 use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Subject};
 use serde_json::{Value, json};
+use test_support::scripted_upstream::keycloak::{
+    INTROSPECTION, SUBJECT, active, refresh_token, refusal,
+};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{adapter, all_permissions, kind, misconfigured, session};
-use crate::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active, refresh_token, refusal};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 #[tokio::test]
 async fn introspection_sends_the_refresh_token_and_the_hint_byte_for_byte() {

@@ -2,10 +2,12 @@
 
 use iam_adapters::{IamAdapter, Misconfiguration};
 use serde_json::{Value, json};
+use test_support::scripted_upstream::keycloak::{
+    DISCOVERY, INTROSPECTION, TOKEN, discovery, inactive,
+};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{PASSWORD, adapter, adapter_with, client, credentials, kind, misconfigured};
-use crate::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, TOKEN, discovery, inactive};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 #[tokio::test]
 async fn the_issuer_is_looked_at_before_the_first_password_and_then_remembered() {

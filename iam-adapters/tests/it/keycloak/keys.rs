@@ -2,10 +2,10 @@
 
 use iam_adapters::IamAdapter as _;
 use serde_json::json;
+use test_support::scripted_upstream::keycloak::{CLIENT, DISCOVERY, KEYS, key_set};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{adapter, adapter_with, kind};
-use crate::scripted_upstream::keycloak::{CLIENT, DISCOVERY, KEYS, key_set};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 #[tokio::test]
 async fn the_keys_are_fetched_from_the_realm_and_without_our_credentials() {

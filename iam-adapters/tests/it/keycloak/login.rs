@@ -7,13 +7,13 @@ use iam_adapters::{ClientContext, IamAdapter};
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
 use serde_json::json;
+use test_support::scripted_upstream::keycloak::{
+    INTROSPECTION, LOGOUT, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
+};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use url::form_urlencoded;
 
 use super::{PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials};
-use crate::scripted_upstream::keycloak::{
-    INTROSPECTION, LOGOUT, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
-};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 fn basic(id: &str, secret: &str) -> String {
     use base64::Engine as _;

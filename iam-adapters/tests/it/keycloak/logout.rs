@@ -2,10 +2,10 @@
 
 use iam_adapters::{IamAdapter, Misconfiguration};
 use serde_json::json;
+use test_support::scripted_upstream::keycloak::{LOGOUT, refresh_token, refusal};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{adapter, kind, misconfigured, session, session_of};
-use crate::scripted_upstream::keycloak::{LOGOUT, refresh_token, refusal};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 #[tokio::test]
 async fn a_logout_sends_the_refresh_token_byte_for_byte() {

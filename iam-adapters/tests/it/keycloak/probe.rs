@@ -2,12 +2,12 @@
 
 use iam_adapters::{IamAdapter, IamError, Misconfiguration};
 use serde_json::json;
-
-use super::{adapter, client, credentials, misconfigured};
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, TOKEN, active, discovery, inactive, refusal,
 };
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::{adapter, client, credentials, misconfigured};
 
 /// The words for a password grant that names no user.
 fn nameless() -> Answer {

@@ -4,12 +4,12 @@
 use iam_adapters::keycloak::Keycloak;
 use iam_adapters::{IamAdapter, Introspection, Misconfiguration};
 use serde_json::json;
-
-use super::{PASSWORD, adapter, client, credentials, kind, misconfigured, session, session_of};
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::keycloak::{
     INTROSPECTION, LOGOUT, TOKEN, active, grant, inactive, refresh_token, refusal,
 };
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::{PASSWORD, adapter, client, credentials, kind, misconfigured, session, session_of};
 
 /// A Keycloak whose introspection has called one session active.
 async fn proven(upstream: &ScriptedUpstream) -> Keycloak {

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use iam_adapters::keycloak::Keycloak;
 use iam_adapters::{IamAdapter, Introspection, Permissions};
 use serde_json::json;
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, active};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::{adapter_with, permissions, session};
-use crate::scripted_upstream::keycloak::{INTROSPECTION, active};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
 
 async fn permitted(keycloak: &Keycloak) -> Permissions {
     match keycloak.introspect(&session()).await {

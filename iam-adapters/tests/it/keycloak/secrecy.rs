@@ -2,12 +2,12 @@
 
 use iam_adapters::{IamAdapter, IamError};
 use serde_json::json;
-
-use super::{PASSWORD, SECRET, adapter, adapter_with, client, credentials, session, settings_with};
-use crate::scripted_upstream::keycloak::{
+use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, LOGOUT, TOKEN, discovery, refresh_token, refusal,
 };
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::{PASSWORD, SECRET, adapter, adapter_with, client, credentials, session, settings_with};
 
 fn holds_nothing(shown: &str) {
     let token = refresh_token("auth-gateway");

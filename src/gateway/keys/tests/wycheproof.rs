@@ -1,7 +1,8 @@
 //! Wycheproof's keys as key files: what its tests call a bad key is none here either.
 
+use test_support::wycheproof::{keys, vectors};
+
 use super::*;
-use crate::wycheproof::{keys, vectors};
 
 /// Whether the vectors themselves let this key sign as a gateway does.
 fn is_good(jwk: &Value, group: &str) -> bool {

@@ -1,7 +1,8 @@
 //! Wycheproof's vectors before the seal: tokens of other houses, under every key there is.
 
+use test_support::wycheproof::{keys, vectors};
+
 use super::*;
-use crate::wycheproof::{keys, vectors};
 
 #[test]
 fn no_token_of_others_opens_as_it_is_or_under_our_header() {

@@ -1,0 +1,141 @@
+//! The gateway as a program sees it that calls it: a verb for each endpoint. Every response is held
+//! against `openapi.yaml` before a test sees it.
+
+use std::fmt::Display;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Method, redirect};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+use crate::contract::Contract;
+use crate::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, READY, TOKEN};
+
+mod response;
+
+pub use response::{Response, Session, names};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+const JSON: &str = "application/json";
+
+/// One client, with connections of its own.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    public: String,
+    management: String,
+}
+
+impl Client {
+    /// A client for the gateway whose two listeners have these addresses.
+    pub fn new(public: impl Display, management: impl Display) -> Self {
+        Self::with(HeaderMap::new(), public, management)
+    }
+
+    /// The same, with these headers on everything.
+    pub fn with(headers: HeaderMap, public: impl Display, management: impl Display) -> Self {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .default_headers(headers)
+            .build()
+            .expect("an HTTP client");
+        Self {
+            http,
+            public: format!("http://{public}"),
+            management: format!("http://{management}"),
+        }
+    }
+
+    /// Logs a user in.
+    pub async fn log_in(&self, email: &str, password: &SecretString) -> Response {
+        let password = password.expose_secret();
+        self.post_json(LOGIN, &json!({ "email": email, "password": password }))
+            .await
+    }
+
+    /// Exchanges a session for an access token.
+    pub async fn exchange(&self, session: &Session, scope: &str) -> Response {
+        let mut body = session.pair();
+        body["grant_type"] = json!("session");
+        body["scope"] = json!(scope);
+        self.post_json(TOKEN, &body).await
+    }
+
+    /// Logs a session out.
+    pub async fn log_out(&self, session: &Session) -> Response {
+        self.post_json(LOGOUT, &session.pair()).await
+    }
+
+    /// Sends a logout token, as an IAM does.
+    pub async fn tell_logout(&self, logout_token: &str) -> Response {
+        // A compact JWS needs no escapes.
+        let form = format!("logout_token={logout_token}");
+        self.post(BACKCHANNEL_LOGOUT, &[("content-type", FORM)], form)
+            .await
+    }
+
+    /// Posts JSON to the public listener.
+    pub async fn post_json(&self, path: &str, body: &Value) -> Response {
+        self.post(path, &[], body.to_string()).await
+    }
+
+    /// Posts anything, as JSON unless the headers say otherwise.
+    pub async fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Response {
+        let said = headers.iter().any(|(name, _)| *name == "content-type");
+        let json = (!said).then_some((CONTENT_TYPE.as_str(), JSON));
+        let headers: Vec<_> = headers.iter().copied().chain(json).collect();
+        self.send(Method::POST, &self.public, path, &headers, body.into())
+            .await
+    }
+
+    /// Asks the public listener.
+    pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+        self.send(Method::GET, &self.public, path, headers, Vec::new())
+            .await
+    }
+
+    /// Asks the public listener for the headers alone.
+    pub async fn head(&self, path: &str) -> Response {
+        self.send(Method::HEAD, &self.public, path, &[], Vec::new())
+            .await
+    }
+
+    /// Asks the management listener whether the gateway is ready.
+    pub async fn ready(&self) -> Response {
+        self.send(Method::GET, &self.management, READY, &[], Vec::new())
+            .await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        base: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Response {
+        let mut request = self
+            .http
+            .request(method.clone(), format!("{base}{path}"))
+            .body(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.expect("an answer");
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let body = answer.bytes().await.expect("a whole answer");
+        Contract::get().check(method.as_str(), path, status, &headers, &body);
+        Response {
+            status,
+            headers,
+            body: body.to_vec(),
+        }
+    }
+}

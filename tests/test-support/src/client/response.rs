@@ -1,0 +1,123 @@
+//! What the gateway answered.
+
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// One response, of which `openapi.yaml` approves.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// The body, as received.
+    pub body: Vec<u8>,
+}
+
+/// A session, as login returned it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Session {
+    /// The identifier of the session.
+    pub session_id: String,
+    /// The sealed token of the session.
+    pub session_token: String,
+    /// When the IAM last confirmed the session (RFC 3339).
+    pub verified_at: String,
+    /// When the session ends (RFC 3339).
+    pub expires_at: String,
+}
+
+/// The names of a JSON object's members, in alphabetical order.
+pub fn names(object: &Value) -> Vec<String> {
+    let members = object.as_object().expect("a JSON object");
+    let mut names: Vec<_> = members.keys().cloned().collect();
+    names.sort();
+    names
+}
+
+/// What an exchange returned.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the contract names them so")]
+pub struct Token {
+    /// The access token.
+    pub access_token: String,
+    /// The granted scope.
+    pub scope: String,
+    /// Seconds until the token expires.
+    pub expires_in: u64,
+}
+
+impl Session {
+    /// The two members that the other endpoints need.
+    pub fn pair(&self) -> Value {
+        json!({ "session_id": self.session_id, "session_token": self.session_token })
+    }
+}
+
+impl Response {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+
+    /// A header that has to be there.
+    #[track_caller]
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        let value = value.unwrap_or_else(|| panic!("no header {name}: {self:?}"));
+        value.to_str().expect("a header of text")
+    }
+
+    /// The session, where this is a login that succeeded.
+    #[track_caller]
+    pub fn session(&self) -> Session {
+        self.success()
+    }
+
+    /// The token, where this is an exchange that succeeded.
+    #[track_caller]
+    pub fn token(&self) -> Token {
+        self.success()
+    }
+
+    #[track_caller]
+    fn success<T: for<'a> Deserialize<'a>>(&self) -> T {
+        assert_eq!(self.status, 200, "{}", self.told());
+        serde_json::from_slice(&self.body).expect("the body of a success")
+    }
+
+    /// The names of the body's members, in alphabetical order.
+    pub fn members(&self) -> Vec<String> {
+        let body = self.json();
+        names(&body)
+    }
+
+    /// Panics unless this is that error.
+    #[track_caller]
+    pub fn is_error(&self, status: u16, code: &str) {
+        assert_eq!(self.status, status, "{}", self.told());
+        assert_eq!(self.json()["error"], json!(code), "{}", self.told());
+        assert_eq!(
+            self.members(),
+            ["error", "error_description", "request_id"],
+            "{}",
+            self.told()
+        );
+    }
+
+    /// All that the client is told: status, headers and body, to the byte, but for what differs
+    /// between any two responses.
+    pub fn told(&self) -> String {
+        let id = self.header("x-request-id");
+        let mut headers: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()))
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap_or("?")))
+            .collect();
+        headers.sort();
+        let body = String::from_utf8_lossy(&self.body).replace(id, "{request_id}");
+        format!("{}\n{}\n\n{body}", self.status, headers.join("\n"))
+    }
+}

@@ -1,0 +1,289 @@
+//! Holds a response against its description: whatever the gateway answers, `openapi.yaml` describes,
+//! and whatever its bundled mock is told, the control API's own document does.
+
+use std::sync::LazyLock;
+
+use jsonschema::{Draft, Registry, RegistryBuilder};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde_json::{Map, Value, json};
+
+mod pointer;
+#[cfg(test)]
+mod tests;
+
+use crate::endpoints::METADATA;
+use pointer::{Pointer, fits};
+
+/// The name under which the schemas of a document refer to each other.
+const DOCUMENT: &str = "urn:auth-gateway:openapi";
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// A document, read as a promise.
+#[derive(Debug)]
+pub struct Contract {
+    name: &'static str,
+    document: Value,
+    schemas: Registry<'static>,
+}
+
+impl Contract {
+    /// The API's document, at the root of the repository; read once.
+    pub fn get() -> &'static Self {
+        static CONTRACT: LazyLock<Contract> =
+            LazyLock::new(|| Contract::read("openapi.yaml", include_str!("../../../openapi.yaml")));
+        &CONTRACT
+    }
+
+    /// The document of the control API of the mock; read once.
+    pub fn of_the_control() -> &'static Self {
+        static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
+            let yaml = include_str!("../../../src/http/mock/openapi.yaml");
+            Contract::read("src/http/mock/openapi.yaml", yaml)
+        });
+        &CONTRACT
+    }
+
+    fn read(name: &'static str, yaml: &str) -> Self {
+        Self::parse(name, yaml).unwrap_or_else(|why| unreadable(name, &why))
+    }
+
+    fn parse(name: &'static str, yaml: &str) -> Result<Self, String> {
+        let document: Value = serde_norway::from_str(yaml).map_err(|error| error.to_string())?;
+        let schemas = Registry::new()
+            .draft(Draft::Draft202012)
+            .add(DOCUMENT, document.clone())
+            .and_then(RegistryBuilder::prepare)
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            name,
+            document,
+            schemas,
+        })
+    }
+
+    /// Every path with its methods.
+    pub fn paths(&self) -> Vec<(String, Vec<String>)> {
+        let paths = self.document.get("paths").and_then(Value::as_object);
+        let paths = paths.into_iter().flatten();
+        let methods = |item: &Value| {
+            let known = METHODS.iter().filter(|verb| item.get(**verb).is_some());
+            known.map(|verb| verb.to_uppercase()).collect()
+        };
+        paths
+            .map(|(path, item)| (path.clone(), methods(item)))
+            .collect()
+    }
+
+    /// Panics unless the document describes this response to this request.
+    ///
+    /// `path` may carry a query. Other methods on a known path are judged as its 405, unknown
+    /// paths as `NotFound`.
+    #[track_caller]
+    pub fn check(&self, method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
+        let judged = self.judge(method, path, status, headers, body);
+        assert!(
+            judged.is_ok(),
+            "{method} {path} answered {status}, which {} does not describe: {}\n{headers:#?}\n{}",
+            self.name,
+            judged.err().unwrap_or_default(),
+            String::from_utf8_lossy(body),
+        );
+    }
+
+    fn judge(
+        &self,
+        method: &str,
+        path: &str,
+        status: u16,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let response = self.response(method, path, status)?;
+        self.judge_headers(&response, headers)?;
+        self.judge_body(&response, method, headers, body)
+    }
+
+    /// Where the document describes this answer.
+    fn response(&self, method: &str, path: &str, status: u16) -> Result<Pointer, String> {
+        let mut path = path.split('?').next().unwrap_or_default();
+        // RFC 8414 section 3.1: the issuer's path may follow. OpenAPI has no words for such a path.
+        if path.starts_with(&format!("{METADATA}/")) {
+            path = METADATA;
+        }
+        let Some((item, operations)) = self.item(path) else {
+            return elsewhere(status);
+        };
+        let verb = match method {
+            // RFC 9110 section 9.3.2: the same answer, but for the body.
+            "HEAD" if operations.contains_key("get") => "get".to_owned(),
+            _ => method.to_ascii_lowercase(),
+        };
+        let operation = if operations.contains_key(&verb) {
+            verb
+        } else if status == 405 {
+            let verb = METHODS.iter().find(|verb| operations.contains_key(**verb));
+            (*verb.ok_or("the path has no operation")?).to_owned()
+        } else {
+            return Err("the method is unknown there, and its only answer is 405".to_owned());
+        };
+        let responses = item.child(&operation).child("responses");
+        let found = self.resolve(responses.child(&status.to_string()));
+        found.map_err(|_| format!("{operation} has no response {status}"))
+    }
+
+    /// What the document says of a path: of itself, or of the template that it fits.
+    fn item(&self, path: &str) -> Option<(Pointer, &Map<String, Value>)> {
+        let paths = Pointer::root().child("paths");
+        let known = self.at(&paths)?.as_object()?;
+        let literal = known.contains_key(path).then_some(path);
+        let found =
+            literal.or_else(|| known.keys().map(String::as_str).find(|at| fits(at, path)))?;
+        let operations = known.get(found)?.as_object()?;
+        Some((paths.child(found), operations))
+    }
+
+    fn judge_headers(&self, response: &Pointer, headers: &HeaderMap) -> Result<(), String> {
+        let described = response.child("headers");
+        let Some(Value::Object(names)) = self.at(&described) else {
+            return Ok(());
+        };
+        for name in names.keys() {
+            let header = self.resolve(described.child(name))?;
+            let mut values = headers.get_all(name).iter();
+            let Some(value) = values.next() else {
+                if self.at(&header.child("required")) == Some(&Value::Bool(true)) {
+                    return Err(format!("the header {name} is missing"));
+                }
+                continue;
+            };
+            if values.next().is_some() {
+                return Err(format!("the header {name} is there more than once"));
+            }
+            let text = value
+                .to_str()
+                .map_err(|_| format!("the header {name} is not text"))?;
+            let schema = self.resolve(header.child("schema"))?;
+            let value = match self.at(&schema.child("type")).and_then(Value::as_str) {
+                Some("integer") => text.parse::<i64>().map_or(json!(text), Value::from),
+                _ => json!(text),
+            };
+            self.validate(&schema, &value)
+                .map_err(|why| format!("the header {name}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn judge_body(
+        &self,
+        response: &Pointer,
+        method: &str,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let described = response.child("content");
+        let Some(Value::Object(media_types)) = self.at(&described) else {
+            return if body.is_empty() {
+                Ok(())
+            } else {
+                Err("there should be no body".to_owned())
+            };
+        };
+        let content_type = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .ok_or("there is no content type")?;
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        if !media_types.contains_key(essence) {
+            return Err(format!("the content type is {essence}"));
+        }
+        if method == "HEAD" {
+            return Ok(());
+        }
+        let body = read(essence, body).map_err(|why| format!("the body: {why}"))?;
+        self.validate(&described.child(essence).child("schema"), &body)
+            .map_err(|why| format!("the body: {why}"))?;
+        judge_error(headers, &body)
+    }
+
+    fn at(&self, pointer: &Pointer) -> Option<&Value> {
+        self.document.pointer(pointer.as_str())
+    }
+
+    /// Follows a reference object to what it refers to.
+    fn resolve(&self, pointer: Pointer) -> Result<Pointer, String> {
+        let value = self.at(&pointer);
+        let value = value.ok_or_else(|| format!("{} has no {}", self.name, pointer.as_str()))?;
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => self.resolve(Pointer::from(reference.trim_start_matches('#'))),
+            None => Ok(pointer),
+        }
+    }
+
+    fn validate(&self, schema: &Pointer, value: &Value) -> Result<(), String> {
+        let reference = format!("{DOCUMENT}#{}", schema.fragment());
+        let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_registry(&self.schemas)
+            .should_validate_formats(true)
+            .build(&json!({ "$ref": reference }))
+            .map_err(|error| format!("{}: {}: {error}", self.name, schema.as_str()))?;
+        let problems: Vec<_> = validator
+            .iter_errors(value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems.join("; "))
+        }
+    }
+}
+
+fn read(essence: &str, body: &[u8]) -> Result<Value, String> {
+    if essence.ends_with("json") {
+        serde_json::from_slice(body).map_err(|error| error.to_string())
+    } else if essence.ends_with("yaml") {
+        serde_norway::from_slice(body).map_err(|error| error.to_string())
+    } else {
+        let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+        Ok(json!(text))
+    }
+}
+
+/// What a path answers that the document does not list.
+fn elsewhere(status: u16) -> Result<Pointer, String> {
+    let name = match status {
+        404 => "NotFound",
+        500 => "Fault",
+        503 => "Unavailable",
+        _ => return Err("the path is unknown, and answers 404".to_owned()),
+    };
+    Ok(Pointer::root()
+        .child("components")
+        .child("responses")
+        .child(name))
+}
+
+/// What the document says in prose, since no schema joins a body to its headers.
+fn judge_error(headers: &HeaderMap, body: &Value) -> Result<(), String> {
+    let Some(error) = body.get("error").and_then(Value::as_str) else {
+        return Ok(());
+    };
+    if headers.contains_key("retry-after") != (error == "temporarily_unavailable") {
+        return Err(format!("{error}, and Retry-After says otherwise"));
+    }
+    let id = headers.get("x-request-id").and_then(|id| id.to_str().ok());
+    if body.get("request_id").and_then(Value::as_str) != id {
+        return Err(format!("request_id is not that of the header, {id:?}"));
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::panic,
+    reason = "a test cannot go on without the document it tests against"
+)]
+fn unreadable(name: &str, why: &str) -> ! {
+    panic!("{name}: {why}")
+}

@@ -1,0 +1,296 @@
+//! The judge is judged first: what it lets pass, and what it must not.
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use super::Contract;
+use super::pointer::Pointer;
+use crate::endpoints::{LOGIN, TOKEN};
+
+fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    let common = [
+        ("content-type", "application/json"),
+        ("cache-control", "no-store"),
+        ("pragma", "no-cache"),
+        ("x-request-id", "r1"),
+    ];
+    common
+        .iter()
+        .chain(pairs)
+        .map(|(name, value)| {
+            (
+                HeaderName::try_from(*name).expect("a name"),
+                HeaderValue::try_from(*value).expect("a value"),
+            )
+        })
+        .collect()
+}
+
+fn token() -> Value {
+    json!({"access_token": "a.b.c", "scope": "", "expires_in": 3600, "token_type": "bearer"})
+}
+
+fn error(code: &str) -> Value {
+    json!({"error": code, "error_description": "No.", "request_id": "r1"})
+}
+
+fn judge(
+    method: &str,
+    path: &str,
+    status: u16,
+    headers: &HeaderMap,
+    body: &Value,
+) -> Result<(), String> {
+    Contract::get().judge(method, path, status, headers, body.to_string().as_bytes())
+}
+
+fn refused(judged: Result<(), String>, why: &str) {
+    let said = judged.expect_err(why);
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn a_response_as_described_passes() {
+    Contract::get().check(
+        "POST",
+        TOKEN,
+        200,
+        &headers(&[]),
+        token().to_string().as_bytes(),
+    );
+}
+
+#[test]
+#[should_panic(expected = "does not describe")]
+fn a_response_otherwise_than_described_panics() {
+    Contract::get().check("POST", TOKEN, 201, &headers(&[]), b"{}");
+}
+
+#[test]
+fn a_field_of_another_type_is_caught() {
+    let mut body = token();
+    body["expires_in"] = json!("3600");
+    refused(
+        judge("POST", TOKEN, 200, &headers(&[]), &body),
+        "/expires_in",
+    );
+}
+
+#[test]
+fn a_missing_or_an_additional_member_is_caught() {
+    let mut body = token();
+    body["refresh_token"] = json!("x");
+    refused(
+        judge("POST", TOKEN, 200, &headers(&[]), &body),
+        "refresh_token",
+    );
+    let mut body = error("invalid_grant");
+    body.as_object_mut()
+        .expect("an object")
+        .remove("error_description");
+    let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
+    refused(
+        judge("POST", LOGIN, 401, &challenge, &body),
+        "error_description",
+    );
+}
+
+#[test]
+fn a_missing_header_or_one_of_another_value_is_caught() {
+    let refusal = error("invalid_grant");
+    refused(
+        judge("POST", LOGIN, 401, &headers(&[]), &refusal),
+        "WWW-Authenticate is missing",
+    );
+    let basic = headers(&[("www-authenticate", "Basic realm=\"auth\"")]);
+    refused(
+        judge("POST", LOGIN, 401, &basic, &refusal),
+        "WWW-Authenticate",
+    );
+    let mut cacheable = headers(&[]);
+    cacheable.remove("cache-control");
+    refused(
+        judge("POST", TOKEN, 200, &cacheable, &token()),
+        "Cache-Control is missing",
+    );
+}
+
+#[test]
+fn a_status_that_is_not_listed_is_caught() {
+    let body = error("invalid_request");
+    refused(judge("POST", LOGIN, 422, &headers(&[]), &body), "422");
+    let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
+    let logout = "/api/v1/auth/logout";
+    refused(judge("POST", logout, 401, &challenge, &body), "401");
+}
+
+#[test]
+fn a_code_that_does_not_belong_to_the_status_is_caught() {
+    let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
+    let fault = error("server_error");
+    refused(judge("POST", LOGIN, 401, &challenge, &fault), "/error");
+}
+
+#[test]
+fn a_temporary_fault_says_when_to_come_back_and_a_lasting_one_does_not() {
+    let temporary = error("temporarily_unavailable");
+    let lasting = error("server_error");
+    let (plain, later) = (headers(&[]), headers(&[("retry-after", "1")]));
+    assert_eq!(judge("POST", LOGIN, 500, &later, &temporary), Ok(()));
+    assert_eq!(judge("POST", LOGIN, 500, &plain, &lasting), Ok(()));
+    refused(judge("POST", LOGIN, 500, &plain, &temporary), "Retry-After");
+    refused(judge("POST", LOGIN, 500, &later, &lasting), "Retry-After");
+    let never = headers(&[("retry-after", "0")]);
+    refused(judge("POST", LOGIN, 500, &never, &temporary), "Retry-After");
+}
+
+#[test]
+fn a_request_id_that_differs_between_header_and_body_is_caught() {
+    let mut body = error("invalid_request");
+    body["request_id"] = json!("r2");
+    refused(
+        judge("POST", LOGIN, 400, &headers(&[]), &body),
+        "request_id",
+    );
+}
+
+#[test]
+fn another_content_type_is_caught() {
+    let mut text = headers(&[]);
+    text.insert("content-type", HeaderValue::from_static("text/plain"));
+    refused(judge("POST", TOKEN, 200, &text, &token()), "text/plain");
+    text.insert(
+        "content-type",
+        HeaderValue::from_static("application/json; charset=utf-8"),
+    );
+    assert_eq!(judge("POST", TOKEN, 200, &text, &token()), Ok(()));
+}
+
+#[test]
+fn an_unknown_path_is_a_404_and_another_method_a_405() {
+    let body = error("invalid_request");
+    let plain = headers(&[]);
+    assert_eq!(judge("GET", "/nowhere?a=b", 404, &plain, &body), Ok(()));
+    refused(judge("GET", "/nowhere", 200, &plain, &body), "404");
+    let allow = headers(&[("allow", "POST")]);
+    assert_eq!(judge("GET", LOGIN, 405, &allow, &body), Ok(()));
+    refused(judge("GET", LOGIN, 404, &allow, &body), "405");
+    refused(judge("GET", LOGIN, 405, &plain, &body), "Allow is missing");
+}
+
+#[test]
+fn a_private_key_in_the_key_set_is_caught() {
+    let mut keys = headers(&[("etag", "\"1\"")]);
+    keys.insert(
+        "content-type",
+        HeaderValue::from_static("application/jwk-set+json"),
+    );
+    keys.insert(
+        "cache-control",
+        HeaderValue::from_static("public, max-age=300"),
+    );
+    let coordinate = "A".repeat(43);
+    let mut key = json!({"kty": "OKP", "use": "sig", "alg": "EdDSA", "kid": "k",
+        "crv": "Ed25519", "x": coordinate});
+    let path = "/.well-known/jwks.json";
+    assert_eq!(
+        judge("GET", path, 200, &keys, &json!({"keys": [key.clone()]})),
+        Ok(())
+    );
+    key["d"] = json!(coordinate);
+    refused(
+        judge("GET", path, 200, &keys, &json!({"keys": [key]})),
+        "/keys/0",
+    );
+}
+
+#[test]
+fn a_path_with_a_parameter_is_judged_as_its_template() {
+    let contract = Contract::of_the_control();
+    let body = error("not_found");
+    let judge = |method: &str, path: &str, status| {
+        contract.judge(
+            method,
+            path,
+            status,
+            &headers(&[]),
+            body.to_string().as_bytes(),
+        )
+    };
+    assert_eq!(judge("DELETE", "/mock/v1/faults/7", 404), Ok(()));
+    assert_eq!(
+        judge("DELETE", "/mock/v1/sessions/a?notify=true", 404),
+        Ok(())
+    );
+    refused(judge("DELETE", "/mock/v1/faults/7", 409), "409");
+    refused(judge("GET", "/mock/v1/status", 404), "404");
+    for nowhere in ["/mock/v1/faults/", "/mock/v1/faults/7/8", "/mock/v1"] {
+        assert_eq!(judge("GET", nowhere, 404), Ok(()), "{nowhere}");
+    }
+}
+
+#[test]
+fn every_path_of_the_documents_has_a_method() {
+    for contract in [Contract::get(), Contract::of_the_control()] {
+        for (path, methods) in contract.paths() {
+            assert!(!methods.is_empty(), "{}: {path}", contract.name);
+        }
+    }
+}
+
+#[test]
+fn the_documents_have_the_version_of_the_program() {
+    for contract in [Contract::get(), Contract::of_the_control()] {
+        let version = contract.document.pointer("/info/version");
+        assert_eq!(version, Some(&json!(env!("CARGO_PKG_VERSION"))));
+    }
+}
+
+/// Every `examples` of a media type and every `example` of a header, with the schema beside it.
+fn examples(at: &Pointer, value: &Value, found: &mut Vec<(Pointer, Value)>) {
+    if let Value::Object(members) = value {
+        if members.contains_key("schema") {
+            let named = members.get("examples").and_then(Value::as_object);
+            let values = named.into_iter().flat_map(|named| named.values());
+            let examples = values.filter_map(|example| example.get("value"));
+            for example in examples.chain(members.get("example")) {
+                found.push((at.child("schema"), example.clone()));
+            }
+        }
+        for (name, member) in members {
+            examples(&at.child(name), member, found);
+        }
+    }
+}
+
+#[test]
+fn every_example_in_the_documents_is_a_true_one() {
+    for contract in [Contract::get(), Contract::of_the_control()] {
+        let mut found = Vec::new();
+        examples(&Pointer::root(), &contract.document, &mut found);
+        let (name, count) = (contract.name, found.len());
+        assert!(count > 30, "{name} has {count} examples");
+        for (schema, example) in found {
+            assert_eq!(contract.validate(&schema, &example), Ok(()), "{schema:?}");
+        }
+    }
+}
+
+#[test]
+fn the_document_describes_itself() {
+    let mut yaml = headers(&[("etag", "\"1\"")]);
+    yaml.insert(
+        "cache-control",
+        HeaderValue::from_static("public, max-age=300"),
+    );
+    yaml.insert("content-type", HeaderValue::from_static("application/yaml"));
+    let document = include_bytes!("../../../../openapi.yaml");
+    let contract = Contract::get();
+    contract.check("GET", "/openapi.yaml", 200, &yaml, document);
+    contract.check("HEAD", "/openapi.yaml", 200, &yaml, b"");
+    contract.check("GET", "/openapi.yaml", 304, &yaml, b"");
+    refused(
+        contract.judge("HEAD", "/openapi.yaml", 201, &yaml, b""),
+        "201",
+    );
+}

@@ -1,0 +1,32 @@
+//! What the tests of several binaries share: gateways, clients, servers that play the IAM, and the
+//! promises of the API as a suite.
+//!
+//! A unit-test build of a crate is a different crate from its library, so that its types do not fit those here. Unit
+//! tests use only [`canary`], [`scripted_upstream`] and [`wycheproof`], which know no type of the gateway or the
+//! adapters.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a fixture that does not work has to end its test"
+)]
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    reason = "all callers are tests"
+)]
+
+pub mod app;
+pub mod canary;
+pub mod client;
+pub mod contract;
+pub mod endpoints;
+pub mod logout_inbox;
+pub mod logout_token;
+pub mod program;
+pub mod scripted_upstream;
+pub mod suite;
+pub mod watched;
+pub mod wire;
+pub mod wycheproof;

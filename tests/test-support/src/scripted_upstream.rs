@@ -1,0 +1,292 @@
+//! An HTTP/1.1 server on a free loopback port that answers from a script, well or badly, and
+//! remembers what it was asked. It ends when it is dropped. Needs tokio and `serde_json` alone, so
+//! that other test binaries can take it in by path.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+mod answer;
+pub mod keycloak;
+
+pub use answer::Answer;
+use answer::Manner;
+
+/// One request, as it came over the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The request target, query included.
+    pub path: String,
+    /// Names in lower case, in the order sent.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// The values of a header, joined by `|` where it was sent more than once.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let values: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(sent, _)| sent == name)
+            .map(|(_, value)| value.as_str())
+            .collect();
+        (!values.is_empty()).then(|| values.join("|"))
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("a body of text")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    once: HashMap<String, VecDeque<Answer>>,
+    always: HashMap<String, Answer>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Mutex<Script>,
+    requests: watch::Sender<Vec<Request>>,
+    hung_up: watch::Sender<usize>,
+    released: Semaphore,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct ScriptedUpstream {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    /// Ends every connection with it.
+    _server: JoinSet<()>,
+}
+
+impl ScriptedUpstream {
+    /// Starts with an empty script: every path is answered with 500.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        Self::at(listener.expect("a free port"))
+    }
+
+    /// Starts on a port that refused connections until now.
+    pub fn in_place_of(port: Refusing) -> Self {
+        Self::at(port.0.listen(1024).expect("the port"))
+    }
+
+    fn at(listener: TcpListener) -> Self {
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared {
+            script: Mutex::default(),
+            requests: watch::Sender::default(),
+            hung_up: watch::Sender::default(),
+            released: Semaphore::new(0),
+        });
+        let mut server = JoinSet::new();
+        server.spawn(serve(listener, Arc::clone(&shared)));
+        Self {
+            address,
+            shared,
+            _server: server,
+        }
+    }
+
+    /// `http://127.0.0.1:{port}`, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on, this path is answered so.
+    pub fn on(&self, path: &str, answer: Answer) -> &Self {
+        let mut script = self.shared.script.lock().expect("the script");
+        script.always.insert(path.to_owned(), answer);
+        drop(script);
+        self
+    }
+
+    /// The next request of this path is answered so, after those already in line.
+    pub fn once(&self, path: &str, answer: Answer) -> &Self {
+        let mut script = self.shared.script.lock().expect("the script");
+        let line = script.once.entry(path.to_owned()).or_default();
+        line.push_back(answer);
+        drop(script);
+        self
+    }
+
+    /// Every request so far, in the order they came.
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.requests.borrow().clone()
+    }
+
+    /// The requests of one path.
+    pub fn requests_to(&self, path: &str) -> Vec<Request> {
+        let mut requests = self.requests();
+        requests.retain(|request| request.path == path);
+        requests
+    }
+
+    /// Waits until so many requests of one path have come, since the start.
+    pub async fn received(&self, path: &str, count: usize) {
+        let mut requests = self.shared.requests.subscribe();
+        let of_path = |all: &Vec<Request>| all.iter().filter(|one| one.path == path).count();
+        let seen = requests.wait_for(|all| of_path(all) >= count).await;
+        seen.expect("the server runs");
+    }
+
+    /// Waits until so many clients have given up on an answer, since the start.
+    pub async fn hung_up(&self, count: usize) {
+        let mut hung_up = self.shared.hung_up.subscribe();
+        let seen = hung_up.wait_for(|seen| *seen >= count).await;
+        seen.expect("the server runs");
+    }
+
+    /// Lets one held answer go, the one that is waiting or the next one.
+    pub fn release(&self) {
+        self.shared.released.add_permits(1);
+    }
+}
+
+/// An address that refuses connections, for as long as this lives.
+#[derive(Debug)]
+pub struct Refusing(TcpSocket);
+
+impl Refusing {
+    /// Takes a port and does not listen on it.
+    pub fn start() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        let any = "127.0.0.1:0".parse().expect("an address");
+        socket.bind(any).expect("a free port");
+        Self(socket)
+    }
+
+    /// `http://127.0.0.1:{port}`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.0.local_addr().expect("an address"))
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        // A client that goes away in the middle is part of the play.
+        connections.spawn(converse(stream, Arc::clone(&shared)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn converse(mut stream: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut buffer).await? {
+        let answer = shared.next(&request.path);
+        shared.requests.send_modify(|all| all.push(request));
+        if !perform(&answer, &mut stream, &shared).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    fn next(&self, path: &str) -> Answer {
+        let mut script = self.script.lock().expect("the script");
+        let once = script.once.get_mut(path).and_then(VecDeque::pop_front);
+        once.or_else(|| script.always.get(path).cloned())
+            .unwrap_or_else(|| Answer::text(500, "text/plain", "nothing in the script"))
+    }
+}
+
+/// Plays one answer; tells whether the connection serves another request.
+async fn perform(answer: &Answer, stream: &mut TcpStream, shared: &Shared) -> io::Result<bool> {
+    match answer.manner {
+        Manner::Whole => {
+            stream.write_all(&answer.bytes()).await?;
+            return Ok(true);
+        }
+        Manner::CutAfter(sent) => {
+            let bytes = answer.bytes();
+            let sent = bytes.len() - answer.body.len() + sent;
+            stream.write_all(&bytes[..sent]).await?;
+            stream.shutdown().await?;
+        }
+        Manner::Bare => stream.write_all(&answer.body).await?,
+        Manner::Reset => stream.set_zero_linger()?,
+        Manner::Hanging => gone(stream, shared).await,
+        Manner::Held => {
+            tokio::select! {
+                permit = shared.released.acquire() => permit.expect("open").forget(),
+                () = gone(stream, shared) => return Ok(false),
+            }
+            stream.write_all(&answer.bytes()).await?;
+            return Ok(true);
+        }
+        Manner::Dripping => {
+            stream.write_all(&answer.head(100_000)).await?;
+            let mut drip = tokio::time::interval(Duration::from_millis(5));
+            let mut one = [0];
+            loop {
+                tokio::select! {
+                    _ = drip.tick() => if stream.write_all(b" ").await.is_err() { break },
+                    _ = stream.read(&mut one) => break,
+                }
+            }
+            shared.hung_up.send_modify(|count| *count += 1);
+        }
+    }
+    Ok(false)
+}
+
+async fn gone(stream: &mut TcpStream, shared: &Shared) {
+    // The client has said all that it has to say; whatever comes now is its end.
+    let mut one = [0];
+    let _ = stream.read(&mut one).await;
+    shared.hung_up.send_modify(|count| *count += 1);
+}
+
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
+    loop {
+        if let Some((request, length)) = parse(buffer) {
+            buffer.drain(..length);
+            return Ok(Some(request));
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// The first request in the buffer and its length, once it is whole.
+fn parse(buffer: &[u8]) -> Option<(Request, usize)> {
+    let end = buffer.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&buffer[..end]).expect("a head of text");
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next()?.split(' ');
+    let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let headers: Vec<_> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let length = headers
+        .iter()
+        .find(|(name, _)| name == "content-length")
+        .map_or(0, |(_, value)| value.parse().expect("a length"));
+    let body = buffer.get(end + 4..end + 4 + length)?.to_vec();
+    let request = Request {
+        method,
+        path,
+        headers,
+        body,
+    };
+    Some((request, end + 4 + length))
+}

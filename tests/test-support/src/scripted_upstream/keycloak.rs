@@ -1,0 +1,130 @@
+//! A Keycloak in good health, as far as its wire goes: one realm, one client, one user.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use serde_json::{Value, json};
+
+use super::{Answer, ScriptedUpstream};
+
+/// The name of the realm.
+pub const REALM: &str = "shop";
+/// The gateway's client in the realm.
+pub const CLIENT: &str = "auth-gateway";
+/// The client whose roles are the permissions.
+pub const PERMISSIONS_CLIENT: &str = "shop-api";
+/// The `sub` of the user.
+pub const SUBJECT: &str = "6a8acbcc-faa9-4f71-b1ac-6537854f8366";
+/// The `sid` of the user's session.
+pub const SESSION: &str = "yZQm5hVTshVX4vPNeGifv91Q";
+/// The permissions of the user.
+pub const PERMISSIONS: [&str; 2] = ["urn:shop:orders:order:read", "urn:shop:orders:order:write"];
+
+/// The path of the realm's discovery document.
+pub const DISCOVERY: &str = "/realms/shop/.well-known/openid-configuration";
+/// The path of the realm's token endpoint.
+pub const TOKEN: &str = "/realms/shop/protocol/openid-connect/token";
+/// The path of the realm's introspection endpoint.
+pub const INTROSPECTION: &str = "/realms/shop/protocol/openid-connect/token/introspect";
+/// The path of the realm's logout endpoint.
+pub const LOGOUT: &str = "/realms/shop/protocol/openid-connect/logout";
+/// The path of the realm's key set.
+pub const KEYS: &str = "/realms/shop/protocol/openid-connect/certs";
+
+impl ScriptedUpstream {
+    /// Starts a server that logs everybody in as the one user.
+    pub async fn keycloak() -> Self {
+        let upstream = Self::start().await;
+        upstream.in_good_health();
+        upstream
+    }
+
+    /// From now on everybody is logged in as the one user.
+    pub fn in_good_health(&self) -> &Self {
+        let issuer = format!("{}/realms/{REALM}", self.url());
+        self.on(DISCOVERY, discovery(&issuer))
+            .on(TOKEN, Answer::json(200, grant()))
+            .on(INTROSPECTION, Answer::json(200, active()))
+            .on(LOGOUT, Answer::empty(204))
+            .on(KEYS, key_set())
+    }
+}
+
+/// A discovery document that names an issuer.
+pub fn discovery(issuer: &str) -> Answer {
+    Answer::json(
+        200,
+        json!({"issuer": issuer, "grant_types_supported": ["password"]}),
+    )
+}
+
+/// 200 of the realm's keys: the one of RFC 8037 appendix A.2.
+pub fn key_set() -> Answer {
+    Answer::json(
+        200,
+        json!({"keys": [{
+            "kty": "OKP",
+            "crv": "Ed25519",
+            "use": "sig",
+            "alg": "EdDSA",
+            "kid": "k",
+            "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+        }]}),
+    )
+}
+
+/// 200 of a login, to be changed at will.
+pub fn grant() -> Value {
+    json!({
+        "access_token": "unused",
+        "expires_in": 300,
+        "refresh_expires_in": 1800,
+        "refresh_token": refresh_token(CLIENT),
+        "token_type": "Bearer",
+        "not-before-policy": 0,
+        "session_state": SESSION,
+        "scope": "email profile",
+    })
+}
+
+/// 200 of an introspection of a living session, to be changed at will.
+pub fn active() -> Value {
+    json!({
+        "active": true,
+        "sub": SUBJECT,
+        "sid": SESSION,
+        "azp": CLIENT,
+        "client_id": CLIENT,
+        "username": "alice",
+        "realm_access": {"roles": ["default-roles-shop", "offline_access", "buyer"]},
+        "resource_access": {
+            PERMISSIONS_CLIENT: {"roles": PERMISSIONS},
+            "account": {"roles": ["manage-account"]},
+        },
+    })
+}
+
+/// 200 of an introspection of anything else.
+pub fn inactive() -> Answer {
+    Answer::json(200, json!({"active": false}))
+}
+
+/// An answer that refuses.
+pub fn refusal(status: u16, error: &str, description: &str) -> Answer {
+    Answer::json(
+        status,
+        json!({"error": error, "error_description": description}),
+    )
+}
+
+/// The user's refresh token, made by a client.
+pub fn refresh_token(client: &str) -> String {
+    let claims = json!({"sub": SUBJECT, "sid": SESSION, "azp": client, "typ": "Refresh"});
+    jwt(&claims)
+}
+
+/// A JWT with these claims and a signature that is none.
+pub fn jwt(claims: &Value) -> String {
+    let header = BASE64.encode(br#"{"alg":"HS512","typ":"JWT"}"#);
+    let claims = BASE64.encode(claims.to_string().as_bytes());
+    format!("{header}.{claims}.{}", BASE64.encode(b"no signature"))
+}

@@ -1,0 +1,130 @@
+//! Promises about what is no session, or one no longer.
+
+use super::{READ, World, session_of};
+use crate::app::TestApp;
+use crate::client::Session;
+
+pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let one = session_of(&gateway, &user).await;
+    let other = session_of(&gateway, &user).await;
+    let neighbours = session_of(&gateway, &world.user(&[READ]).await).await;
+    for (id, token) in [(&one, &other), (&other, &one), (&one, &neighbours)] {
+        let mixed = Session {
+            session_token: token.session_token.clone(),
+            ..id.clone()
+        };
+        let answer = gateway.exchange(&mixed, READ).await;
+        answer.is_error(401, "invalid_grant");
+        let answer = gateway.log_out(&mixed).await;
+        answer.is_error(400, "invalid_request");
+    }
+    // Nor did any of it end at the IAM.
+    for _ in 0..2 {
+        for session in [&one, &other, &neighbours] {
+            assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
+        }
+        world.advance(60);
+    }
+}
+
+pub async fn every_bad_session_gets_the_same_answer(world: &World) {
+    let gateway = world.gateway_with(&[("session.max_lifetime", "1h")]);
+    let user = world.user(&[READ]).await;
+    let expired = session_of(&gateway, &user).await;
+    world.advance(3600);
+    let logged_out = session_of(&gateway, &user).await;
+    assert_eq!(gateway.log_out(&logged_out).await.status, 200);
+    let leaver = world.user(&[READ]).await;
+    let ended = session_of(&gateway, &leaver).await;
+    world.administrator.end_sessions_of(&leaver).await;
+    world.advance(60);
+    let session = session_of(&gateway, &user).await;
+    let elsewhere = session_of(&world.gateway(), &user).await;
+
+    let answer = gateway.exchange(&logged_out, READ).await;
+    answer.is_error(401, "invalid_grant");
+    assert_eq!(
+        answer.header("www-authenticate"),
+        r#"Bearer realm="auth", error="invalid_token""#
+    );
+    let told = answer.told();
+    let bad = [expired, ended, elsewhere].into_iter();
+    for bad in bad.chain(forged(&session)) {
+        let answer = gateway.exchange(&bad, READ).await;
+        assert_eq!(answer.told(), told, "{bad:?}");
+    }
+    assert_eq!(gateway.exchange(&session, READ).await.status, 200);
+}
+
+pub async fn a_logout_with_what_is_no_session_ends_nothing(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let session = session_of(&gateway, &user).await;
+    let elsewhere = session_of(&world.gateway(), &user).await;
+    let answer = gateway.log_out(&elsewhere).await;
+    answer.is_error(400, "invalid_request");
+    let told = answer.told();
+    for bad in forged(&session) {
+        let answer = gateway.log_out(&bad).await;
+        assert_eq!(answer.told(), told, "{bad:?}");
+        is_alive(world, &gateway, &session).await;
+    }
+}
+
+/// Alive here, and at the IAM.
+async fn is_alive(world: &World, gateway: &TestApp, session: &Session) {
+    world.advance(30);
+    assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
+}
+
+/// Pairs that are nearly the session.
+fn forged(session: &Session) -> Vec<Session> {
+    let token = &session.session_token;
+    let parts: Vec<_> = token.split('.').collect();
+    let mut tokens = vec![
+        String::new(),
+        "....".to_owned(),
+        "garbage".to_owned(),
+        token[..token.len() - 1].to_owned(),
+        format!("{token}A"),
+        format!("{token}="),
+        format!(" {token}"),
+        format!("{token}.{}", parts[4]),
+        parts[..4].join("."),
+    ];
+    // Something else at the beginning and in the middle of each part; the very last character of
+    // a part may hold bits that say nothing.
+    for (at, part) in parts
+        .iter()
+        .enumerate()
+        .filter(|(_, part)| !part.is_empty())
+    {
+        for position in [0, part.len() / 2] {
+            let mut parts = parts.clone();
+            let other = if part.as_bytes()[position] == b'A' {
+                "B"
+            } else {
+                "A"
+            };
+            let altered = [&part[..position], other, &part[position + 1..]].concat();
+            parts[at] = &altered;
+            tokens.push(parts.join("."));
+        }
+    }
+    let ids = [
+        String::new(),
+        "A".repeat(22),
+        session.session_id[..21].to_owned(),
+        format!("{}=", session.session_id),
+        session.session_id.to_lowercase() + "x",
+    ];
+    let tokens = tokens.into_iter().map(|session_token| Session {
+        session_token,
+        ..session.clone()
+    });
+    let ids = ids.into_iter().map(|session_id| Session {
+        session_id,
+        ..session.clone()
+    });
+    tokens.chain(ids).collect()
+}

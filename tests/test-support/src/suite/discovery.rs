@@ -1,0 +1,90 @@
+//! Promises about what verifiers find by themselves.
+
+use auth_gateway::gateway::keys::Algorithm;
+use serde_json::json;
+
+use super::verifier::Verifier;
+use super::{KeyFolder, READ, World, session_of};
+use crate::app::PUBLIC_URL;
+use crate::client::names;
+use crate::endpoints::{JWKS, METADATA, TOKEN};
+
+pub async fn a_token_is_verified_from_discovery_alone(world: &World) {
+    let user = world.user(&[READ]).await;
+    for algorithm in Algorithm::ALL {
+        let gateway = world.replica(&KeyFolder::new(algorithm));
+        let verifier = Verifier::discover(&gateway).await;
+        let session = session_of(&gateway, &user).await;
+        let token = gateway.exchange(&session, READ).await.token();
+        let claims = verifier.claims(&token.access_token);
+        assert_eq!(claims["scope"], json!(READ), "{}", algorithm.name());
+    }
+}
+
+pub async fn a_token_that_was_altered_is_not_verified(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let verifier = Verifier::discover(&gateway).await;
+    let session = session_of(&gateway, &user).await;
+    let less = gateway.exchange(&session, "").await.token().access_token;
+    let more = gateway.exchange(&session, READ).await.token().access_token;
+    let part = |token: &str, at| token.split('.').nth(at).expect("three parts").to_owned();
+    let swapped = [part(&less, 0), part(&more, 1), part(&less, 2)].join(".");
+    let stripped = [part(&more, 0), part(&more, 1), String::new()].join(".");
+    for altered in [swapped, stripped] {
+        assert!(verifier.try_claims(&altered).is_err());
+    }
+    verifier.claims(&more);
+}
+
+pub async fn the_metadata_says_what_there_is(world: &World) {
+    let gateway = world.gateway();
+    let answer = gateway.get(METADATA, &[]).await;
+    assert_eq!(
+        answer.json(),
+        json!({
+            "issuer": PUBLIC_URL,
+            "token_endpoint": format!("{PUBLIC_URL}{TOKEN}"),
+            "jwks_uri": format!("{PUBLIC_URL}{JWKS}"),
+            "response_types_supported": [],
+            "grant_types_supported": ["session"],
+            "token_endpoint_auth_methods_supported": ["none"],
+        })
+    );
+}
+
+pub async fn the_published_keys_are_public(world: &World) {
+    for algorithm in Algorithm::ALL {
+        let gateway = world.replica(&KeyFolder::new(algorithm));
+        let published = gateway.get(JWKS, &[]).await.json();
+        let keys = published["keys"].as_array().expect("a list of keys");
+        assert_eq!(keys.len(), 1);
+        let public: &[_] = match algorithm {
+            Algorithm::Es256 => &["alg", "crv", "kid", "kty", "use", "x", "y"],
+            Algorithm::EdDsa => &["alg", "crv", "kid", "kty", "use", "x"],
+            Algorithm::Rs256 => &["alg", "e", "kid", "kty", "n", "use"],
+        };
+        assert_eq!(names(&keys[0]), public);
+        assert_eq!(keys[0]["alg"], json!(algorithm.name()));
+    }
+}
+
+pub async fn what_is_published_may_be_cached(world: &World) {
+    let gateway = world.gateway_with(&[("keys.jwks_max_age", "5m")]);
+    for path in [JWKS, METADATA, "/openapi.yaml"] {
+        let answer = gateway.get(path, &[]).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("cache-control"), "public, max-age=300");
+        let tag = answer.header("etag");
+        for known in [tag, "*", &format!("\"other\", W/{tag}")] {
+            let again = gateway.get(path, &[("if-none-match", known)]).await;
+            assert_eq!(again.status, 304, "{path} {known}");
+            assert!(again.body.is_empty());
+            assert_eq!(again.header("etag"), tag);
+        }
+        let other = gateway.get(path, &[("if-none-match", "\"other\"")]).await;
+        assert_eq!(other.told(), answer.told());
+        let head = gateway.head(path).await;
+        assert!(head.body.is_empty());
+        assert_eq!(head.header("etag"), tag);
+    }
+}

@@ -1,0 +1,80 @@
+//! Promises about `POST token`.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::verifier::Verifier;
+use super::{READ, WRITE, World, session_of};
+use crate::app::PUBLIC_URL;
+
+pub async fn an_exchange_returns_a_token_and_nothing_more(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let session = session_of(&gateway, &user).await;
+    let answer = gateway.exchange(&session, READ).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert_eq!(
+        answer.members(),
+        ["access_token", "expires_in", "scope", "token_type"]
+    );
+    let body = answer.json();
+    assert!(body["access_token"].is_string());
+    assert_eq!(body["scope"], json!(READ));
+    assert!(body["expires_in"].is_u64(), "{}", body["expires_in"]);
+    assert_eq!(body["token_type"], json!("bearer"));
+}
+
+pub async fn a_session_is_not_used_up_by_an_exchange(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ, WRITE]).await);
+    let verifier = Verifier::discover(&gateway).await;
+    let session = session_of(&gateway, &user).await;
+    let mut ids = HashSet::new();
+    for scope in [READ, WRITE, READ, ""] {
+        let token = gateway.exchange(&session, scope).await.token();
+        assert_eq!(token.scope, scope);
+        let claims = verifier.claims(&token.access_token);
+        assert!(ids.insert(claims["jti"].to_string()), "{claims}");
+    }
+}
+
+pub async fn a_token_names_its_user_its_session_and_its_time(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let verifier = Verifier::discover(&gateway).await;
+    let session = session_of(&gateway, &user).await;
+    let token = gateway.exchange(&session, READ).await.token();
+    let mut claims = verifier.claims(&token.access_token);
+    let id = claims["jti"].take();
+    assert_eq!(id.as_str().map(str::len), Some(22), "128 bits: {id}");
+    assert_eq!(
+        claims,
+        json!({
+            "iss": PUBLIC_URL,
+            "sub": user.subject.as_str(),
+            "aud": PUBLIC_URL,
+            "iat": world.now(),
+            "exp": world.now() + token.expires_in,
+            "jti": Value::Null,
+            "client_id": "auth-gateway",
+            "scope": READ,
+            "sid": session.session_id,
+        })
+    );
+}
+
+pub async fn several_audiences_are_named_in_their_order(world: &World) {
+    let gateway = world.gateway_with(&[
+        ("token.audience", "urn:shop:orders,urn:shop:catalog"),
+        ("token.client_id", "shop"),
+    ]);
+    let verifier = Verifier::discover(&gateway).await;
+    let session = session_of(&gateway, &world.user(&[]).await).await;
+    let token = gateway.exchange(&session, "").await.token();
+    let claims = verifier.claims(&token.access_token);
+    assert_eq!(
+        claims["aud"],
+        json!(["urn:shop:orders", "urn:shop:catalog"])
+    );
+    assert_eq!(claims["client_id"], json!("shop"));
+}

@@ -1,0 +1,54 @@
+//! Promises about `POST logout`.
+
+use serde_json::json;
+
+use super::verifier::Verifier;
+use super::{READ, World, session_of};
+
+pub async fn a_logout_says_ok_and_nothing_more(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[]).await);
+    let session = session_of(&gateway, &user).await;
+    let answer = gateway.log_out(&session).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert_eq!(answer.json(), json!({ "status": "Ok" }));
+}
+
+pub async fn a_repeated_logout_is_a_success(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[]).await);
+    let session = session_of(&gateway, &user).await;
+    let told = gateway.log_out(&session).await.told();
+    for _ in 0..3 {
+        assert_eq!(gateway.log_out(&session).await.told(), told);
+    }
+}
+
+pub async fn a_logout_ends_the_session_and_no_other(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let neighbour = world.user(&[READ]).await;
+    let ended = session_of(&gateway, &user).await;
+    let kept = session_of(&gateway, &user).await;
+    let neighbours = session_of(&gateway, &neighbour).await;
+    assert_eq!(gateway.exchange(&ended, READ).await.status, 200);
+    assert_eq!(gateway.log_out(&ended).await.status, 200);
+    // At once, and also when the IAM is asked again.
+    for _ in 0..2 {
+        let answer = gateway.exchange(&ended, READ).await;
+        answer.is_error(401, "invalid_grant");
+        for alive in [&kept, &neighbours] {
+            assert_eq!(gateway.exchange(alive, READ).await.token().scope, READ);
+        }
+        world.advance(60);
+    }
+}
+
+pub async fn a_token_outlives_the_logout_of_its_session(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let session = session_of(&gateway, &user).await;
+    let token = gateway.exchange(&session, READ).await.token();
+    assert_eq!(gateway.log_out(&session).await.status, 200);
+    let verifier = Verifier::discover(&gateway).await;
+    let claims = verifier.claims(&token.access_token);
+    assert_eq!(claims["scope"], json!(READ));
+}

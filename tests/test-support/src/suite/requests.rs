@@ -1,0 +1,167 @@
+//! Promises about requests that are not as they should be.
+
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::{READ, World, session_of, unheard_of};
+use crate::client::Response;
+use crate::endpoints::{LOGIN, LOGOUT, TOKEN};
+
+/// A good request to each endpoint, none of which ends a session that another one needs.
+async fn good(world: &World, gateway: &crate::app::TestApp) -> [(&'static str, Value); 3] {
+    let user = world.user(&[READ]).await;
+    let mut exchange = session_of(gateway, &user).await.pair();
+    exchange["grant_type"] = json!("session");
+    exchange["scope"] = json!(READ);
+    let logout = session_of(gateway, &user).await.pair();
+    let password = user.password.expose_secret();
+    [
+        (LOGIN, json!({ "email": user.email, "password": password })),
+        (TOKEN, exchange),
+        (LOGOUT, logout),
+    ]
+}
+
+/// Panics unless this is a 400 that names the member.
+#[track_caller]
+fn names(answer: &Response, member: &str) {
+    answer.is_error(400, "invalid_request");
+    let told = answer.json()["error_description"].to_string();
+    assert!(told.contains(&format!("`{member}`")), "{member}: {told}");
+}
+
+pub async fn a_member_that_is_missing_or_of_another_type_is_refused(world: &World) {
+    let gateway = world.gateway();
+    for (path, good) in good(world, &gateway).await {
+        let members = good.as_object().expect("an object").keys();
+        for member in members {
+            let mut without = good.clone();
+            without.as_object_mut().expect("an object").remove(member);
+            if member != "scope" {
+                let answer = gateway.post_json(path, &without).await;
+                names(&answer, member);
+            }
+            let own = good[member].clone();
+            for other in [json!(null), json!(1), json!(true), json!([own]), json!({})] {
+                let mut odd = good.clone();
+                odd[member] = other;
+                let answer = gateway.post_json(path, &odd).await;
+                names(&answer, member);
+            }
+            // Which of the two would count?
+            let twice = good.to_string();
+            let twice = format!("{{{:?}:\"x\",{}", member, &twice[1..]);
+            let answer = gateway.post(path, &[], twice).await;
+            names(&answer, member);
+        }
+        assert_eq!(gateway.post_json(path, &good).await.status, 200, "{path}");
+    }
+}
+
+pub async fn a_body_that_is_no_json_object_is_refused(world: &World) {
+    let gateway = world.gateway();
+    for (path, good) in good(world, &gateway).await {
+        let text = good.to_string();
+        let values: Value = good
+            .as_object()
+            .expect("an object")
+            .values()
+            .cloned()
+            .collect();
+        let latin = [text.as_bytes(), b"\xe9"].concat();
+        let inside = text.replacen(":\"", ":\"\u{1}", 1);
+        for bad in [
+            b"".as_slice(),
+            b" ",
+            b"{",
+            b"null",
+            b"true",
+            b"1",
+            b"\"{}\"",
+            b"[]",
+            b"{}",
+            values.to_string().as_bytes(),
+            json!([good]).to_string().as_bytes(),
+            format!("\u{feff}{text}").as_bytes(),
+            format!("{text}{text}").as_bytes(),
+            format!("{text},").as_bytes(),
+            &text.as_bytes()[..text.len() - 1],
+            text.replace('"', "'").as_bytes(),
+            inside.as_bytes(),
+            &latin,
+            b"email=a%40b&password=c",
+        ] {
+            let answer = gateway.post(path, &[], bad).await;
+            answer.is_error(400, "invalid_request");
+        }
+        let spaced = format!(" \r\n\t{text}\n");
+        assert_eq!(gateway.post(path, &[], spaced).await.status, 200, "{path}");
+    }
+}
+
+pub async fn members_that_nobody_knows_are_ignored(world: &World) {
+    let gateway = world.gateway();
+    for (path, mut good) in good(world, &gateway).await {
+        good["remember_me"] = json!({ "for": ["ever", 1, null] });
+        good["client_id"] = json!(null);
+        assert_eq!(gateway.post_json(path, &good).await.status, 200, "{path}");
+    }
+}
+
+pub async fn a_query_is_refused(world: &World) {
+    let gateway = world.gateway();
+    for (path, good) in good(world, &gateway).await {
+        for query in ["?session_token=x", "?a"] {
+            let path = format!("{path}{query}");
+            let answer = gateway.post_json(&path, &good).await;
+            answer.is_error(400, "invalid_request");
+        }
+        assert_eq!(gateway.post_json(path, &good).await.status, 200, "{path}");
+    }
+}
+
+pub async fn what_is_too_long_is_refused_and_never_cut(world: &World) {
+    let gateway = world.gateway();
+    let [(_, login), (_, exchange), (_, logout)] = good(world, &gateway).await;
+    let longest = format!("{}@example.test", unheard_of());
+    let longest = format!("{}{longest}", "a".repeat(320 - longest.len()));
+    let wide = format!("{}@example.test", unheard_of());
+    let room = 320 - wide.len();
+    let wide = format!("{}{}{wide}", "a".repeat(room % 2), "é".repeat(room / 2));
+    for (path, good, member, longest, status) in [
+        (LOGIN, &login, "email", longest, 401),
+        (LOGIN, &login, "password", "p".repeat(1024), 401),
+        // Bytes are counted: `x` before it is one too many, and fewer characters than a schema allows.
+        (LOGIN, &login, "email", wide, 401),
+        (LOGIN, &login, "password", "é".repeat(512), 401),
+        (TOKEN, &exchange, "session_token", "t".repeat(8192), 401),
+        (TOKEN, &exchange, "session_id", "i".repeat(64), 401),
+        (LOGOUT, &logout, "session_token", "t".repeat(8192), 400),
+        (LOGOUT, &logout, "session_id", "i".repeat(64), 400),
+    ] {
+        let mut body = good.clone();
+        body[member] = json!(longest);
+        let answer = gateway.post_json(path, &body).await;
+        assert_eq!(answer.status, status, "{member}");
+        body[member] = json!(format!("x{longest}"));
+        let answer = gateway.post_json(path, &body).await;
+        names(&answer, member);
+    }
+    // A password of the greatest length is whole: its last character counts.
+    let password = format!("Aa1!{}", "é".repeat(510));
+    let user = world.user_with_password(&password, &[]).await;
+    session_of(&gateway, &user).await;
+    let near = format!("{}e!", &password[..password.len() - 2]);
+    let answer = gateway.log_in(&user.email, &near.into()).await;
+    answer.is_error(401, "invalid_grant");
+}
+
+pub async fn another_grant_type_is_refused(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let mut body = session_of(&gateway, &user).await.pair();
+    for grant_type in ["", "Session", "session ", "password", "refresh_token"] {
+        body["grant_type"] = json!(grant_type);
+        let answer = gateway.post_json(TOKEN, &body).await;
+        answer.is_error(400, "unsupported_grant_type");
+    }
+}

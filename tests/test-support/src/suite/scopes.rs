@@ -1,0 +1,119 @@
+//! Promises about what a token grants.
+
+use serde_json::json;
+
+use super::verifier::Verifier;
+use super::{BROWSE, READ, WRITE, World, session_of};
+use crate::endpoints::TOKEN;
+
+pub async fn granted_is_what_was_asked_for_and_may_be_held(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ, WRITE]).await);
+    let verifier = Verifier::discover(&gateway).await;
+    let session = session_of(&gateway, &user).await;
+    for (asked, granted) in [
+        (format!("{READ} {WRITE}"), format!("{READ} {WRITE}")),
+        (format!("{WRITE} {READ}"), format!("{WRITE} {READ}")),
+        (READ.to_owned(), READ.to_owned()),
+        (
+            format!("{WRITE} {WRITE} {READ} {WRITE}"),
+            format!("{WRITE} {READ}"),
+        ),
+        (
+            format!("{BROWSE} {WRITE} urn:nobody:knows:this"),
+            WRITE.to_owned(),
+        ),
+        (
+            format!("{} {READ}x {READ}", READ.to_uppercase()),
+            READ.to_owned(),
+        ),
+        ("openid offline_access".to_owned(), String::new()),
+    ] {
+        let token = gateway.exchange(&session, &asked).await.token();
+        assert_eq!(token.scope, granted, "asked for {asked:?}");
+        let claims = verifier.claims(&token.access_token);
+        let told = claims.get("scope").map_or("", |scope| {
+            let scope = scope.as_str();
+            scope.expect("a scope of text")
+        });
+        assert_eq!(told, granted, "asked for {asked:?}");
+    }
+}
+
+pub async fn where_nothing_is_granted_the_token_has_no_scope(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[]).await);
+    let verifier = Verifier::discover(&gateway).await;
+    let session = session_of(&gateway, &user).await;
+    for asked in [READ, ""] {
+        let token = gateway.exchange(&session, asked).await.token();
+        assert_eq!(token.scope, "");
+        let claims = verifier.claims(&token.access_token);
+        assert_eq!(claims.get("scope"), None, "{claims}");
+    }
+}
+
+pub async fn without_a_scope_the_default_is_asked_for(world: &World) {
+    let user = world.user(&[READ, WRITE]).await;
+    let default = format!("{WRITE} {BROWSE} {READ}");
+    for (default, granted) in [
+        ("", String::new()),
+        (default.as_str(), format!("{WRITE} {READ}")),
+    ] {
+        let gateway = world.gateway_with(&[("token.default_scope", default)]);
+        let session = session_of(&gateway, &user).await;
+        let mut absent = session.pair();
+        absent["grant_type"] = json!("session");
+        let absent = gateway.post_json(TOKEN, &absent).await;
+        assert_eq!(absent.token().scope, granted, "absent");
+        let empty = gateway.exchange(&session, "").await;
+        assert_eq!(empty.token().scope, granted, "empty");
+        let asked = gateway.exchange(&session, READ).await;
+        assert_eq!(asked.token().scope, READ, "asked for");
+    }
+}
+
+pub async fn an_empty_grant_is_refused_where_the_operator_says_so(world: &World) {
+    let gateway = world.gateway_with(&[("token.refuse_empty_scope", "true")]);
+    let session = session_of(&gateway, &world.user(&[READ]).await).await;
+    for asked in ["", WRITE] {
+        let answer = gateway.exchange(&session, asked).await;
+        answer.is_error(400, "invalid_scope");
+    }
+    let asked = format!("{WRITE} {READ}");
+    assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
+}
+
+pub async fn a_scope_outside_the_grammar_is_refused(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let session = session_of(&gateway, &user).await;
+    let many = vec!["a"; 65].join(" ");
+    let long = "a".repeat(2049);
+    for asked in [
+        " ",
+        &format!(" {READ}"),
+        &format!("{READ} "),
+        &format!("{READ}  {WRITE}"),
+        &format!("{READ}\t{WRITE}"),
+        &format!("{READ}\n"),
+        "say\"so",
+        "back\\slash",
+        "naïve",
+        "nul\0",
+        "\u{7f}",
+        &many,
+        &long,
+    ] {
+        let answer = gateway.exchange(&session, asked).await;
+        answer.is_error(400, "invalid_scope");
+    }
+    assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
+}
+
+pub async fn the_longest_scope_is_served(world: &World) {
+    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+    let session = session_of(&gateway, &user).await;
+    let many = [vec!["a"; 63], vec![READ]].concat().join(" ");
+    let long = format!("{} {READ}", "a".repeat(2047 - READ.len()));
+    for asked in [many, long] {
+        assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
+    }
+}

@@ -1,0 +1,75 @@
+//! The JOSE vectors of Wycheproof (C2SP/wycheproof, `testvectors_v1`), where a folder of them is at hand: each is a
+//! token, the key or keys that it is held against, and the verdict. They are data of others and not kept here; what
+//! they taught has tests of its own.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Once;
+
+use serde_json::Value;
+
+/// Names the folder with `json_web_signature_test.json` and its like.
+const FOLDER: &str = "WYCHEPROOF_VECTORS";
+
+/// One test of a file, with what its group shares.
+pub struct Vector {
+    /// The file and the number, for messages.
+    pub name: String,
+    /// What its group has in common.
+    pub group: String,
+    /// What is tested.
+    pub comment: String,
+    /// The token, whatever it is.
+    pub token: String,
+    /// Whether it is good.
+    pub valid: bool,
+    /// The key or key set that its sender has.
+    pub private: Value,
+    /// The key or key set that its receiver has; null where both share a secret.
+    pub public: Value,
+}
+
+/// The vectors of a kind (`signature`, `encryption`, `key`, `crypto`); none, said loudly, where no folder is named.
+pub fn vectors(kind: &str) -> Option<Vec<Vector>> {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        static ONCE: Once = Once::new();
+        // Not by the macro, of which a test that passes shows nothing.
+        ONCE.call_once(|| {
+            let told =
+                format!("\n!!!!!!!!!! NOT RUN: Wycheproof's vectors: {FOLDER} names no folder\n");
+            let _ = io::stderr().write_all(told.as_bytes());
+        });
+        return None;
+    };
+    let path = Path::new(&folder).join(format!("json_web_{kind}_test.json"));
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file: Value = serde_json::from_slice(&text).expect("JSON");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut found = Vec::new();
+    for group in file["testGroups"].as_array().expect("groups") {
+        for test in group["tests"].as_array().expect("tests") {
+            let token = text(&test["jws"]).or_else(|| text(&test["jwe"]));
+            found.push(Vector {
+                name: format!("{kind} {}", test["tcId"]),
+                group: text(&group["comment"]).expect("a comment"),
+                comment: text(&test["comment"]).expect("a comment"),
+                // A token in another serialization is an object; it has no other form here either.
+                token: token.unwrap_or_else(|| test["jws"].to_string()),
+                valid: test["result"] == "valid",
+                private: group["private"].clone(),
+                public: group["public"].clone(),
+            });
+        }
+    }
+    assert_eq!(Some(found.len() as u64), file["numberOfTests"].as_u64());
+    Some(found)
+}
+
+/// The keys in a key or key set.
+pub fn keys(value: &Value) -> Vec<&Value> {
+    match value.get("keys").and_then(Value::as_array) {
+        Some(keys) => keys.iter().collect(),
+        None if value.is_object() => vec![value],
+        None => Vec::new(),
+    }
+}
