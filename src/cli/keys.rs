@@ -1,4 +1,4 @@
-//! `keys`: what can be asked about the files that replicas share.
+//! `keys`: commands for the key files that replicas share.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -26,25 +26,25 @@ pub(super) use rotate::rotate;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Make a key, as a file of its own in the directory
+    /// Make a key, as a new file in the directory
     Generate(GenerateKey),
-    /// List the keys in a directory: their `first_use`, and by these files the state of each
+    /// List the keys in a directory, with `first_use` and the state that follows from the files
     ///
-    /// A gateway delays the use of a new key until verifiers can have fetched it. The list tells
-    /// from when on gateways use it, and until when some may still use the one before. Where the
-    /// key in use was removed, they use the next one at once. Which keys a gateway uses now, it
-    /// reports itself: `keys` at `/health/ready`.
+    /// A gateway delays the use of a new key until verifiers can have fetched it. The list has the
+    /// time from which gateways use it, and until which some may still use the one before. If the
+    /// key in use was removed, they use the next one at once. `/health/ready` of a gateway has the
+    /// keys that it uses now.
     List(ListKeys),
-    /// Make the next key where one is due, and take away those that nobody needs any more
+    /// Make the next key if one is due, and remove keys that are no longer needed
     ///
-    /// To be run from time to time, such as every day by cron: it does nothing where nothing is due.
-    /// The next key has the algorithm of the newest one. It is published at once, and used once all
-    /// who keep the published keys have seen it.
+    /// Run it regularly, for example once a day by cron: it does nothing if nothing is due. The next
+    /// key has the algorithm of the newest one. It is published at once, and used when all verifiers
+    /// that keep the published keys can have it.
     Rotate(RotateKeys),
-    /// Take one key away, such as one that was stolen
+    /// Remove one key, for example a stolen one
     ///
-    /// Running gateways notice by themselves. What the key signed is refused by verifiers once they
-    /// look at the published keys again; what it sealed is refused at once, so its sessions end.
+    /// Running gateways read the directory again. Verifiers refuse the tokens of a signing key when
+    /// they fetch the published keys again. Gateways refuse the sessions of a sealing key at once.
     Remove(RemoveKey),
 }
 
@@ -89,11 +89,11 @@ pub struct GenerateKey {
     /// The algorithm of a signing key [default: ES256]
     #[arg(long = "alg", value_enum, value_name = "ALG")]
     pub algorithm: Option<SigningAlgorithm>,
-    /// When the key begins to be used: `now`, or a time such as 2030-01-31T12:00:00Z
+    /// When the use of the key begins: `now`, or a time such as 2030-01-31T12:00:00Z
     ///
-    /// Any time of RFC 3339 will do. Others must have seen a key before it is used. So, unless told
-    /// otherwise, the first key of its kind in the directory begins at once and a further one six
-    /// minutes later: 300 s, the default of `keys.jwks_max_age`, and 60 s for clocks that disagree.
+    /// The format is RFC 3339. Verifiers must have a key before it is used. So by default the first
+    /// key of its kind in the directory begins at once, and a further one after six minutes: 300 s,
+    /// the default of `keys.jwks_max_age`, and 60 s for clocks that differ.
     #[arg(long, value_name = "TIME")]
     pub first_use: Option<FirstUse>,
 }
@@ -118,18 +118,18 @@ pub struct RotateKeys {
     /// The algorithm of a new signing key [default: that of the newest one, else ES256]
     #[arg(long = "alg", value_enum, value_name = "ALG")]
     pub algorithm: Option<SigningAlgorithm>,
-    /// How long each key is used; `0s` makes the next one now, unless one waits already
+    /// How long each key is used; `0s` makes the next one now, unless one is waiting already
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30d")]
     pub every: Duration,
 }
 
-/// The key to take away.
+/// The key to remove.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct RemoveKey {
     /// The directory of the key
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
-    /// The key's id, as `keys list` tells it
+    /// The key's id, as in `keys list`
     // One in 64 ids that are made here begins with a hyphen, which base64url has.
     #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     pub kid: String,
@@ -149,7 +149,7 @@ pub struct KeyFolder {
     pub times: KeyTimes,
 }
 
-/// How long keys wait and are honoured: as in the configuration, where nothing else is said.
+/// How long keys wait and are honoured. The default is the configuration.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct KeyTimes {
     /// Where the settings are; without one, the defaults and the environment hold.
@@ -159,13 +159,13 @@ pub struct KeyTimes {
         help = "The configuration file with the times below [environment: AUTH_GATEWAY_CONFIG]"
     )]
     pub config: Option<PathBuf>,
-    /// How long others may keep the published keys, in place of `keys.jwks_max_age`
+    /// How long verifiers may keep the published keys, instead of `keys.jwks_max_age`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub jwks_max_age: Option<Duration>,
-    /// How long access tokens live, in place of `token.lifetime`
+    /// Lifetime of access tokens, instead of `token.lifetime`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub token_lifetime: Option<Duration>,
-    /// How long sessions live, in place of `session.max_lifetime`
+    /// Lifetime of sessions, instead of `session.max_lifetime`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub session_max_lifetime: Option<Duration>,
 }
@@ -188,7 +188,7 @@ pub enum SigningAlgorithm {
     /// Ed25519
     #[value(name = "EdDSA")]
     EdDsa,
-    /// RSA, for verifiers that know nothing else
+    /// RSA, for verifiers that support no other
     #[value(name = "RS256")]
     Rs256,
 }

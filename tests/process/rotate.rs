@@ -126,11 +126,11 @@ fn a_key_begins_once_all_have_seen_it_and_is_like_the_one_before() {
 }
 
 #[test]
-fn keys_that_nobody_needs_are_taken_away_and_no_others() {
+fn rotate_removes_retired_keys_and_no_others() {
     let (folder, kids) = aged(&[100, 3, 1], &[]);
     assert_eq!(states(folder.path()), ["retired", "honoured", "in use"]);
     let ended = keys("rotate", folder.path(), &[]);
-    let line = format!("{}.jwk  removed: nobody needs it any more", kids[0]);
+    let line = format!("{}.jwk  removed: no longer needed", kids[0]);
     assert!(
         done(&ended).iter().any(|told| told.ends_with(&line)),
         "{ended:?}"

@@ -25,8 +25,8 @@ pub(in crate::cli) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Re
         if in_use && !first_uses.iter().any(later) {
             let purpose = purpose.name();
             return Err(Wrong::Request(format!(
-                "{kid} is in use, and no other key follows it: gateways would go on with it, or \
-                 with an older one. Make the one that follows it first: \
+                "{kid} is in use and has no successor: gateways would continue with it, or with \
+                 an older one. Make its successor first: \
                  auth-gateway keys generate --dir {directory} --use {purpose} --first-use now"
             ))
             .into());
@@ -37,13 +37,13 @@ pub(in crate::cli) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Re
     match purpose {
         Some(KeyUse::Signing) => writeln!(
             out,
-            "gateways sign nothing with it once they have noticed (keys.reload_interval); \
-             verifiers refuse what it signed once they look at the published keys again \
-             (keys.jwks_max_age)"
+            "gateways stop signing with it when they read the directory again \
+             (keys.reload_interval); verifiers refuse its signatures when they fetch the published \
+             keys again (keys.jwks_max_age)"
         )?,
         Some(KeyUse::Sealing) => writeln!(
             out,
-            "gateways refuse the sessions that it sealed once they have noticed \
+            "gateways refuse the sessions that it sealed when they read the directory again \
              (keys.reload_interval)"
         )?,
         None => {}

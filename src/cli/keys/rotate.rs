@@ -80,7 +80,7 @@ fn turn(
         .filter_map(|place| keys.0.get(place))
     {
         keys::remove(path).map_err(Wrong::from)?;
-        writeln!(out, "{}  removed: nobody needs it any more", path.display())?;
+        writeln!(out, "{}  removed: no longer needed", path.display())?;
     }
     Ok(())
 }
