@@ -26,6 +26,7 @@ use base64::engine::simd::Simd;
 use iam_adapters::{
     ClientContext, Clock, Credentials, IamAdapter, IamError, LogoutTokens, Moment, Scope,
 };
+use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
 pub use mint::Exchanged;
@@ -156,7 +157,7 @@ impl Gateway {
     }
 
     /// Exchanges a session for an access token with those of the scope's names that the user may
-    /// hold.
+    /// hold. The id is that of the request, for the log lines of a call to the IAM.
     ///
     /// # Errors
     ///
@@ -167,6 +168,7 @@ impl Gateway {
         session_id: &str,
         session_token: &str,
         scope: Scope<'_>,
+        request_id: &str,
     ) -> Result<Exchanged, GatewayError> {
         self.caught_up()?;
         let arrived = self.clock.now();
@@ -190,8 +192,11 @@ impl Gateway {
                 if_over: opened.revocation(End::Inactive),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
+            // Not around every exchange: cached ones log nothing here, and a span costs them 1 %.
+            let span = tracing::error_span!("request", request_id);
+            let asked = self.knowledge.ask(inquiry, arrived).instrument(span);
             // Boxed, because the future of every exchange would carry its size around.
-            Box::pin(self.knowledge.ask(inquiry, arrived)).await?
+            Box::pin(asked).await?
         };
         // A logout that came while the IAM was asked must win, so this look comes after the answer.
         self.refuse_ended(&mut names)?;

@@ -90,7 +90,12 @@ async fn walk(
         .await
     {
         Ok(session) => session,
-        Err(error) => return Ok(Err(format!("login         {error}"))),
+        Err(error) => {
+            return Ok(Err(format!(
+                "login         {:#}",
+                anyhow::Error::from(error)
+            )));
+        }
     };
     writeln!(
         out,
@@ -101,18 +106,28 @@ async fn walk(
         session.session_id.to_string(),
         session.session_token.expose_secret(),
     );
-    let everything = gateway.exchange(&id, token, Scope::EMPTY).await;
+    let everything = gateway.exchange(&id, token, Scope::EMPTY, "check").await;
     match everything {
         Ok(exchanged) => writeln!(
             out,
             "  exchange      ok, a token for {} s",
             exchanged.token.expires_in
         )?,
-        Err(error) => return Ok(Err(format!("exchange      {error}"))),
+        Err(error) => {
+            return Ok(Err(format!(
+                "exchange      {:#}",
+                anyhow::Error::from(error)
+            )));
+        }
     }
     match gateway.log_out(&id, token).await {
         Ok(()) => writeln!(out, "  logout        ok")?,
-        Err(error) => return Ok(Err(format!("logout        {error}"))),
+        Err(error) => {
+            return Ok(Err(format!(
+                "logout        {:#}",
+                anyhow::Error::from(error)
+            )));
+        }
     }
     Ok(Ok(()))
 }

@@ -11,32 +11,33 @@ use thiserror::Error;
 
 use super::login_limiter::Limit;
 
-/// Why an operation did not succeed.
+/// Why an operation did not succeed. The cause is the error's source, or the error itself where the
+/// gateway adds nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GatewayError {
     /// The credentials are not good. The reason is for the log alone.
-    #[error("login refused: {0}")]
-    Refused(Refusal),
+    #[error("login refused")]
+    Refused(#[source] Refusal),
     /// The session cannot be used. The reason is for the log alone.
-    #[error("invalid session: {0}")]
-    InvalidSession(InvalidSession),
+    #[error("invalid session")]
+    InvalidSession(#[source] InvalidSession),
     /// Nothing that was asked for may be held, and the configuration wants that refused.
     #[error("none of the scope asked for may be held")]
     NothingGranted,
     /// The logout token is not good. The reason is for the log alone.
-    #[error("invalid logout token: {0}")]
-    InvalidLogoutToken(InvalidLogoutToken),
+    #[error("invalid logout token")]
+    InvalidLogoutToken(#[source] InvalidLogoutToken),
     /// The IAM sends no logout tokens.
     #[error("this IAM sends no logout tokens")]
     NoLogoutTokens,
     /// The IAM could not be asked, or failed; trying again helps.
-    #[error("{0}")]
+    #[error(transparent)]
     Unavailable(IamError),
     /// The IAM took too long; trying again may help.
-    #[error("{0}")]
+    #[error(transparent)]
     TooSlow(IamError),
     /// The IAM and this gateway do not understand each other; only an operator can help.
-    #[error("{0}")]
+    #[error(transparent)]
     Broken(IamError),
     /// There were too many logins already. The IAM was not asked.
     #[error("too many logins: the limit of the {limit}")]
@@ -56,11 +57,11 @@ pub enum GatewayError {
     #[error("too many calls to the IAM are under way")]
     Full,
     /// This replica cannot do this now; trying again later, or at another replica, helps.
-    #[error("{0}")]
+    #[error(transparent)]
     NotReady(NotReady),
     /// The gateway itself failed.
-    #[error("internal error: {0}")]
-    Internal(Internal),
+    #[error("internal error")]
+    Internal(#[source] Internal),
 }
 
 /// Why a session cannot be used.

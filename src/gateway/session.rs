@@ -9,6 +9,7 @@ use iam_adapters::{IamAdapter, Moment, Subject, UpstreamSession};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
+use tracing::Instrument as _;
 
 use super::BASE64;
 use super::error::Internal;
@@ -90,11 +91,12 @@ pub struct NewSession {
 /// for this.
 pub(super) fn abandon(iam: &Arc<dyn IamAdapter>, upstream: &UpstreamSession) {
     let (iam, upstream) = (Arc::clone(iam), upstream.clone());
-    tokio::spawn(async move {
+    let end = async move {
         if let Err(error) = iam.end_session(&upstream).await {
-            tracing::warn!(%error, "a session that cannot be used is left behind at the IAM");
+            tracing::warn!(%error, "could not end the IAM session of a failed login");
         }
-    });
+    };
+    tokio::spawn(end.in_current_span());
 }
 
 /// What the session token carries. Any replica with the sealing key needs no more than this;

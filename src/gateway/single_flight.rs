@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iam_adapters::Moment;
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use super::error::Internal;
 
@@ -107,10 +108,12 @@ where
             sender,
         };
         let call = call();
-        tokio::spawn(async move {
+        let task = async move {
             let result = call.await;
             completion.complete(result);
-        });
+        };
+        // Its log lines carry the id of the request that started it.
+        tokio::spawn(task.in_current_span());
         Admission::Started(in_flight)
     }
 }

@@ -21,6 +21,7 @@ use super::dto::{
 };
 use super::edge::Note;
 use super::problem::{InvalidRequest, Operation, Problem, no_store};
+use super::request_id::RequestId;
 
 /// Ids have 22 characters; clients are promised no more than this.
 const SESSION_ID_BYTES_MAX: usize = 64;
@@ -76,9 +77,10 @@ pub(super) async fn exchange(
         return Err(Problem::UnsupportedGrantType);
     }
     let scope = Scope::parse(&asked.scope).map_err(Problem::InvalidScope)?;
+    let id = note(&request, |note| note.id).unwrap_or_else(RequestId::new);
     let exchanged = front
         .gateway
-        .exchange(&asked.session_id, &asked.session_token, scope)
+        .exchange(&asked.session_id, &asked.session_token, scope, id.as_str())
         .await
         .map_err(|error| front.failed(Operation::Token, error))?;
     front.metrics.knowledge(exchanged.source);

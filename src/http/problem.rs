@@ -7,6 +7,7 @@ mod invalid_request;
 mod table;
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
 
 use actix_web::http::StatusCode;
@@ -141,7 +142,7 @@ pub enum Problem {
 impl Problem {
     /// The cause for the log, where there is more to say than the code.
     #[must_use]
-    pub fn cause(&self) -> Option<&dyn fmt::Display> {
+    pub fn cause(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Gateway { error, .. } => Some(error),
             Self::InvalidRequest(reason) => Some(reason),

@@ -198,6 +198,48 @@ fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_other
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    keycloak.once(INTROSPECTION, inactive());
+    let mut program = GATEWAY.serve(&[
+        ("IAM__KEYCLOAK__URL", &keycloak.url()),
+        ("IAM__KEYCLOAK__REALM", "shop"),
+        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
+        ("UPSTREAM__PROBE_INTERVAL", "1h"),
+    ]);
+    let (public, _) = program.addresses();
+    // The probe.
+    keycloak.received(INTROSPECTION, 1).await;
+    keycloak.on(INTROSPECTION, Answer::empty(503));
+    let mut connection = Connection::to(public);
+    let login = with("x-request-id: login", &post(LOGIN, ALICE));
+    let session = connection.send(login).answer().json();
+    let exchange = serde_json::json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+        "grant_type": "session",
+    });
+    let exchange = with(
+        "x-request-id: exchange",
+        &post(TOKEN, &exchange.to_string()),
+    );
+    assert_eq!(connection.send(exchange).answer().status, 500);
+    let log = end(program);
+    for (id, warning) in [
+        ("login", "no permissions could be had with a login"),
+        ("exchange", "the IAM does not serve"),
+    ] {
+        let lines = of(&log, id);
+        let [of_the_call, of_the_request] = lines[..] else {
+            panic!("{id}: {log:#?}");
+        };
+        assert_eq!(of_the_call["message"], warning, "{log:#?}");
+        assert_eq!(of_the_request["target"], "auth_gateway::request");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(INTROSPECTION, inactive());
@@ -224,7 +266,8 @@ async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
     }
     let log = end(program);
     for id in &ids {
-        let lines = of(&log, id);
+        let mut lines = of(&log, id);
+        lines.retain(|line| line["target"] == "auth_gateway::request");
         let [line] = lines[..] else {
             panic!("{lines:#?}");
         };

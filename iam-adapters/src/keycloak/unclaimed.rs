@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tracing::Instrument as _;
 
 use super::{Keycloak, NAME};
 use crate::types::UpstreamSession;
@@ -38,14 +39,15 @@ impl Drop for Unclaimed<'_> {
             return;
         };
         let request = self.keycloak.ending(&session).timeout(PATIENCE);
-        runtime.spawn(async move {
+        let end = async move {
             let ended = request.send().await;
             if !ended.is_ok_and(|answer| answer.status().is_success()) {
                 tracing::warn!(
                     iam.adapter = NAME,
-                    "the session of a login that was given up is left behind at the IAM"
+                    "could not end the IAM session of a cancelled login"
                 );
             }
-        });
+        };
+        runtime.spawn(end.in_current_span());
     }
 }

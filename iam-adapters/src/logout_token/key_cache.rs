@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
+use tracing::Instrument as _;
 
 use super::error::{InvalidLogoutToken, LogoutTokenError};
 use super::jwk::VerificationKeys;
@@ -99,7 +100,7 @@ impl KeyCache {
         state.answered = Some((now, Err(lost)));
         drop(state);
         // In a task of its own: a client that hangs up leaves the others their answer.
-        tokio::spawn(Arc::clone(self).ask(now, done));
+        tokio::spawn(Arc::clone(self).ask(now, done).in_current_span());
         Look::Wait(asking)
     }
 

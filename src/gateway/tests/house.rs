@@ -212,7 +212,7 @@ impl House {
     ) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(scope).unwrap();
         self.gateway
-            .exchange(&session.id, &session.token, scope)
+            .exchange(&session.id, &session.token, scope, "request-1")
             .await
     }
 

@@ -142,7 +142,7 @@ impl Door {
         let (scope, claims) = match self {
             Self::Operations(gateway) => {
                 let scope = Scope::parse(&asked).expect("names of scopes");
-                let exchanged = gateway.exchange(&pair.id, &pair.token, scope).await;
+                let exchanged = gateway.exchange(&pair.id, &pair.token, scope, "").await;
                 let exchanged = exchanged.map_err(No::from)?;
                 (exchanged.scope, unverified(exchanged.token.expose()))
             }
