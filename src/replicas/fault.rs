@@ -18,11 +18,11 @@ pub enum RedisFault {
     /// It is a replica of another Redis, or was made one.
     #[error("may only be read")]
     ReadOnly,
-    /// It refuses: it is full, or does not know this gateway.
+    /// It refuses: it is full, or does not accept this gateway.
     #[error("refuses: {0}")]
     Refused(&'static str),
-    /// It told more than could be taken in.
-    #[error("told more than could be taken in")]
+    /// It sent more than can be buffered.
+    #[error("sent more than can be buffered")]
     Overrun,
 }
 
@@ -46,18 +46,18 @@ impl From<RedisError> for RedisFault {
 fn refusal(code: &str) -> &'static str {
     match code {
         "WRONGPASS" => "WRONGPASS, user or password are wrong",
-        "NOAUTH" => "NOAUTH, it wants a password",
+        "NOAUTH" => "NOAUTH, it requires a password",
         "NOPERM" => "NOPERM, the user lacks a right to a command, a key or a channel",
         "OOM" => "OOM, its memory is full",
         "MISCONF" => "MISCONF, it cannot save to its disk",
         "LOADING" => "LOADING, it still reads its data",
         "MASTERDOWN" => "MASTERDOWN, it has lost its primary",
-        "NOREPLICAS" => "NOREPLICAS, too few of its own replicas are there",
+        "NOREPLICAS" => "NOREPLICAS, too few of its replicas are connected",
         "MOVED" | "ASK" | "CLUSTERDOWN" => "it is part of a cluster",
         "BUSY" => "BUSY, a script runs",
         "DENIED" => "DENIED, it is in protected mode",
-        "ERR" => "ERR, a command is unknown to it, or it met another error",
-        _ => "by a code that is unknown here",
+        "ERR" => "ERR, an unknown command or another error",
+        _ => "with an unknown error code",
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
             ("WRONGPASS canary", "refuses: WRONGPASS, "),
             ("OOM command not allowed, canary", "refuses: OOM, "),
             ("READONLY canary", "may only be read"),
-            ("CANARY canary", "refuses: by a code that is unknown here"),
+            ("CANARY canary", "refuses: with an unknown error code"),
             ("MOVED 1 canary:6379", "refuses: it is part of a cluster"),
         ] {
             let fault = RedisFault::from(error(said));

@@ -60,7 +60,7 @@ impl Standing {
         });
     }
 
-    /// Tokens are issued from now on, although Redis has not told yet what ended before.
+    /// Tokens are issued from now on, although the revocations in Redis are not read yet.
     pub(super) fn overdue(&self) {
         self.change(|state| {
             tracing::warn!("tokens are issued without the revocations of the other replicas");
@@ -104,15 +104,15 @@ fn report(state: &State) -> (Readiness, Vec<Reason>) {
     let reason = |code, message: String| Reason { code, message };
     let unread = match &state.in_step {
         Some(Ok(())) => None,
-        None => Some("Redis has not told yet what ended before".to_owned()),
+        None => Some("Redis is not read yet".to_owned()),
         Some(Err(fault)) => Some(format!("Redis {fault}")),
     };
     let unread = unread.map(|why| {
         if state.waiting {
-            let until = "no tokens until the revocations in it are read, or the deadline for that";
+            let until = "no tokens until the revocations in it are read, or until the deadline";
             reason(ReasonCode::RevocationsCatchingUp, format!("{why}; {until}"))
         } else {
-            let bound = "logouts at other replicas are felt within session.freshness";
+            let bound = "logouts at other replicas take effect within session.freshness";
             reason(
                 ReasonCode::RevocationsUnreachable,
                 format!("{why}; {bound}"),
@@ -120,7 +120,8 @@ fn report(state: &State) -> (Readiness, Vec<Reason>) {
         }
     });
     let refused = state.refused.as_ref().map(|fault| {
-        let bound = "a replica that starts or was away feels logouts within session.freshness";
+        let bound =
+            "at a replica that starts or reconnects, logouts take effect within session.freshness";
         reason(
             ReasonCode::RevocationsRefused,
             format!("Redis {fault}; {bound}"),

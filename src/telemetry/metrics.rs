@@ -79,15 +79,16 @@ impl Default for Metrics {
         registry.register("requests", help, requests.clone());
         let help = "Time from a request's headers to its response";
         registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
-        let help = "Exchanges, by where the knowledge came from that they rest on";
+        let help = "Exchanges, by the source of their data";
         registry.register("knowledge", help, knowledge.clone());
         let iam = IamFigures::registered_in(&mut registry);
         let keys = KeyFigures::register(&mut registry);
-        let help = "Logins answered with 429 by this replica's own limits, by limit";
+        let help = "Logins refused with 429 by this replica's limits, by limit";
         registry.register("logins_throttled", help, throttled.clone());
-        let help = "Login attempts that no limit but the replica's counts, for want of room";
+        let help =
+            "Login attempts counted only by the replica's limit, because the tables are full";
         registry.register("logins_untracked", help, untracked.clone());
-        let help = "Log lines lost because nobody took them off";
+        let help = "Log lines dropped because standard output was read too slowly";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
         let logout_tokens = LogoutTokenCounters::register(&mut registry);
 

@@ -42,10 +42,11 @@ impl IamFigures {
         };
         let help = "Calls to the IAM, by operation and outcome";
         registry.register("iam_calls", help, figures.calls.clone());
-        let help = "Time that calls to the IAM took, retries included";
+        let help = "Duration of calls to the IAM, retries included";
         let durations = figures.durations.clone();
         registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
-        let help = "Whether calls to the IAM are let through: 0 all, 1 a few to find out, 2 none";
+        let help =
+            "Circuit breaker of calls to the IAM, by operation: 0 closed, 1 half-open, 2 open";
         registry.register("iam_circuit", help, figures.circuits.clone());
         for operation in Operation::ALL {
             let label = ("operation", operation.name());

@@ -31,9 +31,9 @@ impl KeyFigures {
         registry.register_with_unit("key_age", help, Unit::Seconds, figures.ages.clone());
         let help = "Keys loaded, by purpose";
         registry.register("keys", help, figures.counts.clone());
-        let help = "Whether a folder of keys cannot be used as it is now, by purpose";
+        let help = "Whether a folder of keys is not usable (1), by purpose";
         registry.register("keys_unreadable", help, figures.unreadable.clone());
-        let help = "Folders of keys that changed, by purpose and what became of it";
+        let help = "Changes of key folders, by purpose and outcome";
         registry.register("key_reloads", help, figures.reloads.clone());
         figures
     }

@@ -45,19 +45,19 @@ impl ReplicaFigures {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Revocations in the table of this replica";
         registry.register("revocations", help, self.live.clone());
-        let help = "Revocations from which on no session can begin";
+        let help = "Number of revocations from which on no session can begin";
         registry.register("revocations_max", help, self.room.clone());
-        let help = "Whether every revocation of the other replicas is heard (1) or not (0)";
+        let help = "Whether all revocations of the other replicas are received (1) or not (0)";
         registry.register("revocations_in_step", help, self.in_step.clone());
-        let help = "Revocations still to be told to the other replicas";
+        let help = "Revocations not yet sent to the other replicas";
         registry.register("revocations_outbox", help, self.outbox.clone());
-        let help = "Revocations told to the other replicas and kept for them";
+        let help = "Revocations sent to the other replicas and stored for them";
         registry.register("revocations_sent", help, self.sent.clone());
-        let help = "Revocations that Redis refused to keep, each time";
+        let help = "Attempts to store a revocation that Redis refused";
         registry.register("revocations_failed", help, self.failed.clone());
-        let help = "Revocations learned from the other replicas";
+        let help = "Revocations received from the other replicas";
         registry.register("revocations_received", help, self.received.clone());
-        let help = "What seemed to come from other replicas and was ignored, by reason";
+        let help = "Invalid entries that were ignored, by reason";
         registry.register("revocations_ignored", help, self.ignored.clone());
         for reason in Ignored::ALL {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
