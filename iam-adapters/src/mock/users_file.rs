@@ -3,8 +3,8 @@
 //! Each of the three formats becomes a [`Node`] first, and users are read from that alone: so all
 //! three are held to the same rules, and every problem is told at once. No message quotes what
 //! stands in a file, since a miswritten password may stand anywhere. Two things are named: an
-//! address that can be nothing else, and an unknown key of ASCII letters and underscores alone, 40
-//! at most, as keys are and few passwords.
+//! address that can be nothing else, and an unknown key that has a value and consists of at most 40
+//! ASCII letters and underscores, as keys do and few passwords.
 
 mod entry;
 mod node;

@@ -54,7 +54,7 @@ fn list(root: Node, problems: &mut Vec<String>) -> Vec<Node> {
                 problems.push("\"users\" must be a list of entries".to_owned());
                 entries = Some(Vec::new());
             }
-            (key, _) => problems.push(match shown(key) {
+            (key, node) => problems.push(match shown(key, &node) {
                 Some(key) => format!("key {key} at the top is unknown; {ONLY_USERS}"),
                 None => format!("key {place} at the top is unknown; {HIDDEN}; {ONLY_USERS}"),
             }),
@@ -86,7 +86,7 @@ impl Entry {
         let mut seen: Vec<String> = Vec::new();
         for (place, (key, value)) in (1..).zip(table) {
             if !KEYS.contains(&key.as_str()) {
-                entry.problems.push(unknown(place, &key));
+                entry.problems.push(unknown(place, &key, &value));
             } else if seen.contains(&key) {
                 entry.problems.push(twice(&key));
             } else if let Err(problem) = entry.take(&key, value) {
@@ -160,15 +160,17 @@ const HIDDEN: &str = "its name is not shown, because it may be a password";
 /// The longest key that is shown.
 const SHOWN_MAX: usize = 40;
 
-/// The key, where it looks like one: a password may stand in its place.
-fn shown(key: &str) -> Option<&str> {
+/// The key, where it looks like one: a password may stand in its place. A password whose own key is
+/// missing is a key without a value in YAML (`{email: a@b, secret}`).
+fn shown<'a>(key: &'a str, value: &Node) -> Option<&'a str> {
+    let has_value = !matches!(value, Node::Other);
     let letters = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
-    ((1..=SHOWN_MAX).contains(&key.len()) && letters(key)).then_some(key)
+    (has_value && (1..=SHOWN_MAX).contains(&key.len()) && letters(key)).then_some(key)
 }
 
-fn unknown(place: usize, key: &str) -> String {
+fn unknown(place: usize, key: &str, value: &Node) -> String {
     let known = KEYS.join(", ");
-    match shown(key) {
+    match shown(key, value) {
         Some(key) => format!("key {key} is unknown; there are {known}"),
         None => format!("key {place} is unknown; {HIDDEN}; there are {known}"),
     }
