@@ -12,18 +12,16 @@ use clap::{Args, Parser, Subcommand};
 
 mod check;
 mod keys;
-mod mock_iam;
 mod run;
 #[cfg(test)]
 mod tests;
 mod welcome;
 
 pub use keys::{
-    FirstUse, GenerateKey, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey, RotateKeys,
-    SigningAlgorithm,
+    FirstUse, GenerateKey, KeyCommands, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey,
+    RotateKeys, SigningAlgorithm,
 };
-pub use mock_iam::StandIn;
-pub use run::run;
+pub use run::{Program, Wrong, execute, report, run, stop_signal};
 
 /// Names the configuration file where no `--config` does.
 const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";
@@ -75,8 +73,6 @@ pub enum Command {
         /// Whether the IAM is asked too.
         online: bool,
     },
-    /// Run the mock IAM as the Keycloak of a configuration.
-    MockIam(StandIn),
     /// Make a key.
     GenerateKey(GenerateKey),
     /// Tell which keys a directory holds.
@@ -105,52 +101,70 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: &BTreeMap<String, String>,
 ) -> Result<Command, Stop> {
-    let Arguments { command, config } = Arguments::try_parse_from(arguments).map_err(stop)?;
-    let file = |source: ConfigFile| {
-        let named = environment
-            .get(CONFIG_VARIABLE)
-            .filter(|name| !name.is_empty());
-        source.config.or_else(|| named.map(PathBuf::from))
-    };
-    Ok(match command {
-        None => Command::Serve {
-            config: file(config),
-        },
-        Some(Verb::Serve { config }) => Command::Serve {
-            config: file(config),
-        },
-        Some(Verb::Check { config, online }) => Command::Check {
-            config: file(config),
-            online,
-        },
-        Some(Verb::MockIam { config, wishes }) => Command::MockIam(wishes.command(file(config))),
-        Some(Verb::Keys(verb)) => verb.command(file)?,
-    })
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "stands in `map_err`")]
-fn stop(error: clap::Error) -> Stop {
-    Stop {
-        text: error.to_string(),
-        exit: if error.use_stderr() {
-            Exit::Configuration
-        } else {
-            Exit::Ok
-        },
+    let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
+    match command {
+        None => Ok(Command::Serve {
+            config: config.path(environment),
+        }),
+        Some(subcommand) => subcommand.command(environment),
     }
 }
 
-const ABOUT: &str = "\
+impl Subcommands {
+    /// What the program is asked to do, with the file that the environment names where the
+    /// arguments name none.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`] where the arguments contradict each other.
+    pub fn command(self, environment: &BTreeMap<String, String>) -> Result<Command, Stop> {
+        Ok(match self {
+            Self::Serve { config } => Command::Serve {
+                config: config.path(environment),
+            },
+            Self::Check { config, online } => Command::Check {
+                config: config.path(environment),
+                online,
+            },
+            Self::Keys(verb) => return verb.command(|config| config.path(environment)),
+        })
+    }
+}
+
+impl ConfigFile {
+    /// The file that the arguments name, or else the environment.
+    #[must_use]
+    pub fn path(self, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let named = environment
+            .get(CONFIG_VARIABLE)
+            .filter(|name| !name.is_empty());
+        self.config.or_else(|| named.map(PathBuf::from))
+    }
+}
+
+impl From<clap::Error> for Stop {
+    fn from(error: clap::Error) -> Self {
+        Self {
+            text: error.to_string(),
+            exit: if error.use_stderr() {
+                Exit::Configuration
+            } else {
+                Exit::Ok
+            },
+        }
+    }
+}
+
+/// The description of the program.
+pub const ABOUT: &str = "\
 A thin, fast front over an external identity system (IAM): applications log in with e-mail and
 password, exchange the session for signed access tokens, and log out. The IAM stays the authority.";
 
 const AFTER: &str = "\
 First steps:
-  auth-gateway                      run at once, in development mode: mock IAM, demo users,
-                                    http://127.0.0.1:8080, management on 127.0.0.1:9090
+  auth-gateway --config FILE        run; by default on http://127.0.0.1:8080, management on
+                                    127.0.0.1:9090
   auth-gateway check --config FILE  tell every problem of a configuration; --online asks the IAM
-  auth-gateway mock-iam --config FILE
-                                    stand in for the Keycloak that a configuration names
   auth-gateway keys generate --dir DIR
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
@@ -180,13 +194,14 @@ serves it at /openapi.yaml.";
 )]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<Verb>,
+    command: Option<Subcommands>,
     #[command(flatten)]
     config: ConfigFile,
 }
 
+/// The option `--config`.
 #[derive(Debug, Args)]
-struct ConfigFile {
+pub struct ConfigFile {
     /// Where the settings are; without one, the defaults and the environment hold.
     #[arg(
         long,
@@ -196,29 +211,25 @@ struct ConfigFile {
     config: Option<PathBuf>,
 }
 
+/// The commands of the gateway, which a program with more of them can flatten into its own.
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub enum Subcommands {
     /// Run the gateway (the default)
     Serve {
+        /// The option `--config`
         #[command(flatten)]
         config: ConfigFile,
     },
     /// Try the configuration without running the gateway, and tell every problem
     Check {
+        /// The option `--config`
         #[command(flatten)]
         config: ConfigFile,
         /// Also ask the IAM whether it would serve this gateway
         #[arg(long)]
         online: bool,
     },
-    /// Run the mock IAM as the Keycloak that the configuration names, for tests of the gateway
-    MockIam {
-        #[command(flatten)]
-        config: ConfigFile,
-        #[command(flatten)]
-        wishes: mock_iam::Wishes,
-    },
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
-    Keys(keys::Verb),
+    Keys(KeyCommands),
 }

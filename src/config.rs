@@ -34,11 +34,13 @@ mod example_tests;
 mod load_tests;
 #[cfg(test)]
 mod safety_tests;
+#[cfg(test)]
+pub(crate) mod sample;
 
 pub use cache::CacheSettings;
 pub use host_name::{HostName, InvalidHostName};
 pub use http::{HttpSettings, TlsSettings};
-pub use iam_adapters::registry::IamSettings;
+pub use iam_adapters::registry::{IamSettings, Registry};
 pub use keys::KeySettings;
 pub use log::{LogFormat, LogSettings};
 pub use login_limits::LoginLimitSettings;
@@ -101,7 +103,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Environment {
-    /// Trying things out: a mock IAM and keys made at start are fine, on this machine alone.
+    /// Trying things out: built-in users and keys made at start are fine, on this machine alone.
     #[default]
     Development,
     /// Real users: everything unsafe is refused.
@@ -149,8 +151,9 @@ pub struct InvalidSettings {
 pub fn load(
     file: Option<&Path>,
     environment: &BTreeMap<String, String>,
+    registry: &Registry,
 ) -> Result<Settings, InvalidSettings> {
-    load_with(file, environment, |_, _| Some(())).map(|(settings, ())| settings)
+    load_with(file, environment, registry, |_, _| Some(())).map(|(settings, ())| settings)
 }
 
 /// Reads the settings as [`load`] does, and makes something of them: all that is wrong with either
@@ -162,12 +165,13 @@ pub fn load(
 pub(crate) fn load_with<T>(
     file: Option<&Path>,
     environment: &BTreeMap<String, String>,
+    registry: &Registry,
     prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
 ) -> Result<(Settings, T), InvalidSettings> {
-    let known = Known::new();
+    let known = Known::new(registry);
     let mut problems = Problems::default();
     let layers = Layers::gather(file, environment, &known, &mut problems);
-    let loaded = reading::settings(&layers, &mut problems).and_then(|mut settings| {
+    let loaded = reading::settings(&layers, registry, &mut problems).and_then(|mut settings| {
         settings.check(&mut problems);
         if let Some(file) = &layers.file {
             safety::check_file(&settings, file, &mut problems);

@@ -1,10 +1,10 @@
 //! The state of this replica, and the last result of a call to the IAM.
 
+mod lifecycle;
 mod reason;
 mod stale;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 
 use crate::telemetry::metrics::Metrics;
 
+pub use lifecycle::Lifecycle;
 pub use reason::{Reason, ReasonCode};
 use stale::Stale;
 
@@ -83,20 +84,18 @@ pub struct Health {
     iam: Mutex<Iam>,
     /// What is wrong between the replicas.
     replicas: Mutex<(Readiness, Vec<Reason>)>,
-    draining: AtomicBool,
-    leaving: AtomicBool,
+    lifecycle: Lifecycle,
 }
 
 impl Health {
     /// A replica that just began.
-    pub fn new(clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Self {
         Self {
             clock,
             metrics,
             iam: Mutex::default(),
             replicas: Mutex::default(),
-            draining: AtomicBool::new(false),
-            leaving: AtomicBool::new(false),
+            lifecycle,
         }
     }
 
@@ -112,21 +111,10 @@ impl Health {
         *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = (readiness, reasons);
     }
 
-    /// From now on no load balancer should send anything here.
-    pub fn leave(&self) {
-        self.leaving.store(true, Ordering::Release);
-    }
-
-    /// From now on what arrives nevertheless is refused.
-    pub fn drain(&self) {
-        self.leave();
-        self.draining.store(true, Ordering::Release);
-    }
-
     /// Whether new requests are refused.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.lifecycle.is_draining()
     }
 
     /// How this replica is doing.
@@ -196,7 +184,7 @@ impl Health {
         let (allowed, replicas) = &*replicas;
         readiness = readiness.max(*allowed);
         reasons.extend(replicas.iter().cloned());
-        if self.leaving.load(Ordering::Acquire) {
+        if self.lifecycle.is_leaving() {
             readiness = Readiness::NotReady;
             reasons.push(Reason {
                 code: ReasonCode::Stopping,

@@ -6,21 +6,22 @@ mod body;
 mod client;
 mod dto;
 mod edge;
-mod entity_tag;
+pub mod entity_tag;
 mod health;
 mod logout_token_limiter;
-pub mod mock;
 mod operator;
 pub mod problem;
-mod request_id;
+pub mod request_id;
 mod well_known;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::Resource;
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::middleware::from_fn;
-use actix_web::web::{self, ServiceConfig};
+use actix_web::web::{self, Data, ServiceConfig};
+use actix_web::{App, Error, Resource};
 use secrecy::SecretString;
 
 use crate::config::HttpSettings;
@@ -55,13 +56,29 @@ pub struct Front {
     pub operator_token: Option<SecretString>,
 }
 
-/// The public listener.
+/// An application over a gateway: the middleware around every request, and no routes yet.
+pub fn app(
+    front: Data<Front>,
+) -> App<
+    impl ServiceFactory<
+        ServiceRequest,
+        Config = (),
+        Response = ServiceResponse<BoxBody>,
+        Error = Error,
+        InitError = (),
+    >,
+> {
+    App::new().app_data(front).wrap(from_fn(around))
+}
+
+/// The routes of the public listener.
 pub fn public(routes: &mut ServiceConfig) {
     api(routes);
     routes.default_service(web::to(not_found));
 }
 
-fn api(routes: &mut ServiceConfig) {
+/// The API and the documents that describe it.
+pub fn api(routes: &mut ServiceConfig) {
     routes
         .service(post("/api/v1/auth/login").route(web::post().to(auth::log_in)))
         .service(post("/api/v1/auth/token").route(web::post().to(auth::exchange)))
@@ -83,29 +100,14 @@ fn api(routes: &mut ServiceConfig) {
         .service(get("/openapi.yaml", well_known::openapi));
 }
 
-/// The management listener.
+/// The routes of the management listener.
 pub fn management(routes: &mut ServiceConfig) {
     operations(routes);
     routes.default_service(web::to(not_found));
 }
 
-/// The management listener where the mock runs: its controls too, and the API once more, so that
-/// the console has all of one origin. All but health and metrics, which are for orchestrators under
-/// any name, is served under these hosts alone.
-pub fn management_of_a_mock(routes: &mut ServiceConfig, hosts: &mock::AllowedHosts) {
-    operations(routes);
-    let hosts = hosts.clone();
-    let of_the_mock = web::scope("")
-        .wrap(from_fn(move |request, next| {
-            hosts.clone().around(request, next)
-        }))
-        .configure(mock::routes)
-        .configure(api)
-        .default_service(web::to(not_found));
-    routes.service(of_the_mock);
-}
-
-fn operations(routes: &mut ServiceConfig) {
+/// Health, metrics and the calls of operators.
+pub fn operations(routes: &mut ServiceConfig) {
     routes
         .service(get("/health/live", health::live))
         .service(get("/health/ready", health::ready))
@@ -122,7 +124,8 @@ fn post(path: &str) -> Resource {
     }))
 }
 
-fn get<F, Args>(path: &str, handler: F) -> Resource
+/// A path that takes GET and HEAD.
+pub fn get<F, Args>(path: &str, handler: F) -> Resource
 where
     F: actix_web::Handler<Args> + Clone,
     Args: actix_web::FromRequest + 'static,
@@ -136,6 +139,11 @@ where
         }))
 }
 
-async fn not_found() -> Result<&'static str, Problem> {
+/// The handler of paths that do not exist.
+///
+/// # Errors
+///
+/// Always [`Problem::NotFound`].
+pub async fn not_found() -> Result<&'static str, Problem> {
     Err(Problem::NotFound)
 }

@@ -2,15 +2,13 @@
 //!
 //! [`gateway`] decides: the three operations over one IAM adapter. [`http`] translates between the
 //! network and the gateway, [`server`] limits connections and knows nothing of the others, [`replicas`] between the gateway and others of its kind. [`startup`] is the only place that knows everyone and connects them;
-//! around them stand [`cli`], [`config`], [`telemetry`] and [`health`]. [`mock`] is for tests: many
-//! gateways in one process, each with a mock IAM of its own.
+//! around them stand [`cli`], [`config`], [`telemetry`] and [`health`].
 
 pub mod cli;
 pub mod config;
 pub mod gateway;
 pub mod health;
 pub mod http;
-pub mod mock;
 pub mod replicas;
 pub mod server;
 pub mod startup;

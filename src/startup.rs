@@ -1,22 +1,24 @@
 //! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
 
 mod keys;
-pub mod mock_iam;
-mod namespaces;
 mod parts;
 mod probe;
 mod revocations;
 mod tls;
 
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::App;
-use actix_web::dev::{Server, ServerHandle};
-use actix_web::middleware::from_fn;
-use actix_web::web::{Data, ServiceConfig};
+use actix_http::{Request, Response};
+use actix_service::{IntoServiceFactory, Service, ServiceFactory};
+use actix_web::Error;
+use actix_web::body::MessageBody;
+use actix_web::dev::{AppConfig, Server, ServerHandle};
+use actix_web::web::Data;
 use anyhow::Context as _;
 use iam_adapters::Guarded;
 use iam_adapters::guarded::Observer;
@@ -25,16 +27,12 @@ use crate::config::Settings;
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::{Gateway, Policy};
-use crate::health::Health;
+use crate::health::{Health, Lifecycle};
 use crate::http::{self, Front, LogoutTokenRateLimiter};
-use crate::mock::Namespaces;
 use crate::replicas::Bus;
 use crate::server::{self, Hooks, Listener};
-use crate::telemetry::metrics::Metrics;
 
-pub use namespaces::Mocks;
 pub use parts::Parts;
-use probe::Probed;
 
 /// Orchestrators and a few who look at figures.
 const MANAGEMENT_CONNECTIONS: usize = 256;
@@ -60,48 +58,64 @@ fn policy(settings: &Settings) -> Policy {
     }
 }
 
-/// The gateway over guarded parts, without a network: what `check` walks through.
-#[must_use]
-pub fn connect(settings: &Settings, parts: Parts) -> (Arc<Gateway>, Arc<Guarded>, Arc<Health>) {
-    let Parts {
-        iam,
-        keys,
-        clock,
-        random,
-        metrics,
-        ..
-    } = parts;
-    let health = Arc::new(Health::new(Arc::clone(&clock), metrics));
-    let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
-    let guarded = Guarded::new(iam, settings.upstream.limits(), &clock, &observer);
-    let guarded = Arc::new(guarded);
-    let iam = Arc::<Guarded>::clone(&guarded);
-    let gateway = Gateway::new(iam, keys, policy(settings), clock, random);
-    (Arc::new(gateway), guarded, health)
+/// A gateway over its guarded adapter, without a network.
+#[derive(Debug, Clone)]
+pub struct Connected {
+    /// The three operations.
+    pub gateway: Arc<Gateway>,
+    /// The way to the IAM.
+    pub iam: Arc<Guarded>,
+    /// What is known of the IAM's state.
+    pub health: Arc<Health>,
 }
 
-/// What the handlers of a gateway's requests share.
-pub(crate) fn front(
-    settings: &Settings,
-    gateway: Arc<Gateway>,
-    health: Arc<Health>,
-    metrics: Arc<Metrics>,
-    adapter: &'static str,
-) -> Front {
-    Front {
-        gateway,
-        metrics,
+/// Makes a gateway of its parts. Connects to nothing.
+#[must_use]
+pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
+    let (clock, metrics) = (&parts.clock, &parts.metrics);
+    let health = Health::new(
+        Arc::clone(clock),
+        Arc::clone(metrics),
+        parts.lifecycle.clone(),
+    );
+    let health = Arc::new(health);
+    let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
+    let limits = settings.upstream.limits();
+    let iam = Guarded::new(Arc::clone(&parts.iam), limits, clock, &observer);
+    let iam = Arc::new(iam);
+    let gateway = Gateway::new(
+        Arc::<Guarded>::clone(&iam),
+        Arc::clone(&parts.keys),
+        policy(settings),
+        Arc::clone(clock),
+        Arc::clone(&parts.random),
+    );
+    Connected {
+        gateway: Arc::new(gateway),
+        iam,
         health,
-        adapter,
-        jwks_max_age: settings.keys.jwks_max_age,
-        precise_backend_status: settings.http.precise_backend_status,
-        http: settings.http.clone(),
-        logout_token_limiter: LogoutTokenRateLimiter::default(),
-        operator_token: None,
     }
 }
 
-/// How long the management listener may take to answer those whom it lets wait.
+impl Connected {
+    /// What the handlers of the gateway's requests share.
+    #[must_use]
+    pub fn front(&self, settings: &Settings, parts: &Parts) -> Front {
+        Front {
+            gateway: Arc::clone(&self.gateway),
+            metrics: Arc::clone(&parts.metrics),
+            health: Arc::clone(&self.health),
+            adapter: parts.iam.name(),
+            jwks_max_age: settings.keys.jwks_max_age,
+            precise_backend_status: settings.http.precise_backend_status,
+            http: settings.http.clone(),
+            logout_token_limiter: LogoutTokenRateLimiter::default(),
+            operator_token: parts.operator_token.clone(),
+        }
+    }
+}
+
+/// How long the management listener may take to answer the requests under way at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Where the two listeners are.
@@ -113,58 +127,107 @@ pub struct Addresses {
     pub management: SocketAddr,
 }
 
+/// What an [`Application`] serves: for each listener a function that makes the actix-web
+/// application of a worker, and what runs beside them.
+pub struct Served<P, M> {
+    /// The gateway of all requests for which a middleware chooses no other. Replicas tell it their
+    /// logouts.
+    pub front: Arc<Front>,
+    /// The application of the public listener.
+    pub public: P,
+    /// The application of the management listener.
+    pub management: M,
+    /// Probes each IAM from time to time; aborted at the end.
+    pub probing: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+impl<P, M> fmt::Debug for Served<P, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").finish_non_exhaustive()
+    }
+}
+
 /// The whole service, bound to its ports and not yet running.
 pub struct Application {
     public: Server,
     management: Server,
     addresses: Addresses,
-    probed: Probed,
-    health: Arc<Health>,
-    namespaces: Option<Arc<Namespaces>>,
+    probing: Pin<Box<dyn Future<Output = ()>>>,
+    lifecycle: Lifecycle,
     bus: Option<Bus>,
-    probe_interval: Duration,
     keys: keys::Watch,
     shutdown_delay: Duration,
 }
 
 impl Application {
+    /// One gateway before the IAM of the settings, on both listeners. Needs a running actix system
+    /// around it.
+    ///
+    /// # Errors
+    ///
+    /// Where a port cannot be bound.
+    pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Self> {
+        let connected = connect(settings, &parts);
+        let front = Arc::new(connected.front(settings, &parts));
+        let data = Data::from(Arc::clone(&front));
+        let served = Served {
+            front,
+            public: {
+                let data = data.clone();
+                move || http::app(data.clone()).configure(http::public)
+            },
+            management: move || http::app(data.clone()).configure(http::management),
+            probing: Box::pin(probe::run(connected.iam, settings.upstream.probe_interval)),
+        };
+        Self::serve(settings, parts, served)
+    }
+
     /// Binds both listeners. Needs a running actix system around it.
     ///
     /// # Errors
     ///
     /// Where a port cannot be bound.
-    pub fn build(settings: &Settings, mut parts: Parts) -> anyhow::Result<Self> {
-        let tls = parts.tls.take();
+    pub fn serve<P, PI, PS, PB, M, MI, MS, MB>(
+        settings: &Settings,
+        parts: Parts,
+        served: Served<P, M>,
+    ) -> anyhow::Result<Self>
+    where
+        P: Fn() -> PI + Send + Clone + 'static,
+        PI: IntoServiceFactory<PS, Request>,
+        PS: ServiceFactory<Request, Config = AppConfig> + 'static,
+        PS::Service: 'static,
+        <PS::Service as Service<Request>>::Future: 'static,
+        PS::Error: Into<Error> + 'static,
+        PS::InitError: fmt::Debug,
+        PS::Response: Into<Response<PB>> + 'static,
+        PB: MessageBody + 'static,
+        M: Fn() -> MI + Send + Clone + 'static,
+        MI: IntoServiceFactory<MS, Request>,
+        MS: ServiceFactory<Request, Config = AppConfig> + 'static,
+        MS::Service: 'static,
+        <MS::Service as Service<Request>>::Future: 'static,
+        MS::Error: Into<Error> + 'static,
+        MS::InitError: fmt::Debug,
+        MS::Response: Into<Response<MB>> + 'static,
+        MB: MessageBody + 'static,
+    {
+        let front = Data::from(served.front);
         let timeouts = parts.timeouts;
-        let (redis, clock) = (parts.redis.take(), Arc::clone(&parts.clock));
-        let metrics = Arc::clone(&parts.metrics);
-        let keys = keys::Watch::new(settings, Arc::clone(&parts.keys), Arc::clone(&parts.clock));
-        let (front, probed, namespaces) = if let Some(mocks) = parts.mocks.take() {
-            let namespaces = Arc::new(mocks.settle(settings, parts));
-            let world = namespaces.default_world();
-            let house = world.house.as_ref().context("a mock without a gateway")?;
-            let front = Arc::clone(&house.front);
-            let probed = Probed::Each(Arc::clone(&namespaces));
-            (front, probed, Some(namespaces))
-        } else {
-            let adapter = parts.iam.name();
-            let operator_token = parts.operator_token.take();
-            let (gateway, iam, health) = connect(settings, parts);
-            let front = Front {
-                operator_token,
-                ..front(settings, gateway, health, Arc::clone(&metrics), adapter)
-            };
-            (Arc::new(front), Probed::One(iam), None)
-        };
-        let health = Arc::clone(&front.health);
-        let bus = revocations::bus(settings, redis, &front.gateway, &health, &clock, &metrics);
-        let front = Data::from(front);
-
+        let keys = keys::Watch::new(settings, parts.keys, Arc::clone(&parts.clock));
+        let bus = revocations::bus(
+            settings,
+            parts.redis,
+            &front.gateway,
+            &front.health,
+            &parts.clock,
+            &parts.metrics,
+        );
         let workers = settings.http.workers;
         let workers = workers.unwrap_or_else(server::available_cores);
         let public = Listener {
             address: settings.http.listen,
-            tls,
+            tls: parts.tls,
             workers,
             max_connections: max_connections(settings.http.max_connections, workers),
             timeouts,
@@ -178,24 +241,9 @@ impl Application {
             timeouts,
             shutdown_timeout: LAST_WORDS,
         };
-        let management_routes: Routes = match &namespaces {
-            None => Arc::new(http::management),
-            Some(namespaces) => namespaces::routes(namespaces, &settings.management.allowed_hosts),
-        };
-        let (public, public_address) = bind(
-            "http.listen",
-            public,
-            &front,
-            namespaces.clone(),
-            Arc::new(http::public),
-        )?;
-        let (management, management_address) = bind(
-            "management.listen",
-            management,
-            &front,
-            namespaces.clone(),
-            management_routes,
-        )?;
+        let (public, public_address) = bind("http.listen", public, &front, served.public)?;
+        let (management, management_address) =
+            bind("management.listen", management, &front, served.management)?;
         Ok(Self {
             public,
             management,
@@ -203,11 +251,9 @@ impl Application {
                 public: public_address,
                 management: management_address,
             },
-            probed,
-            health,
-            namespaces,
+            probing: served.probing,
+            lifecycle: parts.lifecycle,
             bus,
-            probe_interval: settings.upstream.probe_interval,
             keys,
             shutdown_delay: settings.http.shutdown_delay,
         })
@@ -229,7 +275,7 @@ impl Application {
         let (public, management) = (self.public.handle(), self.management.handle());
         let serving = actix_web::rt::spawn(self.public);
         let beside = actix_web::rt::spawn(self.management);
-        let probing = actix_web::rt::spawn(self.probed.run(self.probe_interval));
+        let probing = actix_web::rt::spawn(self.probing);
         let telling = revocations::run(self.bus);
         let watching = actix_web::rt::spawn(self.keys.run());
         tracing::info!(
@@ -237,8 +283,7 @@ impl Application {
             management.address = %self.addresses.management,
             "listening"
         );
-        let (health, delay) = (&self.health, self.shutdown_delay);
-        let stopped = leave(stop, health, self.namespaces.as_deref(), delay, &public);
+        let stopped = leave(stop, &self.lifecycle, self.shutdown_delay, &public);
         let served = tokio::select! {
             served = serving => served,
             served = beside => served,
@@ -247,35 +292,32 @@ impl Application {
         probing.abort();
         revocations::end(telling).await;
         watching.abort();
-        // Whoever waits at the mock is answered; nobody else is owed anything here.
-        management.stop(self.namespaces.is_some()).await;
+        management.stop(true).await;
         tracing::info!("stopped");
         served?.context("a listener broke")
     }
 }
 
-/// Routes of a listener.
-type Routes = Arc<dyn Fn(&mut ServiceConfig) + Send + Sync>;
-
-/// Binds a listener to the gateway's application. `setting` names its address.
-fn bind(
+/// Binds a listener to an application. `setting` names its address.
+fn bind<F, I, S, B>(
     setting: &str,
     listener: Listener,
     front: &Data<Front>,
-    namespaces: Option<Arc<Namespaces>>,
-    routes: Routes,
-) -> anyhow::Result<(Server, SocketAddr)> {
-    let (front, address) = (front.clone(), listener.address);
+    app: F,
+) -> anyhow::Result<(Server, SocketAddr)>
+where
+    F: Fn() -> I + Send + Clone + 'static,
+    I: IntoServiceFactory<S, Request>,
+    S: ServiceFactory<Request, Config = AppConfig> + 'static,
+    S::Error: Into<Error> + 'static,
+    S::InitError: fmt::Debug,
+    S::Response: Into<Response<B>> + 'static,
+    S::Service: 'static,
+    <S::Service as Service<Request>>::Future: 'static,
+    B: MessageBody + 'static,
+{
     let hooks: Arc<dyn Hooks> = front.clone().into_inner();
-    let app = move || {
-        let namespaces = namespaces.clone();
-        App::new()
-            .app_data(front.clone())
-            .wrap(from_fn(move |front, request, next| {
-                http::around(namespaces.clone(), front, request, next)
-            }))
-            .configure(&*routes)
-    };
+    let address = listener.address;
     listener
         .bind(hooks, app)
         .with_context(|| format!("cannot listen on {address} ({setting})"))
@@ -299,22 +341,15 @@ fn max_connections(wanted: usize, workers: usize) -> usize {
 
 async fn leave(
     stop: impl Future<Output = ()>,
-    health: &Health,
-    namespaces: Option<&Namespaces>,
+    lifecycle: &Lifecycle,
     delay: Duration,
     public: &ServerHandle,
 ) {
     stop.await;
     tracing::info!("stopping");
-    health.leave();
-    if let Some(namespaces) = namespaces {
-        namespaces.leave();
-    }
+    lifecycle.leave();
     tokio::time::sleep(delay).await;
-    health.drain();
-    if let Some(namespaces) = namespaces {
-        namespaces.drain();
-    }
+    lifecycle.drain();
     public.stop(true).await;
 }
 

@@ -3,13 +3,11 @@
 pub mod adapter;
 pub mod client;
 pub mod clock;
-pub mod conformance;
 pub mod error;
 pub mod files;
 pub mod guarded;
 pub mod keycloak;
 pub mod logout_token;
-pub mod mock;
 pub mod registry;
 pub mod scope;
 pub mod secret_file;

@@ -1,109 +1,237 @@
-//! The one place that knows which IAMs there are.
+//! Which kinds of IAM there are, and how a section `[iam.<name>]` of the configuration becomes an
+//! adapter.
+//!
+//! The registry is a value: a program that bundles another kind of IAM adds it to
+//! [`Registry::default`].
 
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use config::{ConfigError, Value};
+use serde::de::DeserializeOwned;
+use serde_aux::serde_introspection::serde_introspect;
 use thiserror::Error;
 
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
-use crate::keycloak::{self, Keycloak, KeycloakSettings};
-use crate::mock::{InvalidUsers, Mock, MockSettings};
+use crate::keycloak::KeycloakSettings;
 
-/// `[iam.…]`: the section's name is the adapter's, and there is exactly one.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IamSettings {
-    /// `[iam.keycloak]`.
-    Keycloak(KeycloakSettings),
-    /// `[iam.mock]`.
-    Mock(MockSettings),
-}
-
-/// The mock with its demo users, so that a gateway runs without any configuration.
-impl Default for IamSettings {
-    fn default() -> Self {
-        Self::Mock(MockSettings::default())
-    }
-}
-
-/// Why there is no adapter.
-#[derive(Debug, Error)]
-pub enum SetupError {
-    /// No Keycloak.
-    #[error(transparent)]
-    Keycloak(#[from] keycloak::SetupError),
-    /// No mock.
-    #[error("iam.mock.users_file: {0}")]
-    Mock(#[from] InvalidUsers),
-}
-
-impl IamSettings {
-    /// The adapter's name.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Keycloak(_) => "keycloak",
-            Self::Mock(_) => "mock",
-        }
-    }
-
-    /// How many logins a second a small installation bears, from all replicas together; none: any
-    /// number.
-    #[must_use]
-    pub const fn logins_per_second(&self) -> Option<NonZeroU32> {
-        match self {
-            // Two cores: 15 logins a second each, by Keycloak's own sizing guide.
-            Self::Keycloak(_) => NonZeroU32::new(30),
-            Self::Mock(_) => None,
-        }
-    }
-
-    /// How many sessions an account may begin in a minute by default; 0: any number.
-    #[must_use]
-    pub const fn sessions_per_minute(&self) -> u32 {
-        match self {
-            Self::Keycloak(_) => 20,
-            // Tests log one user in as often as they like.
-            Self::Mock(_) => 0,
-        }
-    }
-
-    /// Whether the gateway shall sign with the key that is published in its repository.
-    #[must_use]
-    pub const fn fixed_signing_key(&self) -> bool {
-        match self {
-            Self::Keycloak(_) => false,
-            Self::Mock(settings) => settings.fixed_signing_key,
-        }
-    }
+/// The settings of one IAM: a section `[iam.<name>]`.
+pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
+    /// The adapter's name, as in the configuration, the logs and the metrics.
+    fn name(&self) -> &'static str;
 
     /// Everything that is wrong with the settings, each line beginning with the key and a colon;
     /// production asks for more. Reads the files that they name.
-    #[must_use]
-    pub fn problems(&self, production: bool) -> Vec<String> {
-        match self {
-            Self::Keycloak(settings) => settings.problems(production),
-            Self::Mock(settings) => settings.problems(production),
-        }
-    }
+    fn problems(&self, production: bool) -> Vec<String>;
 
-    /// Makes the adapter; `connect_deadline` is for each connection to the IAM. Speaks to nobody
-    /// yet.
+    /// Makes the adapter; `connect_deadline` is for each connection to the IAM. Connects to
+    /// nothing yet.
     ///
     /// # Errors
     ///
     /// [`SetupError`] where the settings cannot be used.
-    pub fn connect(
+    fn connect(
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
-    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(match self {
-            Self::Keycloak(settings) => Arc::new(Keycloak::new(settings, connect_deadline, clock)?),
-            Self::Mock(settings) => Arc::new(Mock::connect(settings, clock)?),
+    ) -> Result<Arc<dyn IamAdapter>, SetupError>;
+
+    /// How many logins a second a small installation of the IAM can do, from all replicas together;
+    /// none: any number.
+    fn logins_per_second(&self) -> Option<NonZeroU32>;
+
+    /// How many sessions an account may begin in a minute by default; 0: any number.
+    fn sessions_per_minute(&self) -> u32 {
+        20
+    }
+
+    /// What of these settings is publicly known. A gateway with any of it must not be reachable
+    /// from other machines.
+    fn public_credentials(&self) -> PublicCredentials {
+        PublicCredentials::default()
+    }
+}
+
+/// Credentials that anybody can look up, because they are built in or published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PublicCredentials {
+    /// Built-in accounts are in use; the setting that replaces them.
+    pub accounts_replaced_by: Option<&'static str>,
+    /// The key that signs access tokens is published; the setting that chooses it.
+    pub signing_key_set_by: Option<&'static str>,
+    /// The management listener changes users and sessions without authentication.
+    pub open_administration: bool,
+}
+
+/// Why there is no adapter: one line for each problem, beginning with the setting's key and a
+/// colon.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct SetupError(Box<dyn Error + Send + Sync>);
+
+impl SetupError {
+    /// The error of an adapter.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+}
+
+/// The settings of the IAM behind the gateway, of whichever kind.
+#[derive(Debug, Clone)]
+pub struct IamSettings(Arc<dyn AdapterSettings>);
+
+impl IamSettings {
+    /// These settings.
+    #[must_use]
+    pub fn new(settings: impl AdapterSettings) -> Self {
+        Self(Arc::new(settings))
+    }
+
+    /// The settings, where they are of this type.
+    #[must_use]
+    pub fn downcast_ref<S: AdapterSettings>(&self) -> Option<&S> {
+        let settings: &dyn Any = &*self.0;
+        settings.downcast_ref()
+    }
+}
+
+impl Deref for IamSettings {
+    type Target = dyn AdapterSettings;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+/// No IAM is configured, and none can be.
+impl Default for IamSettings {
+    fn default() -> Self {
+        Self::new(Unconfigured {
+            sections: String::new(),
+        })
+    }
+}
+
+/// No section `[iam.…]`. Commands that need no IAM work with it.
+#[derive(Debug)]
+struct Unconfigured {
+    /// Those that there could be.
+    sections: String,
+}
+
+impl AdapterSettings for Unconfigured {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn problems(&self, _: bool) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
+        let sections = &self.sections;
+        let problem = format!("iam: no IAM is configured; one section is needed, of {sections}");
+        Err(SetupError::new(problem))
+    }
+
+    fn logins_per_second(&self) -> Option<NonZeroU32> {
+        None
+    }
+}
+
+/// One kind of IAM.
+#[derive(Debug, Clone, Copy)]
+pub struct AdapterKind {
+    name: &'static str,
+    fields: fn() -> &'static [&'static str],
+    read: fn(Value) -> Result<IamSettings, ConfigError>,
+}
+
+impl AdapterKind {
+    /// The kind whose section `[iam.<name>]` is read into `S`.
+    #[must_use]
+    pub const fn of<S: AdapterSettings + DeserializeOwned>(name: &'static str) -> Self {
+        Self {
+            name,
+            fields: serde_introspect::<S>,
+            read: |section| S::deserialize(section).map(IamSettings::new),
+        }
+    }
+
+    /// The section's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The keys that the section may have.
+    #[must_use]
+    pub fn fields(&self) -> &'static [&'static str] {
+        (self.fields)()
+    }
+
+    /// Reads the section.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] where a value is missing or of another type. It may quote the value.
+    pub fn read(&self, section: Value) -> Result<IamSettings, ConfigError> {
+        (self.read)(section)
+    }
+}
+
+/// Every kind of IAM that a program can be configured for.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    kinds: Vec<AdapterKind>,
+    default: Option<IamSettings>,
+}
+
+/// The IAMs for production. None is the default: a configuration has to name one.
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            kinds: vec![AdapterKind::of::<KeycloakSettings>("keycloak")],
+            default: None,
+        }
+    }
+}
+
+impl Registry {
+    /// The same with another kind, whose default settings hold where the configuration has no
+    /// section `[iam.…]`.
+    #[must_use]
+    pub fn with_default<S>(mut self, name: &'static str) -> Self
+    where
+        S: AdapterSettings + DeserializeOwned + Default,
+    {
+        self.kinds.push(AdapterKind::of::<S>(name));
+        self.default = Some(IamSettings::new(S::default()));
+        self
+    }
+
+    /// Every kind.
+    #[must_use]
+    pub fn kinds(&self) -> &[AdapterKind] {
+        &self.kinds
+    }
+
+    /// The settings that hold where the configuration has no section `[iam.…]`. Without a default
+    /// kind no adapter can be made of them.
+    #[must_use]
+    pub fn default_settings(&self) -> IamSettings {
+        self.default.clone().unwrap_or_else(|| {
+            let sections = self.kinds.iter().map(|kind| format!("iam.{}", kind.name));
+            let sections: Vec<_> = sections.collect();
+            IamSettings::new(Unconfigured {
+                sections: sections.join(", "),
+            })
         })
     }
 }
@@ -114,60 +242,65 @@ mod tests {
     use crate::clock::SystemClock;
 
     const KEYCLOAK: &str = r#"
-        [iam.keycloak]
         url = "http://localhost:8081"
         realm = "shop"
         client_id = "auth-gateway"
         client_secret = "secret"
     "#;
 
-    #[derive(Debug, Deserialize)]
-    struct File {
-        iam: IamSettings,
-    }
-
-    fn read(text: &str) -> Result<IamSettings, String> {
-        let file = toml::from_str::<File>(text);
-        file.map(|file| file.iam).map_err(|error| error.to_string())
-    }
-
-    fn connect(settings: &IamSettings) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        settings.connect(Arc::new(SystemClock::default()), Duration::from_secs(1))
+    fn read(name: &str, text: &str) -> Result<IamSettings, ConfigError> {
+        let section: Value = toml::from_str(text).expect("TOML");
+        let registry = Registry::default();
+        let kind = registry.kinds().iter().find(|kind| kind.name() == name);
+        kind.expect("a kind of this name").read(section)
     }
 
     #[test]
-    fn the_name_of_the_section_chooses_the_adapter() {
-        for (text, name) in [(KEYCLOAK, "keycloak"), ("[iam.mock]", "mock")] {
-            let settings = read(text).expect(name);
-            assert_eq!(settings.name(), name);
-            assert_eq!(settings.problems(false), [""; 0]);
-            assert_eq!(connect(&settings).expect(name).name(), name);
-        }
-        assert_eq!(IamSettings::default().name(), "mock");
+    fn kind_reads_its_section_and_makes_an_adapter_of_its_name() {
+        let settings = read("keycloak", KEYCLOAK).expect("settings");
+        assert_eq!(settings.name(), "keycloak");
+        assert_eq!(settings.problems(false), [""; 0]);
+        let clock = Arc::new(SystemClock::default());
+        let adapter = settings.connect(clock, Duration::from_secs(1));
+        assert_eq!(adapter.expect("an adapter").name(), "keycloak");
     }
 
     #[test]
-    fn no_adapter_two_adapters_and_misspelt_keys_are_refused() {
-        for text in [
-            "[iam]",
-            "[iam.ldap]",
-            "[iam.Mock]",
-            &format!("[iam.mock]\n{KEYCLOAK}"),
-            &format!("{KEYCLOAK}\nrelm = 'shop'"),
-            "[iam.mock]\nuser_file = 'users.toml'",
-        ] {
-            assert!(read(text).is_err(), "{text:?}");
-        }
+    fn misspelt_and_missing_keys_are_refused() {
+        let misspelt = format!("{KEYCLOAK}\nrelm = 'shop'");
+        assert!(read("keycloak", &misspelt).is_err());
+        assert!(read("keycloak", "").is_err());
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_is_a_problem_and_makes_no_adapter() {
-        let settings = read("[iam.mock]\nusers_file = 'no/such/file.json'").expect("settings");
-        let told = connect(&settings).expect_err("no adapter").to_string();
-        assert_eq!(settings.problems(false), [told.as_str()]);
+    fn fields_are_those_of_the_settings() {
+        let registry = Registry::default();
+        let [keycloak] = registry.kinds() else {
+            panic!("one kind");
+        };
+        assert!(keycloak.fields().contains(&"client_secret_file"));
+    }
+
+    #[test]
+    fn without_a_section_there_is_no_adapter_and_the_error_names_the_sections() {
+        let clock = Arc::new(SystemClock::default());
+        let settings = Registry::default().default_settings();
+        let refused = settings.connect(clock, Duration::ZERO);
+        assert_eq!(
+            refused.expect_err("no adapter").to_string(),
+            "iam: no IAM is configured; one section is needed, of iam.keycloak"
+        );
+    }
+
+    #[test]
+    fn settings_can_be_had_in_their_own_type() {
+        let settings = read("keycloak", KEYCLOAK).expect("settings");
+        let keycloak = settings.downcast_ref::<KeycloakSettings>();
+        assert_eq!(keycloak.expect("Keycloak's").realm, "shop");
         assert!(
-            told.starts_with("iam.mock.users_file: no/such/file.json: "),
-            "{told}"
+            IamSettings::default()
+                .downcast_ref::<KeycloakSettings>()
+                .is_none()
         );
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn check(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let walked = runtime.block_on(walk(&settings, parts, account, out))?;
+    let walked = runtime.block_on(walk(&settings, &parts, account, out))?;
     Ok(match walked {
         Ok(()) => Exit::Ok,
         Err(failed) => {
@@ -58,17 +58,16 @@ pub(super) fn check(
 /// IAM's, or that of Redis.
 async fn walk(
     settings: &Settings,
-    parts: Parts,
+    parts: &Parts,
     account: Option<(&String, &String)>,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), String>> {
-    let redis = parts.redis.clone();
-    let (gateway, iam, _) = startup::connect(settings, parts);
+    let startup::Connected { gateway, iam, .. } = startup::connect(settings, parts);
     if let Err(fault) = iam.probe().await {
         return Ok(Err(format!("IAM           {fault}")));
     }
     writeln!(out, "  IAM           answers, as {}", iam.issuer())?;
-    if let Some(redis) = redis {
+    if let Some(redis) = &parts.redis {
         if let Err(fault) = redis.probe().await {
             return Ok(Err(format!("Redis         {fault}")));
         }
@@ -146,7 +145,12 @@ fn write_summary(settings: &Settings, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  public        {tls}://{} as {issuer}", http.listen)?;
     writeln!(out, "  management    http://{}", settings.management.listen)?;
     let made = "made at start";
-    let signing = if settings.iam.fixed_signing_key() {
+    let signing = if settings
+        .iam
+        .public_credentials()
+        .signing_key_set_by
+        .is_some()
+    {
         "the one that everybody knows"
     } else {
         made

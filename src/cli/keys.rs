@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
-use super::{Arguments, Command, ConfigFile, Stop, stop};
+use super::{Arguments, Command, ConfigFile, Stop};
 use crate::gateway::keys::Algorithm;
 
 mod folder;
@@ -24,8 +24,9 @@ pub(super) use list::list;
 pub(super) use remove::remove;
 pub(super) use rotate::rotate;
 
+/// The commands about key files.
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub enum KeyCommands {
     /// Make a key, as a new file in the directory
     Generate(GenerateKey),
     /// List the keys in a directory, with `first_use` and the state that follows from the files
@@ -48,7 +49,7 @@ pub(super) enum Verb {
     Remove(RemoveKey),
 }
 
-impl Verb {
+impl KeyCommands {
     /// `file` knows where the configuration is if the arguments do not say.
     pub(super) fn command(
         self,
@@ -234,7 +235,7 @@ fn only_for_signing(signing: bool, algorithm: Option<SigningAlgorithm>) -> Resul
         return Ok(());
     }
     let problem = "--alg is for signing keys; sealing keys have one algorithm";
-    Err(stop(
-        Arguments::command().error(ErrorKind::ArgumentConflict, problem),
-    ))
+    Err(Arguments::command()
+        .error(ErrorKind::ArgumentConflict, problem)
+        .into())
 }

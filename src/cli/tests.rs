@@ -4,6 +4,7 @@ use clap::CommandFactory as _;
 use iam_adapters::clock::SystemClock;
 
 use super::*;
+use crate::config::sample::registry;
 use crate::startup::Parts;
 
 fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, Stop> {
@@ -214,7 +215,12 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
         .collect();
     let mut out = Vec::new();
     let exit = check::check(
-        Parts::load(None, &environment, Arc::new(SystemClock::default())),
+        Parts::load(
+            None,
+            &environment,
+            &registry(),
+            Arc::new(SystemClock::default()),
+        ),
         false,
         &environment,
         &mut out,
@@ -231,13 +237,13 @@ fn a_check_tells_what_the_settings_come_to() {
         text,
         "configuration ok\n  \
          environment   development\n  \
-         IAM adapter   mock\n  \
+         IAM adapter   sample\n  \
          public        http://127.0.0.1:8080 as http://localhost:8080\n  \
          management    http://127.0.0.1:9090\n  \
          signing keys  made at start\n  \
          sealing keys  made at start\n"
     );
-    let (_, fixed) = check_with(&[("AUTH_GATEWAY__IAM__MOCK__FIXED_SIGNING_KEY", "true")]);
+    let (_, fixed) = check_with(&[("AUTH_GATEWAY__IAM__SAMPLE__FIXED_SIGNING_KEY", "true")]);
     assert_eq!(
         fixed,
         text.replacen("made at start", "the one that everybody knows", 1)

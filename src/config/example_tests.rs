@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::load_tests::load_text;
+use super::sample::registry;
 use super::*;
 
 const EXAMPLE: &str = include_str!("../../deploy/auth-gateway.example.toml");
@@ -34,13 +35,13 @@ fn keys_in(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_example_names_every_setting_that_exists_and_no_other() {
-    assert_eq!(keys_in(&all_on()), Known::new().keys);
+    assert_eq!(keys_in(&all_on()), Known::new(&Registry::default()).keys);
 }
 
 #[test]
 fn the_example_as_it_stands_is_the_defaults() {
     let example = load_text(EXAMPLE, &[]).expect("valid");
-    let defaults = load(None, &BTreeMap::new()).expect("valid");
+    let defaults = load(None, &BTreeMap::new(), &registry()).expect("valid");
     assert_eq!(format!("{example:#?}"), format!("{defaults:#?}"));
 }
 
@@ -91,7 +92,7 @@ fn the_settings_for_kubernetes_lack_nothing_but_the_files_that_are_mounted_there
     let manifests = manifests();
     let text = manifests[0]["data"]["auth-gateway.toml"].as_str();
     let text = text.expect("a file");
-    assert!(keys_in(text).is_subset(&Known::new().keys));
+    assert!(keys_in(text).is_subset(&Known::new(&Registry::default()).keys));
     let problems = load_text(text, &[])
         .expect_err("no such files here")
         .problems;

@@ -11,7 +11,7 @@ pub struct HostName(String);
 
 /// Not the name of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("not a host name such as mock.example, without scheme, port or wildcard")]
+#[error("not a host name such as iam.example, without scheme, port or wildcard")]
 pub struct InvalidHostName;
 
 impl HostName {

@@ -1,9 +1,8 @@
 //! The settings that exist, taken from the types that hold them, and the nearest to a misspelt one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use iam_adapters::keycloak::KeycloakSettings;
-use iam_adapters::mock::MockSettings;
+use iam_adapters::registry::Registry;
 use iam_adapters::spelling::nearest;
 use serde_aux::serde_introspection::serde_introspect;
 
@@ -24,12 +23,12 @@ const SHORT_PREFIX: &str = "AUTH_GATEWAY_";
 /// The full keys of all settings (`http.listen`) and sections (`http`).
 pub(super) struct Known {
     pub(super) keys: BTreeSet<String>,
-    sections: BTreeSet<&'static str>,
+    sections: BTreeSet<String>,
 }
 
 impl Known {
-    pub(super) fn new() -> Self {
-        let sections = [
+    pub(super) fn new(registry: &Registry) -> Self {
+        let sections: [(_, &[&str]); _] = [
             ("", serde_introspect::<Settings>()),
             ("http", serde_introspect::<HttpSettings>()),
             ("http.tls", serde_introspect::<TlsSettings>()),
@@ -45,14 +44,16 @@ impl Known {
             ("cache", serde_introspect::<CacheSettings>()),
             ("log", serde_introspect::<LogSettings>()),
             ("iam", &[]),
-            ("iam.keycloak", serde_introspect::<KeycloakSettings>()),
-            ("iam.mock", serde_introspect::<MockSettings>()),
         ];
+        let sections = sections.map(|(section, fields)| (section.to_owned(), fields));
+        let kinds = registry.kinds().iter();
+        let kinds = kinds.map(|kind| (join("iam", kind.name()), kind.fields()));
+        let sections: BTreeMap<_, _> = sections.into_iter().chain(kinds).collect();
         let mut keys = BTreeSet::new();
-        for (section, fields) in sections {
+        for (section, fields) in &sections {
             keys.extend(fields.iter().map(|field| join(section, field)));
         }
-        let sections = BTreeSet::from(sections.map(|(section, _)| section));
+        let sections: BTreeSet<_> = sections.into_keys().collect();
         keys.retain(|key| !sections.contains(key.as_str()));
         Self { keys, sections }
     }
@@ -98,10 +99,12 @@ impl Known {
     /// is spelt correctly.
     pub(super) fn nearest_key(&self, written: &str) -> &str {
         let names = self.keys.iter().map(String::as_str);
-        let candidates = names.chain(self.sections.iter().copied()).filter(|name| {
-            let rest = written.strip_prefix(name);
-            !name.is_empty() && !rest.is_some_and(|rest| rest.starts_with('.'))
-        });
+        let candidates = names
+            .chain(self.sections.iter().map(String::as_str))
+            .filter(|name| {
+                let rest = written.strip_prefix(name);
+                !name.is_empty() && !rest.is_some_and(|rest| rest.starts_with('.'))
+            });
         nearest(written, candidates).unwrap_or_default()
     }
 

@@ -23,7 +23,7 @@ pub(super) const STAND_IN: &str = "https://missing.invalid";
 /// a table, and does not remember which variable set a value.
 #[derive(Default)]
 pub(super) struct Layers {
-    /// A section of the file is an empty table here, because `[iam.mock]` alone selects an adapter.
+    /// A section of the file is an empty table here, because the section alone selects an adapter.
     pub(super) values: BTreeMap<String, Value>,
     /// The variable or the file that set each key or section.
     origins: BTreeMap<String, String>,

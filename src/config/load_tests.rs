@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use iam_adapters::keycloak::KeycloakSettings;
 use secrecy::ExposeSecret;
 use tempfile::NamedTempFile;
 
+use super::sample::{SampleSettings, registry};
 use super::*;
 
 pub(super) fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -20,7 +22,7 @@ pub(super) fn load_text(
 ) -> Result<Settings, InvalidSettings> {
     let path = NamedTempFile::new().expect("a file");
     fs::write(path.path(), file).expect("written");
-    load(Some(path.path()), &environment(variables)).map_err(|invalid| {
+    load(Some(path.path()), &environment(variables), &registry()).map_err(|invalid| {
         let path = path.path().display().to_string();
         let problems = invalid.problems.into_iter();
         InvalidSettings {
@@ -41,8 +43,8 @@ const KEYCLOAK: &str = r#"
 "#;
 
 #[test]
-fn with_no_settings_at_all_it_is_development_mode_with_the_mock_on_this_machine() {
-    let settings = load(None, &BTreeMap::new()).expect("defaults");
+fn with_no_settings_at_all_it_is_development_mode_on_this_machine() {
+    let settings = load(None, &BTreeMap::new(), &registry()).expect("defaults");
     assert_eq!(settings.environment, Environment::Development);
     assert_eq!(settings.http.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(
@@ -51,7 +53,12 @@ fn with_no_settings_at_all_it_is_development_mode_with_the_mock_on_this_machine(
     );
     assert_eq!(settings.http.public_url.issuer(), "http://localhost:8080");
     assert_eq!(settings.token.audience, ["http://localhost:8080"]);
-    assert!(matches!(settings.iam, IamSettings::Mock(mock) if mock.users_file.is_none()));
+    assert!(
+        settings
+            .iam
+            .downcast_ref::<SampleSettings>()
+            .is_some_and(|sample| sample.users_file.is_none())
+    );
 }
 
 #[test]
@@ -108,10 +115,9 @@ fn a_secret_of_digits_keeps_its_zeros_and_text_that_looks_like_a_truth_stays_tex
     for secret in ["0012345678901234", "true", "1e5", "0x10", " a,b "] {
         let over = [("IAM__KEYCLOAK__CLIENT_SECRET", secret)];
         let settings = load_text(KEYCLOAK, &over).expect("valid");
-        let IamSettings::Keycloak(keycloak) = settings.iam else {
-            panic!("not Keycloak");
-        };
-        let read = keycloak.client_secret.expect("a secret");
+        let keycloak = settings.iam.downcast_ref::<KeycloakSettings>();
+        let read = &keycloak.expect("Keycloak").client_secret;
+        let read = read.as_ref().expect("a secret");
         assert_eq!(read.expose_secret(), secret);
     }
 }
@@ -126,6 +132,7 @@ fn an_adapter_can_be_set_up_by_the_environment_alone() {
             ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
             ("IAM__KEYCLOAK__CLIENT_SECRET", "0123456789abcdef"),
         ]),
+        &registry(),
     )
     .expect("valid");
     assert_eq!(settings.iam.name(), "keycloak");
@@ -133,19 +140,22 @@ fn an_adapter_can_be_set_up_by_the_environment_alone() {
 
 #[test]
 fn two_adapters_at_once_are_refused_also_where_one_comes_from_the_environment() {
-    let refused = "only one adapter can be used, of iam.keycloak, iam.mock";
+    let refused = "only one adapter can be used, of iam.keycloak, iam.sample";
     let keycloak = format!("iam.keycloak: {refused} (set in FILE)");
     assert_eq!(
-        problems(&format!("[iam.mock]\n{KEYCLOAK}"), &[]),
+        problems(&format!("[iam.sample]\n{KEYCLOAK}"), &[]),
         [
             keycloak.clone(),
-            format!("iam.mock: {refused} (set in FILE)")
+            format!("iam.sample: {refused} (set in FILE)")
         ]
     );
-    let variable = "AUTH_GATEWAY__IAM__MOCK__USERS_FILE";
+    let variable = "AUTH_GATEWAY__IAM__SAMPLE__USERS_FILE";
     assert_eq!(
-        problems(KEYCLOAK, &[("IAM__MOCK__USERS_FILE", "users.toml")]),
-        [keycloak, format!("iam.mock: {refused} (set in {variable})")]
+        problems(KEYCLOAK, &[("IAM__SAMPLE__USERS_FILE", "users.toml")]),
+        [
+            keycloak,
+            format!("iam.sample: {refused} (set in {variable})")
+        ]
     );
 }
 
@@ -155,16 +165,20 @@ fn a_key_that_does_not_exist_is_refused_by_name_wherever_it_is_written() {
         "htp = 1\n[http]\nlistn = '127.0.0.1:1'\n[iam.keyclock]\nurl = 1\n[log.format]\na = 1";
     let found = problems(
         &format!("{file}\n[session.more]\nx = 1"),
-        &[("HTTP__LISTN", "x"), ("HTTP", "x"), ("IAM__MOCK__URL", "x")],
+        &[
+            ("HTTP__LISTN", "x"),
+            ("HTTP", "x"),
+            ("IAM__SAMPLE__URL", "x"),
+        ],
     );
     for beginning in [
         "htp: no such setting; the nearest is http; there are: cache, environment, http, iam,",
         "http.listn: no such setting; the nearest is http.listen; there are: listen, max_connections,",
-        "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: keycloak, mock (set in FILE)",
+        "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: keycloak, sample (set in FILE)",
         "session.more: no such setting; the nearest is ",
         "AUTH_GATEWAY__HTTP__LISTN: no such setting",
         "AUTH_GATEWAY__HTTP: no such setting",
-        "AUTH_GATEWAY__IAM__MOCK__URL: no such setting",
+        "AUTH_GATEWAY__IAM__SAMPLE__URL: no such setting",
         "log.format: ",
     ] {
         let named = |line: &&String| line.starts_with(beginning);
@@ -186,7 +200,7 @@ fn variables_that_an_orchestrator_makes_for_a_service_of_this_name_are_let_alone
         ("PATH", "/bin"),
     ];
     let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    assert!(load(None, &BTreeMap::from(variables)).is_ok());
+    assert!(load(None, &BTreeMap::from(variables), &registry()).is_ok());
 }
 
 #[test]
@@ -238,7 +252,11 @@ fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_one_problem_and_shows_none_of_its_lines() {
-    let missing = load(Some(Path::new("no/such/file.toml")), &BTreeMap::new());
+    let missing = load(
+        Some(Path::new("no/such/file.toml")),
+        &BTreeMap::new(),
+        &registry(),
+    );
     let shown = missing.expect_err("no file").to_string();
     assert!(
         shown.contains("no/such/file.toml: cannot be read: "),

@@ -120,19 +120,21 @@ mod tests {
     use iam_adapters::keycloak::KeycloakSettings;
 
     use super::*;
+    use crate::config::sample::SampleSettings;
 
     #[test]
-    fn without_a_word_the_rate_is_what_a_small_keycloak_bears_and_the_mock_bears_any() {
+    fn rate_is_by_default_what_suits_the_iam() {
         let keycloak =
             r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
         let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
-        let keycloak = IamSettings::Keycloak(keycloak);
+        let keycloak = IamSettings::new(keycloak);
+        let any = IamSettings::new(SampleSettings::default());
         for (rate, iam, logins) in [
             (None, &keycloak, Some(30)),
-            (None, &IamSettings::default(), None),
+            (None, &any, None),
             (Some(0), &keycloak, None),
             (Some(7), &keycloak, Some(7)),
-            (Some(7), &IamSettings::default(), Some(7)),
+            (Some(7), &any, Some(7)),
         ] {
             let settings = LoginLimitSettings {
                 rate,
@@ -144,16 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn an_account_begins_twenty_sessions_a_minute_except_before_the_mock() {
+    fn account_begins_twenty_sessions_a_minute_unless_the_iam_suits_more() {
         let keycloak =
             r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
-        let keycloak = IamSettings::Keycloak(serde_json::from_str(keycloak).unwrap());
-        let mock = IamSettings::default();
+        let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
+        let keycloak = IamSettings::new(keycloak);
+        let any = IamSettings::new(SampleSettings::default());
         for (set, iam, most) in [
             (None, &keycloak, 20),
-            (None, &mock, 0),
+            (None, &any, 0),
             (Some(0), &keycloak, 0),
-            (Some(7), &mock, 7),
+            (Some(7), &any, 7),
         ] {
             let settings = LoginLimitSettings {
                 account_sessions_per_minute: set,
@@ -170,7 +173,9 @@ mod tests {
                 account_failures,
                 ..LoginLimitSettings::default()
             };
-            settings.before(&IamSettings::default()).account_slow
+            settings
+                .before(&IamSettings::new(SampleSettings::default()))
+                .account_slow
         };
         let interval = Duration::from_secs(900);
         for (account_failures, after) in [(10, 50), (0, 0)] {

@@ -12,13 +12,14 @@ use super::problems::Problems;
 /// The shortest token for production, in bytes: 16 random bytes have 22 characters in base64url.
 const TOKEN_MIN: usize = 22;
 
-/// The listener for health, metrics, the calls of operators and, where the mock runs, its controls.
+/// The listener for health, metrics and the calls of operators.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct ManagementSettings {
     /// Where to listen; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// The names, besides `localhost` and IP addresses, by which the mock may be addressed.
+    /// The names, besides `localhost` and IP addresses, by which unauthenticated administration for
+    /// development may be addressed. Health, metrics and operators' calls are served under any name.
     #[serde(deserialize_with = "super::list::deserialize")]
     pub allowed_hosts: Vec<HostName>,
     /// The bearer token of operators; none: calls that change something are refused.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::config::{Config, ConfigError, Value, ValueKind};
-use serde::de::DeserializeOwned;
+use iam_adapters::registry::{AdapterKind, Registry};
+use serde::Deserialize as _;
 
 use super::Settings;
 use super::known::join;
@@ -12,57 +13,76 @@ use super::problems::Problems;
 
 /// The settings, with defaults where a value cannot be read; none where not even that is possible.
 /// Each value that is not used is a problem.
-pub(super) fn settings(layers: &Layers, problems: &mut Problems) -> Option<Settings> {
-    let mut settings: Settings = read(&layers.values, "", "", problems)?;
-    let adapters = layers.values.keys().filter_map(|key| {
-        let name = key.strip_prefix("iam.")?.split('.').next()?;
-        Some(join("iam", name))
-    });
-    let adapters = Vec::from_iter(adapters.collect::<BTreeSet<_>>());
-    if let [section] = &adapters[..] {
-        settings.iam = read(&layers.values, "iam.", section, problems)?;
-    } else {
-        for section in &adapters {
-            let adapters = adapters.join(", ");
-            let refused = format!("only one adapter can be used, of {adapters}");
-            problems.add_unread(section, refused);
+pub(super) fn settings(
+    layers: &Layers,
+    registry: &Registry,
+    problems: &mut Problems,
+) -> Option<Settings> {
+    let mut settings: Settings = read(&layers.values, "", Settings::deserialize, problems)?;
+    let is_named = |kind: &&AdapterKind| {
+        let section = join("iam", kind.name());
+        let inside = join(&section, "");
+        let mut keys = layers.values.keys();
+        keys.any(|key| *key == section || key.starts_with(&inside))
+    };
+    let mut named: Vec<_> = registry.kinds().iter().filter(is_named).collect();
+    named.sort_unstable_by_key(|kind| kind.name());
+    match &named[..] {
+        [] => settings.iam = registry.default_settings(),
+        [kind] => {
+            let section = join("iam", kind.name());
+            let as_kind = |section| kind.read(section);
+            settings.iam = read(&layers.values, &section, as_kind, problems)?;
+        }
+        several => {
+            let sections = several.iter().map(|kind| join("iam", kind.name()));
+            let sections: Vec<_> = sections.collect();
+            let all = sections.join(", ");
+            for section in sections {
+                let refused = format!("only one adapter can be used, of {all}");
+                problems.add_unread(&section, refused);
+            }
         }
     }
     Some(settings)
 }
 
-/// Reads the values below a prefix again and again, each time without the value that was refused.
-/// `section` stands before the keys in errors: an enum leaves out the name of its variant.
-fn read<T: DeserializeOwned>(
+/// Reads the values of a section again and again, each time without the value that was refused.
+fn read<T>(
     values: &BTreeMap<String, Value>,
-    prefix: &str,
     section: &str,
+    as_type: impl Fn(Value) -> Result<T, ConfigError>,
     problems: &mut Problems,
 ) -> Option<T> {
+    let prefix = if section.is_empty() {
+        String::new()
+    } else {
+        join(section, "")
+    };
     let below = |(key, value): (&String, &Value)| {
-        let key = key.strip_prefix(prefix)?;
+        let key = key.strip_prefix(&prefix)?;
         Some((key.to_owned(), value.clone()))
     };
     let mut values: BTreeMap<_, _> = values.iter().filter_map(below).collect();
     let mut stood_in = BTreeSet::new();
     loop {
-        let error = match nested(&values).and_then(Config::try_deserialize) {
+        let error = match nested(&values).and_then(|config| as_type(config.cache)) {
             Ok(read) => return Some(read),
             Err(error) => error,
         };
         let (key, refusal) = explain(error);
-        let key = match key.split('[').next() {
-            None | Some("") => section.to_owned(),
-            Some(key) => join(section, key),
+        let name = key.split('[').next().unwrap_or_default();
+        let key = match name {
+            "" => section.to_owned(),
+            name => join(section, name),
         };
-        let below = key.strip_prefix(prefix).unwrap_or(&key);
         if let Some(message) = refusal {
-            let refused = values.remove(below);
+            let refused = values.remove(name);
             problems.add_unread(&key, without_secret(message, &key, refused.as_ref()));
             refused?;
         } else {
             problems.add_unread(&key, "is missing");
-            values.insert(below.to_owned(), Value::new(None, STAND_IN));
+            values.insert(name.to_owned(), Value::new(None, STAND_IN));
             if !stood_in.insert(key) {
                 return None;
             }

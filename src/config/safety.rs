@@ -6,9 +6,7 @@ use iam_adapters::files::Exposed;
 
 use super::layers::SettingsFile;
 use super::problems::Problems;
-use super::{Environment, IamSettings, Settings};
-
-const FIXED_SIGNING_KEY: &str = "iam.mock.fixed_signing_key";
+use super::{Environment, Settings};
 
 /// Refuses what is unsafe where the gateway runs.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
@@ -16,9 +14,11 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     for problem in settings.iam.problems(production) {
         problems.add_lines(&problem);
     }
-    if settings.iam.fixed_signing_key() && settings.keys.signing_dir.is_some() {
+    if let Some(setting) = settings.iam.public_credentials().signing_key_set_by
+        && settings.keys.signing_dir.is_some()
+    {
         problems.add(
-            FIXED_SIGNING_KEY,
+            setting,
             "cannot be true where keys.signing_dir is set: one of the two signs",
         );
     }
@@ -67,19 +67,18 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
     if reached(settings.http.listen) {
         open.push(("http.listen", settings.http.listen));
     }
-    // Whoever reaches the mock's controls can do what its API can, and more.
-    if reached(settings.management.listen) && matches!(settings.iam, IamSettings::Mock(_)) {
+    let public = settings.iam.public_credentials();
+    if reached(settings.management.listen) && public.open_administration {
         open.push(("management.listen", settings.management.listen));
     }
-    let mut missing: Vec<_> = settings.keys.made_at_start().collect();
-    if matches!(&settings.iam, IamSettings::Mock(mock) if mock.users_file.is_none()) {
-        missing.push("iam.mock.users_file (or another IAM)");
-    }
+    let accounts = public.accounts_replaced_by;
+    let accounts = accounts.map(|setting| format!("{setting} (or another IAM)"));
+    let keys = settings.keys.made_at_start().map(str::to_owned);
+    let missing: Vec<_> = keys.chain(accounts).collect();
     if !missing.is_empty() {
         let mut missing = missing.join(", ");
-        if settings.iam.fixed_signing_key() {
-            missing =
-                format!("{missing}, and leave out {FIXED_SIGNING_KEY}, which everybody knows");
+        if let Some(setting) = public.signing_key_set_by {
+            missing = format!("{missing}, and leave out {setting}, which everybody knows");
         }
         for (key, listen) in open {
             problems.add(

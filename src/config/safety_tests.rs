@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::load_tests::{environment, load_text, problems};
+use super::sample::registry;
 use super::*;
 
 mod fixed_key;
@@ -21,7 +22,7 @@ impl Files {
     }
 
     fn users(&self) -> String {
-        format!("[iam.mock]\nusers_file = {:?}\n", self.path("users.toml"))
+        format!("[iam.sample]\nusers_file = {:?}\n", self.path("users.toml"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -85,13 +86,13 @@ fn production_refuses_all_that_is_made_up_or_unsafe_in_one_message() {
 }
 
 #[test]
-fn production_refuses_the_mock_whether_it_is_named_or_not() {
+fn production_refuses_a_development_iam_whether_it_is_named_or_not() {
     let files = Files::new();
     let bare = "environment = 'production'\nhttp.public_url = 'https://auth.example.test'\n";
     for iam in ["", &files.users()] {
         let found = problems(&format!("{bare}{iam}{}", files.keys()), &[]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("iam.mock: "), "{found:?}");
+        assert!(found[0].starts_with("iam.sample: "), "{found:?}");
     }
 }
 
@@ -102,10 +103,10 @@ fn what_is_made_up_is_not_offered_to_other_machines() {
     for (file, missing) in [
         (
             String::new(),
-            "keys.signing_dir, keys.sealing_dir, iam.mock.users_file",
+            "keys.signing_dir, keys.sealing_dir, iam.sample.users_file",
         ),
         (users.clone(), "keys.signing_dir, keys.sealing_dir"),
-        (files.keys(), "iam.mock.users_file"),
+        (files.keys(), "iam.sample.users_file"),
         (format!("{users}{}", files.keys()), ""),
     ] {
         for (listener, listen) in [
@@ -142,7 +143,7 @@ fn what_is_made_up_is_not_offered_to_other_machines() {
 }
 
 #[test]
-fn without_the_mock_health_and_metrics_may_be_offered_to_other_machines() {
+fn without_open_administration_health_and_metrics_may_be_offered_to_other_machines() {
     let keycloak = "[iam.keycloak]\nurl = 'http://localhost:1'\nrealm = 'r'\nclient_id = 'c'\n\
                     client_secret = 'a secret of some length, not a known one'\n";
     let found = problems(keycloak, &[("MANAGEMENT__LISTEN", "0.0.0.0:9090")]);
@@ -270,6 +271,7 @@ fn key_directories_must_be_there_and_be_two() {
     let same = load(
         None,
         &environment(&[("KEYS__SIGNING_DIR", path), ("KEYS__SEALING_DIR", path)]),
+        &registry(),
     );
     let same = same.expect_err("one directory").problems;
     assert!(

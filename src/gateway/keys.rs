@@ -1,7 +1,6 @@
 //! The keys: which one signs or seals now, and which others are still accepted.
 
 mod file;
-mod fixed;
 mod folder;
 mod key_set;
 mod key_store;
@@ -19,7 +18,6 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 pub use file::{KeyFile, KeyPurpose, generate};
-pub use fixed::FIXED_SIGNING_KEY;
 pub use folder::{read_dir, remove, write_new};
 pub use key_set::KeySet;
 pub use key_store::{KeyStore, Taken};
@@ -106,19 +104,6 @@ impl Keys {
         Ok(Self {
             signing: KeySet::new(vec![signing.to_signing()?])?.into(),
             sealing: KeySet::new(vec![sealing.to_sealing()?])?.into(),
-        })
-    }
-
-    /// Keys that live and die with this process, but for the one that signs: that is
-    /// [`FIXED_SIGNING_KEY`], which everybody knows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Keys::ephemeral`].
-    pub fn with_fixed_signing(now: Moment) -> Result<Self, KeyError> {
-        Ok(Self {
-            signing: fixed::key_set()?.into(),
-            ..Self::ephemeral(now)?
         })
     }
 

@@ -1,7 +1,5 @@
 //! Access tokens: the claims of RFC 9068, signed with the key in use.
 
-mod handmade;
-
 use std::fmt;
 use std::time::Duration;
 
@@ -14,8 +12,6 @@ use super::error::Internal;
 use super::keys::{KeySet, SigningKey};
 use super::knowledge::Source;
 use super::random::Random;
-
-pub use handmade::Handmade;
 
 /// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
 pub struct AccessToken {

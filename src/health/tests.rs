@@ -1,14 +1,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{Guarded, IamAdapter as _};
 
 use super::*;
+use crate::config::sample::{Sample, registry};
 
 fn after(words: &[Result<(), IamError>]) -> Report {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
+    let health = Health::new(
+        Arc::<ManualClock>::clone(&clock),
+        Arc::default(),
+        Lifecycle::default(),
+    );
     for word in words {
         let word = word.as_ref().copied();
         health.called(Operation::Probe, word, Duration::ZERO);
@@ -41,7 +45,11 @@ fn replica_is_not_ready_before_the_first_probe_unless_it_needs_none() {
     assert_eq!(codes, [ReasonCode::IamNotProbed]);
     assert_eq!(report.age, None);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
+    let health = Health::new(
+        Arc::<ManualClock>::clone(&clock),
+        Arc::default(),
+        Lifecycle::default(),
+    );
     health.needs_no_probe();
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::Ready);
@@ -53,15 +61,15 @@ fn replica_is_not_ready_before_the_first_probe_unless_it_needs_none() {
 async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let health = Arc::new(Health::new(Arc::clone(&time), Arc::default()));
-    let settings = crate::config::load(None, &BTreeMap::new()).unwrap();
+    let health = Arc::new(Health::new(
+        Arc::clone(&time),
+        Arc::default(),
+        Lifecycle::default(),
+    ));
+    let settings = crate::config::load(None, &BTreeMap::new(), &registry()).unwrap();
     let limits = settings.upstream.limits();
-    let mock = Mock::connect(&MockSettings::default(), Arc::clone(&time)).unwrap();
-    let rule = serde_json::json!({"operation": "probe", "delay": {"fixed": "10m"}});
-    let rule = serde_json::from_value(rule).unwrap();
-    mock.faults().add(rule).unwrap();
     let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
-    let iam = Arc::new(Guarded::new(Arc::new(mock), limits, &time, &observer));
+    let iam = Arc::new(Guarded::new(Arc::new(Sample), limits, &time, &observer));
     let probe = tokio::spawn(async move { iam.probe().await });
     let almost = settings.upstream.probe_deadline.mul_f64(0.99);
     tokio::time::sleep(almost).await;
@@ -116,7 +124,11 @@ fn a_refusal_is_the_word_of_an_iam_that_works_and_saturation_none_of_its_words()
 #[test]
 fn an_open_circuit_is_a_reason_and_one_that_is_tried_is_none() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
+    let health = Health::new(
+        Arc::<ManualClock>::clone(&clock),
+        Arc::default(),
+        Lifecycle::default(),
+    );
     health.called(Operation::Probe, Ok(()), Duration::ZERO);
     for operation in [Operation::Login, Operation::Introspection] {
         health.circuit(operation, Circuit::Open);
@@ -142,7 +154,11 @@ fn an_open_circuit_is_a_reason_and_one_that_is_tried_is_none() {
 #[test]
 fn a_replica_that_is_not_ready_is_not_made_ready_by_another_trouble() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
+    let health = Health::new(
+        Arc::<ManualClock>::clone(&clock),
+        Arc::default(),
+        Lifecycle::default(),
+    );
     let wrong = misconfigured(Misconfiguration::ClientSecret);
     health.called(Operation::Probe, wrong.as_ref().copied(), Duration::ZERO);
     health.circuit(Operation::Login, Circuit::Open);
@@ -179,7 +195,11 @@ fn logged(happens: impl FnOnce()) -> Vec<String> {
 #[test]
 fn an_outage_is_logged_at_its_beginning_and_at_its_end_however_many_feel_it() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(Arc::<ManualClock>::clone(&clock), Arc::default());
+    let health = Health::new(
+        Arc::<ManualClock>::clone(&clock),
+        Arc::default(),
+        Lifecycle::default(),
+    );
     let lines = logged(|| {
         health.circuit(Operation::Introspection, Circuit::Open);
         for _ in 0..1_000 {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -18,13 +17,11 @@ use tracing::{Instrument as _, Span};
 
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Account;
-use crate::mock::Namespaces;
 use crate::server::{Hooks, Refusal, Shed};
 use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
-use super::mock;
 use super::problem::{Code, InvalidRequest, Problem};
 use super::request_id::{self, RequestId};
 
@@ -52,35 +49,32 @@ impl Note {
     }
 }
 
-/// The middleware around both listeners. Where there are namespaces, a request goes to the gateway
-/// of its own.
+/// The middleware around both listeners.
+///
+/// An outer middleware can choose the gateway of a request, by adding another [`Front`] to its data,
+/// and its [`Route`], by adding one to its extensions.
 ///
 /// # Errors
 ///
 /// Where the code panicked: it carries its own response.
 pub async fn around(
-    namespaces: Option<Arc<Namespaces>>,
     front: Data<Front>,
-    mut request: ServiceRequest,
+    request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let (front, nowhere) = match namespaces {
-        None => (front, None),
-        Some(namespaces) => match mock::send(&namespaces, &mut request, front) {
-            Ok(front) => (front, None),
-            Err((front, problem)) => (front, Some(problem)),
-        },
-    };
     let seen = Seen {
         began: Instant::now(),
         id: RequestId::of(request.headers()),
-        route: Route::of(request.path()),
+        route: route(&request),
         client: client_address(&front, request.request()),
     };
-    match nowhere {
-        Some(problem) => Ok(turn_down(&front, &seen, request, &problem)),
-        None => handle(&front, &seen, request, next).await,
-    }
+    handle(&front, &seen, request, next).await
+}
+
+/// The route that an outer middleware said, or that of the path.
+fn route(request: &ServiceRequest) -> Route {
+    let said = request.extensions().get::<Route>().copied();
+    said.unwrap_or_else(|| Route::of(request.path()))
 }
 
 async fn handle(
@@ -200,7 +194,7 @@ impl Seen {
         let took = self.began.elapsed();
         let outcome = match problem {
             Some(problem) => problem.answer().code.into(),
-            // The controls of the mock have problems of their own.
+            // Other routes may have problems of their own.
             None if status.is_client_error() => Code::InvalidRequest.into(),
             None => Outcome::Ok,
         };

@@ -7,12 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// The tag of a document that is whole in memory.
-pub(super) fn of(body: &str) -> EntityTag {
+#[must_use]
+pub fn of(body: &str) -> EntityTag {
     EntityTag::new_strong(URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()))
 }
 
 /// Whether the client has the document of this tag.
-pub(super) fn is_known(tag: &EntityTag, request: &HttpRequest) -> bool {
+#[must_use]
+pub fn is_known(tag: &EntityTag, request: &HttpRequest) -> bool {
     match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(known)) => known.iter().any(|known| known.weak_eq(tag)),

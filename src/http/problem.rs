@@ -114,8 +114,6 @@ pub enum Problem {
     MethodNotAllowed(&'static str),
     /// The sender has sent forged logout tokens; for so many seconds nobody looks at another.
     Forging(u64),
-    /// There are as many namespaces of the mock as there may be.
-    TooManyNamespaces,
     /// The gateway is about to stop.
     Draining,
     /// There is more to do than the gateway can do.
@@ -155,7 +153,6 @@ impl Problem {
             | Self::NotFound
             | Self::MethodNotAllowed(_)
             | Self::Forging(_)
-            | Self::TooManyNamespaces
             | Self::Draining
             | Self::Overloaded
             | Self::NoOperatorToken
@@ -195,7 +192,6 @@ impl Problem {
             | Self::NotFound
             | Self::MethodNotAllowed(_)
             | Self::Forging(_)
-            | Self::TooManyNamespaces
             | Self::Draining
             | Self::Overloaded
             | Self::NoOperatorToken

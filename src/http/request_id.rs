@@ -3,12 +3,16 @@
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 
+use actix_web::HttpMessage as _;
+use actix_web::dev::ServiceRequest;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use super::edge::Note;
+
 /// `x-request-id`, taken and returned.
-pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 const LENGTH_MAX: usize = 64;
 
@@ -64,15 +68,23 @@ impl RequestId {
 
     /// The id as text.
     #[must_use]
-    pub(super) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
     /// The id as the value of [`HEADER`].
     #[must_use]
-    pub(super) fn header_value(&self) -> HeaderValue {
+    pub fn header_value(&self) -> HeaderValue {
         HeaderValue::from_bytes(self.as_bytes()).unwrap_or(HeaderValue::from_static("none"))
     }
+}
+
+/// The id of a request: the one that the gateway's middleware gave it, or, outside of that, the
+/// client's own or a new one.
+#[must_use]
+pub fn of(request: &ServiceRequest) -> RequestId {
+    let known = request.extensions().get::<Note>().map(|note| note.id);
+    known.unwrap_or_else(|| RequestId::of(request.headers()))
 }
 
 fn is_fit(id: &[u8]) -> bool {

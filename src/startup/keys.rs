@@ -16,7 +16,7 @@ use crate::health::Reason;
 /// Whoever changes a folder seldom changes one thing only.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// Reads the folders that the settings name. What no folder holds is made now, or fixed; the settings were
+/// Reads the folders that the settings name. What no folder holds is made now; the settings were
 /// asked whether that is allowed.
 pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) -> Option<Keys> {
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
@@ -32,12 +32,7 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) ->
         }
     }
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
-    let made = if settings.iam.fixed_signing_key() {
-        Keys::with_fixed_signing(now)
-    } else {
-        Keys::ephemeral(now)
-    };
-    match made {
+    match Keys::ephemeral(now) {
         Ok(made) => Some(Keys {
             signing: signing.unwrap_or(made.signing),
             sealing: sealing.unwrap_or(made.sealing),

@@ -9,10 +9,11 @@ use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::{Clock, IamAdapter};
 use secrecy::SecretString;
 
-use super::{Mocks, keys, revocations, tls};
-use crate::config::{self, InvalidSettings, Problems, Settings};
+use super::{keys, revocations, tls};
+use crate::config::{self, InvalidSettings, Problems, Registry, Settings};
 use crate::gateway::keys::Keys;
 use crate::gateway::random::Random;
+use crate::health::Lifecycle;
 use crate::replicas::Redis;
 use crate::server::ConnectionTimeouts;
 use crate::telemetry::metrics::Metrics;
@@ -22,12 +23,10 @@ use crate::telemetry::metrics::Metrics;
 pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
 
 /// What the settings lead to, before anything is listened to or asked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Parts {
     /// The adapter, not yet guarded.
-    pub(crate) iam: Arc<dyn IamAdapter>,
-    /// What mocks are made of, where the adapter is one; it then is left to itself.
-    pub(super) mocks: Option<Mocks>,
+    pub iam: Arc<dyn IamAdapter>,
     /// The keys.
     pub keys: Arc<Keys>,
     /// The certificate, where the public listener speaks TLS.
@@ -38,6 +37,8 @@ pub struct Parts {
     pub random: Arc<dyn Random>,
     /// The figures.
     pub metrics: Arc<Metrics>,
+    /// How near the process is to its end.
+    pub lifecycle: Lifecycle,
     /// How long clients may take.
     pub timeouts: ConnectionTimeouts,
     /// The Redis between the replicas, where one is set.
@@ -56,9 +57,10 @@ impl Parts {
     pub fn load(
         file: Option<&Path>,
         environment: &BTreeMap<String, String>,
+        registry: &Registry,
         clock: Arc<dyn Clock>,
     ) -> Result<(Settings, Self), InvalidSettings> {
-        config::load_with(file, environment, |settings, problems| {
+        config::load_with(file, environment, registry, |settings, problems| {
             Self::assemble(settings, clock, problems)
         })
     }
@@ -97,38 +99,19 @@ impl Parts {
                 None
             }
         };
-        let mocks = match iam.as_ref().map(|_| Mocks::of(&settings.iam)) {
-            Some(Ok(mocks)) => mocks,
-            Some(Err(error)) => {
-                problems.add("iam.mock.users_file", error.to_string());
-                None
-            }
-            None => None,
-        };
         let tls = tls::configured(settings, problems);
         let redis = revocations::redis(settings, problems);
         Some(Self {
             iam: iam?,
-            mocks,
             keys: Arc::new(keys?),
             tls,
             clock,
             random: Arc::new(SystemRandom::new()),
             metrics: Arc::default(),
             timeouts: ConnectionTimeouts::default(),
+            lifecycle: Lifecycle::default(),
             redis,
             operator_token: settings.management.token.clone(),
         })
-    }
-
-    /// The same before another adapter, which may be one around that of the settings. There are no
-    /// namespaces then: they are the mock's.
-    #[must_use]
-    pub fn before(self, other: impl FnOnce(Arc<dyn IamAdapter>) -> Arc<dyn IamAdapter>) -> Self {
-        Self {
-            iam: other(self.iam),
-            mocks: None,
-            ..self
-        }
     }
 }

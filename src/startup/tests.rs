@@ -8,7 +8,7 @@ use crate::config;
 
 #[test]
 fn a_clock_that_nobody_has_set_is_told_before_anything_is_bound() {
-    let settings = config::load(None, &BTreeMap::new()).unwrap();
+    let settings = config::load(None, &BTreeMap::new(), &config::sample::registry()).unwrap();
     let at = |seconds| Arc::new(ManualClock::at(Duration::from_secs(seconds)));
     for unset in [0, EARLIEST.as_secs() - 1] {
         let refused = Parts::prepare(&settings, at(unset)).unwrap_err();

@@ -4,7 +4,7 @@ mod calling_back;
 mod flood;
 
 use auth_gateway::gateway::keys::Algorithm;
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use test_support::app::TestApp;
 use test_support::client::Session;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;

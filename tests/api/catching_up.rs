@@ -8,7 +8,7 @@ use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::{GatewayError, NotReady};
 use auth_gateway::health::{Health, Readiness, ReasonCode};
 use auth_gateway::replicas::{Address, Bus, Redis};
-use auth_gateway::startup::connect;
+use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaFigures;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{ClientContext, Clock, Credentials, Scope};
@@ -24,7 +24,9 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let settings = settings(&[]);
     let parts = prepare(&settings, Arc::clone(&clock));
-    let (gateway, _, health) = connect(&settings, parts);
+    let Connected {
+        gateway, health, ..
+    } = connect(&settings, &parts);
     // Nothing here probes.
     health.needs_no_probe();
     let redis = Redis::new(&Address {

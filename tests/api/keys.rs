@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, Keys, Times};
+use auth_gateway::startup::Parts;
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use jiff::Timestamp;
 use tempfile::TempDir;
 use test_support::app::{TestApp, prepare, settings};
@@ -112,7 +113,7 @@ impl Fleet {
         let prepared = prepare(&settings, clock);
         let keys = Arc::clone(&prepared.keys);
         let iam = self.world.administrator.adapter();
-        let app = TestApp::run(settings, prepared.before(|_| iam));
+        let app = TestApp::run_one(settings, Parts { iam, ..prepared });
         Replica { app, keys, place }
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
-use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use mock_iam::{Mock, MockSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use test_support::app::TestApp;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::{ManualClock, SystemClock};
-use iam_adapters::mock::{Directory, Identity, Mock, User, Users};
 use iam_adapters::{Permission, Permissions};
+use mock_iam::{Directory, Identity, Mock, User, Users};
 use serde_json::{Value, json};
 use test_support::app::TestApp;
 use test_support::endpoints::{LOGIN, TOKEN};

@@ -5,12 +5,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use actix_web::rt::System;
-use auth_gateway::http::mock::wire::{Portrait, RealmKeys};
-use auth_gateway::mock::{Namespaces, World};
-use auth_gateway::startup::mock_iam::{MockIam, Plan};
 use iam_adapters::Clock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
-use iam_adapters::mock::Users;
+use mock_iam::Users;
+use mock_iam::wire::{Portrait, RealmKeys};
+use mock_iam::{MockIam, Plan};
+use mock_iam::{Namespaces, World};
 use tokio::sync::oneshot;
 
 mod administrator;

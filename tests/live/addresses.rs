@@ -1,6 +1,6 @@
 //! An address that changes hands at the IAM.
 
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use reqwest::Method;
 use serde_json::json;
 use test_support::suite::verifier::Verifier;

@@ -1,6 +1,6 @@
 //! Roles that an administrator gives and takes, by every way that Keycloak knows.
 
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use reqwest::Method;
 use serde_json::json;
 use test_support::app::TestApp;

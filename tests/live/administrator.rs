@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use iam_adapters::conformance::{Account, AccountState, Fixture};
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::{IamAdapter, Permission, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, Fixture};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};

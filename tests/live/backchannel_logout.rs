@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auth_gateway::gateway::keys::Algorithm;
 use futures_util::future::join_all;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::conformance::{Account, Fixture};
+use iam_conformance::{Account, Fixture};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use test_support::app::TestApp;

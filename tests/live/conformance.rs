@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::conformance::{self, AccountState, Fixture as _, logins};
 use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::{Clock, Guarded, IamAdapter, IamError};
+use iam_conformance::{AccountState, Fixture as _, logins};
 use serde_json::json;
 
 use crate::administrator::{Administrator, FAILURES_THAT_LOCK, PermissionsFrom};
@@ -26,7 +26,7 @@ impl Observer for Silent {
 async fn the_adapter_keeps_every_promise() {
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;
-    conformance::all(&Administrator::new(&keycloak, client, |bare| bare).await).await;
+    iam_conformance::all(&Administrator::new(&keycloak, client, |bare| bare).await).await;
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn the_guarded_adapter_keeps_every_promise() {
         |bare| Arc::new(Guarded::new(bare, limits, &clock, &silent)) as Arc<dyn IamAdapter>;
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;
-    conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;
+    iam_conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;
 }
 
 /// In a realm whose name needs encoding in an address, and whose logout tokens are read.
@@ -60,7 +60,7 @@ async fn with_realm_roles_as_permissions_the_adapter_keeps_every_promise() {
     let realm = PermissionsFrom::Realm;
     let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
     let administrator = administrator.reading_logout_tokens().await;
-    conformance::all(&administrator).await;
+    iam_conformance::all(&administrator).await;
     let received = administrator.inbox.map(|inbox| inbox.tokens().len());
     assert!(
         received > Some(0),

@@ -1,4 +1,4 @@
-"""Runs an `auth-gateway` in development mode for as long as a test needs it."""
+"""Runs an `auth-gateway-dev`, in development mode and before the mock, for as long as a test needs it."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from machine import TARGET, free_ports
 
-BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway").resolve()
+BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway-dev").resolve()
 
 
 @contextlib.contextmanager

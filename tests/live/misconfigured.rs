@@ -2,7 +2,7 @@
 //! never blamed on a user.
 
 use auth_gateway::gateway::keys::Algorithm;
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use test_support::suite::{KeyFolder, READ, session_of};

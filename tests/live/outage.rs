@@ -1,7 +1,7 @@
 //! Keycloak killed and started again under running gateways.
 
 use auth_gateway::gateway::keys::Algorithm;
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use secrecy::SecretString;
 use test_support::app::TestApp;
 use test_support::client::{Client, Session};

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use crate::figures::iam_calls;
 use crate::scene::PATIENCE;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_auth-gateway");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_auth-gateway-dev");
 
 /// The program, with these settings and no others.
 pub(crate) fn gateway(settings: &[(&str, &str)]) -> Command {

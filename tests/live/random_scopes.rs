@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use iam_adapters::conformance::Account;
+use iam_conformance::Account;
 use test_support::app::TestApp;
 use test_support::client::Session;
 use test_support::suite::session_of;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::conformance::{Account, Fixture};
+use iam_conformance::{Account, Fixture};
 use jiff::Timestamp;
 use test_support::app::TestApp;
 use test_support::suite::World;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth_gateway::gateway::keys::Algorithm;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::conformance::{AccountState, Fixture as _};
+use iam_conformance::{AccountState, Fixture as _};
 use reqwest::Method;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;

@@ -80,7 +80,7 @@ fn the_key_that_everybody_knows_is_published_and_the_first_screen_says_so() {
     let mut connection = Connection::to(public);
     let published = connection.send(get("/.well-known/jwks.json")).answer();
     let published = published.json();
-    let known = include_str!("../../src/gateway/keys/fixed_signing_key.json");
+    let known = include_str!("../../iam-adapters/mock/src/fixed_signing_key.json");
     let known: serde_json::Value = serde_json::from_str(known).expect("a JWK");
     let [key] = published["keys"].as_array().expect("keys").as_slice() else {
         panic!("{published}")

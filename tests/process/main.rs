@@ -4,11 +4,11 @@
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod contents;
+#[cfg(test)]
 mod development;
 #[cfg(test)]
 mod fixtures;
-#[cfg(test)]
-mod keys;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
@@ -16,17 +16,11 @@ mod mock_control;
 #[cfg(test)]
 mod mock_iam;
 #[cfg(test)]
-mod refusals;
-#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod report;
 #[cfg(test)]
-mod rotate;
-#[cfg(test)]
 mod secrecy;
-#[cfg(test)]
-mod secrets;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]
@@ -35,5 +29,5 @@ mod tls;
 /// The gateway.
 #[cfg(test)]
 const GATEWAY: test_support::program::Executable = test_support::program::Executable {
-    path: env!("CARGO_BIN_EXE_auth-gateway"),
+    path: env!("CARGO_BIN_EXE_auth-gateway-dev"),
 };

@@ -30,5 +30,5 @@ mod tls;
 /// The gateway.
 #[cfg(test)]
 const GATEWAY: test_support::program::Executable = test_support::program::Executable {
-    path: env!("CARGO_BIN_EXE_auth-gateway"),
+    path: env!("CARGO_BIN_EXE_auth-gateway-dev"),
 };

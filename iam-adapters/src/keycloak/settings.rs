@@ -1,14 +1,20 @@
 //! What an operator tells about their Keycloak, and what may be wrong with it.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
+use super::{Keycloak, NAME};
+use crate::adapter::IamAdapter;
 use crate::client::ClientSettings;
+use crate::clock::Clock;
+use crate::registry::{self, AdapterSettings};
 use crate::secret_file;
 
 /// The shortest client secret for production, in bytes. Keycloak makes them of 32; a shorter one
@@ -16,7 +22,7 @@ use crate::secret_file;
 const SECRET_MIN: usize = 16;
 
 /// Secrets that stand in examples. In lower case.
-const WELL_KNOWN_SECRETS: [&str; 13] = [
+const WELL_KNOWN_SECRETS: [&str; 12] = [
     "change-me",
     "change-me-in-production",
     "changeme",
@@ -25,12 +31,14 @@ const WELL_KNOWN_SECRETS: [&str; 13] = [
     "client_secret",
     "keycloak",
     "keycloak-client-secret",
-    "mock-iam-development-secret",
     "password",
     "replace-me-with-a-secret",
     "secret",
     "your-client-secret",
 ];
+
+/// What a secret ends in that a development tool has built in. In lower case.
+const DEVELOPMENT_SECRET: &str = "-development-secret";
 
 /// The section `[iam.keycloak]`.
 #[derive(Clone, Deserialize)]
@@ -76,6 +84,30 @@ impl fmt::Debug for KeycloakSettings {
     }
 }
 
+impl AdapterSettings for KeycloakSettings {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn problems(&self, production: bool) -> Vec<String> {
+        Self::problems(self, production)
+    }
+
+    fn connect(
+        &self,
+        clock: Arc<dyn Clock>,
+        connect_deadline: Duration,
+    ) -> Result<Arc<dyn IamAdapter>, registry::SetupError> {
+        let adapter = Keycloak::new(self, connect_deadline, clock);
+        Ok(Arc::new(adapter.map_err(registry::SetupError::new)?))
+    }
+
+    /// Two cores: 15 logins a second each, by Keycloak's own sizing guide.
+    fn logins_per_second(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(30)
+    }
+}
+
 impl KeycloakSettings {
     /// Everything that is wrong with these settings, each named by its key and without its value.
     /// Reads the files that they name. Empty: they can be used.
@@ -99,7 +131,10 @@ impl KeycloakSettings {
                         "iam.keycloak.client_secret: shorter than {SECRET_MIN} bytes"
                     ));
                 }
-                if WELL_KNOWN_SECRETS.contains(&secret.to_lowercase().as_str()) {
+                let lower = secret.to_lowercase();
+                if WELL_KNOWN_SECRETS.contains(&lower.as_str())
+                    || lower.ends_with(DEVELOPMENT_SECRET)
+                {
                     problems.push("iam.keycloak.client_secret: a well-known one".to_owned());
                 }
             }

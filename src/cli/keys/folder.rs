@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::cli::run::Wrong;
 use crate::cli::{KeyTimes, KeyUse};
-use crate::config::{self, Settings};
+use crate::config::{self, Registry, Settings};
 use crate::gateway::keys::{self, FileTimes, KeyError, KeyFile, KeyPurpose, Times};
 
 /// The keys of one purpose.
@@ -70,8 +70,9 @@ impl KeyTimes {
     pub(super) fn settings(
         &self,
         environment: &BTreeMap<String, String>,
+        registry: &Registry,
     ) -> Result<Settings, Wrong> {
-        Ok(config::load(self.config.as_deref(), environment)?)
+        Ok(config::load(self.config.as_deref(), environment, registry)?)
     }
 
     pub(super) fn of(&self, purpose: KeyUse, settings: &Settings) -> Times {

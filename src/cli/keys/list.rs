@@ -8,14 +8,16 @@ use jiff::Timestamp;
 use super::folder::{Keys, key_use};
 use crate::cli::run::Wrong;
 use crate::cli::{Exit, KeyUse, ListKeys};
+use crate::config::Registry;
 use crate::gateway::keys::{self, KeyPurpose, Standing};
 
 pub(in crate::cli) fn list(
     list: &ListKeys,
     environment: &BTreeMap<String, String>,
+    registry: &Registry,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let settings = list.times.settings(environment)?;
+    let settings = list.times.settings(environment, registry)?;
     let files = keys::read_dir(&list.directory).map_err(Wrong::from)?;
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
         let mine = Keys::read(&list.directory, purpose).map_err(Wrong::from)?;

@@ -10,15 +10,17 @@ use jiff::Timestamp;
 use super::folder::Keys;
 use crate::cli::run::Wrong;
 use crate::cli::{Exit, KeyUse, RotateKeys};
+use crate::config::Registry;
 use crate::gateway::keys::{self, Algorithm, KeyPurpose, Times};
 
 pub(in crate::cli) fn rotate(
     rotate: &RotateKeys,
     environment: &BTreeMap<String, String>,
+    registry: &Registry,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let folder = &rotate.folder;
-    let settings = folder.times.settings(environment)?;
+    let settings = folder.times.settings(environment, registry)?;
     let folders: Vec<(KeyUse, &Path)> = match &folder.directory {
         Some(directory) => vec![(folder.purpose.unwrap_or(KeyUse::Signing), directory)],
         None => [

@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn the_key_that_everybody_knows_is_for_this_machine_alone_and_goes_with_no_other() {
     let files = Files::new();
-    let fixed = ("IAM__MOCK__FIXED_SIGNING_KEY", "true");
+    let fixed = ("IAM__SAMPLE__FIXED_SIGNING_KEY", "true");
     let users = files.users();
     assert_eq!(problems(&users, &[fixed]), [""; 0]);
 
@@ -11,14 +11,14 @@ fn the_key_that_everybody_knows_is_for_this_machine_alone_and_goes_with_no_other
     assert_eq!(reached.len(), 1, "{reached:?}");
     assert!(reached[0].starts_with("http.listen: 0.0.0.0:8080 can be reached"));
     assert!(
-        reached[0].contains("leave out iam.mock.fixed_signing_key"),
+        reached[0].contains("leave out iam.sample.fixed_signing_key"),
         "{reached:?}"
     );
 
     let both = problems(&format!("{users}{}", files.keys()), &[fixed]);
     assert_eq!(both.len(), 1, "{both:?}");
     assert!(
-        both[0].starts_with("iam.mock.fixed_signing_key: cannot be true where keys.signing_dir"),
+        both[0].starts_with("iam.sample.fixed_signing_key: cannot be true where keys.signing_dir"),
         "{both:?}"
     );
 
@@ -27,7 +27,7 @@ fn the_key_that_everybody_knows_is_for_this_machine_alone_and_goes_with_no_other
     assert!(
         refused
             .iter()
-            .any(|problem| problem.starts_with("iam.mock: ")),
+            .any(|problem| problem.starts_with("iam.sample: ")),
         "{refused:?}"
     );
 }

@@ -113,7 +113,8 @@ impl SigningKey {
 
     /// The signature over a message (RFC 7515 section 5.1); none where the library refuses, as it
     /// does when the machine has no random numbers.
-    pub(in crate::gateway) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         match &self.signer {
             Signer::Es256(key) => {
                 let signature = key.sign(&self.random, message).ok()?;

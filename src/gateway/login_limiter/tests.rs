@@ -6,6 +6,7 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::{Credentials, IamError, Refusal};
 
 use super::*;
+use crate::config::sample::SampleSettings;
 use crate::config::{IamSettings, LoginLimitSettings};
 
 mod attempts;
@@ -31,7 +32,7 @@ struct Door {
 fn defaults() -> Limits {
     Limits {
         replica: NonZeroU32::new(30),
-        ..LoginLimitSettings::default().before(&IamSettings::default())
+        ..LoginLimitSettings::default().before(&IamSettings::new(SampleSettings::default()))
     }
 }
 

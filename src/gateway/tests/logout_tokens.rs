@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
-use iam_adapters::mock::LogoutSigner;
-use iam_adapters::{IamError, Subject};
+use test_support::LogoutSigner;
 
 use super::elsewhere::Notebook;
 use super::house::{House, LIVENESS, START, Session, active, policy};
@@ -25,10 +25,9 @@ fn house() -> House {
 
 /// A token issued at a second of the IAM's clock.
 fn token(house: &House, subject: Option<&str>, session: Option<&str>, at: u64) -> String {
-    let subject = subject.and_then(Subject::new);
     let parties = (house.iam.issuer, CLIENT);
     let signer = house.iam.signer.as_ref().unwrap();
-    let token = signer.logout_token(parties, subject.as_ref(), session, at);
+    let token = signer.logout_token(parties, subject, session, at);
     token.unwrap()
 }
 

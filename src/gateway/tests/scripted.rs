@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::guarded::Operation;
 use iam_adapters::logout_token::VerificationKeys;
-use iam_adapters::mock::LogoutSigner;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Permission,
     Permissions, Refusal, Subject, UpstreamSession,
 };
 use secrecy::ExposeSecret as _;
+use test_support::LogoutSigner;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -254,8 +254,9 @@ impl IamAdapter for Scripted {
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
         self.obey(Operation::Keys).await?;
-        let keys = self.signer.as_ref().and_then(LogoutSigner::keys);
-        Ok(keys.expect("an IAM that sends logout tokens"))
+        let keys = self.signer.as_ref().and_then(LogoutSigner::key_set);
+        let keys = keys.expect("an IAM that sends logout tokens").to_string();
+        Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys"))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

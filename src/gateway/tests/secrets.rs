@@ -3,10 +3,10 @@
 use std::fmt::{Debug, Display};
 
 use aws_lc_rs::rand::SystemRandom;
-use iam_adapters::mock::LogoutSigner;
 use iam_adapters::{Authenticated, Credentials, UpstreamSession};
 use secrecy::SecretString;
 use serde::Serialize;
+use test_support::LogoutSigner;
 use zeroize::Zeroizing;
 
 use crate::gateway::NewSession;
@@ -55,8 +55,8 @@ fn what_can_be_shown_of_a_secret_does_not_show_it() {
     let sealed = SealedSession {
         v: FORMAT,
         sid: id.to_string().into(),
-        iam: "mock".into(),
-        iss: "urn:mock".into(),
+        iam: "sample".into(),
+        iss: "urn:sample".into(),
         sub: "subject".into(),
         usid: CANARY.into(),
         secret: CANARY.into(),

@@ -1,35 +1,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix_web::App;
 use actix_web::http::header;
-use actix_web::middleware::from_fn;
 use actix_web::test::{TestRequest, call_service, init_service};
 use iam_adapters::clock::SystemClock;
 
 use super::*;
+use crate::health::Lifecycle;
 use crate::startup::{self, Parts};
 use crate::{config, http};
 
-fn front() -> Data<Front> {
-    let settings = config::load(None, &BTreeMap::new()).expect("settings");
+fn front(lifecycle: &Lifecycle) -> Data<Front> {
+    let settings =
+        config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
     let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
-    let adapter = parts.iam.name();
-    let metrics = Arc::clone(&parts.metrics);
-    let (gateway, _, health) = startup::connect(&settings, parts);
-    let front = startup::front(&settings, gateway, health, metrics, adapter);
-    Data::new(front)
+    let parts = Parts {
+        lifecycle: lifecycle.clone(),
+        ..parts
+    };
+    let connected = startup::connect(&settings, &parts);
+    Data::new(connected.front(&settings, &parts))
 }
 
 #[actix_web::test]
 async fn once_the_gateway_drains_an_operation_is_refused_and_its_connection_closed() {
-    let front = front();
-    let app = App::new()
-        .app_data(front.clone())
-        .wrap(from_fn(|front, request, next| {
-            http::around(None, front, request, next)
-        }))
-        .configure(http::public);
+    let lifecycle = Lifecycle::default();
+    let app = http::app(front(&lifecycle)).configure(http::public);
     let app = init_service(app).await;
     let ask = async |uri| {
         let request = TestRequest::post().uri(uri).to_request();
@@ -37,10 +33,10 @@ async fn once_the_gateway_drains_an_operation_is_refused_and_its_connection_clos
     };
     assert_eq!(ask("/api/v1/auth/token").await.status(), 415);
 
-    front.health.leave();
+    lifecycle.leave();
     assert_eq!(ask("/api/v1/auth/token").await.status(), 415, "not yet");
 
-    front.health.drain();
+    lifecycle.drain();
     for uri in [
         "/api/v1/auth/login",
         "/api/v1/auth/token",

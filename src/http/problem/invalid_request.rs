@@ -52,9 +52,6 @@ pub enum InvalidRequest {
     /// A form with more than one of this parameter.
     #[error("The parameter `{0}` appears more than once.")]
     RepeatedParameter(&'static str),
-    /// The header that chooses a namespace of the mock holds no name of one.
-    #[error("The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -.")]
-    Namespace,
     /// What was sent is not HTTP.
     #[error("The request is not one of HTTP/1.1.")]
     NotHttp,

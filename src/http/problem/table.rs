@@ -90,9 +90,6 @@ impl Problem {
             Self::Forging(seconds) => {
                 Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(*seconds))
             }
-            Self::TooManyNamespaces => {
-                Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Soon)
-            }
             Self::Draining | Self::Overloaded => {
                 Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
             }

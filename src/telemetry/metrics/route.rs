@@ -41,7 +41,7 @@ impl Route {
             "/openapi.yaml" => Self::WellKnown,
             "/health/live" | "/health/ready" | "/metrics" => Self::Management,
             path if path.starts_with("/.well-known/") => Self::WellKnown,
-            path if path.starts_with("/mock/") || path.starts_with("/admin/") => Self::Management,
+            path if path.starts_with("/admin/") => Self::Management,
             _ => Self::Other,
         }
     }

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::logout_token::VerificationKeys;
-use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use mock_iam::{Mock, MockSettings};
 use test_support::app::TestApp;
 use test_support::client::Client;
 

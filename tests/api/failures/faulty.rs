@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::guarded::Operation;
 use iam_adapters::logout_token::VerificationKeys;
-use iam_adapters::mock::{Mock, MockSettings};
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use mock_iam::{Mock, MockSettings};
 use test_support::app::TestApp;
 use test_support::client::{Response, Session};
 use tokio::sync::watch;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use iam_adapters::conformance::{Account, Fixture};
-use iam_adapters::mock::{AccountState, Directory, User};
 use iam_adapters::{IamAdapter, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, Fixture};
+use mock_iam::{Directory, User};
 use secrecy::SecretString;
 use test_support::logout_inbox::LogoutInbox;
 
@@ -93,7 +93,7 @@ impl Fixture for Administrator {
     }
 
     async fn set_state(&self, user: &Account, state: AccountState) {
-        let set = self.directory().set_state(&user.email, state);
+        let set = self.directory().set_state(&user.email, state.into());
         set.expect("known");
     }
 

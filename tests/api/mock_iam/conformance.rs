@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::conformance;
 use test_support::logout_inbox::LogoutInbox;
 
 use super::Standing;
@@ -15,14 +14,14 @@ async fn the_keycloak_adapter_keeps_every_promise() {
     let clock = Arc::new(SystemClock::default());
     let client = Some("shop-api".to_owned());
     let standing = Standing::with(clock, client, Some(inbox.url()));
-    conformance::all(&Administrator::of(standing, Some(inbox))).await;
+    iam_conformance::all(&Administrator::of(standing, Some(inbox))).await;
 }
 
 #[tokio::test]
 async fn with_realm_roles_as_permissions_the_keycloak_adapter_keeps_every_promise() {
     let clock = Arc::new(SystemClock::default());
     let standing = Standing::with(clock, None, None);
-    conformance::all(&Administrator::of(standing, None)).await;
+    iam_conformance::all(&Administrator::of(standing, None)).await;
 }
 
 /// Otherwise the promises about them would be held by their absence.
@@ -32,7 +31,7 @@ async fn each_session_that_ends_is_told_by_one_logout_token_over_the_wire() {
     let clock = Arc::new(SystemClock::default());
     let standing = Standing::with(clock, None, Some(inbox.url()));
     let administrator = Administrator::of(standing, Some(inbox));
-    for promise in conformance::PROMISES {
+    for promise in iam_conformance::PROMISES {
         if promise.name == "logout_tokens_name_every_session_of_a_user_logged_out_everywhere" {
             (promise.hold)(&administrator).await.expect("kept");
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::conformance::{Account, Fixture as _};
 use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::keycloak::Keycloak;
-use iam_adapters::mock::faults::{Answer, Rule};
-use iam_adapters::mock::journal::Filter;
 use iam_adapters::{
     ClientContext, Clock, Credentials, Guarded, IamAdapter, IamError, Introspection,
     Misconfiguration, Permissions, Refusal, UpstreamSession,
 };
+use iam_conformance::{Account, Fixture as _};
+use mock_iam::faults::{Answer, Rule};
+use mock_iam::journal::Filter;
 use secrecy::SecretString;
 
 use super::administrator::Administrator;

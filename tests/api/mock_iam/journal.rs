@@ -1,9 +1,9 @@
 //! Whose calls a fault meets, and what is written down of all of them.
 
 use iam_adapters::guarded::Operation;
-use iam_adapters::mock::faults::{Answer, Rule};
-use iam_adapters::mock::journal::Filter;
 use iam_adapters::{ClientContext, IamAdapter as _};
+use mock_iam::faults::{Answer, Rule};
+use mock_iam::journal::Filter;
 
 use super::faults::{Scene, proven};
 use super::{CLIENT, SECRET};

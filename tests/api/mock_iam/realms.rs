@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use auth_gateway::mock::Name;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
-use iam_adapters::mock::User;
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Misconfiguration,
     Permissions, Refusal,
 };
+use mock_iam::Name;
+use mock_iam::User;
 use serde_json::{Value, json};
 
 use super::{Standing, adapter};

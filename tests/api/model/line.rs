@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
-use iam_adapters::mock::Mock;
 use iam_adapters::{
     Authenticated, ClientContext, Clock as _, Credentials, IamAdapter, IamError, Introspection,
     Misconfiguration, Moment, UpstreamSession,
 };
+use mock_iam::Mock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 

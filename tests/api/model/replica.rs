@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::GatewayError;
-use auth_gateway::startup::connect;
+use auth_gateway::startup::{Parts, connect};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::mock::Mock;
 use iam_adapters::{ClientContext, Credentials, Scope};
 use jiff::Timestamp;
+use mock_iam::Mock;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use test_support::app::{TestApp, prepare, settings};
@@ -88,11 +88,14 @@ impl Replica {
         let line = Arc::new(Line::new(mock, Arc::clone(&clock)));
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
-        let parts = prepared.before(|_| Arc::<Line>::clone(&line));
+        let parts = Parts {
+            iam: Arc::<Line>::clone(&line),
+            ..prepared
+        };
         let (door, running) = match extent {
-            Extent::Operations => (Door::Operations(connect(&settings, parts).0), None),
+            Extent::Operations => (Door::Operations(connect(&settings, &parts).gateway), None),
             Extent::Service => {
-                let app = TestApp::run(settings, parts);
+                let app = TestApp::run_one(settings, parts);
                 let verifier = Arc::new(Verifier::discover(&app).await);
                 (Door::Service(app.clone(), verifier), Some(app))
             }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::mock::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use iam_adapters::{Clock as _, Moment};
+use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use test_support::suite::KeyFolder;
 
 use super::bus::Bus;

@@ -10,7 +10,7 @@ write=urn:shop:orders:order:write
 log=$(mktemp)
 AUTH_GATEWAY__HTTP__LISTEN=127.0.0.1:0 AUTH_GATEWAY__MANAGEMENT__LISTEN=127.0.0.1:0 \
   AUTH_GATEWAY__HTTP__PUBLIC_URL=$issuer AUTH_GATEWAY__IAM__MOCK__FIXED_SIGNING_KEY=true \
-  AUTH_GATEWAY__LOG__FORMAT=json "${GATEWAY_BIN:-auth-gateway}" >"$log" 2>&1 &
+  AUTH_GATEWAY__LOG__FORMAT=json "${GATEWAY_BIN:-auth-gateway-dev}" >"$log" 2>&1 &
 gateway=$!
 trap 'kill "$gateway" 2>/dev/null; rm "$log"' EXIT
 until listening=$(grep -m 1 '"message":"listening"' "$log"); do

@@ -32,7 +32,7 @@ def addresses(tmp_path_factory):
     log = tmp_path_factory.mktemp("gateway") / "log"
     with log.open("w") as file:
         gateway = subprocess.Popen(
-            [os.environ.get("GATEWAY_BIN", "auth-gateway")], env=os.environ | settings, stdout=file
+            [os.environ.get("GATEWAY_BIN", "auth-gateway-dev")], env=os.environ | settings, stdout=file
         )
     try:
         while '"message":"listening"' not in log.read_text():

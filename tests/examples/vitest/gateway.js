@@ -13,7 +13,7 @@ export default async function start(project) {
     AUTH_GATEWAY__IAM__MOCK__FIXED_SIGNING_KEY: 'true',
     AUTH_GATEWAY__LOG__FORMAT: 'json'
   }
-  const gateway = spawn(process.env.GATEWAY_BIN ?? 'auth-gateway', {
+  const gateway = spawn(process.env.GATEWAY_BIN ?? 'auth-gateway-dev', {
     env: { ...process.env, ...settings },
     stdio: ['ignore', 'pipe', 'inherit']
   })

@@ -13,7 +13,7 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::{
     AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX, VerificationKeys,
 };
-use iam_adapters::mock::LogoutSigner;
+use mock_iam::LogoutSigner;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
@@ -110,7 +110,8 @@ impl IamAdapter for Iam {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Ok(self.0.keys().expect("keys"))
+        let keys = self.0.key_set().expect("keys").to_string();
+        Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys"))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

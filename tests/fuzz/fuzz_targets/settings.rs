@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use auth_gateway::config::{self, Environment};
+use auth_gateway::config::Environment;
 use auth_gateway_fuzz::CANARY;
 use libfuzzer_sys::fuzz_target;
 use tempfile::{Builder, NamedTempFile};
@@ -15,7 +15,7 @@ fuzz_target!(|text: &[u8]| {
     thread_local!(static FILE: NamedTempFile = Builder::new().suffix(".toml").tempfile().expect("a file"));
     FILE.with(|file| {
         fs::write(file.path(), text).expect("a file");
-        match config::load(Some(file.path()), &BTreeMap::new()) {
+        match mock_iam::settings(Some(file.path()), &BTreeMap::new()) {
             Ok(settings) => {
                 assert!(settings.session.freshness <= Duration::from_secs(24 * 3600));
                 if settings.environment == Environment::Production {

@@ -4,12 +4,12 @@
 #![no_main]
 
 use auth_gateway_fuzz::CANARY;
-use iam_adapters::mock::{self, Format};
 use libfuzzer_sys::fuzz_target;
+use mock_iam::Format;
 
 fuzz_target!(|text: &str| {
     for format in Format::ALL {
-        match mock::parse(text, format, "the file") {
+        match mock_iam::parse(text, format, "the file") {
             Ok(users) => assert!(users.iter().len() > 0),
             Err(refused) => {
                 let told = refused.to_string();

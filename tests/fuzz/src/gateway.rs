@@ -9,7 +9,6 @@ use std::thread;
 
 use actix_rt::System;
 use async_trait::async_trait;
-use auth_gateway::config;
 use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
@@ -113,15 +112,17 @@ impl Gateway {
         let (bound, address) = mpsc::channel();
         thread::spawn(move || {
             System::new().block_on(async move {
-                let settings = config::load(None, &settings).expect("settings");
+                let settings = mock_iam::settings(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let parts = Parts::prepare(&settings, clock).expect("parts");
-                let parts = parts.before(|iam| {
-                    Arc::new(Watched {
-                        iam,
-                        seen: watching,
-                    })
-                });
+                let watched = Watched {
+                    iam: Arc::clone(&parts.iam),
+                    seen: watching,
+                };
+                let parts = Parts {
+                    iam: Arc::new(watched),
+                    ..parts
+                };
                 let application = Application::build(&settings, parts).expect("ports");
                 bound
                     .send(application.addresses().public)

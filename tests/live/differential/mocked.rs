@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use async_trait::async_trait;
-use auth_gateway::http::mock::wire::Portrait;
-use auth_gateway::startup::mock_iam::{MockIam, Plan};
 use iam_adapters::clock::SystemClock;
-use iam_adapters::mock::{Format, parse};
+use mock_iam::wire::Portrait;
+use mock_iam::{Format, parse};
+use mock_iam::{MockIam, Plan};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use actix_web::rt::System;
-use auth_gateway::config::{self, Settings};
+use auth_gateway::config::Settings;
 use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::{Addresses, Application, Parts};
 use iam_adapters::{Clock, IamAdapter};
@@ -50,16 +50,30 @@ impl TestApp {
     ) -> Self {
         let settings = settings(overrides);
         let prepared = prepare(&settings, clock);
-        Self::run(settings, prepared.before(|_| iam))
+        Self::run_one(settings, Parts { iam, ..prepared })
     }
 
-    /// With all that was prepared, changed at will.
+    /// With all that was prepared, changed at will, and the namespaces of the mock where the settings
+    /// name it.
     pub fn run(settings: Settings, parts: Parts) -> Self {
+        Self::build(settings, parts, mock_iam::build)
+    }
+
+    /// With all that was prepared, changed at will: one gateway before the adapter in `parts`.
+    pub fn run_one(settings: Settings, parts: Parts) -> Self {
+        Self::build(settings, parts, Application::build)
+    }
+
+    fn build(
+        settings: Settings,
+        parts: Parts,
+        build: fn(&Settings, Parts) -> anyhow::Result<Application>,
+    ) -> Self {
         let (bound, addresses) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
             System::new().block_on(async move {
-                let app = Application::build(&settings, parts).expect("two free ports");
+                let app = build(&settings, parts).expect("two free ports");
                 bound.send(app.addresses()).expect("somebody waits");
                 // A test waits for nobody's connections: what is dropped here ends at once.
                 tokio::select! {
@@ -136,5 +150,5 @@ pub fn settings(overrides: &[(&str, &str)]) -> Settings {
             (format!("AUTH_GATEWAY__{name}"), (*value).to_owned())
         })
         .collect();
-    config::load(None, &variables).unwrap_or_else(|invalid| panic!("{invalid}"))
+    mock_iam::settings(None, &variables).unwrap_or_else(|invalid| panic!("{invalid}"))
 }

@@ -12,6 +12,7 @@ mod pointer;
 mod tests;
 
 use crate::endpoints::METADATA;
+
 use pointer::{Pointer, fits};
 
 /// The name under which the schemas of a document refer to each other.
@@ -38,8 +39,8 @@ impl Contract {
     /// The document of the control API of the mock; read once.
     pub fn of_the_control() -> &'static Self {
         static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
-            let yaml = include_str!("../../../src/http/mock/openapi.yaml");
-            Contract::read("src/http/mock/openapi.yaml", yaml)
+            let yaml = include_str!("../../../iam-adapters/mock/openapi.yaml");
+            Contract::read("iam-adapters/mock/openapi.yaml", yaml)
         });
         &CONTRACT
     }

@@ -2,7 +2,7 @@
 //! promises of the API as a suite.
 //!
 //! A unit-test build of a crate is a different crate from its library, so that its types do not fit those here. Unit
-//! tests use only [`canary`], [`scripted_upstream`] and [`wycheproof`], which know no type of the gateway or the
+//! tests use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which know no type of the gateway or the
 //! adapters.
 
 #![expect(
@@ -21,6 +21,7 @@ pub mod app;
 pub mod canary;
 pub mod client;
 pub mod contract;
+pub mod development_markers;
 pub mod endpoints;
 pub mod logout_inbox;
 pub mod logout_token;
@@ -30,3 +31,5 @@ pub mod suite;
 pub mod watched;
 pub mod wire;
 pub mod wycheproof;
+
+pub use mock_iam::LogoutSigner;

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::clock::{Clock as _, ManualClock};
-use crate::mock::LogoutSigner;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 use crate::{IamAdapter, IamError, LogoutNotice, LogoutTokenError, LogoutTokens};
+use test_support::LogoutSigner;
 
 use super::super::{InvalidLogoutToken, VerificationKeys};
 
@@ -124,8 +124,8 @@ impl House {
 
     /// From now on these are the keys of the IAM.
     pub(super) fn publishes(&self, signer: &Arc<LogoutSigner>) {
-        let signer = Arc::clone(signer);
-        self.says(move || Ok(signer.keys().expect("keys")));
+        let keys = signer.key_set().expect("keys").to_string();
+        self.says(move || Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys")));
     }
 
     /// From now on this is the answer to the question for keys.

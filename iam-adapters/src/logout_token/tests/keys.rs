@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::house::{House, Iam, claims, header};
 use super::*;
 use crate::error::IamError;
-use crate::mock::LogoutSigner;
+use test_support::LogoutSigner;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -100,7 +100,7 @@ fn what_was_refused_or_failed_begins_no_session_and_who_hangs_up_may_have_begun_
 }
 
 #[test]
-fn zero_is_no_bound_and_none_is_set_before_the_mock() {
+fn zero_is_no_bound_and_none_is_the_default_of_an_iam_for_tests() {
     let mut door = Door::new(Limits {
         replica: None,
         ..defaults()

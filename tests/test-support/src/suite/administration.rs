@@ -1,6 +1,6 @@
 //! Promises about what an administrator does at the IAM while sessions live.
 
-use iam_adapters::conformance::AccountState;
+use iam_conformance::AccountState;
 use secrecy::SecretString;
 
 use super::{READ, WRITE, World, permissions, session_of, unheard_of};

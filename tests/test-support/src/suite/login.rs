@@ -1,6 +1,6 @@
 //! Promises about `POST login`.
 
-use iam_adapters::conformance::{Account, AccountState};
+use iam_conformance::{Account, AccountState};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;

@@ -35,7 +35,7 @@ record Gateway(Process process, String publicUrl, String managementUrl) implemen
 
     /** Port 0 selects a free port. The log has it as soon as both listeners accept connections. */
     static Gateway start() {
-        var binary = Optional.ofNullable(System.getenv("GATEWAY_BIN")).orElse("auth-gateway");
+        var binary = Optional.ofNullable(System.getenv("GATEWAY_BIN")).orElse("auth-gateway-dev");
         try {
             Path log = Files.createTempFile("gateway", ".log");
             log.toFile().deleteOnExit();

@@ -1,0 +1,293 @@
+//! Adapters that are wrong, each in one way that somebody could get wrong.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use iam_adapters::adapter::IamAdapter;
+use iam_adapters::error::{IamError, Refusal};
+use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::types::{
+    Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
+};
+use mock_iam::Mock;
+use secrecy::{ExposeSecret, SecretString};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    AnswersForAnother,
+    TellsRefusalsAsFaults,
+    TellsWhoIsUnknown,
+    TrimsPasswords,
+    CutsPasswords,
+    FoldsPasswords,
+    ReusesSessions,
+    RemembersPasswords,
+    WearsSessionsOut,
+    EndsNothing,
+    EndsOnlyWhatLives,
+    EndsEverything,
+    EndsByIdAlone,
+    IgnoresSecrets,
+    MixesUpCallers,
+    RemembersPermissions,
+    RemembersLife,
+    HasNoKeys,
+    NamesAnotherAudience,
+    ProbesBadly,
+    RenamesItself,
+    ShowsPasswords,
+}
+
+/// Each flaw and what it has to be caught at.
+pub(super) const FLAWS: &[(Flaw, &[&str])] = &[
+    (
+        Flaw::AnswersForAnother,
+        &["a_session_is_active_after_login"],
+    ),
+    (
+        Flaw::TellsRefusalsAsFaults,
+        &[
+            "a_wrong_password_is_refused",
+            "an_account_kept_out_is_refused_until_it_is_let_in",
+        ],
+    ),
+    (
+        Flaw::TellsWhoIsUnknown,
+        &["unknown_and_wrong_are_the_same_refusal"],
+    ),
+    (Flaw::TrimsPasswords, &["passwords_are_taken_byte_for_byte"]),
+    (Flaw::CutsPasswords, &["passwords_are_taken_byte_for_byte"]),
+    (Flaw::FoldsPasswords, &["passwords_are_taken_byte_for_byte"]),
+    (Flaw::ReusesSessions, &["every_login_is_a_new_session"]),
+    (
+        Flaw::RemembersPasswords,
+        &[
+            "a_password_change_refuses_the_old_one",
+            "a_disabled_user_is_refused_and_their_session_inactive",
+            "a_deleted_user_is_refused_and_their_session_inactive",
+        ],
+    ),
+    (Flaw::WearsSessionsOut, &["introspection_changes_nothing"]),
+    (Flaw::EndsNothing, &["an_ended_session_is_inactive"]),
+    (
+        Flaw::EndsOnlyWhatLives,
+        &[
+            "ending_twice_is_a_success",
+            "an_ended_session_is_inactive_even_when_the_administrator_did_it",
+            "a_deleted_user_is_refused_and_their_session_inactive",
+        ],
+    ),
+    (
+        Flaw::EndsEverything,
+        &["ending_one_session_leaves_the_others"],
+    ),
+    (Flaw::EndsByIdAlone, &["a_tampered_secret_ends_nothing"]),
+    (Flaw::IgnoresSecrets, &["a_tampered_secret_is_never_active"]),
+    (
+        Flaw::MixesUpCallers,
+        &["concurrent_logins_and_introspections_agree"],
+    ),
+    (
+        Flaw::RemembersPermissions,
+        &["permissions_are_those_of_now"],
+    ),
+    (
+        Flaw::RemembersLife,
+        &[
+            "an_ended_session_is_inactive_even_when_the_administrator_did_it",
+            "all_sessions_of_a_user_end_when_the_administrator_says_so",
+            "a_disabled_user_is_refused_and_their_session_inactive",
+            "a_deleted_user_is_refused_and_their_session_inactive",
+        ],
+    ),
+    (Flaw::HasNoKeys, &["an_altered_logout_token_is_refused"]),
+    (
+        Flaw::NamesAnotherAudience,
+        &[
+            "a_logout_token_names_the_session_that_ended_and_no_other",
+            "logout_tokens_name_every_session_of_a_user_logged_out_everywhere",
+        ],
+    ),
+    (Flaw::ProbesBadly, &["probe_succeeds"]),
+    (Flaw::RenamesItself, &["names_do_not_change"]),
+    (Flaw::ShowsPasswords, &["debug_shows_no_secret"]),
+];
+
+/// The mock, seen through one flaw.
+pub(super) struct Flawed {
+    mock: Mock,
+    flaw: Flaw,
+    calls: AtomicUsize,
+    logins: Mutex<Vec<(Credentials, Authenticated)>>,
+    answers: Mutex<HashMap<String, Introspection>>,
+    asked_last: Mutex<Option<UpstreamSession>>,
+}
+
+impl Flawed {
+    pub(super) fn new(mock: Mock, flaw: Flaw) -> Self {
+        Self {
+            mock,
+            flaw,
+            calls: AtomicUsize::new(0),
+            logins: Mutex::default(),
+            answers: Mutex::default(),
+            asked_last: Mutex::default(),
+        }
+    }
+
+    fn is(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw
+    }
+
+    fn earlier(&self, found: impl Fn(&Credentials) -> bool) -> Option<Authenticated> {
+        let logins = self.logins.lock().expect("not poisoned");
+        let login = logins.iter().find(|(credentials, _)| found(credentials));
+        login.map(|(_, begun)| begun.clone())
+    }
+
+    fn bent(&self, password: &str) -> SecretString {
+        match self.flaw {
+            Flaw::TrimsPasswords => password.trim().into(),
+            Flaw::CutsPasswords => password.chars().take(72).collect::<String>().into(),
+            Flaw::FoldsPasswords => password.to_lowercase().into(),
+            _ => password.into(),
+        }
+    }
+}
+
+#[async_trait]
+impl IamAdapter for Flawed {
+    fn name(&self) -> &'static str {
+        let renamed = self.is(Flaw::RenamesItself) && self.calls.load(Ordering::Relaxed) % 2 == 1;
+        if renamed { "another" } else { "flawed" }
+    }
+
+    fn issuer(&self) -> &str {
+        self.mock.issuer()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let email = credentials.email();
+        let password = credentials.password().expose_secret();
+        let mut known = self.mock.directory().users().into_iter();
+        let unknown = !known.any(|user| user.email() == email);
+        if self.is(Flaw::TellsWhoIsUnknown) && unknown {
+            return Err(IamError::Refused(Refusal::Disabled));
+        }
+        let again = match self.flaw {
+            Flaw::ReusesSessions => self.earlier(|c| c.email() == email),
+            Flaw::RemembersPasswords => {
+                self.earlier(|c| c.email() == email && c.password().expose_secret() == password)
+            }
+            _ => None,
+        };
+        if let Some(begun) = again {
+            return Ok(begun);
+        }
+        let bent = Credentials::new(email.to_owned(), self.bent(password)).expect("shape");
+        match self.mock.authenticate(&bent, client).await {
+            Ok(begun) => {
+                let login = (credentials.clone(), begun.clone());
+                self.logins.lock().expect("not poisoned").push(login);
+                Ok(begun)
+            }
+            Err(_) if self.is(Flaw::TellsRefusalsAsFaults) => {
+                Err(IamError::Unreadable("400".to_owned()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut session = session.clone();
+        if self.is(Flaw::IgnoresSecrets) {
+            let logins = self.logins.lock().expect("not poisoned");
+            let mut begun = logins.iter().map(|(_, begun)| &begun.session);
+            let own = begun.find(|begun| begun.id == session.id);
+            session = own.expect("a session begun here").clone();
+        }
+        if self.is(Flaw::WearsSessionsOut) && calls % 20 == 19 {
+            self.mock.end_session(&session).await?;
+        }
+        if self.is(Flaw::MixesUpCallers) {
+            *self.asked_last.lock().expect("not poisoned") = Some(session.clone());
+            tokio::task::yield_now().await;
+            let last = self.asked_last.lock().expect("not poisoned").clone();
+            session = last.expect("set above");
+        }
+        let now = self.mock.introspect(&session).await?;
+        let mut answers = self.answers.lock().expect("not poisoned");
+        let first = answers.entry(session.id).or_insert_with(|| now.clone());
+        Ok(match (self.flaw, first, now) {
+            (Flaw::RemembersLife, first, Introspection::Inactive)
+            | (Flaw::RemembersPermissions, first, Introspection::Active { .. }) => first.clone(),
+            (Flaw::AnswersForAnother, _, Introspection::Active { permissions, .. }) => {
+                Introspection::Active {
+                    subject: Subject::new("another").expect("not empty"),
+                    permissions,
+                }
+            }
+            (_, _, now) => now,
+        })
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        let directory = self.mock.directory();
+        let alive = directory.introspect(session) != Introspection::Inactive;
+        match self.flaw {
+            Flaw::EndsNothing => {}
+            Flaw::EndsOnlyWhatLives if !alive => {
+                return Err(IamError::Unreadable("404".to_owned()));
+            }
+            Flaw::EndsEverything => {
+                for user in directory.users() {
+                    directory.end_sessions_of(user.email()).expect("known");
+                }
+            }
+            Flaw::EndsByIdAlone => {
+                directory.end_session_by_id(&session.id);
+            }
+            _ => self.mock.end_session(session).await?,
+        }
+        Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        let another = self.is(Flaw::NamesAnotherAudience).then_some("another");
+        another.or(self.mock.logout_audience())
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        if self.is(Flaw::HasNoKeys) {
+            return Err(IamError::Failed("503".to_owned()));
+        }
+        self.mock.verification_keys().await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        if self.is(Flaw::ProbesBadly) {
+            return Err(IamError::Failed("503".to_owned()));
+        }
+        self.mock.probe().await
+    }
+}
+
+impl fmt::Debug for Flawed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is(Flaw::ShowsPasswords) {
+            for (credentials, _) in self.logins.lock().expect("not poisoned").iter() {
+                f.write_str(credentials.password().expose_secret())?;
+            }
+        }
+        write!(f, "Flawed({:?})", self.flaw)
+    }
+}

@@ -1,0 +1,155 @@
+//! The command line of `auth-gateway-dev`: the commands of the gateway, and `mock-iam`.
+
+mod mock_iam;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write;
+
+use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, Stop, Subcommands};
+use auth_gateway::config::Settings;
+use auth_gateway::startup::Addresses;
+use clap::{Parser, Subcommand};
+
+use crate::iam::MockSettings;
+
+pub use mock_iam::StandIn;
+
+/// What the program is asked to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A command of the gateway.
+    Gateway(cli::Command),
+    /// Run the mock IAM as the Keycloak of a configuration.
+    MockIam(StandIn),
+}
+
+const AFTER: &str = "\
+First steps:
+  auth-gateway-dev                  run at once, in development mode: mock IAM, demo users,
+                                    http://127.0.0.1:8080, management on 127.0.0.1:9090
+  auth-gateway-dev mock-iam --config FILE
+                                    stand in for the Keycloak that a configuration names
+  auth-gateway-dev check --config FILE
+                                    tell every problem of a configuration; --online asks the IAM
+
+For development and tests only. auth-gateway is the program for production: it has neither the mock
+IAM nor its control API.";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "auth-gateway-dev",
+    version,
+    about = ABOUT,
+    after_help = AFTER,
+    args_conflicts_with_subcommands = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<AllSubcommands>,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+#[derive(Debug, Subcommand)]
+enum AllSubcommands {
+    #[command(flatten)]
+    Gateway(Subcommands),
+    /// Run the mock IAM as the Keycloak that the configuration names, for tests of the gateway
+    MockIam {
+        #[command(flatten)]
+        config: ConfigFile,
+        #[command(flatten)]
+        wishes: mock_iam::Wishes,
+    },
+}
+
+/// Reads the arguments, the program's own name first.
+///
+/// # Errors
+///
+/// [`Stop`] where there is nothing to do but to print its text.
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: &BTreeMap<String, String>,
+) -> Result<Command, Stop> {
+    let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
+    Ok(match command {
+        None => Command::Gateway(cli::Command::Serve {
+            config: config.path(environment),
+        }),
+        Some(AllSubcommands::Gateway(command)) => Command::Gateway(command.command(environment)?),
+        Some(AllSubcommands::MockIam { config, wishes }) => {
+            Command::MockIam(wishes.command(config.path(environment)))
+        }
+    })
+}
+
+/// Carries out a command. What it has to say goes to `out`, what is wrong to `err`.
+///
+/// # Errors
+///
+/// Where the program itself fails; everything foreseen is an [`Exit`].
+pub fn run(
+    command: Command,
+    environment: &BTreeMap<String, String>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let program = Program {
+        registry: crate::registry(),
+        build: crate::build,
+        hints,
+    };
+    match command {
+        Command::Gateway(command) => cli::run(command, &program, environment, out, err),
+        Command::MockIam(stand_in) => {
+            let outcome = mock_iam::serve(&stand_in, environment, err);
+            cli::report(outcome, err)
+        }
+    }
+}
+
+/// Where the controls are, who can log in, and what to paste.
+fn hints(settings: &Settings, addresses: Addresses) -> String {
+    let Some(mock) = settings.iam.downcast_ref::<MockSettings>() else {
+        return String::new();
+    };
+    let management = format!("http://{}", addresses.management);
+    let mut hints = format!("console     {management}/mock/  {management}/mock/v1/openapi.yaml\n");
+    if mock.users_file.is_none() {
+        let scheme = if settings.http.tls.files().is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let _ = write!(
+            hints,
+            "{}",
+            demo(&format!("{scheme}://{}", addresses.public))
+        );
+    }
+    hints
+}
+
+/// The session that login answers is what token wants, but for its last brace: so no tool that
+/// understands JSON is needed to try it.
+fn demo(base: &str) -> String {
+    format!(
+        r#"
+Demo users  alice@example.test / alice-pass   urn:shop:orders:order:read urn:shop:orders:order:write
+            bob@example.test   / bob-pass     urn:shop:catalog:item:read
+
+Try it:
+
+  session=$(curl -s {base}/api/v1/auth/login -H 'Content-Type: application/json' \
+    -d '{{"email":"alice@example.test","password":"alice-pass"}}')
+  curl -s {base}/api/v1/auth/token -H 'Content-Type: application/json' \
+    -d "${{session%\}}}},\"grant_type\":\"session\",\"scope\":\"urn:shop:orders:order:read\"}}"
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The console: a page for people, over the control API and the API. Its files are in the binary,
+//! and it speaks to nobody but the listener that it came from.
+
+use actix_web::http::header;
+use actix_web::web::ServiceConfig;
+use actix_web::{HttpRequest, HttpResponse};
+use auth_gateway::http::{entity_tag, get};
+
+/// Nothing from elsewhere, nothing inline, and no text that becomes a script: whatever users and
+/// permissions are called, it stays text.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+
+#[derive(Debug)]
+struct File {
+    path: &'static str,
+    media_type: &'static str,
+    text: &'static str,
+}
+
+macro_rules! files {
+    ($($path:literal: $media_type:ident = $name:literal),* $(,)?) => {
+        &[$(File {
+            path: $path,
+            media_type: $media_type,
+            text: include_str!(concat!("console/", $name)),
+        }),*]
+    };
+}
+
+static FILES: &[File] = files! {
+    "/mock/": HTML = "index.html",
+    "/mock/console.css": CSS = "console.css",
+    "/mock/console.js": JS = "console.js",
+    "/mock/api.js": JS = "api.js",
+    "/mock/faults.js": JS = "faults.js",
+    "/mock/journal.js": JS = "journal.js",
+    "/mock/page.js": JS = "page.js",
+    "/mock/requests.js": JS = "requests.js",
+    "/mock/sessions.js": JS = "sessions.js",
+    "/mock/state.js": JS = "state.js",
+    "/mock/time.js": JS = "time.js",
+    "/mock/token.js": JS = "token.js",
+    "/mock/trial.js": JS = "trial.js",
+    "/mock/users.js": JS = "users.js",
+};
+
+/// The page and its parts, under `/mock/`.
+pub(crate) fn routes(config: &mut ServiceConfig) {
+    for file in FILES {
+        config.service(get(file.path, move |request: HttpRequest| async move {
+            file.served(&request)
+        }));
+    }
+    config.service(get("/mock", to_the_page));
+}
+
+impl File {
+    /// Asked for each time, so that a page is never of two versions of the gateway.
+    fn served(&self, request: &HttpRequest) -> HttpResponse {
+        let tag = entity_tag::of(self.text);
+        let unchanged = entity_tag::is_known(&tag, request);
+        let mut response = if unchanged {
+            HttpResponse::NotModified()
+        } else {
+            HttpResponse::Ok()
+        };
+        response
+            .insert_header((header::CACHE_CONTROL, "no-cache"))
+            .insert_header((header::ETAG, tag.to_string()))
+            .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
+            .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+            .insert_header((header::REFERRER_POLICY, "same-origin"));
+        if unchanged {
+            return response.finish();
+        }
+        response.content_type(self.media_type).body(self.text)
+    }
+}
+
+/// With the query, which names the namespace.
+async fn to_the_page(request: HttpRequest) -> HttpResponse {
+    let query = request.query_string();
+    let page = if query.is_empty() {
+        "/mock/".to_owned()
+    } else {
+        format!("/mock/?{query}")
+    };
+    HttpResponse::TemporaryRedirect()
+        .insert_header((header::LOCATION, page))
+        .finish()
+}
+
+#[cfg(test)]
+mod tests;

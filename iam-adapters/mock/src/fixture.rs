@@ -1,0 +1,116 @@
+//! The mock before the conformance suite; wrappers of it too.
+
+#![expect(
+    clippy::expect_used,
+    reason = "a fixture that cannot do what it is asked has to end its test"
+)]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use iam_adapters::clock::SystemClock;
+use iam_adapters::{Clock, IamAdapter, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, Fixture};
+use secrecy::SecretString;
+
+use crate::iam::{self, Directory, Identity, Mock, MockSettings, User, Users};
+
+/// The administrator of an empty mock, for suites that judge adapters.
+///
+/// Its methods panic where the mock does not know a user.
+#[derive(Debug)]
+pub struct MockFixture {
+    directory: Arc<Directory>,
+    adapter: Arc<dyn IamAdapter>,
+}
+
+impl MockFixture {
+    /// An empty mock, seen through the adapter that is made of it.
+    pub fn seen_through<A: IamAdapter>(adapter: impl FnOnce(Mock) -> A) -> Self {
+        Self::new(Arc::new(SystemClock::default()), adapter)
+    }
+
+    /// The same, at the time of this clock. Its sessions live for 8 hours.
+    pub fn new<A: IamAdapter>(clock: Arc<dyn Clock>, adapter: impl FnOnce(Mock) -> A) -> Self {
+        let lifetime = MockSettings::default().session_lifetime;
+        let identity = Identity::default();
+        let directory = Directory::new(identity, Users::default(), lifetime, clock);
+        let directory = Arc::new(directory);
+        let adapter = Arc::new(adapter(Mock::new(Arc::clone(&directory))));
+        Self { directory, adapter }
+    }
+}
+
+#[async_trait]
+impl Fixture for MockFixture {
+    fn adapter(&self) -> Arc<dyn IamAdapter> {
+        Arc::clone(&self.adapter)
+    }
+
+    fn account_states(&self) -> &[AccountState] {
+        &[
+            AccountState::Disabled,
+            AccountState::Locked,
+            AccountState::Incomplete,
+        ]
+    }
+
+    async fn create_user(
+        &self,
+        email: &str,
+        password: &SecretString,
+        permissions: &Permissions,
+    ) -> Subject {
+        let user = User::new(email, password.clone(), permissions.clone()).expect("a fair user");
+        let subject = user.subject().clone();
+        self.directory.create_user(user).expect("a new user");
+        subject
+    }
+
+    async fn delete_user(&self, user: &Account) {
+        self.directory.delete_user(&user.email).expect("known");
+    }
+
+    async fn set_password(&self, user: &Account, password: &SecretString) {
+        self.directory
+            .set_password(&user.email, password.clone())
+            .expect("known");
+    }
+
+    async fn set_permissions(&self, user: &Account, permissions: &Permissions) {
+        self.directory
+            .set_permissions(&user.email, permissions.clone())
+            .expect("known");
+    }
+
+    async fn set_state(&self, user: &Account, state: AccountState) {
+        self.directory
+            .set_state(&user.email, state.into())
+            .expect("known");
+    }
+
+    async fn end_session(&self, user: &Account, session: &UpstreamSession) -> Vec<String> {
+        assert!(
+            self.directory.end_session_by_id(&session.id),
+            "alive before"
+        );
+        let (subject, id) = (Some(&user.subject), Some(session.id.as_str()));
+        Vec::from_iter(self.directory.logout_token(subject, id))
+    }
+
+    async fn end_sessions_of(&self, user: &Account) -> Vec<String> {
+        self.directory.end_sessions_of(&user.email).expect("known");
+        Vec::from_iter(self.directory.logout_token(Some(&user.subject), None))
+    }
+}
+
+impl From<AccountState> for iam::AccountState {
+    fn from(state: AccountState) -> Self {
+        match state {
+            AccountState::Active => Self::Active,
+            AccountState::Disabled => Self::Disabled,
+            AccountState::Locked => Self::Locked,
+            AccountState::Incomplete => Self::Incomplete,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The mock IAM: an in-memory IAM for development and for tests, and the program
+//! `auth-gateway-dev`, which is the gateway with it.
+//!
+//! The mock is a program of its own and not a cargo feature, because each namespace has a whole
+//! gateway, so the mock depends on the gateway's library. The production program therefore cannot
+//! contain the control API, the console, the published key or a function that signs any claims,
+//! whatever features a build selects.
+//!
+//! [`Directory`] is the IAM itself, [`Mock`] the adapter for it. [`Namespaces`] holds many of them,
+//! each with its clock and, in `auth-gateway-dev`, a gateway, so that tests that run at the same
+//! time do not affect each other. [`MockIam`] serves them to a gateway elsewhere, in Keycloak's
+//! protocol ([`wire`]).
+
+pub mod cli;
+mod console;
+mod control;
+pub mod explain;
+pub mod fixed_key;
+mod fixture;
+mod gateways;
+mod hosts;
+mod iam;
+mod logout_receiver;
+mod name;
+mod namespaces;
+mod routing;
+mod server;
+pub mod snapshots;
+pub mod test_tokens;
+pub mod tokens;
+pub mod wire;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use auth_gateway::config::{self, InvalidSettings, Registry, Settings};
+
+pub use fixture::MockFixture;
+pub use gateways::build;
+pub use iam::{
+    AccountState, Asked, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
+    InvalidUsers, LiveSession, LogoutSigner, Mock, MockSettings, User, Users, UsersError, faults,
+    journal, load, parse,
+};
+pub use logout_receiver::LogoutReceiver;
+pub use name::{InvalidName, Name};
+pub use namespaces::{Forgetting, Founder, House, Namespaces, TooMany, World};
+pub use routing::NAMESPACE;
+pub use server::{MockIam, Plan};
+
+/// The IAMs of the production program, and the mock, which needs no configuration.
+#[must_use]
+pub fn registry() -> Registry {
+    Registry::default().with_default::<MockSettings>(iam::NAME)
+}
+
+/// Reads the settings of `auth-gateway-dev`.
+///
+/// # Errors
+///
+/// [`InvalidSettings`] with every problem that could be found.
+pub fn settings(
+    file: Option<&Path>,
+    environment: &BTreeMap<String, String>,
+) -> Result<Settings, InvalidSettings> {
+    config::load(file, environment, &registry())
+}

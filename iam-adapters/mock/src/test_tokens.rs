@@ -1,0 +1,115 @@
+//! Access tokens that say whatever a test wants, signed with the gateway's key as all others are.
+
+use auth_gateway::gateway::Gateway;
+use auth_gateway::gateway::keys::{Dated as _, SigningKey};
+use auth_gateway::gateway::mint::TokenPolicy;
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use iam_adapters::Moment;
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+/// What a token says instead of the usual. `null` takes a member away.
+#[derive(Debug, Clone, Default)]
+pub struct TestToken {
+    /// Laid over `iss`, `aud`, `client_id`, `iat`, `exp` and `jti`, over a `sub` and a `sid` that
+    /// nobody has, and over the gateway's default scope, where it has one.
+    pub claims: Map<String, Value>,
+    /// Laid over `typ`, `alg` and `kid`. Another `alg` or `kid` changes nothing about how the
+    /// token is signed.
+    pub header: Map<String, Value>,
+}
+
+/// Why there is no test token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TestTokenError {
+    /// The machine gives no random numbers.
+    #[error("a test token needs random numbers, and there are none")]
+    Random,
+    /// The claims or the header cannot be written as JSON.
+    #[error("a test token cannot be encoded")]
+    Encoding,
+    /// The library refuses to sign.
+    #[error("a test token cannot be signed")]
+    Signing,
+}
+
+/// Signs a token of any content with the key that signs now. No IAM is asked whether anybody may
+/// have it.
+///
+/// # Errors
+///
+/// [`TestTokenError`].
+pub fn sign(gateway: &Gateway, token: TestToken) -> Result<SecretString, TestTokenError> {
+    let now = gateway.now();
+    let policy = gateway.policy();
+    let usual = usual_claims(&policy.token, &policy.default_scope, now)?;
+    let keys = gateway.keys().signing.key_set();
+    sign_with(keys.current(now), usual, token)
+}
+
+fn usual_claims(
+    policy: &TokenPolicy,
+    scope: &str,
+    now: Moment,
+) -> Result<Map<String, Value>, TestTokenError> {
+    let iat = now.unix_seconds();
+    let aud = match policy.audience.as_slice() {
+        [one] => json!(one),
+        many => json!(many),
+    };
+    let scope = (!scope.is_empty()).then_some(scope);
+    let claims = [
+        ("iss", json!(policy.issuer)),
+        ("aud", aud),
+        ("client_id", json!(policy.client_id)),
+        ("iat", json!(iat)),
+        ("exp", json!(iat.saturating_add(policy.lifetime.as_secs()))),
+        ("jti", json!(name()?)),
+        ("sub", json!(name()?)),
+        ("sid", json!(name()?)),
+        ("scope", json!(scope)),
+    ];
+    Ok(Map::from_iter(
+        claims.map(|(name, value)| (name.to_owned(), value)),
+    ))
+}
+
+/// 128 random bits.
+fn name() -> Result<String, TestTokenError> {
+    let mut bits = [0; 16];
+    rand::fill(&mut bits).map_err(|_| TestTokenError::Random)?;
+    Ok(URL_SAFE_NO_PAD.encode(bits))
+}
+
+fn sign_with(
+    key: &SigningKey,
+    claims: Map<String, Value>,
+    token: TestToken,
+) -> Result<SecretString, TestTokenError> {
+    let header = [
+        ("typ", "at+jwt"),
+        ("alg", key.algorithm().name()),
+        ("kid", key.kid()),
+    ];
+    let header = header.map(|(name, value)| (name.to_owned(), json!(value)));
+    let header = laid_over(Map::from_iter(header), token.header)?;
+    let claims = laid_over(claims, token.claims)?;
+    let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+    // RFC 7515 section 5.1.
+    let input = format!("{header}.{claims}");
+    let signature = key.sign(input.as_bytes()).ok_or(TestTokenError::Signing)?;
+    let signature = URL_SAFE_NO_PAD.encode(signature);
+    Ok(format!("{input}.{signature}").into())
+}
+
+fn laid_over(
+    mut usual: Map<String, Value>,
+    said: Map<String, Value>,
+) -> Result<Vec<u8>, TestTokenError> {
+    usual.extend(said);
+    usual.retain(|_, value| !value.is_null());
+    serde_json::to_vec(&usual).map_err(|_| TestTokenError::Encoding)
+}

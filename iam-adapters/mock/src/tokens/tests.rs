@@ -1,0 +1,275 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auth_gateway::startup::{self, Parts};
+use iam_adapters::clock::ManualClock;
+use josekit::jwk::Jwk;
+use josekit::jws::{ES256, JwsHeader, serialize_compact};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+
+use super::*;
+use crate::fixed_key::FIXED_SIGNING_KEY;
+use crate::gateways::with_signing_key;
+use crate::iam::LogoutSigner;
+use crate::test_tokens::{self, TestToken};
+
+const NOW: u64 = 1_800_000_000;
+const MAX_AGE: Duration = Duration::from_secs(300);
+
+struct Desk {
+    gateway: Arc<Gateway>,
+    clock: Arc<ManualClock>,
+}
+
+impl Desk {
+    /// A gateway before the mock that signs with the key that everybody knows.
+    fn new(over: &[(&str, &str)]) -> Self {
+        let fixed = ("IAM__MOCK__FIXED_SIGNING_KEY", "true");
+        let environment: BTreeMap<_, _> = [&fixed]
+            .into_iter()
+            .chain(over)
+            .map(|(key, value)| (format!("AUTH_GATEWAY__{key}"), (*value).to_owned()))
+            .collect();
+        let settings = crate::settings(None, &environment).expect("settings");
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
+        let parts = Parts::prepare(&settings, clock.clone()).expect("parts");
+        let mock = settings.iam.downcast_ref().expect("the mock");
+        let parts = with_signing_key(mock, parts).expect("a key");
+        let gateway = startup::connect(&settings, &parts).gateway;
+        Self { gateway, clock }
+    }
+
+    fn token(&self, claims: Value, header: Value) -> String {
+        let object = |value| serde_json::from_value(value).expect("an object");
+        let (claims, header) = (object(claims), object(header));
+        let token = test_tokens::sign(&self.gateway, TestToken { claims, header });
+        token.expect("signed").expose_secret().to_owned()
+    }
+
+    fn inspect(&self, token: &str) -> Inspection {
+        inspect(&self.gateway, MAX_AGE, token).expect("a token")
+    }
+
+    /// Makes a token and tells what is wrong with it.
+    fn problems(&self, claims: Value, header: Value) -> Vec<String> {
+        let inspected = self.inspect(&self.token(claims, header));
+        assert_eq!(inspected.valid, inspected.problems.is_empty());
+        inspected.problems
+    }
+}
+
+#[test]
+fn a_token_of_which_nothing_is_said_is_an_ordinary_one() {
+    let desk = Desk::new(&[]);
+    let inspected = desk.inspect(&desk.token(json!({}), json!({})));
+    assert!(inspected.valid, "{inspected:?}");
+    assert_eq!(inspected.expires_in, Some(3_600));
+    assert_eq!(
+        Value::Object(inspected.header),
+        json!({"typ": "at+jwt", "alg": "ES256", "kid": "test-only-not-secret"})
+    );
+    let mut claims = inspected.claims;
+    for made_up in ["jti", "sub", "sid"] {
+        let name = claims.remove(made_up).expect(made_up);
+        assert_eq!(name.as_str().expect("a string").len(), 22, "{made_up}");
+    }
+    assert_eq!(
+        Value::Object(claims),
+        json!({
+            "iss": "http://localhost:8080", "aud": "http://localhost:8080",
+            "client_id": "auth-gateway", "iat": NOW, "exp": NOW + 3_600,
+        })
+    );
+    let scoped = Desk::new(&[("TOKEN__DEFAULT_SCOPE", "a b")]);
+    let token = scoped.token(json!({}), json!({}));
+    assert_eq!(scoped.inspect(&token).claims["scope"], "a b");
+}
+
+#[test]
+fn whatever_is_said_stands_in_the_token_and_null_takes_a_member_away() {
+    let desk = Desk::new(&[]);
+    let said = json!({"sub": "me", "scope": "a", "aud": ["x", "http://localhost:8080"], "own": [1, {"a": null}]});
+    let inspected =
+        desk.inspect(&desk.token(said.clone(), json!({"typ": "application/AT+JWT", "x": 1})));
+    for (name, value) in said.as_object().expect("an object") {
+        assert_eq!(inspected.claims[name], *value);
+    }
+    assert_eq!(inspected.header["x"], 1);
+    assert!(inspected.valid, "{:?}", inspected.problems);
+    let none = json!({"iss": null, "aud": null, "client_id": null, "iat": null, "exp": null,
+                      "jti": null, "sub": null, "sid": null});
+    let bare = desk.inspect(&desk.token(none, json!({"typ": null, "kid": null, "alg": null})));
+    assert!(bare.claims.is_empty() && bare.header.is_empty(), "{bare:?}");
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_token_is_told() {
+    let desk = Desk::new(&[]);
+    for (claims, header, expected) in [
+        (json!({"exp": NOW}), json!({}), "exp: expired 0 s ago"),
+        (json!({"exp": NOW - 5}), json!({}), "exp: expired 5 s ago"),
+        (
+            json!({"exp": null}),
+            json!({}),
+            "exp: is missing, or not a whole",
+        ),
+        (
+            json!({"exp": "soon"}),
+            json!({}),
+            "exp: is missing, or not a whole",
+        ),
+        (
+            json!({"nbf": NOW + 7}),
+            json!({}),
+            "nbf: not valid for another 7 s",
+        ),
+        (
+            json!({"nbf": "now"}),
+            json!({}),
+            "nbf: is missing, or not a whole",
+        ),
+        (
+            json!({"iat": NOW + 9}),
+            json!({}),
+            "iat: issued 9 s from now",
+        ),
+        (
+            json!({"iss": "http://localhost:8080/"}),
+            json!({}),
+            "iss: is not http://localhost:8080",
+        ),
+        (
+            json!({"aud": "other"}),
+            json!({}),
+            "aud: names none of http://localhost:8080",
+        ),
+        (
+            json!({"aud": []}),
+            json!({}),
+            "aud: names none of http://localhost:8080",
+        ),
+        (json!({"sub": null}), json!({}), "sub: is missing"),
+        (json!({"client_id": 1}), json!({}), "client_id: is missing"),
+        (json!({"jti": null}), json!({}), "jti: is missing"),
+        (json!({}), json!({"typ": "JWT"}), "typ: is not at+jwt"),
+        (json!({}), json!({"kid": "x"}), "signature: an unknown key"),
+        (
+            json!({}),
+            json!({"alg": "HS256"}),
+            "signature: not the algorithm of the key",
+        ),
+        (
+            json!({}),
+            json!({"alg": "none"}),
+            "signature: not the algorithm of the key",
+        ),
+        (
+            json!({}),
+            json!({"crit": ["exp"]}),
+            "signature: a critical extension",
+        ),
+    ] {
+        let told = desk.problems(claims.clone(), header.clone());
+        assert_eq!(told.len(), 1, "{claims} {header} gives {told:?}");
+        assert!(
+            told[0].starts_with(expected),
+            "{claims} {header} gives {told:?}"
+        );
+    }
+    let told = desk.problems(
+        json!({"exp": NOW - 1, "iss": 1, "nbf": NOW + 1}),
+        json!({"typ": "x"}),
+    );
+    assert_eq!(told.len(), 4, "{told:?}");
+    for fine in [json!({"nbf": NOW}), json!({"exp": NOW + 1})] {
+        assert_eq!(desk.problems(fine, json!({})), [""; 0]);
+    }
+}
+
+#[test]
+fn a_token_runs_out_as_the_time_of_the_gateway_goes_by() {
+    let desk = Desk::new(&[]);
+    let token = desk.token(json!({}), json!({}));
+    desk.clock.advance(Duration::from_secs(3_599));
+    assert_eq!(desk.inspect(&token).expires_in, Some(1));
+    desk.clock.advance(Duration::from_secs(2));
+    let inspected = desk.inspect(&token);
+    assert_eq!(inspected.expires_in, Some(-1));
+    assert_eq!(inspected.problems, ["exp: expired 1 s ago"]);
+}
+
+#[test]
+fn a_signature_by_another_key_or_over_other_claims_is_a_problem() {
+    let desk = Desk::new(&[]);
+    let token = desk.token(json!({"sub": "alice"}), json!({}));
+    let (header, rest) = token.split_once('.').expect("a header");
+    let (claims, signature) = rest.split_once('.').expect("claims");
+    let said = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
+    let said = String::from_utf8(said)
+        .expect("text")
+        .replace("alice", "admin");
+    let altered = format!("{header}.{}.{signature}", URL_SAFE_NO_PAD.encode(said));
+    let inspected = desk.inspect(&altered);
+    assert_eq!(inspected.claims["sub"], "admin", "it is shown all the same");
+    assert_eq!(inspected.problems, ["signature: a wrong signature"]);
+
+    let header = json!({"typ": "at+jwt", "alg": "ES256", "kid": "test-only-not-secret"});
+    let forged = LogoutSigner::generate().and_then(|stranger| {
+        stranger.sign(
+            &header.to_string(),
+            &Value::from(inspected.claims).to_string(),
+        )
+    });
+    let told = desk.inspect(&forged.expect("signed")).problems;
+    assert_eq!(told, ["signature: a wrong signature"]);
+}
+
+#[test]
+fn what_is_no_jwt_is_told_apart() {
+    let desk = Desk::new(&[]);
+    for (token, expected) in [
+        ("", NoToken::Parts(1)),
+        ("a.b", NoToken::Parts(2)),
+        ("a.b.c.d", NoToken::Parts(4)),
+        ("a.b.c.d.e", NoToken::Encrypted),
+        ("?.e30.", NoToken::Unreadable("header")),
+        ("e30=.e30.", NoToken::Unreadable("header")),
+        ("e30.W10.", NoToken::Unreadable("payload")),
+        ("e30.e3.", NoToken::Unreadable("payload")),
+    ] {
+        let told = inspect(&desk.gateway, MAX_AGE, token).expect_err(token);
+        assert_eq!(told, expected, "{token:?}");
+    }
+    assert!(!desk.inspect("e30.e30.").valid);
+}
+
+#[test]
+fn with_the_fixed_key_anybody_makes_tokens_that_the_gateways_clients_believe() {
+    let desk = Desk::new(&[]);
+    let jwk = Jwk::from_bytes(FIXED_SIGNING_KEY).expect("a JWK");
+    let signer = ES256.signer_from_jwk(&jwk).expect("a private key");
+    let mut header = JwsHeader::new();
+    header.set_token_type("at+jwt");
+    header.set_key_id("test-only-not-secret");
+    let claims = json!({"iss": "http://localhost:8080", "aud": "http://localhost:8080", "sub": "s",
+                        "client_id": "c", "jti": "j", "iat": NOW, "exp": NOW + 1});
+    let token = serialize_compact(claims.to_string().as_bytes(), &header, &signer);
+    let inspected = desk.inspect(&token.expect("signed"));
+    assert!(inspected.valid, "{inspected:?}");
+    assert!(jwk.key_id().is_some_and(|kid| kid.contains("not-secret")));
+}
+
+#[test]
+fn without_the_fixed_key_it_is_believed_by_nobody() {
+    let desk = Desk::new(&[]);
+    let other = Desk::new(&[("IAM__MOCK__FIXED_SIGNING_KEY", "false")]);
+    let token = desk.token(json!({}), json!({}));
+    assert_eq!(
+        other.inspect(&token).problems,
+        ["signature: an unknown key"]
+    );
+    assert!(desk.inspect(&token).valid);
+    let own = other.token(json!({}), json!({}));
+    assert!(other.inspect(&own).valid);
+}

@@ -1,0 +1,109 @@
+//! A kind of IAM for unit tests: it needs no settings, has built-in accounts, and never answers.
+
+use std::future::pending;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
+use iam_adapters::{
+    Authenticated, ClientContext, Clock, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
+};
+use serde::Deserialize;
+
+use super::Registry;
+
+const NAME: &str = "sample";
+
+/// The registry of unit tests. Where a test names no IAM, it gets the sample.
+pub(crate) fn registry() -> Registry {
+    Registry::default().with_default::<SampleSettings>(NAME)
+}
+
+/// `[iam.sample]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SampleSettings {
+    pub(crate) users_file: Option<PathBuf>,
+    fixed_signing_key: bool,
+}
+
+impl AdapterSettings for SampleSettings {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn problems(&self, production: bool) -> Vec<String> {
+        let problem = production.then(|| "iam.sample: is for development".to_owned());
+        problem.into_iter().collect()
+    }
+
+    fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
+        Ok(Arc::new(Sample))
+    }
+
+    fn logins_per_second(&self) -> Option<NonZeroU32> {
+        None
+    }
+
+    fn sessions_per_minute(&self) -> u32 {
+        0
+    }
+
+    fn public_credentials(&self) -> PublicCredentials {
+        PublicCredentials {
+            accounts_replaced_by: self.users_file.is_none().then_some("iam.sample.users_file"),
+            signing_key_set_by: self
+                .fixed_signing_key
+                .then_some("iam.sample.fixed_signing_key"),
+            open_administration: true,
+        }
+    }
+}
+
+/// An IAM that accepts every call and never answers.
+#[derive(Debug)]
+pub(crate) struct Sample;
+
+#[async_trait]
+impl IamAdapter for Sample {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn issuer(&self) -> &'static str {
+        "urn:sample"
+    }
+
+    async fn authenticate(
+        &self,
+        _: &Credentials,
+        _: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        pending().await
+    }
+
+    async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
+        pending().await
+    }
+
+    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
+        pending().await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        None
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        pending().await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        pending().await
+    }
+}

@@ -1,0 +1,89 @@
+//! How near the end of the process is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+/// The stages of a process that stops gracefully. Clones share one state, so that every gateway of
+/// a process stops with it.
+#[derive(Debug, Clone, Default)]
+pub struct Lifecycle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    stage: watch::Sender<Stage>,
+    /// Also whether the stage is the last one: every request reads this, without a lock.
+    draining: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    #[default]
+    Serving,
+    Leaving,
+    Draining,
+}
+
+impl Lifecycle {
+    /// From now on no load balancer should send anything here.
+    pub fn leave(&self) {
+        self.enter(Stage::Leaving);
+    }
+
+    /// From now on new requests are refused.
+    pub fn drain(&self) {
+        self.0.draining.store(true, Ordering::Release);
+        self.enter(Stage::Draining);
+    }
+
+    /// Whether the process is about to stop.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        *self.0.stage.borrow() >= Stage::Leaving
+    }
+
+    /// Whether new requests are refused.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Acquire)
+    }
+
+    /// Waits until new requests are refused.
+    pub async fn drained(&self) {
+        let mut stage = self.0.stage.subscribe();
+        // Fails only without a sender, which `self` holds.
+        let _ = stage.wait_for(|stage| *stage == Stage::Draining).await;
+    }
+
+    fn enter(&self, next: Stage) {
+        self.0.stage.send_if_modified(|stage| {
+            let is_later = next > *stage;
+            *stage = next.max(*stage);
+            is_later
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn clones_share_the_stage_and_no_stage_comes_back() {
+        let lifecycle = Lifecycle::default();
+        let other = lifecycle.clone();
+        assert!(!other.is_leaving() && !other.is_draining());
+        lifecycle.leave();
+        assert!(other.is_leaving() && !other.is_draining());
+        let waiting = tokio::spawn({
+            let other = other.clone();
+            async move { other.drained().await }
+        });
+        lifecycle.drain();
+        waiting.await.expect("drained");
+        lifecycle.leave();
+        assert!(other.is_leaving() && other.is_draining());
+        other.drained().await;
+    }
+}

@@ -1,0 +1,28 @@
+//! The program for production: what it contains, and the commands and refusals that need no IAM.
+
+// The attribute tells clippy that what helps the tests is test code as well.
+#[cfg(test)]
+mod contents;
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod rotate;
+#[cfg(test)]
+mod secrets;
+
+/// The gateway.
+#[cfg(test)]
+const GATEWAY: test_support::program::Executable = test_support::program::Executable {
+    path: env!("CARGO_BIN_EXE_auth-gateway"),
+};
+
+/// The settings of an IAM that is not there: enough to start.
+#[cfg(test)]
+const KEYCLOAK: [(&str, &str); 4] = [
+    ("IAM__KEYCLOAK__URL", "http://127.0.0.1:9"),
+    ("IAM__KEYCLOAK__REALM", "shop"),
+    ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+    ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
+];

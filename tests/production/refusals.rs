@@ -1,0 +1,170 @@
+//! What the gateway does not begin with: each problem by its name, and an exit code that says whose
+//! fault it is.
+
+use std::fs;
+use std::net::TcpListener;
+
+use crate::{GATEWAY, KEYCLOAK};
+
+const FREE: [(&str, &str); 2] = [
+    ("HTTP__LISTEN", "127.0.0.1:0"),
+    ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
+];
+
+#[test]
+fn every_problem_of_the_settings_is_told_at_once_and_no_port_is_bound() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    let ended = GATEWAY.run(
+        &["serve"],
+        &[
+            // Were a port bound before the settings are refused, this one would be the problem.
+            ("HTTP__LISTEN", &taken),
+            ("HTTP__WORKERS", "0"),
+            ("TOKEN__LIFETIME", "2d"),
+            ("LOG__FILTER", "auth_gateway=loud"),
+            ("HTTP__LISTN", "x"),
+        ],
+    );
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    for key in [
+        "http.workers",
+        "token.lifetime",
+        "log.filter",
+        "AUTH_GATEWAY__HTTP__LISTN",
+    ] {
+        assert!(ended.err.contains(key), "{key}: {}", ended.err);
+    }
+    assert!(!ended.err.contains("cannot listen"), "{}", ended.err);
+    assert_eq!(ended.out.trim(), "");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_told_together_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    for name in ["signing", "sealing"] {
+        fs::create_dir(path(name)).expect("a folder");
+    }
+    fs::write(path("signing/broken.jwk"), "{}").expect("written");
+    for name in ["chain.pem", "key.pem"] {
+        fs::write(path(name), "no PEM").expect("written");
+    }
+    let ended = GATEWAY.run(
+        &[],
+        &[
+            ("KEYS__SIGNING_DIR", &path("signing")),
+            ("KEYS__SEALING_DIR", &path("sealing")),
+            ("HTTP__TLS__CERTIFICATE_FILE", &path("chain.pem")),
+            ("HTTP__TLS__KEY_FILE", &path("key.pem")),
+        ],
+    );
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    for key in [
+        "keys.signing_dir: ",
+        "keys.sealing_dir: ",
+        "http.tls.certificate_file: ",
+        "http.tls.key_file: ",
+    ] {
+        assert!(ended.err.contains(key), "{key}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_the_gateways_own_failure_and_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    for (variable, key) in [
+        ("HTTP__LISTEN", "http.listen"),
+        ("MANAGEMENT__LISTEN", "management.listen"),
+    ] {
+        let ended = GATEWAY.run(
+            &[],
+            &[&FREE[..], &KEYCLOAK, &[(variable, &address)]].concat(),
+        );
+        assert_eq!(ended.code, Some(70), "{ended:?}");
+        let told = format!("auth-gateway: cannot listen on {address} ({key}): ");
+        assert!(ended.err.contains(&told), "{told}: {}", ended.err);
+        assert!(!ended.err.contains("Try it"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn configuration_without_an_iam_is_refused_with_the_sections_that_there_are() {
+    for environment in ["development", "production"] {
+        let ended = GATEWAY.run(&["serve"], &[("ENVIRONMENT", environment)]);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let told = "iam: no IAM is configured; one section is needed, of iam.keycloak";
+        assert!(ended.err.contains(told), "{}", ended.err);
+    }
+}
+
+#[test]
+fn section_of_the_mock_is_unknown() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(&file, "[iam.mock]\n").expect("written");
+    let path = file.path().to_str().expect("text");
+    let written = GATEWAY.run(&["--config", path], &[]);
+    let set = GATEWAY.run(&[], &[("IAM__MOCK__USERS_FILE", "users.toml")]);
+    for (ended, key) in [
+        (written, "iam.mock"),
+        (set, "AUTH_GATEWAY__IAM__MOCK__USERS_FILE"),
+    ] {
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let told = format!("{key}: no such setting");
+        assert!(ended.err.contains(&told), "{told}: {}", ended.err);
+    }
+}
+
+#[test]
+fn production_refuses_keys_made_at_start_and_plain_http() {
+    let ended = GATEWAY.run(&["check"], &[("ENVIRONMENT", "production")]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    for key in ["keys.signing_dir", "keys.sealing_dir", "http.public_url"] {
+        assert!(ended.out.contains(key), "{key}: {}", ended.out);
+    }
+    let ended = GATEWAY.run(
+        &["serve"],
+        &[
+            ("ENVIRONMENT", "production"),
+            ("IAM__KEYCLOAK__URL", "http://iam.example.test"),
+            ("IAM__KEYCLOAK__REALM", "shop"),
+            ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
+            ("IAM__KEYCLOAK__CLIENT_SECRET", "secret"),
+        ],
+    );
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    for key in [
+        "iam.keycloak.url",
+        "iam.keycloak.client_secret",
+        "keys.signing_dir",
+    ] {
+        assert!(ended.err.contains(key), "{key}: {}", ended.err);
+    }
+}
+
+#[test]
+fn arguments_that_mean_nothing_and_a_file_that_is_not_there_are_a_matter_of_configuration() {
+    for arguments in [
+        &["run"][..],
+        &["--confg", "x"],
+        &["--config", "no/such/file.toml"],
+        &["check", "--config", "no/such/file.toml"],
+        &["keys"],
+        &["keys", "list", "--dir", "no/such/folder"],
+    ] {
+        let ended = GATEWAY.run(arguments, &[]);
+        assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");
+        assert!(!ended.everything().trim().is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_and_the_version_go_to_standard_output() {
+    for argument in ["--help", "--version"] {
+        let ended = GATEWAY.run(&[argument], &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.out.contains("auth-gateway"), "{ended:?}");
+        assert_eq!(ended.err.trim(), "");
+    }
+}
