@@ -13,7 +13,6 @@ use auth_gateway::gateway::keys::Algorithm;
 use test_support::suite::KeyFolder;
 
 mod bus;
-mod dice;
 mod edges;
 mod hearing;
 mod judge;

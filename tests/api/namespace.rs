@@ -12,7 +12,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use test_support::app::TestApp;
-use test_support::client::{Client, Response, Session};
+use test_support::client::{Client, Response, Session, http_client_builder};
 use test_support::contract::Contract;
 
 pub(crate) const ALICE: &str = "alice@example.test";
@@ -64,13 +64,12 @@ impl Namespace {
 
     fn with(app: &TestApp, headers: HeaderMap) -> Self {
         let addresses = app.addresses();
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .default_headers(headers.clone())
-            .build();
         Self {
+            http: http_client_builder()
+                .default_headers(headers.clone())
+                .build()
+                .expect("an HTTP client"),
             api: Client::with(headers, addresses.public, addresses.management),
-            http: http.expect("an HTTP client"),
             management: format!("http://{}", addresses.management),
         }
     }

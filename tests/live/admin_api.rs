@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use test_support::client::http_client;
 use tokio::sync::Mutex;
 
-use crate::keycloak::{Keycloak, address, http};
+use crate::keycloak::{Keycloak, address};
 
 /// An administrator's token lives for 60 s, and a call should not meet its end.
 const TOKEN_USED_FOR: Duration = Duration::from_secs(30);
@@ -30,7 +31,7 @@ pub(crate) struct Done {
 impl AdminApi {
     pub(crate) fn new(keycloak: Keycloak) -> Self {
         Self {
-            http: http(),
+            http: http_client(),
             keycloak,
             token: Mutex::default(),
         }

@@ -8,6 +8,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
+use test_support::client::http_client;
 use tokio::task::spawn_blocking;
 
 /// The client whose roles are the permissions.
@@ -108,18 +109,14 @@ impl Keycloak {
         let below = ["realms", &self.realm, "protocol", "openid-connect"];
         let url = address(&self.url, &[&below[..], endpoint].concat());
         let secret = self.client_secret.expose_secret();
-        http().post(url).basic_auth(&self.client_id, Some(secret))
+        http_client()
+            .post(url)
+            .basic_auth(&self.client_id, Some(secret))
     }
 }
 
 fn told(variable: &str) -> String {
     env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: tests/run sets it"))
-}
-
-/// A client with connections of its own, as each test has a runtime of its own.
-pub(crate) fn http() -> reqwest::Client {
-    let client = reqwest::Client::builder().no_proxy();
-    client.build().expect("an HTTP client")
 }
 
 /// An address below another, each part percent-encoded.

@@ -79,8 +79,10 @@ async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
         }
         let ready = gateway.client.ready().await.json();
         assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
-        let (ended, log) = gateway.stop().await;
-        assert!(ended.success(), "{ended}");
+        gateway.program.signal("TERM");
+        let ended = gateway.program.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let log = ended.log();
         let said: Vec<_> = log.iter().filter(|line| tells(line, words)).collect();
         let of_route = |route: &str| said.iter().any(|line| line["route"] == route);
         assert!(of_route("login"), "{code}: {log:#?}");
@@ -141,7 +143,8 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
         assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
         let answer = replica.client.log_out(&session).await;
         answer.is_error(500, "server_error");
-        let (_, log) = replica.stop().await;
+        replica.program.signal("TERM");
+        let log = replica.program.wait().log();
         let words = match code {
             "foreign_client" => "session of another client",
             "client_secret" => "wrong client secret",
@@ -200,8 +203,7 @@ async fn check_walks_a_test_account_through_login_exchange_and_logout() {
 
 /// What `check --online` prints, and how it ends.
 fn check(keycloak: &Keycloak, account: Option<&Account>) -> (Option<i32>, String) {
-    let mut command = gateway(&keycloak.settings());
-    command.args(["check", "--online"]);
+    let mut command = gateway(&["check", "--online"], &keycloak.settings());
     if let Some(account) = account {
         let password = account.password.expose_secret();
         command.env("AUTH_GATEWAY_CHECK_EMAIL", &account.email);

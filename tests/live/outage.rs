@@ -36,13 +36,13 @@ async fn an_outage_is_told_as_such_and_ends_without_a_restart() {
     a_logout_holds_here_at_once(&gateway, &left).await;
     let late = scene.gateway(&settings);
     what_needs_the_iam_fails_as_a_passing_fault(&late, &user, &kept).await;
-    let mut watching = watching(&keycloak).await;
-    watching.logs("the IAM does not serve").await;
+    let mut watching = watching(&keycloak);
+    watching.program.logged("the IAM does not serve");
     is_ready_but_degraded(&watching.client).await;
 
     let instance = killed.start_again().await;
     assert_eq!(instance.keycloak.url, keycloak.url);
-    watching.logs("the IAM answers again").await;
+    watching.program.logged("the IAM answers again");
     assert_eq!(watching.client.ready().await.json()["status"], "ready");
     for gateway in [&gateway, &late] {
         everything_works_again(gateway, &user).await;
@@ -112,8 +112,8 @@ async fn everything_works_again(gateway: &TestApp, user: &Account) {
 }
 
 /// A gateway that finds everything out by itself, and tells in its log.
-async fn watching(keycloak: &Keycloak) -> Process {
-    Process::start(&[&keycloak.settings()[..], &[MANY_PROBES]].concat()).await
+fn watching(keycloak: &Keycloak) -> Process {
+    Process::start(&[&keycloak.settings()[..], &[MANY_PROBES]].concat())
 }
 
 async fn is_active(keycloak: &Keycloak, keys: &KeyFolder, session: &Session) -> bool {

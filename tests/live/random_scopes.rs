@@ -6,14 +6,13 @@ use futures_util::future::join_all;
 use iam_conformance::Account;
 use test_support::app::TestApp;
 use test_support::client::Session;
+use test_support::rng::Rng;
 use test_support::suite::session_of;
 
 use crate::scene::{PERMISSIONS_ALONE, Scene};
 
-mod dice;
 mod household;
 
-use dice::Dice;
 use household::{Change, Household};
 
 const USERS: usize = 25;
@@ -42,11 +41,11 @@ struct Case {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
-    let mut dice = Dice::default();
-    println!("{dice:?}");
+    let mut rng = Rng::from_env("RANDOM_SCOPES_SEED");
+    println!("RANDOM_SCOPES_SEED={}", rng.seed());
     let scene = Scene::new().await;
     let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
-    let household = Household::new(&scene, &mut dice).await;
+    let household = Household::new(&scene, &mut rng).await;
     let mut players = Vec::new();
     for _ in 0..USERS {
         let account = scene.user(&[]).await;
@@ -55,7 +54,7 @@ async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
     }
     let mut cases = Vec::new();
     for _ in 0..ROUNDS {
-        cases.extend(round(&scene, &gateway, &household, &players, &mut dice).await);
+        cases.extend(round(&scene, &gateway, &household, &players, &mut rng).await);
     }
     for Case {
         asked,
@@ -64,7 +63,12 @@ async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
     } in &cases
     {
         let right = intersection(asked, held);
-        assert_eq!(*granted, right, "{dice:?}: {asked:?} of {held:?}");
+        assert_eq!(
+            *granted,
+            right,
+            "seed {}: {asked:?} of {held:?}",
+            rng.seed()
+        );
     }
     is_a_fair_sample(&cases);
 }
@@ -74,11 +78,11 @@ async fn round(
     gateway: &TestApp,
     household: &Household,
     players: &[Player],
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> Vec<Case> {
-    // All dice are thrown before anything happens, so that the seed alone decides.
-    let turns: Vec<_> = players.iter().map(|_| household.turn(dice)).collect();
-    let reform = household.reform(dice);
+    // All random numbers are drawn before anything happens, so that the seed alone decides.
+    let turns: Vec<_> = players.iter().map(|_| household.turn(rng)).collect();
+    let reform = household.reform(rng);
     household.carry_out(scene, None, &reform).await;
     let changes = players.iter().zip(&turns).map(async |(player, turn)| {
         for change in &turn.changes {

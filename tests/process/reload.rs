@@ -4,19 +4,15 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use test_support::endpoints::LOGIN;
 use test_support::program::Program;
+use test_support::wait::until_ok_blocking;
 use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
-
-/// Far longer than the system takes to tell of a change, and shorter than the pause between two
-/// looks that do not wait for it.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A gateway over folders of keys.
 struct Scene {
@@ -39,17 +35,13 @@ fn generate(folder: &Path, purpose: &str) -> String {
     name.trim_end_matches(".jwk").to_owned()
 }
 
-/// Each question goes over the network, so this is no busy loop.
+/// Waits until the document at this path is as wanted.
 #[track_caller]
 fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
-    let began = Instant::now();
-    loop {
+    until_ok_blocking(path, || {
         let answer = Connection::to(address).send(get(path)).answer().json();
-        if wanted(&answer) {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{answer}");
-    }
+        if wanted(&answer) { Ok(()) } else { Err(answer) }
+    });
 }
 
 impl Scene {

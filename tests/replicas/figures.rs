@@ -1,29 +1,12 @@
 //! What a gateway counts and says of itself.
 
 use test_support::app::TestApp;
-
-use crate::scene::until;
+use test_support::metrics;
+use test_support::wait::until;
 
 /// A figure of the gateway, by the name that it has after `auth_gateway_`; all labels together.
 pub(crate) async fn figure(gateway: &TestApp, name: &str) -> u64 {
-    figure_at(gateway.addresses().management, name).await
-}
-
-pub(crate) async fn figure_at(management: std::net::SocketAddr, name: &str) -> u64 {
-    let answer = reqwest::get(format!("http://{management}/metrics")).await;
-    let text = answer.expect("an answer").text().await.expect("text");
-    let counts: Vec<u64> = text
-        .lines()
-        .filter_map(|line| {
-            let series = line.strip_prefix("auth_gateway_")?.strip_prefix(name)?;
-            if !series.starts_with(['{', ' ']) {
-                return None;
-            }
-            Some(series.rsplit_once(' ')?.1.parse().expect("a count"))
-        })
-        .collect();
-    assert!(!counts.is_empty(), "no {name}: {text}");
-    counts.iter().sum()
+    metrics::sum(gateway.addresses().management, name, "").await
 }
 
 /// The codes of what readiness complains of.

@@ -1,9 +1,11 @@
 //! Whoever can write to Redis and publish there, but has no sealing key.
 
 use iam_adapters::Clock as _;
+use test_support::wait::until;
 
 use crate::figures::{complains, figure, has_learned, has_told_all};
-use crate::scene::{Scene, feels_the_end, log_in, log_out, serves, until};
+
+use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
 
 #[tokio::test]
 async fn nothing_that_happens_in_redis_revives_a_session() {

@@ -1,10 +1,10 @@
 //! The real executable.
 
 use test_support::client::Client;
+use test_support::metrics;
+use test_support::wait::until;
 
 use crate::GATEWAY;
-use crate::figures::figure_at;
-use crate::scene::until;
 use crate::server::Server;
 
 const PASSWORD: &str = "the password of this Redis";
@@ -36,7 +36,7 @@ async fn processes_tell_each_other_and_end_as_they_are_told() {
     assert_eq!(client.log_out(&session).await.status, 200);
     for (_, management) in &addresses[1..] {
         until("it is learned", async || {
-            figure_at(*management, "revocations_received_total").await == 1
+            metrics::sum(*management, "revocations_received_total", "").await == 1
         })
         .await;
     }

@@ -2,7 +2,7 @@
 //! Redis between them.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose};
 use iam_adapters::clock::ManualClock;
@@ -15,9 +15,10 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use test_support::app::TestApp;
 use test_support::client::Session;
+use test_support::wait::until;
 
 use crate::figures::complains;
-use crate::server::{PATIENCE, Server};
+use crate::server::Server;
 
 pub(crate) const READ: &str = "urn:shop:orders:order:read";
 pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";
@@ -179,16 +180,4 @@ pub(crate) async fn serves(gateway: &TestApp, session: &Session) -> bool {
 /// the knowledge that it has does not age.
 pub(crate) async fn feels_the_end(gateway: &TestApp, session: &Session) {
     until("the end is felt", async || !serves(gateway, session).await).await;
-}
-
-/// Waits for something that happens by itself.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !holds().await {
-        assert!(
-            began.elapsed() < PATIENCE,
-            "it never came about that {what}"
-        );
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }

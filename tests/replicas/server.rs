@@ -1,14 +1,11 @@
 //! A Redis of a test's own, on a free port, which ends with the test.
 
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-
-/// Far longer than anything here takes: it ends a test that would hang.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use test_support::wait::until_ok_blocking;
 
 pub(crate) struct Server {
     child: Option<Child>,
@@ -76,16 +73,14 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server starts");
-        let began = Instant::now();
-        loop {
+        let exited = until_ok_blocking("redis-server to listen", || {
             if child.try_wait().expect("a child").is_some() {
-                return;
+                return Ok(true);
             }
-            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                break;
-            }
-            assert!(began.elapsed() < PATIENCE, "redis-server does not listen");
-            std::thread::sleep(Duration::from_millis(5));
+            TcpStream::connect(("127.0.0.1", self.port)).map(|_| false)
+        });
+        if exited {
+            return;
         }
         self.child = Some(child);
     }

@@ -1,7 +1,10 @@
 //! A replica that starts, and what it may say before it knows what ended at the others.
 
+use test_support::wait::until;
+
 use crate::figures::{complains, complaints, has_told_all};
-use crate::scene::{AT_ONCE, Scene, log_in, log_out, serves, until};
+
+use crate::scene::{AT_ONCE, Scene, log_in, log_out, serves};
 
 const CATCHING_UP: [&str; 1] = ["revocations_catching_up"];
 

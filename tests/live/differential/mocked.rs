@@ -12,9 +12,10 @@ use mock_iam::wire::Portrait;
 use mock_iam::{Format, parse};
 use mock_iam::{MockIam, Plan};
 use serde_json::{Value, json};
+use test_support::client::http_client;
 use tokio::sync::oneshot;
 
-use super::side::{Setting, Side, http};
+use super::side::{Setting, Side};
 use super::{GATEWAY, OTHER};
 use crate::keycloak::PERMISSIONS_CLIENT;
 
@@ -63,7 +64,7 @@ impl Mocked {
         let address = standing.recv().expect("the mock started");
         Self {
             url: format!("http://localhost:{}", address.port()),
-            http: http(),
+            http: http_client(),
             _stop: stop,
         }
     }

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::client::http_client;
 
-use super::side::{Setting, Side, http};
+use super::side::{Setting, Side};
 use crate::admin_api::AdminApi;
 use crate::keycloak::{Keycloak, PERMISSIONS_CLIENT};
 
@@ -18,7 +19,7 @@ impl Real {
     pub(super) async fn new(keycloak: &Keycloak) -> Self {
         let real = Self {
             url: keycloak.url.clone(),
-            http: http(),
+            http: http_client(),
             api: AdminApi::new(keycloak.clone()),
         };
         // The gateway's client of the tests is not to tell anybody.

@@ -1,7 +1,7 @@
 //! One of the two that are compared.
 
 use async_trait::async_trait;
-use reqwest::{Method, RequestBuilder, redirect};
+use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 
 /// A client and its secret.
@@ -43,13 +43,6 @@ pub(super) trait Side: Sync {
         let url = self.url().replace("localhost", host);
         self.http().request(method, format!("{url}{path}"))
     }
-}
-
-/// Says what it is told, and follows nothing.
-pub(super) fn http() -> reqwest::Client {
-    let client = reqwest::Client::builder().no_proxy();
-    let client = client.redirect(redirect::Policy::none()).build();
-    client.expect("an HTTP client")
 }
 
 /// The names in a list of roles, in order, without those of Keycloak's own.

@@ -4,9 +4,9 @@ use futures_util::future::join_all;
 use iam_adapters::Subject;
 use reqwest::Method;
 use serde_json::{Value, json};
+use test_support::rng::Rng;
 use test_support::suite::unheard_of;
 
-use super::dice::Dice;
 use super::{REQUESTS, Turn};
 use crate::admin_api::AdminApi;
 use crate::scene::Scene;
@@ -39,7 +39,7 @@ pub(super) enum Change {
 }
 
 impl Household {
-    pub(super) async fn new(scene: &Scene, dice: &mut Dice) -> Self {
+    pub(super) async fn new(scene: &Scene, rng: &mut Rng) -> Self {
         let api = &scene.administrator.api;
         let client = scene.administrator.role("urn:shop:orders:order:read").await;
         let client = client["containerId"].as_str().expect("an id").to_owned();
@@ -80,44 +80,44 @@ impl Household {
             groups,
         };
         for _ in 0..BUNDLES + GROUPS {
-            let reform = household.reform(dice);
+            let reform = household.reform(rng);
             household.carry_out(scene, None, &reform).await;
         }
         household
     }
 
     /// One user's next turn.
-    pub(super) fn turn(&self, dice: &mut Dice) -> Turn {
-        let changes = (0..=dice.below(3)).map(|_| {
-            let given = dice.coin();
-            match dice.below(4) {
-                0 => Change::Bundle(dice.below(BUNDLES), given),
-                1 => Change::Membership(dice.below(GROUPS), given),
-                _ => Change::Role(dice.below(self.roles.len()), given),
+    pub(super) fn turn(&self, rng: &mut Rng) -> Turn {
+        let changes = (0..=rng.index(3)).map(|_| {
+            let given = rng.one_in(2);
+            match rng.index(4) {
+                0 => Change::Bundle(rng.index(BUNDLES), given),
+                1 => Change::Membership(rng.index(GROUPS), given),
+                _ => Change::Role(rng.index(self.roles.len()), given),
             }
         });
         let changes = changes.collect();
-        let scopes = (0..REQUESTS).map(|_| self.scope(dice)).collect();
+        let scopes = (0..REQUESTS).map(|_| self.scope(rng)).collect();
         Turn { changes, scopes }
     }
 
     /// A change that touches many users at once.
-    pub(super) fn reform(&self, dice: &mut Dice) -> Change {
-        let (role, given) = (dice.below(self.roles.len()), dice.below(3) > 0);
-        if dice.coin() {
-            Change::RoleOfBundle(dice.below(BUNDLES), role, given)
+    pub(super) fn reform(&self, rng: &mut Rng) -> Change {
+        let (role, given) = (rng.index(self.roles.len()), rng.index(3) > 0);
+        if rng.one_in(2) {
+            Change::RoleOfBundle(rng.index(BUNDLES), role, given)
         } else {
-            Change::RoleOfGroup(dice.below(GROUPS), role, given)
+            Change::RoleOfGroup(rng.index(GROUPS), role, given)
         }
     }
 
-    fn scope(&self, dice: &mut Dice) -> String {
+    fn scope(&self, rng: &mut Rng) -> String {
         let mut asked: Vec<String> = Vec::new();
-        for _ in 0..dice.below(ASKED_MAX + 1) {
-            let next = match dice.below(6) {
-                0 if !asked.is_empty() => dice.one_of(&asked).clone(),
-                1 => dice.one_of(&self.strangers).clone(),
-                _ => name(dice.one_of(&self.roles)),
+        for _ in 0..rng.index(ASKED_MAX + 1) {
+            let next = match rng.index(6) {
+                0 if !asked.is_empty() => rng.one_of(&asked).clone(),
+                1 => rng.one_of(&self.strangers).clone(),
+                _ => name(rng.one_of(&self.roles)),
             };
             asked.push(next);
         }

@@ -19,7 +19,20 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 const JSON: &str = "application/json";
 
-/// One client, with connections of its own.
+/// An HTTP client with connections of its own, because each test has a runtime of its own. It uses
+/// no proxy and follows no redirect.
+pub fn http_client() -> reqwest::Client {
+    http_client_builder().build().expect("an HTTP client")
+}
+
+/// The builder of [`http_client`], for a client with more settings.
+pub fn http_client_builder() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+}
+
+/// A client of one gateway.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -35,14 +48,11 @@ impl Client {
 
     /// The same, with these headers on everything.
     pub fn with(headers: HeaderMap, public: impl Display, management: impl Display) -> Self {
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .default_headers(headers)
-            .build()
-            .expect("an HTTP client");
         Self {
-            http,
+            http: http_client_builder()
+                .default_headers(headers)
+                .build()
+                .expect("an HTTP client"),
             public: format!("http://{public}"),
             management: format!("http://{management}"),
         }

@@ -4,12 +4,10 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use serde_json::Value;
 
-/// Far longer than anything here takes: it ends a test that would hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wait::DEADLINE;
 
 /// One stream of the program, line by line, as the lines come.
 #[derive(Debug)]
@@ -39,7 +37,7 @@ impl Stream {
             return line.clone();
         }
         loop {
-            let line = self.lines.recv_timeout(PATIENCE);
+            let line = self.lines.recv_timeout(DEADLINE);
             let line = line.unwrap_or_else(|why| panic!("no such line ({why}): {:#?}", self.seen));
             self.seen.push(line.clone());
             if wanted(&line) {
@@ -51,7 +49,7 @@ impl Stream {
     /// All lines, once the program has closed the stream.
     fn rest(mut self) -> String {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(DEADLINE) {
                 Ok(line) => self.seen.push(line),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => panic!("does not end: {:#?}", self.seen),
@@ -104,13 +102,17 @@ pub struct Executable {
 
 impl Executable {
     /// A command with nothing in its environment but the given variables, `AUTH_GATEWAY__` being
-    /// put before those that begin with a section.
+    /// put before those that begin with a section. A setting may be named by its key as well
+    /// (`session.freshness`).
     pub fn command(self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.path);
         command.args(arguments).env_clear().stdin(Stdio::null());
         for (name, value) in variables {
             if name.to_ascii_uppercase().starts_with("AUTH_GATEWAY_") {
                 command.env(name, value);
+            } else if name.contains('.') {
+                let name = name.to_uppercase().replace('.', "__");
+                command.env(format!("AUTH_GATEWAY__{name}"), value);
             } else {
                 command.env(format!("AUTH_GATEWAY__{name}"), value);
             }

@@ -12,6 +12,7 @@ use crate::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, TOKEN};
 use crate::program::{Executable, Program};
 use crate::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, grant, inactive};
 use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use crate::wait::until_ok_blocking;
 use crate::wire::{self, Connection, get, post};
 
 /// The password of the user.
@@ -227,15 +228,14 @@ impl Watched {
     /// Waits until readiness and figures hold this.
     #[track_caller]
     pub fn tells(&mut self, wanted: &str) {
-        let began = std::time::Instant::now();
-        loop {
+        until_ok_blocking(wanted, || {
             let seen = self.look_at_management();
             if seen.contains(wanted) {
-                return;
+                Ok(())
+            } else {
+                Err(seen)
             }
-            assert!(began.elapsed().as_secs() < 15, "no {wanted}: {seen}");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        });
     }
 
     /// Ends everything, and looks through all of it.

@@ -2,12 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use serde_json::Value;
 
-/// Far longer than anything here takes: it ends a test that would hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wait::DEADLINE;
 
 /// One answer.
 #[derive(Debug, Clone)]
@@ -48,7 +46,7 @@ impl Connection<TcpStream> {
     /// Connects to this address.
     pub fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("connected");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Self::over(stream)
     }

@@ -9,6 +9,7 @@ use josekit::jwt;
 use serde_json::{Value, json};
 
 use crate::app::{PUBLIC_URL, TestApp};
+use crate::client::http_client_builder;
 use crate::endpoints::METADATA;
 
 /// The gateway's public keys, by their ids.
@@ -57,8 +58,7 @@ impl Verifier {
 /// A client for which the issuer's host is where the gateway listens.
 fn resolving(gateway: SocketAddr) -> reqwest::Client {
     let host = PUBLIC_URL.trim_start_matches("http://");
-    reqwest::Client::builder()
-        .no_proxy()
+    http_client_builder()
         .resolve(host, gateway)
         .build()
         .expect("an HTTP client")
