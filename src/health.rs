@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::guarded::{Circuit, Observer, Operation};
-use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
+use iam_adapters::{Clock, IamError, Moment};
 
 use crate::telemetry::metrics::Metrics;
 
@@ -128,11 +128,9 @@ impl Health {
         {
             readiness = match fault {
                 // A replica that was never served has no knowledge to serve from, and a rollout
-                // of wrong settings should stop at the first replica. But no probe finds out by
-                // itself that introspection is right again: that takes traffic.
-                IamError::Misconfigured { what, .. }
-                    if !iam.ever_ok && *what != Misconfiguration::Introspection =>
-                {
+                // of wrong settings should stop at the first replica. But where no probe fails,
+                // only traffic shows that the settings are right again.
+                IamError::Misconfigured { what, .. } if !iam.ever_ok && what.fails_probes() => {
                     Readiness::NotReady
                 }
                 IamError::Misconfigured { .. }

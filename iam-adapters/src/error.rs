@@ -112,12 +112,12 @@ pub enum Misconfiguration {
     /// The IAM does not accept the gateway's secret.
     #[error("wrong client secret")]
     ClientSecret,
-    /// The IAM has no such realm (or tenant), or it is switched off.
-    #[error("unknown or disabled realm")]
-    Realm,
+    /// The IAM has no such tenant (a realm, an organisation), or it is switched off.
+    #[error("unknown or disabled tenant")]
+    Tenant,
     /// The IAM does not let the gateway log users in with their password.
-    #[error("direct grants are off")]
-    DirectGrants,
+    #[error("login with a password is not allowed")]
+    PasswordLogin,
     /// The IAM calls itself by another name than the configured one.
     #[error("another issuer")]
     Issuer,
@@ -136,14 +136,31 @@ pub enum Misconfiguration {
 }
 
 impl Misconfiguration {
+    /// Whether a probe fails as long as it lasts. Otherwise only a login or an exchange shows that it
+    /// is over.
+    #[must_use]
+    pub const fn fails_probes(self) -> bool {
+        match self {
+            Self::Introspection => false,
+            Self::UnknownClient
+            | Self::ClientSecret
+            | Self::Tenant
+            | Self::PasswordLogin
+            | Self::Issuer
+            | Self::ForeignClient
+            | Self::Tls
+            | Self::Other => true,
+        }
+    }
+
     /// The cause as a short stable name.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
             Self::UnknownClient => "unknown_client",
             Self::ClientSecret => "client_secret",
-            Self::Realm => "realm",
-            Self::DirectGrants => "direct_grants",
+            Self::Tenant => "tenant",
+            Self::PasswordLogin => "password_login",
             Self::Issuer => "issuer",
             Self::Introspection => "introspection",
             Self::ForeignClient => "foreign_client",

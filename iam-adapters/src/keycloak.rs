@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
-use url::form_urlencoded;
 
 use crate::adapter::IamAdapter;
 use crate::client::{ClientError, UpstreamClient};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::logout_token::VerificationKeys;
+use crate::oauth2::{OAuth2Client, Rejected, json};
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod calls;
-mod refusal;
+mod dialect;
 mod roles;
 mod settings;
 mod unclaimed;
@@ -29,7 +28,7 @@ mod wire;
 pub use settings::KeycloakSettings;
 
 use calls::Seen;
-use refusal::No;
+use dialect::DIALECT;
 use roles::RoleReader;
 use unclaimed::Unclaimed;
 use wire::UnverifiedRefreshToken;
@@ -42,7 +41,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 /// One realm of a Keycloak, spoken to as one confidential client.
 #[derive(Debug)]
 pub struct Keycloak {
-    client: UpstreamClient,
+    server: OAuth2Client,
     discovery: Url,
     token: Url,
     introspection: Url,
@@ -50,9 +49,6 @@ pub struct Keycloak {
     keys: Url,
     issuer: String,
     client_id: String,
-    /// Form-encoded, as RFC 6749 section 2.3.1 asks for before HTTP Basic; so is the secret.
-    basic_id: String,
-    basic_secret: SecretString,
     roles: RoleReader,
     /// The discovery document has named the configured issuer.
     issuer_confirmed: AtomicBool,
@@ -100,10 +96,11 @@ impl Keycloak {
         let secret = settings.secret().map_err(|problem| SetupError::Settings {
             reasons: vec![problem],
         })?;
+        let http = UpstreamClient::new(&settings.client(connect_deadline), clock)?;
         let protocol =
             |below: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], below].concat());
         Ok(Self {
-            client: UpstreamClient::new(&settings.client(connect_deadline), clock)?,
+            server: OAuth2Client::new(http, &settings.client_id, &secret, DIALECT),
             discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
             token: protocol(&["token"]),
             introspection: protocol(&["token", "introspect"]),
@@ -111,8 +108,6 @@ impl Keycloak {
             keys: protocol(&["certs"]),
             issuer: settings.expected_issuer(),
             client_id: settings.client_id.clone(),
-            basic_id: form_encoded(&settings.client_id),
-            basic_secret: form_encoded(secret.expose_secret()).into(),
             roles: RoleReader::new(&settings.realm, settings.permissions_client.clone()),
             issuer_confirmed: AtomicBool::new(false),
             introspection_proven: AtomicBool::new(false),
@@ -140,8 +135,8 @@ impl Keycloak {
         // idle time and, in a realm that rotates refresh tokens, uses this one up.
         match self.refresh(session).await {
             Ok(()) => Err(introspection_lies()),
-            Err(No::Grant(_)) => Ok(Introspection::Inactive),
-            Err(No::Fault(fault)) => Err(fault),
+            Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
+            Err(Rejected::Fault(fault)) => Err(fault),
         }
     }
 
@@ -153,7 +148,7 @@ impl Keycloak {
                 Misconfiguration::ForeignClient,
                 "look at client_id: was it changed while sessions live?",
             )),
-            Ok(_) | Err(wire::Unreadable) => Ok(()),
+            Ok(_) | Err(json::Unreadable) => Ok(()),
         }
     }
 
@@ -228,8 +223,8 @@ impl Keycloak {
         match self.end(session).await {
             Ok(()) => Ok(()),
             // Gone already, unless Keycloak says the same because it is not ours to end.
-            Err(No::Grant(_)) => self.check_client(session),
-            Err(No::Fault(fault)) => Err(fault),
+            Err(Rejected::InvalidGrant(_)) => self.check_client(session),
+            Err(Rejected::Fault(fault)) => Err(fault),
         }
     }
 }
@@ -286,8 +281,4 @@ fn introspection_lies() -> IamError {
         Misconfiguration::Introspection,
         "a living session is called inactive: look at client_id and at the host name of the IAM",
     )
-}
-
-fn form_encoded(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

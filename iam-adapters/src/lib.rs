@@ -8,6 +8,7 @@ pub mod files;
 pub mod guarded;
 pub mod keycloak;
 pub mod logout_token;
+pub mod oauth2;
 pub mod registry;
 pub mod scope;
 pub mod secret_file;

@@ -57,10 +57,10 @@ reason_codes! {
     UnknownClient = "unknown_client",
     /// [`Misconfiguration::ClientSecret`].
     ClientSecret = "client_secret",
-    /// [`Misconfiguration::Realm`].
-    Realm = "realm",
-    /// [`Misconfiguration::DirectGrants`].
-    DirectGrants = "direct_grants",
+    /// [`Misconfiguration::Tenant`].
+    Tenant = "tenant",
+    /// [`Misconfiguration::PasswordLogin`].
+    PasswordLogin = "password_login",
     /// [`Misconfiguration::Issuer`].
     Issuer = "issuer",
     /// [`Misconfiguration::Introspection`].
@@ -105,8 +105,8 @@ impl ReasonCode {
             IamError::Misconfigured { what, .. } => match what {
                 Misconfiguration::UnknownClient => Self::UnknownClient,
                 Misconfiguration::ClientSecret => Self::ClientSecret,
-                Misconfiguration::Realm => Self::Realm,
-                Misconfiguration::DirectGrants => Self::DirectGrants,
+                Misconfiguration::Tenant => Self::Tenant,
+                Misconfiguration::PasswordLogin => Self::PasswordLogin,
                 Misconfiguration::Issuer => Self::Issuer,
                 Misconfiguration::Introspection => Self::Introspection,
                 Misconfiguration::ForeignClient => Self::ForeignClient,

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::{Guarded, IamAdapter as _};
+use iam_adapters::{Guarded, IamAdapter as _, Misconfiguration};
 
 use super::*;
 use crate::config::sample::{Sample, registry};

@@ -45,12 +45,12 @@ fn mistakes(right: &Keycloak) -> Vec<Mistake> {
                 realm: "no-such-realm".to_owned(),
                 ..right.clone()
             },
-            "realm",
+            "tenant",
             "unknown or disabled realm",
         ),
         of(
             right.as_client(no_grants, its_secret),
-            "direct_grants",
+            "password_login",
             "direct grants are off",
         ),
         of(

@@ -3,17 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, StatusCode};
 use secrecy::ExposeSecret;
-use url::Url;
 
-use super::Keycloak;
-use super::refusal::{self, No};
-use super::wire::{self, Discovery, Grant, Introspected, UnverifiedRefreshToken};
-use crate::client::Answer;
+use super::wire::{Discovery, Grant, Introspected, UnverifiedRefreshToken};
+use super::{Keycloak, dialect};
 use crate::error::{IamError, Misconfiguration};
 use crate::logout_token::{NoKeys, VerificationKeys};
+use crate::oauth2::{Rejected, json};
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Subject, UpstreamSession};
 
@@ -26,11 +23,8 @@ pub(super) enum Seen {
 impl Keycloak {
     /// Makes sure that this is the configured issuer (RFC 8414 section 3.3: identical).
     pub(super) async fn confirm_issuer(&self) -> Result<(), IamError> {
-        let answer = self.client.send(self.client.get(&self.discovery)).await?;
-        if answer.status != StatusCode::OK {
-            return Err(refusal::of(&answer).into_fault());
-        }
-        let Discovery { issuer } = read(&answer, "discovery document")?;
+        let fetched = self.server.fetch(&self.discovery, "discovery document");
+        let Discovery { issuer } = fetched.await?;
         if issuer != self.issuer {
             return Err(IamError::misconfigured(
                 Misconfiguration::Issuer,
@@ -51,29 +45,20 @@ impl Keycloak {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        let mut request = self.as_client(&self.token).form(&[
-            ("grant_type", "password"),
-            ("username", credentials.email()),
-            ("password", credentials.password().expose_secret()),
-        ]);
-        if let Some(address) = client.address {
-            request = request.header("x-forwarded-for", address.to_canonical().to_string());
+        let granted = self
+            .server
+            .password_grant(&self.token, credentials, client)
+            .await;
+        if !matches!(granted, Err(Rejected::Fault(_))) {
+            self.grants_proven.store(true, Ordering::Relaxed);
         }
-        if let Ok(request_id) = HeaderValue::from_str(&client.request_id) {
-            request = request.header("x-request-id", request_id);
+        match granted {
+            Ok(grant) => login(grant, &self.client_id),
+            Err(Rejected::InvalidGrant(description)) => {
+                Err(IamError::Refused(dialect::login_refusal(&description)))
+            }
+            Err(Rejected::Fault(fault)) => Err(fault),
         }
-        let answer = self.client.send(request).await?;
-        if answer.status != StatusCode::OK {
-            return Err(match refusal::of(&answer) {
-                No::Grant(description) => {
-                    self.grants_proven.store(true, Ordering::Relaxed);
-                    IamError::Refused(refusal::of_login(&description))
-                }
-                No::Fault(fault) => fault,
-            });
-        }
-        self.grants_proven.store(true, Ordering::Relaxed);
-        login(read(&answer, "token answer")?, &self.client_id)
     }
 
     /// Introspection (RFC 7662) of the refresh token. Without the hint Keycloak takes it for an
@@ -111,18 +96,18 @@ impl Keycloak {
     /// Proves that users may log in by direct grant, with one that names no user: that is held
     /// against it only after all that there is to hold against the client.
     pub(super) async fn prove_grants(&self) -> Result<(), IamError> {
-        let request = self.as_client(&self.token);
+        let request = self.server.post(&self.token);
         let request = request.form(&[("grant_type", "password")]);
-        let answer = self.client.send(request).await?;
+        let answer = self.server.send(request).await?;
         if answer.status != StatusCode::OK {
-            match refusal::of(&answer) {
+            match self.server.rejected(&answer) {
                 // `invalid_request`: the missing user, in whatever words.
-                No::Grant(_)
-                | No::Fault(IamError::Misconfigured {
+                Rejected::InvalidGrant(_)
+                | Rejected::Fault(IamError::Misconfigured {
                     what: Misconfiguration::Other,
                     ..
                 }) => {}
-                No::Fault(fault) => return Err(fault),
+                Rejected::Fault(fault) => return Err(fault),
             }
         }
         self.grants_proven.store(true, Ordering::Relaxed);
@@ -130,68 +115,42 @@ impl Keycloak {
     }
 
     /// Refresh grant (RFC 6749 section 6), for its yes or no alone.
-    pub(super) async fn refresh(&self, session: &UpstreamSession) -> Result<(), No> {
-        let request = self.as_client(&self.token).form(&[
-            ("grant_type", "refresh_token"),
-            ("refresh_token", session.secret.expose_secret()),
-        ]);
-        let answer = self.client.send(request).await?;
-        if answer.status != StatusCode::OK {
-            return Err(refusal::of(&answer));
-        }
-        read::<Grant>(&answer, "token answer")?;
-        Ok(())
+    pub(super) async fn refresh(&self, session: &UpstreamSession) -> Result<(), Rejected> {
+        let refreshed = self.server.refresh_grant(&self.token, &session.secret);
+        refreshed.await.map(|_: Grant| ())
     }
 
     /// Ends the user session, for every client that shares it.
-    pub(super) async fn end(&self, session: &UpstreamSession) -> Result<(), No> {
-        let answer = self.client.send(self.ending(session)).await?;
+    pub(super) async fn end(&self, session: &UpstreamSession) -> Result<(), Rejected> {
+        let answer = self.server.send(self.ending(session)).await?;
         match answer.status {
             StatusCode::NO_CONTENT => Ok(()),
             // A page that says 200 is somebody else's answer.
             StatusCode::OK if answer.body.is_empty() => Ok(()),
-            _ => Err(refusal::of(&answer)),
+            _ => Err(self.server.rejected(&answer)),
         }
     }
 
     /// The request that ends a user session.
     pub(super) fn ending(&self, session: &UpstreamSession) -> RequestBuilder {
-        self.as_client(&self.logout)
+        self.server
+            .post(&self.logout)
             .form(&[("refresh_token", session.secret.expose_secret())])
     }
 
     /// The realm's keys, from the realm's own address and not from the one that the discovery
     /// document names: there is nothing to learn from it, and nothing to be led astray by.
     pub(super) async fn fetch_keys(&self) -> Result<VerificationKeys, IamError> {
-        let answer = self.client.send(self.client.get(&self.keys)).await?;
-        if answer.status != StatusCode::OK {
-            return Err(refusal::of(&answer).into_fault());
-        }
-        VerificationKeys::parse(&answer.body)
+        let keys = self.server.fetch_bytes(&self.keys).await?;
+        VerificationKeys::parse(&keys)
             .map_err(|NoKeys| IamError::Unreadable("the realm's keys".to_owned()))
     }
 
     async fn introspected(&self, token: &str) -> Result<Introspected, IamError> {
-        let request = self
-            .as_client(&self.introspection)
-            .form(&[("token", token), ("token_type_hint", "refresh_token")]);
-        let answer = self.client.send(request).await?;
-        if answer.status != StatusCode::OK {
-            return Err(refusal::of(&answer).into_fault());
-        }
-        read(&answer, "introspection answer")
+        self.server
+            .introspect(&self.introspection, token, "refresh_token")
+            .await
     }
-
-    fn as_client(&self, url: &Url) -> RequestBuilder {
-        self.client
-            .post(url)
-            .basic_auth(&self.basic_id, Some(self.basic_secret.expose_secret()))
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(answer: &Answer, what: &str) -> Result<T, IamError> {
-    wire::object(&answer.body)
-        .map_err(|wire::Unreadable| IamError::Unreadable(format!("{what} with status 200")))
 }
 
 fn login(grant: Grant, client_id: &str) -> Result<Authenticated, IamError> {
@@ -203,7 +162,7 @@ fn login(grant: Grant, client_id: &str) -> Result<Authenticated, IamError> {
     };
     let unreadable = |what: &str| IamError::Unreadable(format!("token answer: {what}"));
     let token = UnverifiedRefreshToken::read(&secret)
-        .map_err(|wire::Unreadable| unreadable("the refresh token is no JWT"))?;
+        .map_err(|json::Unreadable| unreadable("the refresh token is no JWT"))?;
     if token.azp != client_id {
         return Err(unreadable("the refresh token is another client's"));
     }

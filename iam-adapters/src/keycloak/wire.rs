@@ -1,5 +1,4 @@
-//! What Keycloak says, member for member. Answers are read straight into these types: a generic
-//! JSON tree would keep the last of two equal members, and take `"true"` along as a string.
+//! What Keycloak says, member for member.
 
 use std::collections::HashMap;
 
@@ -7,22 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-/// The bytes are not a JSON object with the members that are needed.
-#[derive(Debug)]
-pub(super) struct Unreadable;
-
-/// Reads a JSON object; an array, which serde would take for one, is none.
-pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
-    // Of members that nobody reads, serde would not look whether they are text.
-    let text = std::str::from_utf8(body).map_err(|_| Unreadable)?;
-    if text.trim_ascii_start().starts_with('{') {
-        serde_json::from_str(text).map_err(|_| Unreadable)
-    } else {
-        Err(Unreadable)
-    }
-}
+use crate::oauth2::json;
 
 /// `/.well-known/openid-configuration` (RFC 8414 section 2).
 #[derive(Deserialize)]
@@ -82,14 +67,6 @@ pub(super) struct Roles {
     pub(super) roles: Vec<String>,
 }
 
-/// Any answer that is no success (RFC 6749 section 5.2).
-#[derive(Deserialize)]
-pub(super) struct ErrorAnswer {
-    pub(super) error: String,
-    #[serde(default)]
-    pub(super) error_description: Option<String>,
-}
-
 /// What a refresh token says of itself, **with nobody having verified it**: Keycloak signs it with
 /// a key that it keeps. Trustworthy only as far as the way on which the token came, which is
 /// Keycloak's own answer or our seal.
@@ -101,37 +78,15 @@ pub(super) struct UnverifiedRefreshToken {
 }
 
 impl UnverifiedRefreshToken {
-    pub(super) fn read(token: &SecretString) -> Result<Self, Unreadable> {
-        let payload = token.expose_secret().split('.').nth(1).ok_or(Unreadable)?;
-        let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| Unreadable)?;
-        object(&payload)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_one_json_object_of_text() {
-        let active = |body: &[u8]| object::<Introspected>(body).map(|answer| answer.active);
-        assert!(matches!(
-            active(br#" {"active":true,"x":"\u00e9"} "#),
-            Ok(true)
-        ));
-        for bad in [
-            b"".as_slice(),
-            b"null",
-            b"[true]",
-            b"{\"active\":\"true\"}",
-            b"{\"active\":1}",
-            b"{\"active\":null}",
-            b"{\"active\":true,\"active\":false}",
-            b"{\"active\":true,\"x\":\"\xe9\"}",
-            b"{\"active\":true}{}",
-            b"\xef\xbb\xbf{\"active\":true}",
-        ] {
-            assert!(active(bad).is_err(), "{bad:?}");
-        }
+    pub(super) fn read(token: &SecretString) -> Result<Self, json::Unreadable> {
+        let payload = token
+            .expose_secret()
+            .split('.')
+            .nth(1)
+            .ok_or(json::Unreadable)?;
+        let payload = URL_SAFE_NO_PAD
+            .decode(payload)
+            .map_err(|_| json::Unreadable)?;
+        json::object(&payload)
     }
 }

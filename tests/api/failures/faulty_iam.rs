@@ -11,8 +11,8 @@ use super::{BROKEN, FULL, TOO_SLOW, Told, UNAVAILABLE, precisely, throttled};
 const MISCONFIGURATIONS: [Misconfiguration; 9] = [
     Misconfiguration::UnknownClient,
     Misconfiguration::ClientSecret,
-    Misconfiguration::Realm,
-    Misconfiguration::DirectGrants,
+    Misconfiguration::Tenant,
+    Misconfiguration::PasswordLogin,
     Misconfiguration::Issuer,
     Misconfiguration::Introspection,
     Misconfiguration::ForeignClient,

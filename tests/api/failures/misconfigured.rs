@@ -30,20 +30,24 @@ fn rows() -> Vec<(&'static str, Answer, &'static str)> {
                 "unauthorized_client",
                 "Client not allowed for direct access grants",
             ),
-            "direct_grants",
+            "password_login",
         ),
         (
             TOKEN,
             refusal(403, "access_denied", "Realm disabled"),
-            "realm",
+            "tenant",
         ),
-        (TOKEN, refusal(404, "Realm does not exist", ""), "realm"),
+        (TOKEN, refusal(404, "Realm does not exist", ""), "tenant"),
         (
             TOKEN,
             refusal(403, "invalid_request", "HTTPS required"),
             "tls",
         ),
-        (DISCOVERY, refusal(404, "Realm does not exist", ""), "realm"),
+        (
+            DISCOVERY,
+            refusal(404, "Realm does not exist", ""),
+            "tenant",
+        ),
         (
             DISCOVERY,
             refusal(403, "invalid_request", "HTTPS required"),
@@ -106,7 +110,7 @@ async fn a_session_is_not_lost_to_settings_that_stopped_fitting() {
             refusal(401, "invalid_client", CREDENTIALS),
             "unknown_client",
         ),
-        (refusal(404, "Realm does not exist", ""), "realm"),
+        (refusal(404, "Realm does not exist", ""), "tenant"),
         (refusal(403, "invalid_request", "HTTPS required"), "tls"),
     ] {
         scene.recovers();

@@ -23,7 +23,7 @@ async fn a_probe_tells_why_the_iam_does_not_serve() {
         (DISCOVERY, Answer::empty(503), "degraded", "failed"),
         (DISCOVERY, Answer::html(200), "degraded", "unreadable"),
         (DISCOVERY, Answer::empty(429), "degraded", "throttled"),
-        (DISCOVERY, Answer::html(404), "not_ready", "realm"),
+        (DISCOVERY, Answer::html(404), "not_ready", "tenant"),
         (
             DISCOVERY,
             discovery("http://keycloak.test/realms/shop"),

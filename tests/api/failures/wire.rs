@@ -36,7 +36,7 @@ fn rows() -> Vec<Row> {
         ("401, HTML", Answer::html(401), BROKEN, "unreadable"),
         ("400, HTML", Answer::html(400), BROKEN, "unreadable"),
         ("403, empty", Answer::empty(403), BROKEN, "unreadable"),
-        ("404", Answer::html(404), BROKEN, "realm"),
+        ("404", Answer::html(404), BROKEN, "tenant"),
         ("400, another error", json(400), BROKEN, "unreadable"),
         (
             "200, []",
@@ -138,7 +138,7 @@ async fn a_discovery_document_that_cannot_be_had_stops_a_login() {
         let scene = Wired::new(&[]).await;
         scene.keycloak.on(DISCOVERY, answer);
         told.is_in(&scene.log_in().await, false, name);
-        let misconfigured = ["realm", "other"].contains(&code);
+        let misconfigured = ["tenant", "other"].contains(&code);
         let status = if misconfigured {
             "not_ready"
         } else {

@@ -42,7 +42,7 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     let theirs = adapter(&in_realm(&standing, name.as_str()));
     let client = ClientContext::default();
     let none = theirs.authenticate(&credentials(), &client).await;
-    let realm = Misconfiguration::Realm;
+    let realm = Misconfiguration::Tenant;
     assert!(
         matches!(none, Err(IamError::Misconfigured { what, .. }) if what == realm),
         "{none:?}"
@@ -126,12 +126,12 @@ async fn what_an_administrator_gets_wrong_about_a_realm_is_told_by_the_probe() {
         (
             direct_grants,
             json!({"direct_grants": true}),
-            Misconfiguration::DirectGrants,
+            Misconfiguration::PasswordLogin,
         ),
         (
             json!({"enabled": false}),
             json!({"enabled": true}),
-            Misconfiguration::Realm,
+            Misconfiguration::Tenant,
         ),
         (
             json!({"ssl_required": true}),

@@ -144,9 +144,9 @@ async fn what_is_held_against_the_gateway_is_never_inactive() {
             403,
             "access_denied",
             "Realm not enabled",
-            Misconfiguration::Realm,
+            Misconfiguration::Tenant,
         ),
-        (404, "Realm does not exist", "", Misconfiguration::Realm),
+        (404, "Realm does not exist", "", Misconfiguration::Tenant),
         (
             403,
             "invalid_request",

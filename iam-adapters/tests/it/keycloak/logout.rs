@@ -64,8 +64,8 @@ async fn what_is_held_against_the_gateway_ends_nothing() {
     for (status, error, expected) in [
         (401, "unauthorized_client", Misconfiguration::ClientSecret),
         (401, "invalid_client", Misconfiguration::UnknownClient),
-        (403, "access_denied", Misconfiguration::Realm),
-        (404, "Realm does not exist", Misconfiguration::Realm),
+        (403, "access_denied", Misconfiguration::Tenant),
+        (404, "Realm does not exist", Misconfiguration::Tenant),
         (400, "invalid_request", Misconfiguration::Other),
     ] {
         upstream.on(LOGOUT, refusal(status, error, ""));

@@ -62,7 +62,10 @@ async fn a_probe_tries_direct_grants_until_they_are_known_to_be_on() {
     upstream.on(TOKEN, off.clone());
     for _ in 0..2 {
         let probed = keycloak.probe().await;
-        assert_eq!(misconfigured(&probed), Some(Misconfiguration::DirectGrants));
+        assert_eq!(
+            misconfigured(&probed),
+            Some(Misconfiguration::PasswordLogin)
+        );
     }
     upstream.on(TOKEN, nameless());
     for _ in 0..2 {
@@ -76,9 +79,12 @@ async fn a_probe_tries_direct_grants_until_they_are_known_to_be_on() {
     upstream.on(TOKEN, off);
     assert_eq!(keycloak.probe().await, Ok(()));
     let login = keycloak.authenticate(&credentials("any"), &client()).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::DirectGrants));
+    assert_eq!(misconfigured(&login), Some(Misconfiguration::PasswordLogin));
     let probed = keycloak.probe().await;
-    assert_eq!(misconfigured(&probed), Some(Misconfiguration::DirectGrants));
+    assert_eq!(
+        misconfigured(&probed),
+        Some(Misconfiguration::PasswordLogin)
+    );
 }
 
 #[tokio::test]
@@ -120,7 +126,7 @@ async fn a_probe_finds_what_the_next_call_would_meet() {
             403,
             "access_denied",
             "Realm not enabled",
-            Misconfiguration::Realm,
+            Misconfiguration::Tenant,
         ),
     ] {
         upstream.once(INTROSPECTION, refusal(status, error, description));
@@ -132,7 +138,7 @@ async fn a_probe_finds_what_the_next_call_would_meet() {
     );
     assert_eq!(
         misconfigured(&keycloak.probe().await),
-        Some(Misconfiguration::Realm)
+        Some(Misconfiguration::Tenant)
     );
     upstream.once(DISCOVERY, refusal(403, "invalid_request", "HTTPS required"));
     assert_eq!(

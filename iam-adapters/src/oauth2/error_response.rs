@@ -1,0 +1,219 @@
+//! What a response other than a success means. It is judged by the JSON member `error` (RFC 6749
+//! section 5.2): the statuses differ between servers and releases, and a proxy sends the same ones.
+
+use reqwest::StatusCode;
+use serde::Deserialize;
+
+use super::json;
+use crate::client::Answer;
+use crate::error::{IamError, Misconfiguration};
+
+/// Why a call was not a success.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// The server refuses the user, or their session (`invalid_grant`), with this description.
+    InvalidGrant(String),
+    /// Anything else, which the user cannot change.
+    Fault(IamError),
+}
+
+impl Rejected {
+    /// For calls without a grant, where `invalid_grant` makes no sense.
+    #[must_use]
+    pub fn into_fault(self) -> IamError {
+        match self {
+            Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".to_owned()),
+            Self::Fault(fault) => fault,
+        }
+    }
+}
+
+impl From<IamError> for Rejected {
+    fn from(fault: IamError) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// An error response (RFC 6749 section 5.2).
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorResponse<'a> {
+    /// The status.
+    pub status: u16,
+    /// `error`, a code of lower-case letters and `_`.
+    pub code: &'a str,
+    /// `error_description`; empty where there is none.
+    pub description: &'a str,
+}
+
+/// What a server's responses mean beyond the standard.
+#[derive(Debug, Clone, Copy)]
+pub struct Dialect {
+    /// What a 404 means, and which settings are to be checked.
+    pub not_found: (Misconfiguration, &'static str),
+    /// What is wrong, and which settings are to be checked; `None`: as the standard has it.
+    pub explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    error: String,
+    #[serde(default)]
+    error_description: Option<String>,
+}
+
+/// Reads a response that is not the expected success.
+pub(super) fn meaning(answer: &Answer, dialect: &Dialect) -> Rejected {
+    let status = answer.status.as_u16();
+    Rejected::Fault(match answer.status {
+        StatusCode::TOO_MANY_REQUESTS => IamError::Throttled {
+            retry_after: answer.retry_after,
+        },
+        server_error if server_error.is_server_error() => {
+            IamError::Failed(format!("status {status}"))
+        }
+        StatusCode::NOT_FOUND => {
+            let (what, hint) = dialect.not_found;
+            IamError::misconfigured(what, format!("status 404: {hint}"))
+        }
+        _ => match json::object::<Body>(&answer.body) {
+            Err(json::Unreadable) => IamError::Unreadable(format!("status {status}")),
+            Ok(body) => {
+                let description = body.error_description.unwrap_or_default();
+                return of_code(status, &body.error, description, dialect);
+            }
+        },
+    })
+}
+
+fn of_code(status: u16, error: &str, description: String, dialect: &Dialect) -> Rejected {
+    let Some(code) = presentable(error) else {
+        return IamError::Unreadable(format!("status {status}")).into();
+    };
+    let response = ErrorResponse {
+        status,
+        code,
+        description: &description,
+    };
+    let explained = (dialect.explain)(&response);
+    if explained.is_none() && code == "invalid_grant" && matches!(status, 400 | 401) {
+        return Rejected::InvalidGrant(description);
+    }
+    let fault = match explained.or_else(|| standard(code)) {
+        Some((what, hint)) => {
+            IamError::misconfigured(what, format!("status {status}, error {code}: {hint}"))
+        }
+        None => IamError::Unreadable(format!("status {status}, error {code}")),
+    };
+    fault.into()
+}
+
+/// RFC 6749 section 5.2.
+fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
+    Some(match code {
+        "invalid_client" => (
+            Misconfiguration::ClientSecret,
+            "look at the client id and its secret",
+        ),
+        "unauthorized_client" => (
+            Misconfiguration::PasswordLogin,
+            "the client may not use this grant",
+        ),
+        "unsupported_grant_type" => (
+            Misconfiguration::PasswordLogin,
+            "the server knows no such grant",
+        ),
+        "invalid_request" | "invalid_scope" => {
+            (Misconfiguration::Other, "the request is not accepted")
+        }
+        _ => return None,
+    })
+}
+
+/// The server's code, where it is one and not a text.
+fn presentable(error: &str) -> Option<&str> {
+    let code = (1..=40).contains(&error.len())
+        && error.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_'));
+    code.then_some(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Dialect = Dialect {
+        not_found: (Misconfiguration::Other, "look at the endpoints"),
+        explain: |_| None,
+    };
+
+    fn answer(status: u16, body: &str) -> Answer {
+        Answer {
+            status: StatusCode::from_u16(status).expect("a status"),
+            retry_after: None,
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    fn what(status: u16, body: &str) -> Option<Misconfiguration> {
+        match meaning(&answer(status, body), &PLAIN) {
+            Rejected::Fault(IamError::Misconfigured { what, .. }) => Some(what),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn standard_codes_have_their_meaning_in_any_dialect() {
+        for (status, code, expected) in [
+            (401, "invalid_client", Misconfiguration::ClientSecret),
+            (400, "unauthorized_client", Misconfiguration::PasswordLogin),
+            (
+                400,
+                "unsupported_grant_type",
+                Misconfiguration::PasswordLogin,
+            ),
+            (400, "invalid_request", Misconfiguration::Other),
+            (400, "invalid_scope", Misconfiguration::Other),
+        ] {
+            let body = format!(r#"{{"error":"{code}"}}"#);
+            assert_eq!(what(status, &body), Some(expected), "{code}");
+        }
+        assert_eq!(what(404, ""), Some(Misconfiguration::Other));
+    }
+
+    #[test]
+    fn only_invalid_grant_with_400_or_401_is_no_fault() {
+        let body = r#"{"error":"invalid_grant","error_description":"wrong"}"#;
+        for (status, refused) in [(400, true), (401, true), (403, false), (502, false)] {
+            let meant = meaning(&answer(status, body), &PLAIN);
+            let is_refusal = meant == Rejected::InvalidGrant("wrong".to_owned());
+            assert_eq!(is_refusal, refused, "{status}: {meant:?}");
+        }
+        for unreadable in [
+            "",
+            "[]",
+            "<html>",
+            r#"{"error":"Some text"}"#,
+            r#"{"error":"x"}"#,
+        ] {
+            let meant = meaning(&answer(400, unreadable), &PLAIN);
+            let is_unreadable = matches!(&meant, Rejected::Fault(IamError::Unreadable(_)));
+            assert!(is_unreadable, "{unreadable}: {meant:?}");
+        }
+    }
+
+    #[test]
+    fn dialect_goes_before_the_standard() {
+        let dialect = Dialect {
+            explain: |response| {
+                (response.description == "expired").then_some((Misconfiguration::Issuer, "look"))
+            },
+            ..PLAIN
+        };
+        let body = r#"{"error":"invalid_grant","error_description":"expired"}"#;
+        let meant = meaning(&answer(400, body), &dialect);
+        let expected = IamError::misconfigured(
+            Misconfiguration::Issuer,
+            "status 400, error invalid_grant: look",
+        );
+        assert_eq!(meant, Rejected::Fault(expected));
+    }
+}
