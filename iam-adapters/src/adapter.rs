@@ -8,6 +8,73 @@ use crate::error::IamError;
 use crate::logout_token::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
+/// What an IAM can do, beyond the contract of every adapter. The conformance suite tests what an
+/// adapter states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Where sessions exist.
+    pub sessions: SessionLocation,
+    /// Whether introspection reports the session of a disabled account as inactive.
+    pub notices_disabled: bool,
+    /// How old the permissions of an introspection are.
+    pub permissions: PermissionAge,
+    /// Whether the IAM sends logout tokens (OpenID Connect Back-Channel Logout 1.0).
+    pub back_channel_logout: bool,
+}
+
+/// Where the sessions of an IAM exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionLocation {
+    /// At the IAM: it can end one, and introspection notices that.
+    Iam,
+    /// In the gateway's session token alone. The IAM can neither end a session nor know of one;
+    /// only the gateway's revocations end it early.
+    SessionToken,
+}
+
+/// How old the permissions of an introspection are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermissionAge {
+    /// They are those of now.
+    Current,
+    /// They are those of the login; a change takes effect at the next login.
+    Login,
+}
+
+impl Capabilities {
+    /// Those of an authorization server with sessions of its own, such as Keycloak.
+    pub const FULL: Self = Self {
+        sessions: SessionLocation::Iam,
+        notices_disabled: true,
+        permissions: PermissionAge::Current,
+        back_channel_logout: true,
+    };
+}
+
+/// In words, for operators.
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.sessions {
+            SessionLocation::Iam => "sessions at the IAM",
+            SessionLocation::SessionToken => "sessions in the session token alone",
+        })?;
+        f.write_str(match self.permissions {
+            PermissionAge::Current => ", current permissions",
+            PermissionAge::Login => ", permissions of the login",
+        })?;
+        f.write_str(if self.notices_disabled {
+            ", notices disabled accounts"
+        } else {
+            ", does not notice disabled accounts"
+        })?;
+        f.write_str(if self.back_channel_logout {
+            ", back-channel logout"
+        } else {
+            ", no back-channel logout"
+        })
+    }
+}
+
 /// One kind of IAM, spoken to in its own language.
 ///
 /// # What an adapter promises
@@ -26,7 +93,7 @@ use crate::types::{Authenticated, ClientContext, Credentials, Introspection, Ups
 /// Forward every method. There are no default bodies, so that a wrapper which forgets one does
 /// not compile.
 ///
-/// The suite in [`conformance`](crate::conformance) holds an adapter to this.
+/// The suite in the crate `iam-conformance` tests an adapter for this.
 #[async_trait]
 pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     /// The adapter's name, as in the configuration (`keycloak`), the logs and the metrics.
@@ -36,6 +103,9 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     /// issuer is refused where another one is configured. For OIDC servers the `issuer` (RFC 8414
     /// section 2).
     fn issuer(&self) -> &str;
+
+    /// What the IAM can do beyond this contract. Never changes.
+    fn capabilities(&self) -> Capabilities;
 
     /// Verifies the credentials and begins a session at the IAM.
     ///

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument as _;
 
-use crate::adapter::IamAdapter;
+use crate::adapter::{Capabilities, IamAdapter};
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::logout_token::VerificationKeys;
@@ -202,6 +202,10 @@ impl IamAdapter for Guarded {
 
     fn issuer(&self) -> &str {
         self.adapter.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.adapter.capabilities()
     }
 
     async fn authenticate(

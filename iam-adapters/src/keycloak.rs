@@ -10,7 +10,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::adapter::IamAdapter;
+use crate::adapter::{Capabilities, IamAdapter};
 use crate::client::{ClientError, UpstreamClient};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
@@ -237,6 +237,10 @@ impl IamAdapter for Keycloak {
 
     fn issuer(&self) -> &str {
         &self.issuer
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
     }
 
     async fn authenticate(

@@ -15,7 +15,7 @@ pub mod secret_file;
 pub mod spelling;
 pub mod types;
 
-pub use adapter::IamAdapter;
+pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
 pub use guarded::Guarded;

@@ -34,7 +34,7 @@ pub(super) fn check(
             return Ok(Exit::Configuration);
         }
     };
-    write_summary(&settings, out)?;
+    write_summary(&settings, &parts, out)?;
     if !online {
         return Ok(Exit::Ok);
     }
@@ -131,7 +131,7 @@ async fn walk(
     Ok(Ok(()))
 }
 
-fn write_summary(settings: &Settings, out: &mut dyn Write) -> io::Result<()> {
+fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io::Result<()> {
     let http = &settings.http;
     let tls = if http.tls.files().is_some() {
         "https"
@@ -142,6 +142,7 @@ fn write_summary(settings: &Settings, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "configuration ok")?;
     writeln!(out, "  environment   {}", settings.environment.name())?;
     writeln!(out, "  IAM adapter   {}", settings.iam.name())?;
+    writeln!(out, "  capabilities  {}", parts.iam.capabilities())?;
     writeln!(out, "  public        {tls}://{} as {issuer}", http.listen)?;
     writeln!(out, "  management    http://{}", settings.management.listen)?;
     let made = "made at start";

@@ -238,6 +238,8 @@ fn a_check_tells_what_the_settings_come_to() {
         "configuration ok\n  \
          environment   development\n  \
          IAM adapter   sample\n  \
+         capabilities  sessions at the IAM, current permissions, notices disabled accounts, \
+         no back-channel logout\n  \
          public        http://127.0.0.1:8080 as http://localhost:8080\n  \
          management    http://127.0.0.1:9090\n  \
          signing keys  made at start\n  \

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
 use iam_adapters::{
-    Authenticated, ClientContext, Clock, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
+    Introspection, UpstreamSession,
 };
 use serde::Deserialize;
 
@@ -77,6 +77,13 @@ impl IamAdapter for Sample {
 
     fn issuer(&self) -> &'static str {
         "urn:sample"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            back_channel_logout: false,
+            ..Capabilities::FULL
+        }
     }
 
     async fn authenticate(

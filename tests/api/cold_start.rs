@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use test_support::app::TestApp;
 use test_support::suite::{KeyFolder, READ, session_of};
@@ -39,6 +40,10 @@ impl IamAdapter for Counting {
 
     fn issuer(&self) -> &str {
         self.iam.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.iam.capabilities()
     }
 
     async fn authenticate(

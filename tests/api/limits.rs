@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
 use secrecy::ExposeSecret as _;
@@ -39,6 +40,10 @@ impl IamAdapter for Listening {
 
     fn issuer(&self) -> &str {
         self.mock.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.mock.capabilities()
     }
 
     async fn authenticate(

@@ -46,12 +46,12 @@ fn mistakes(right: &Keycloak) -> Vec<Mistake> {
                 ..right.clone()
             },
             "tenant",
-            "unknown or disabled realm",
+            "unknown or disabled tenant",
         ),
         of(
             right.as_client(no_grants, its_secret),
             "password_login",
-            "direct grants are off",
+            "login with a password is not allowed",
         ),
         of(
             Keycloak {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::rand;
-use iam_adapters::adapter::IamAdapter;
+use iam_adapters::adapter::{IamAdapter, SessionLocation};
 use iam_adapters::error::{IamError, Refusal};
 use iam_adapters::scope::{Permission, Permissions};
 use iam_adapters::types::{
@@ -63,6 +63,12 @@ impl Account {
             subject,
         })
     }
+}
+
+/// Whether sessions exist at the IAM. Where they exist in the session token alone, the adapter cannot
+/// know of an end, and nothing about ends is judged.
+pub(super) fn has_sessions(fixture: &dyn Fixture) -> bool {
+    fixture.adapter().capabilities().sessions == SessionLocation::Iam
 }
 
 /// The adapter under test, asked in the suite's own words.

@@ -68,3 +68,16 @@ pub async fn debug_shows_no_secret(fixture: &dyn Fixture) -> Verdict {
         "Debug shows the address of a user",
     )
 }
+
+/// An adapter that states back-channel logout names the audience of logout tokens, and no other does.
+///
+/// # Errors
+///
+/// How the promise is broken.
+pub async fn capabilities_agree_with_the_logout_audience(fixture: &dyn Fixture) -> Verdict {
+    let adapter = fixture.adapter();
+    hold(
+        adapter.capabilities().back_channel_logout == adapter.logout_audience().is_some(),
+        "the capabilities and the logout audience contradict each other",
+    )
+}

@@ -143,6 +143,7 @@ pub const PROMISES: &[Promise] = promises![
     logout_tokens::an_altered_logout_token_is_refused,
     identity::probe_succeeds,
     identity::names_do_not_change,
+    identity::capabilities_agree_with_the_logout_audience,
     identity::debug_shows_no_secret,
 ];
 

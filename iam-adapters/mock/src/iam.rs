@@ -15,8 +15,8 @@ use iam_adapters::guarded::{Limits, Operation};
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
 use iam_adapters::{
-    Authenticated, ClientContext, Clock, Credentials, IamAdapter, IamError, Introspection,
-    Permissions, Subject, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
+    Introspection, Permissions, Subject, UpstreamSession,
 };
 use serde::Deserialize;
 
@@ -230,6 +230,10 @@ impl IamAdapter for Mock {
 
     fn issuer(&self) -> &str {
         &self.directory.identity().issuer
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
     }
 
     async fn authenticate(

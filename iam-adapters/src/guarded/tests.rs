@@ -74,6 +74,10 @@ impl IamAdapter for Scripted {
         "urn:scripted"
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
+    }
+
     async fn authenticate(
         &self,
         _: &Credentials,

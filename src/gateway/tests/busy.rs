@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use tokio::time::sleep;
 
@@ -40,6 +41,10 @@ impl IamAdapter for Busy {
 
     fn issuer(&self) -> &str {
         self.iam.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.iam.capabilities()
     }
 
     async fn authenticate(

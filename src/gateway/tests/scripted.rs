@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use iam_adapters::guarded::Operation;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Permission,
-    Permissions, Refusal, Subject, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    Permission, Permissions, Refusal, Subject, UpstreamSession,
 };
 use secrecy::ExposeSecret as _;
 use test_support::LogoutSigner;
@@ -195,6 +195,13 @@ impl IamAdapter for Scripted {
 
     fn issuer(&self) -> &str {
         self.issuer
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            back_channel_logout: self.logout_audience().is_some(),
+            ..Capabilities::FULL
+        }
     }
 
     /// The subject is the local part of the address; the password `wrong` is wrong.

@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
 use test_support::app::TestApp;
@@ -31,6 +32,10 @@ impl IamAdapter for CallingBack {
 
     fn issuer(&self) -> &str {
         self.mock.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.mock.capabilities()
     }
 
     async fn authenticate(

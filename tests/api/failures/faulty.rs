@@ -9,7 +9,8 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::guarded::Operation;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
 use test_support::app::TestApp;
@@ -70,6 +71,10 @@ impl IamAdapter for Faulty {
 
     fn issuer(&self) -> &str {
         self.mock.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.mock.capabilities()
     }
 
     async fn authenticate(

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, ClientContext, Clock as _, Credentials, IamAdapter, IamError, Introspection,
-    Misconfiguration, Moment, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Clock as _, Credentials, IamAdapter, IamError,
+    Introspection, Misconfiguration, Moment, UpstreamSession,
 };
 use mock_iam::Mock;
 use serde::{Deserialize, Serialize};
@@ -150,6 +150,10 @@ impl IamAdapter for Line {
 
     fn issuer(&self) -> &str {
         self.mock.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.mock.capabilities()
     }
 
     async fn authenticate(

@@ -15,6 +15,7 @@ use iam_adapters::logout_token::{
 };
 use mock_iam::LogoutSigner;
 use iam_adapters::{
+    Capabilities,
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
 use libfuzzer_sys::fuzz_target;
@@ -87,6 +88,10 @@ impl IamAdapter for Iam {
 
     fn issuer(&self) -> &str {
         ISSUER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
     }
 
     async fn authenticate(

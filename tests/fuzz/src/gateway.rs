@@ -13,6 +13,7 @@ use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
+    Capabilities,
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
 use serde_json::{Value, json};
@@ -227,6 +228,10 @@ impl IamAdapter for Watched {
 
     fn issuer(&self) -> &str {
         self.iam.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.iam.capabilities()
     }
 
     async fn authenticate(

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use iam_adapters::adapter::IamAdapter;
+use iam_adapters::adapter::{Capabilities, IamAdapter};
 use iam_adapters::error::{IamError, Refusal};
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::types::{
@@ -39,6 +39,7 @@ pub(super) enum Flaw {
     ProbesBadly,
     RenamesItself,
     ShowsPasswords,
+    DeniesLogoutTokens,
 }
 
 /// Each flaw and what it has to be caught at.
@@ -114,6 +115,10 @@ pub(super) const FLAWS: &[(Flaw, &[&str])] = &[
     (Flaw::ProbesBadly, &["probe_succeeds"]),
     (Flaw::RenamesItself, &["names_do_not_change"]),
     (Flaw::ShowsPasswords, &["debug_shows_no_secret"]),
+    (
+        Flaw::DeniesLogoutTokens,
+        &["capabilities_agree_with_the_logout_audience"],
+    ),
 ];
 
 /// The mock, seen through one flaw.
@@ -167,6 +172,13 @@ impl IamAdapter for Flawed {
 
     fn issuer(&self) -> &str {
         self.mock.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            back_channel_logout: !self.is(Flaw::DeniesLogoutTokens),
+            ..self.mock.capabilities()
+        }
     }
 
     async fn authenticate(

@@ -7,12 +7,16 @@ use std::time::Duration;
 use iam_adapters::clock::{Clock, SystemClock};
 use iam_adapters::error::IamError;
 use iam_adapters::guarded::{Circuit, Guarded, Limit, Limits, Observer, Operation};
+use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
 use iam_conformance::{PROMISES, all, judge};
 use mock_iam::MockFixture;
 
 #[cfg(test)]
+mod directory;
+#[cfg(test)]
 mod flawed;
 
+use directory::{CAPABILITIES, Directory};
 use flawed::{Flaw, Flawed};
 
 #[tokio::test]
@@ -71,6 +75,47 @@ async fn all_panics_with_the_promises_that_are_broken() {
         Flawed::new(mock, Flaw::EndsNothing)
     }))
     .await;
+}
+
+#[tokio::test]
+async fn directory_passes_with_the_capabilities_that_it_has() {
+    let directory = |mock| Directory {
+        mock,
+        capabilities: CAPABILITIES,
+    };
+    all(&MockFixture::seen_through(directory)).await;
+}
+
+#[tokio::test]
+async fn directory_is_caught_at_each_capability_that_it_lacks() {
+    for (capabilities, promise) in [
+        (
+            Capabilities {
+                sessions: SessionLocation::Iam,
+                ..CAPABILITIES
+            },
+            "an_ended_session_is_inactive",
+        ),
+        (
+            Capabilities {
+                permissions: PermissionAge::Login,
+                ..CAPABILITIES
+            },
+            "permissions_are_those_of_now",
+        ),
+        (
+            Capabilities {
+                back_channel_logout: true,
+                ..CAPABILITIES
+            },
+            "capabilities_agree_with_the_logout_audience",
+        ),
+    ] {
+        let directory = |mock| Directory { mock, capabilities };
+        let broken = judge(&MockFixture::seen_through(directory)).await;
+        let broken: Vec<_> = broken.into_iter().map(|(promise, _)| promise).collect();
+        assert!(broken.contains(&promise), "{capabilities:?}: {broken:?}");
+    }
 }
 
 #[test]

@@ -155,6 +155,13 @@ async fn a_panic_of_the_adapter_is_a_fault_of_its_call_and_told_as_one() {
         fn issuer(&self) -> &'static str {
             "urn:panics"
         }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities {
+                back_channel_logout: false,
+                ..Capabilities::FULL
+            }
+        }
         async fn authenticate(
             &self,
             _: &Credentials,

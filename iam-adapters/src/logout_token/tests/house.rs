@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::{Clock as _, ManualClock};
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
-use crate::{IamAdapter, IamError, LogoutNotice, LogoutTokenError, LogoutTokens};
+use crate::{Capabilities, IamAdapter, IamError, LogoutNotice, LogoutTokenError, LogoutTokens};
 use test_support::LogoutSigner;
 
 use super::super::{InvalidLogoutToken, VerificationKeys};
@@ -58,6 +58,13 @@ impl IamAdapter for Iam {
 
     fn issuer(&self) -> &'static str {
         ISSUER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            back_channel_logout: self.logout_audience().is_some(),
+            ..Capabilities::FULL
+        }
     }
 
     async fn authenticate(

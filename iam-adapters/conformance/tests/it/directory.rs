@@ -1,0 +1,75 @@
+//! An adapter for a directory: it verifies passwords and reads entries, and has no sessions.
+
+use async_trait::async_trait;
+use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::{
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    PermissionAge, SessionLocation, UpstreamSession,
+};
+use mock_iam::{AccountState, Mock};
+
+/// What such an adapter can state honestly.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    sessions: SessionLocation::SessionToken,
+    notices_disabled: true,
+    permissions: PermissionAge::Current,
+    back_channel_logout: false,
+};
+
+/// The users of a mock without its sessions, with any capabilities.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) mock: Mock,
+    pub(super) capabilities: Capabilities,
+}
+
+#[async_trait]
+impl IamAdapter for Directory {
+    fn name(&self) -> &'static str {
+        "directory"
+    }
+
+    fn issuer(&self) -> &str {
+        self.mock.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.mock.authenticate(credentials, client).await
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let mut users = self.mock.directory().users().into_iter();
+        let entry = users.find(|user| *user.subject() == session.subject);
+        let entry = entry.filter(|user| user.state() == AccountState::Active);
+        Ok(
+            entry.map_or(Introspection::Inactive, |user| Introspection::Active {
+                subject: user.subject().clone(),
+                permissions: user.permissions().clone(),
+            }),
+        )
+    }
+
+    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
+        Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        None
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        Err(IamError::Unreadable("a directory signs nothing".to_owned()))
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        Ok(())
+    }
+}
