@@ -1,4 +1,4 @@
-//! The command line: what can be asked of the program, and the words that explain it.
+//! The command line: arguments, commands and their help texts.
 //!
 //! Reads arguments and says what they mean; the commands themselves are carried out elsewhere, but
 //! for the part of `check` that needs no network.
@@ -157,18 +157,18 @@ impl From<clap::Error> for Stop {
 
 /// The description of the program.
 pub const ABOUT: &str = "\
-A thin, fast front over an external identity system (IAM): applications log in with e-mail and
-password, exchange the session for signed access tokens, and log out. The IAM stays the authority.";
+A thin, fast gateway in front of an external identity system (IAM): applications log in with e-mail
+and password, exchange the session for signed access tokens, and log out.";
 
 const AFTER: &str = "\
 First steps:
   auth-gateway --config FILE        run; by default on http://127.0.0.1:8080, management on
                                     127.0.0.1:9090
-  auth-gateway check --config FILE  tell every problem of a configuration; --online asks the IAM
+  auth-gateway check --config FILE  report every problem of a configuration; --online calls the IAM
   auth-gateway keys generate --dir DIR
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
-                                    make the next keys and take old ones away, for cron
+                                    make the next keys and remove old ones, for cron
 
 Settings:
   Defaults, then the file, then the environment. In the environment `http.listen` is
@@ -220,12 +220,12 @@ pub enum Subcommands {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Try the configuration without running the gateway, and tell every problem
+    /// Check the configuration without running the gateway, and report every problem
     Check {
         /// The option `--config`
         #[command(flatten)]
         config: ConfigFile,
-        /// Also ask the IAM whether it would serve this gateway
+        /// Also call the IAM, to see whether it accepts this gateway
         #[arg(long)]
         online: bool,
     },

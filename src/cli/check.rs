@@ -152,7 +152,7 @@ fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io:
         .signing_key_set_by
         .is_some()
     {
-        "the one that everybody knows"
+        "the published one"
     } else {
         made
     };

@@ -163,7 +163,7 @@ fn help_tells_what_it_is_the_first_steps_the_settings_and_the_exit_codes() {
         let stop = parse_line(line, None).expect_err(line);
         assert_eq!(stop.exit, Exit::Ok, "{line}");
         for essential in [
-            "front over an external identity system",
+            "gateway in front of an external identity system",
             "Usage: auth-gateway",
             "auth-gateway check --config FILE",
             "auth-gateway keys generate --dir DIR",
@@ -248,7 +248,7 @@ fn a_check_tells_what_the_settings_come_to() {
     let (_, fixed) = check_with(&[("AUTH_GATEWAY__IAM__SAMPLE__FIXED_SIGNING_KEY", "true")]);
     assert_eq!(
         fixed,
-        text.replacen("made at start", "the one that everybody knows", 1)
+        text.replacen("made at start", "the published one", 1)
     );
 }
 

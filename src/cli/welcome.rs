@@ -31,7 +31,7 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
         .signing_key_set_by
         .is_some();
     if is_fixed {
-        screen.push_str("            the signing key is the one that everybody knows\n");
+        screen.push_str("            the signing key is the published one\n");
     }
     let made = [
         ("signing", settings.keys.signing_dir.is_none() && !is_fixed),

@@ -78,7 +78,7 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
     if !missing.is_empty() {
         let mut missing = missing.join(", ");
         if let Some(setting) = public.signing_key_set_by {
-            missing = format!("{missing}, and leave out {setting}, which everybody knows");
+            missing = format!("{missing}, and leave out {setting}, which is public");
         }
         for (key, listen) in open {
             problems.add(

@@ -113,7 +113,7 @@ onThePage("faults are removed one by one, and all at once after a question", {},
   assert.deepEqual(await left(), ["login", "keys"]);
   await press("faults", "Remove all faults…");
   await answer("Remove");
-  await sees("#faults-empty", "None: the IAM answers as it should.");
+  await sees("#faults-empty", "None: the IAM works normally.");
   assert.deepEqual(await left(), []);
 });
 

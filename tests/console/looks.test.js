@@ -81,7 +81,7 @@ for (const scheme of ["light", "dark"]) {
       await press("trial", "Exchange");
       await sees("#token-verdict", "Verified");
       await press("time", "+ 8 hours");
-      await sees("#token-verdict", "Not good");
+      await sees("#token-verdict", "Not valid");
       await sees("#users-title", "Users (3)");
       await sees("#faults-title", "Faults (1)");
       await page.locator("#requests-list summary").first().click();

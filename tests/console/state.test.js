@@ -34,7 +34,7 @@ onThePage("a reset asks once, and then all is as at the start", {}, async ({ pag
   assert.deepEqual(await emails(api), ["alice@example.test"]);
   await press("state", "Reset this namespace…");
   await answer("Reset");
-  await sees("#state-result", `${namespace} is as at the start.`);
+  await sees("#state-result", `${namespace} is reset.`);
   await sees("#users-title", "Users (2)");
   assert.equal(await page.locator("#session").isVisible(), false);
   const status = await api("GET", "/mock/v1/status");
@@ -52,7 +52,7 @@ onThePage("a namespace is made, opened, left and deleted, and nothing of one is 
   assert.equal(new URL(page.url()).searchParams.get("namespace"), other);
   assert.equal(await page.inputValue("#namespace"), other);
   await sees("#sessions-title", "Sessions (0)");
-  await sees("#journal-empty", "Nothing was asked so far.");
+  await sees("#journal-empty", "No calls so far.");
   assert.equal(await page.locator("#session").isVisible(), false);
   assert.ok((await names()).includes(other));
   await logIn("bob@example.test", "bob-pass");
@@ -73,18 +73,18 @@ onThePage("a namespace is made, opened, left and deleted, and nothing of one is 
 });
 
 onThePage("the IAM is asked at once, and its answer told", {}, async ({ press, sees, api }) => {
-  await press("state", "Ask the IAM now");
+  await press("state", "Probe the IAM now");
   await sees("#state-result", "The IAM's answer: ok.");
   await api("POST", "/mock/v1/faults", { operation: "probe", answer: "unreachable" });
-  await press("state", "Ask the IAM now");
+  await press("state", "Probe the IAM now");
   await sees("#state-result", "The IAM's answer: unreachable.");
 });
 
 onThePage("what the gateway is made to forget it asks again", {}, async ({ press, sees, api, namespace }) => {
   const credentials = { email: "alice@example.test", password: "alice-pass" };
   const session = await api("POST", "/api/v1/auth/login", credentials);
-  await press("state", "Let the gateway forget");
-  await sees("#state-result", "The next exchange of each session asks the IAM.");
+  await press("state", "Clear the gateway's caches");
+  await sees("#state-result", "The next exchange of each session calls the IAM.");
   await api("POST", "/api/v1/auth/token", { ...session, grant_type: "session" });
   await sees("#journal-list", "introspection");
   assert.notEqual(namespace, "default");

@@ -25,7 +25,7 @@ onThePage("a user logs in with one click, exchanges with chosen scopes and sees 
   const names = await page.locator("#scope-names li").allInnerTexts();
   assert.deepEqual(names, [
     `${READ} granted`,
-    `${FOREIGN} not granted: the user does not hold this permission`,
+    `${FOREIGN} not granted: the user does not have this permission`,
     `${READ} named before: counted once`,
   ]);
   await sees("#token-verdict", "Verified");
@@ -45,7 +45,7 @@ onThePage("a token's life runs down by the clock of the namespace, and ends in a
   await page.waitForFunction((before) => document.querySelector("#token-left").textContent !== before, left);
   await press("time", "+ 1 hour");
   await sees("#token-left", "expired");
-  await sees("#token-verdict", "Not good");
+  await sees("#token-verdict", "Not valid");
   assert.notEqual(await page.locator("#token-problems li").count(), 0);
   assert.equal(Math.round((await api("GET", "/mock/v1/time")).offset_seconds), 3600);
 });
@@ -82,8 +82,8 @@ onThePage("a session that ends elsewhere is refused here, and a permission taken
   await page.locator("#exchange-permissions input").nth(1).waitFor({ state: "detached" });
   await page.fill("#exchange-others", WRITE);
   await press("trial", "Exchange");
-  await sees("#scope-names", "not granted: the user does not hold this permission");
-  await sees("#scopes-note", "the gateway signed on what it had learned before");
+  await sees("#scope-names", "not granted: the user does not have this permission");
+  await sees("#scopes-note", "the gateway signed with cached permissions from before");
   await api("DELETE", "/mock/v1/users/alice%40example.test/sessions?notify=true");
   await press("trial", "Exchange");
   await sees("#exchange-result.failed", "invalid_grant");
@@ -95,7 +95,7 @@ onThePage("a token with claims of one's own is made and looked into", { expected
   await press("trial", "Make the token");
   await sees("#token-claims", "urn:test:made");
   await sees("#token-claims", "1000000000 = 2001-09-09 01:46:40 UTC");
-  await sees("#token-verdict", "Not good");
+  await sees("#token-verdict", "Not valid");
   await sees("#token-left", "none, it expired");
   await page.fill("#make-claims", "no JSON");
   await press("trial", "Make the token");

@@ -95,7 +95,7 @@ onThePage("a users file takes the place of all users", { expected: CONFLICT }, a
   await sees("#users-result.failed", "key colour is unknown");
   assert.deepEqual(await emails(api), ["dora@example.test"]);
   await api("DELETE", "/mock/v1/users/dora%40example.test");
-  await sees("#users-empty", "Nobody. Add a user, or replace all users by a users file.");
+  await sees("#users-empty", "No users. Add a user, or replace all users by a users file.");
   assert.deepEqual(await emails(api), []);
 });
 
@@ -110,13 +110,13 @@ onThePage("sessions end one by one, of a user or all, with and without notice", 
   await sees("#sessions-title", "Sessions (2)");
   await section("sessions").getByRole("button", { name: /^End session .* of alice/ }).first().click();
   await answer("End");
-  await sees("#sessions-result", "1 session ended, the gateway told of 0.");
+  await sees("#sessions-result", "1 session ended; logout tokens accepted: 0.");
   await section("sessions").getByLabel("Of user").fill("");
 
   await press("users", "End sessions of bob@example.test");
   await page.locator("#ask-notify").check();
   await answer("End");
-  await sees("#users-result", "2 sessions ended, the gateway told of 2.");
+  await sees("#users-result", "2 sessions ended; logout tokens accepted: 2.");
   await sees("#sessions-title", "Sessions (1)");
 
   await press("sessions", "End all sessions…");
@@ -124,6 +124,6 @@ onThePage("sessions end one by one, of a user or all, with and without notice", 
   assert.equal((await api("GET", "/mock/v1/sessions")).sessions.length, 1);
   await press("sessions", "End all sessions…");
   await answer("End");
-  await sees("#sessions-result", "1 session ended, the gateway told of 0.");
+  await sees("#sessions-result", "1 session ended; logout tokens accepted: 0.");
   assert.equal((await api("GET", "/mock/v1/sessions")).sessions.length, 0);
 });

@@ -18,7 +18,7 @@ async function otherLogIn(namespace, email, password = `${email.split("@")[0]}-p
 
 onThePage("the journal shows each call as it happens, filtered, and stands still when paused", {}, async ({ page, namespace, api, press, answer, sees, section, shot }) => {
   const rows = page.locator("#journal-list tr");
-  await sees("#journal-empty", "Nothing was asked so far.");
+  await sees("#journal-empty", "No calls so far.");
   assert.equal(await otherLogIn(namespace, "alice@example.test"), 200);
   await sees("#journal-list tr", "login alice@example.test");
   assert.equal(await otherLogIn(namespace, "bob@example.test", "wrong"), 401);
@@ -66,7 +66,7 @@ onThePage("a journal that somebody else clears is cleared here", {}, async ({ pa
   // So that the page has seen how many there were.
   await page.waitForResponse((response) => response.url().endsWith("/mock/v1/status"));
   await api("POST", "/mock/v1/reset");
-  await sees("#journal-empty", "Nothing was asked so far.");
+  await sees("#journal-empty", "No calls so far.");
   await sees("#sessions-title", "Sessions (0)");
 });
 

@@ -73,7 +73,7 @@ fn the_key_that_everybody_knows_is_published_and_the_first_screen_says_so() {
     let (public, _) = program.addresses();
     let screen = program.told("grant_type");
     assert!(
-        screen.contains("the signing key is the one that everybody knows"),
+        screen.contains("the signing key is the published one"),
         "{screen}"
     );
     assert!(!screen.contains("the signing key was made now"), "{screen}");

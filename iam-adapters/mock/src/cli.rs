@@ -30,12 +30,12 @@ First steps:
   auth-gateway-dev                  run at once, in development mode: mock IAM, demo users,
                                     http://127.0.0.1:8080, management on 127.0.0.1:9090
   auth-gateway-dev mock-iam --config FILE
-                                    stand in for the Keycloak that a configuration names
+                                    run the mock as the Keycloak of a configuration
   auth-gateway-dev check --config FILE
-                                    tell every problem of a configuration; --online asks the IAM
+                                    report every problem of a configuration; --online calls the IAM
 
-For development and tests only. auth-gateway is the program for production: it has neither the mock
-IAM nor its control API.";
+For development and tests only. The production program, auth-gateway, has neither the mock IAM nor
+its control API.";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -56,7 +56,7 @@ struct Arguments {
 enum AllSubcommands {
     #[command(flatten)]
     Gateway(Subcommands),
-    /// Run the mock IAM as the Keycloak that the configuration names, for tests of the gateway
+    /// Run the mock IAM as the Keycloak of the configuration, for tests of the gateway
     MockIam {
         #[command(flatten)]
         config: ConfigFile,

@@ -38,13 +38,13 @@ const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
 /// What is asked for beside the configuration.
 #[derive(Debug, Args)]
 pub(super) struct Wishes {
-    /// Where to listen; default: the port of `iam.keycloak.url`, on this machine alone
+    /// Address to listen on; default: the port of `iam.keycloak.url`, on this machine only
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
     /// The users, TOML, JSON or YAML; default: the demo users
     #[arg(long, value_name = "FILE")]
     users_file: Option<PathBuf>,
-    /// Who is told of logouts; default: the gateway at `http.public_url`
+    /// Where to send logout tokens; default: the gateway at `http.public_url`
     #[arg(long, value_name = "URL")]
     backchannel_logout_url: Option<Url>,
 }
@@ -81,7 +81,7 @@ pub(super) fn serve(
 ) -> anyhow::Result<Exit> {
     if is_for_production(stand_in.config.as_deref(), environment) {
         return Err(Wrong::Request(
-            "mock-iam is for development: it lets in whoever its users file names. \
+            "mock-iam is for development: everyone in its users file can log in. \
              environment = \"production\" refuses it"
                 .to_owned(),
         )

@@ -5,7 +5,7 @@ import { ask, attempt, button, byId, count, el, keep, onClick, onRefresh, onSubm
 
 const FAULTS = "/mock/v1/faults";
 const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
-// Nobody in particular is meant by these.
+// These operations have no user.
 const WITHOUT_USER = ["keys", "probe"];
 const DELAYS = [
   ["", "none"],
@@ -95,7 +95,7 @@ function late(delay) {
 function card(fault) {
   const share = fault.share == null ? null : `${Number((fault.share * 100).toPrecision(4))} % of the calls`;
   const left = fault.remaining == null ? "until removed" : `for ${count(fault.remaining, "more call")}`;
-  const facts = [fault.user ?? "everybody", late(fault.delay), share, left, `applied ${count(fault.applied, "time")}`];
+  const facts = [fault.user ?? "all users", late(fault.delay), share, left, `applied ${count(fault.applied, "time")}`];
   const gone = () => attempt(byId("faults-result"), async () => {
     await call("DELETE", `${FAULTS}/${fault.id}`);
     await refresh();
@@ -117,11 +117,11 @@ async function add(form) {
 }
 
 async function removeAll() {
-  const text = "From then on the IAM answers as it should.";
+  const text = "After that the IAM works normally.";
   if (!(await ask({ title: "Remove all faults?", text, act: "Remove" }))) return;
   await call("DELETE", FAULTS);
   await refresh();
-  return "No faults any more.";
+  return "All faults are removed.";
 }
 
 async function show() {

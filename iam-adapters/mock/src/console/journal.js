@@ -76,7 +76,7 @@ function take(seen) {
   byId("journal-count").textContent = count(matching, "call") + shown + forgotten;
   byId("journal-empty").hidden = list.children.length > 0;
   const filtered = Object.values(filter()).some(Boolean);
-  byId("journal-empty").textContent = filtered ? "No such call so far." : "Nothing was asked so far. Log in, and it appears here.";
+  byId("journal-empty").textContent = filtered ? "No such call so far." : "No calls so far. Log in, and the call appears here.";
 }
 
 function row(entry) {
@@ -109,7 +109,7 @@ function pause() {
 }
 
 async function clear() {
-  if (!(await ask({ title: "Clear the journal?", text: "What it holds is gone, for waiting tests too.", act: "Clear" }))) return;
+  if (!(await ask({ title: "Clear the journal?", text: "All entries are deleted, also for tests that wait for them.", act: "Clear" }))) return;
   await call("DELETE", JOURNAL);
   await refresh();
   restart();

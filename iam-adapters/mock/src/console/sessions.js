@@ -10,12 +10,12 @@ const SHOWN_MAX = 200;
 /** Asks, with or without notice to the gateway, and ends the sessions behind the path. */
 export function endSessions(path, what, output) {
   return attempt(output, async () => {
-    const text = "Without notice the gateway finds out by itself, once what it knows is no longer fresh.";
+    const text = "Without a notification the gateway learns it when its cached data is no longer fresh.";
     const agreed = await ask({ title: `End ${what}?`, text, act: "End", notify: true });
     if (!agreed) return;
     const { ended, notified } = await call("DELETE", path + query({ notify: agreed.notify ? "true" : "" }));
     await refresh();
-    return `${count(ended, "session")} ended, the gateway told of ${notified}.`;
+    return `${count(ended, "session")} ended; logout tokens accepted: ${notified}.`;
   });
 }
 

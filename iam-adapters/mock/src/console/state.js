@@ -18,7 +18,7 @@ function snapshot({ id, taken_at }) {
     });
   const path = `${SNAPSHOTS}/${encodeURIComponent(id)}`;
   const restore = act("POST", `${path}/restore`, `Restore snapshot ${id}?`, "What has changed since then is lost.", "Restore", `Snapshot ${id} is restored.`);
-  const remove = act("DELETE", path, `Delete snapshot ${id}?`, "Nobody can restore it any more.", "Delete", `Snapshot ${id} is deleted.`);
+  const remove = act("DELETE", path, `Delete snapshot ${id}?`, "It cannot be restored afterwards.", "Delete", `Snapshot ${id} is deleted.`);
   return row(
     [el("span", { class: "title" }, `Snapshot ${id}`), el("div", { class: "hint" }, `of ${readable(Date.parse(taken_at))}`)],
     [button("Restore…", `snapshot ${id}`, restore), button("Delete…", `snapshot ${id}`, remove)],
@@ -34,14 +34,14 @@ async function take() {
 async function reset(all) {
   const title = all ? "Reset everything?" : `Reset the namespace ${namespace()}?`;
   const text = all
-    ? "Every namespace starts afresh, and all but the default one are forgotten: tests that run now fail."
-    : "Users are those of the start again; sessions, faults and the journal are gone, and the time is real.";
+    ? "The default namespace is reset and all others are deleted. Tests that run now fail."
+    : "The initial users are restored. Sessions, faults and the journal are deleted, and the time is real.";
   if (!(await ask({ title, text, act: "Reset" }))) return;
   await call("POST", `/mock/v1/reset${all ? "?all=true" : ""}`);
   if (all) open(DEFAULT);
   else leave();
   await refresh();
-  return all ? "Everything is as at the start." : `${namespace()} is as at the start.`;
+  return all ? "Everything is reset." : `${namespace()} is reset.`;
 }
 
 async function probe() {
@@ -51,7 +51,7 @@ async function probe() {
 
 async function unlearn() {
   await call("POST", "/mock/v1/forget");
-  return "The next exchange of each session asks the IAM.";
+  return "The next exchange of each session calls the IAM.";
 }
 
 /** Goes to another namespace; asking for it there makes it. */
@@ -68,7 +68,7 @@ async function visit(name) {
 }
 
 async function forget(name) {
-  const text = "Its users, sessions, faults and journal are gone: tests that run in it fail.";
+  const text = "Its users, sessions, faults and journal are deleted. Tests that run in it fail.";
   if (!(await ask({ title: `Delete the namespace ${name}?`, text, act: "Delete" }))) return;
   await call("DELETE", `${NAMESPACES}/${encodeURIComponent(name)}`);
   if (name === namespace()) open(DEFAULT);

@@ -16,7 +16,7 @@ export async function inspect(text, lifetime = null) {
   token = typeof exp === "number" ? { text, exp, lifetime: lifetime ?? exp - since, valid: told.valid, asking: false } : null;
   byId("token-verdict").textContent = told.valid
     ? "Verified: signed by this gateway, and good now."
-    : "Not good. A service would refuse it:";
+    : "Not valid. A service would refuse it:";
   byId("token-verdict").className = told.valid ? "good" : "bad";
   byId("token-problems").replaceChildren(...told.problems.map((problem) => el("li", {}, problem)));
   byId("token-life").hidden = token === null;

@@ -11,7 +11,7 @@ const QUICK_MAX = 6;
 // What is said of a name, and how it is coloured.
 const REASONS = {
   granted: ["granted", "good"],
-  not_permitted: ["not granted: the user does not hold this permission", "bad"],
+  not_permitted: ["not granted: the user does not have this permission", "bad"],
   repeated: ["named before: counted once", "hint"],
 };
 
@@ -84,8 +84,8 @@ async function explain(scope, granted) {
   byId("scope-names").replaceChildren(...names);
   const same = new Set(told.granted.split(" ")).symmetricDifference(new Set(granted.split(" "))).size === 0;
   byId("scopes-note").textContent = same
-    ? names.length ? "" : "Nothing was asked for."
-    : "The token holds something else: the gateway signed on what it had learned before the permissions changed.";
+    ? names.length ? "" : "No scope was requested."
+    : "The token has other scopes: the gateway signed with cached permissions from before the change.";
   byId("scopes").hidden = false;
 }
 
@@ -93,7 +93,7 @@ async function logOut() {
   await call("POST", `${AUTH}/logout`, { body: pair() });
   forgetSession();
   byId("login-email").focus();
-  say(byId("login-result"), "Logged out. A token already issued lives on until it expires.");
+  say(byId("login-result"), "Logged out. Tokens already issued stay valid until they expire.");
 }
 
 function forgetSession() {

@@ -38,7 +38,7 @@ function show() {
   byId("users-title").textContent = `Users (${known.length})`;
   keep(byId("users-list"), found.slice(0, SHOWN_MAX), (user) => user.subject, card, byId("users-title"));
   const rest = found.length - SHOWN_MAX;
-  const empty = known.length ? "Nobody is called that." : "Nobody. Add a user, or replace all users by a users file.";
+  const empty = known.length ? "No user matches." : "No users. Add a user, or replace all users by a users file.";
   byId("users-empty").textContent = rest > 0 ? `And ${count(rest, "other")}: find them by name.` : empty;
   byId("users-empty").hidden = found.length > 0 && rest <= 0;
   byId("emails").replaceChildren(...known.slice(0, SHOWN_MAX).map(({ email }) => el("option", { value: email })));

@@ -25,7 +25,7 @@ pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, Refused> {
     if kid != Some(key_set.current(gateway.now()).kid()) {
         return Err(Refused::not_found(
             "the signing key is secret; where `iam.mock.fixed_signing_key = true`, and no \
-             `keys.signing_dir` is set, it is one that everybody knows",
+             `keys.signing_dir` is set, it is the published one",
         ));
     }
     Ok(ok(&fixed))
