@@ -1,10 +1,9 @@
-//! The network's side of the gateway. Every route stands on this page.
+//! The HTTP API: routes, request and response bodies, middleware, problem responses.
 
 mod auth;
 mod backchannel_logout;
 mod body;
 mod client;
-mod dto;
 mod edge;
 pub mod entity_tag;
 mod health;
@@ -29,7 +28,7 @@ use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::telemetry::metrics::Metrics;
 
-pub use edge::around;
+pub use edge::handle_request;
 pub use logout_token_limiter::LogoutTokenRateLimiter;
 use problem::Problem;
 
@@ -68,7 +67,7 @@ pub fn app(
         InitError = (),
     >,
 > {
-    App::new().app_data(front).wrap(from_fn(around))
+    App::new().app_data(front).wrap(from_fn(handle_request))
 }
 
 /// The routes of the public listener.

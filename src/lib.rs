@@ -1,8 +1,15 @@
-//! The map of the house.
+//! A service in front of one identity system (IAM): login, exchange of a session for an access
+//! token, logout.
 //!
-//! [`gateway`] decides: the three operations over one IAM adapter. [`http`] translates between the
-//! network and the gateway, [`server`] limits connections and knows nothing of the others, [`replicas`] between the gateway and others of its kind. [`startup`] is the only place that knows everyone and connects them;
-//! around them stand [`cli`], [`config`], [`telemetry`] and [`health`].
+//! * [`gateway`]: the operations over an adapter of the IAM. No HTTP, no Redis.
+//! * [`http`]: routes, request and response bodies, middleware and problem responses.
+//! * [`server`]: connection limits, deadlines and load shedding of a listener. Imports no other
+//!   module.
+//! * [`replicas`]: what the replicas of a gateway send each other through Redis.
+//! * [`health`] and [`telemetry`]: readiness, metrics and logs.
+//! * [`config`]: the settings.
+//! * [`startup`]: connects all of these.
+//! * [`cli`]: the commands.
 
 pub mod cli;
 pub mod config;

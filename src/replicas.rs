@@ -74,9 +74,9 @@ impl Bus {
         figures: ReplicaFigures,
         catch_up_deadline: Duration,
     ) -> Self {
-        let revocations = Arc::clone(gateway.revocations());
+        let revocations = Arc::clone(gateway.session_ends().revocations());
         let outbox = Arc::new(Outbox::new(revocations, figures.clone()));
-        gateway.join(Arc::<Outbox>::clone(&outbox));
+        gateway.session_ends().join(Arc::<Outbox>::clone(&outbox));
         Self {
             redis,
             outbox,
@@ -104,7 +104,7 @@ impl Bus {
     /// to go on refusing.)
     async fn bound_catch_up(&self) {
         sleep(self.catch_up_deadline).await;
-        if self.gateway.serve_without_catching_up() {
+        if self.gateway.session_ends().serve_without_catching_up() {
             self.standing.overdue();
         }
     }
@@ -171,7 +171,7 @@ impl Bus {
             self.figures.ignored(Ignored::Malformed);
             return;
         };
-        match self.gateway.learn(&revocation) {
+        match self.gateway.session_ends().learn(&revocation) {
             Learned::New => self.figures.received(),
             Learned::Known | Learned::Past => {}
             Learned::Implausible => self.figures.ignored(Ignored::Implausible),

@@ -26,7 +26,8 @@ use iam_adapters::guarded::Observer;
 use crate::config::Settings;
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::mint::TokenPolicy;
-use crate::gateway::{Gateway, Policy};
+use crate::gateway::revocations::Revocations;
+use crate::gateway::{Gateway, GatewayParts, Policy};
 use crate::health::{Health, Lifecycle};
 use crate::http::{self, Front, LogoutTokenRateLimiter};
 use crate::replicas::Bus;
@@ -83,13 +84,14 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let limits = settings.upstream.limits();
     let iam = Guarded::new(Arc::clone(&parts.iam), limits, clock, &observer);
     let iam = Arc::new(iam);
-    let gateway = Gateway::new(
-        Arc::<Guarded>::clone(&iam),
-        Arc::clone(&parts.keys),
-        policy(settings),
-        Arc::clone(clock),
-        Arc::clone(&parts.random),
-    );
+    let gateway = Gateway::new(GatewayParts {
+        iam: Arc::<Guarded>::clone(&iam),
+        keys: Arc::clone(&parts.keys),
+        clock: Arc::clone(clock),
+        random: Arc::clone(&parts.random),
+        policy: policy(settings),
+        revocations: Revocations::default(),
+    });
     Connected {
         gateway: Arc::new(gateway),
         iam,

@@ -2,6 +2,7 @@
 
 pub mod adapter;
 pub mod client;
+mod client_address;
 pub mod clock;
 pub mod error;
 pub mod files;
@@ -16,6 +17,7 @@ pub mod spelling;
 pub mod types;
 
 pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
+pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
 pub use guarded::Guarded;

@@ -121,7 +121,7 @@ impl OAuth2Client {
             ("password", credentials.password().expose_secret()),
         ]);
         if let Some(address) = client.address {
-            request = request.header("x-forwarded-for", address.to_canonical().to_string());
+            request = request.header("x-forwarded-for", address.to_string());
         }
         if let Ok(request_id) = HeaderValue::from_str(&client.request_id) {
             request = request.header("x-request-id", request_id);

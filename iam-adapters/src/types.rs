@@ -1,12 +1,12 @@
 //! The words that the gateway and every adapter share.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
 
+use crate::client_address::ClientAddress;
 use crate::scope::Permissions;
 
 /// The longest e-mail address accepted, in bytes: 64 for the local part, the `@`, 255 for the
@@ -95,7 +95,7 @@ pub enum InvalidCredentials {
 #[derive(Debug, Clone, Default)]
 pub struct ClientContext {
     /// The client's address, for the IAM's own defences and audit.
-    pub address: Option<IpAddr>,
+    pub address: Option<ClientAddress>,
     /// The id of the request, the same as in the gateway's log.
     pub request_id: String,
 }

@@ -87,6 +87,7 @@ async fn walk(
     let session = match gateway
         .log_in(&credentials, &ClientContext::default())
         .await
+        .result
     {
         Ok(session) => session,
         Err(error) => {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use iam_adapters::ClientAddress;
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -54,14 +55,12 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
-    /// Whether the forwarding headers of this peer count. An IPv4 address in IPv6 form is the IPv4
-    /// address.
+    /// Whether the forwarding headers of this peer count.
     #[must_use]
-    pub fn trusts(&self, peer: IpAddr) -> bool {
-        let peer = peer.to_canonical();
+    pub fn trusts(&self, peer: ClientAddress) -> bool {
         self.trusted_proxies
             .iter()
-            .any(|TrustedProxy(network)| network.contains(&peer))
+            .any(|TrustedProxy(network)| network.contains(&peer.ip()))
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
@@ -161,12 +160,12 @@ mod tests {
             ("::ffff:11.0.0.1", false),
         ] {
             assert_eq!(
-                settings.trusts(peer.parse().expect(peer)),
+                settings.trusts(peer.parse::<IpAddr>().expect(peer).into()),
                 trusted,
                 "{peer}"
             );
         }
-        assert!(!HttpSettings::default().trusts(Ipv4Addr::LOCALHOST.into()));
+        assert!(!HttpSettings::default().trusts(IpAddr::from(Ipv4Addr::LOCALHOST).into()));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod file;
 mod folder;
-mod key_set;
 mod key_store;
 mod rotation;
 mod signing;
@@ -19,8 +18,7 @@ use thiserror::Error;
 
 pub use file::{KeyFile, KeyPurpose, generate};
 pub use folder::{read_dir, remove, write_new};
-pub use key_set::KeySet;
-pub use key_store::{KeyStore, Taken};
+pub use key_store::{KeySet, KeyStore, Taken};
 pub use rotation::{FileTimes, Plan, Standing, Times, plan, standing};
 pub use signing::{Algorithm, SigningKey};
 
@@ -98,7 +96,7 @@ impl Keys {
     ///
     /// [`KeyError`] where the machine cannot make random numbers.
     pub fn ephemeral(now: Moment) -> Result<Self, KeyError> {
-        let first_use = key_set::timestamp(now);
+        let first_use = key_store::timestamp(now);
         let signing = generate(KeyPurpose::Signing(Algorithm::Es256), first_use)?;
         let sealing = generate(KeyPurpose::Sealing, first_use)?;
         Ok(Self {

@@ -1,9 +1,9 @@
-//! What the gateway learned from the IAM, how old it may be, and asking again.
+//! What the gateway knows from the IAM: how old it may be, and introspection when it is older.
 //!
-//! Two caches: is the session alive, by the hash of its whole token; what may its user do, by the
-//! hash of adapter, issuer and subject. A value is written only from an answer of the IAM, with
-//! the moment at which the question was *asked*: whatever changed afterwards may not be in it.
-//! Faults are never in a cache, and no part of a request is ever part of a value.
+//! Two caches: whether the session is alive, by the hash of its whole token; and the permissions of
+//! its user, by the hash of adapter, issuer and subject. A value is written only from a response of
+//! the IAM, with the time at which the request was *sent*: it may lack what changed afterwards.
+//! Faults are never cached, and no part of a client's request is part of a value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,16 +38,16 @@ pub struct Freshness {
     pub max_bytes: u64,
 }
 
-/// Where the knowledge came from that an exchange was decided on.
+/// The source of the knowledge that an exchange used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Fresh in the caches.
+    /// The caches.
     Hit,
-    /// The IAM was asked.
+    /// An introspection that this exchange started.
     Miss,
-    /// The answer to somebody else's question, asked lately enough, was waited for.
+    /// An introspection that was already in flight.
     Coalesced,
-    /// The IAM did not answer, and `stale_if_error` allows what was known before.
+    /// Caches older than the freshness, because the IAM did not respond (`stale_if_error`).
     Stale,
 }
 
@@ -67,33 +67,33 @@ impl Source {
     }
 }
 
-/// The names under which a session and its subject are known in the caches.
+/// The keys of a session and its subject in the caches.
 #[derive(Clone, Copy)]
 pub struct Fingerprint {
     session: Digest,
     subject: Digest,
 }
 
-/// A question to the IAM about one session.
+/// An introspection of one session.
 #[derive(Clone)]
 pub struct Inquiry {
-    /// Its names in the caches.
+    /// Its keys in the caches.
     pub fingerprint: Fingerprint,
-    /// What is recorded where the IAM says that it ended.
+    /// The revocation to record where the IAM reports the session as inactive.
     pub if_over: Revocation,
-    /// What the adapter asks about.
+    /// The session at the IAM.
     pub upstream: UpstreamSession,
 }
 
-/// How old what is known may be.
+/// How old a value may be.
 #[derive(Debug, Clone, Copy)]
 enum Until {
-    /// Some of its freshness less than all: what was learned at one moment, such as the end of an
-    /// outage, must not be asked for again at one moment.
+    /// A little less than its freshness, by a different amount for each key: what was learned at one
+    /// moment, such as the end of an outage, must not expire at one moment.
     Spread,
-    /// All of its freshness.
+    /// Its freshness.
     Promised,
-    /// As much more as a silent IAM allows.
+    /// Its freshness and `stale_if_error`.
     Stale,
 }
 
@@ -103,7 +103,7 @@ struct Known {
     permissions: Arc<Permissions>,
 }
 
-/// The two caches, and the questions on their way.
+/// The two caches, and the introspections in flight.
 pub struct Knowledge {
     iam: Arc<dyn IamAdapter>,
     clock: Arc<dyn Clock>,
@@ -113,9 +113,9 @@ pub struct Knowledge {
     subjects: Context,
     liveness: Cache<Digest, Moment>,
     permissions: Cache<Digest, Known>,
-    questions: SingleFlight<Digest, Answer>,
-    /// What was asked then or before is not believed any more; as [`Moment::monotonic`], in
-    /// nanoseconds.
+    in_flight: SingleFlight<Digest, Answer>,
+    /// Responses to requests sent then or before are not trusted any more; as
+    /// [`Moment::monotonic`], in nanoseconds.
     distrusted_until: AtomicU64,
 }
 
@@ -127,7 +127,7 @@ const ENTRY_OVERHEAD: usize = 344;
 const ALLOCATION_OVERHEAD: usize = 16;
 
 impl Knowledge {
-    /// Knows nothing yet.
+    /// Empty caches.
     pub fn new(
         iam: Arc<dyn IamAdapter>,
         clock: Arc<dyn Clock>,
@@ -139,7 +139,7 @@ impl Knowledge {
             subjects.update(&part.len().to_be_bytes());
             subjects.update(part.as_bytes());
         }
-        // The caches' own lifetimes only save memory; every reading looks at the age again.
+        // The lifetimes of the caches only save memory; every look-up checks the age.
         let liveness = Cache::builder()
             .max_capacity(freshness.max_bytes / 2)
             .weigher(|_, _| weight(0))
@@ -164,12 +164,12 @@ impl Knowledge {
             subjects,
             liveness,
             permissions,
-            questions: SingleFlight::default(),
+            in_flight: SingleFlight::default(),
             distrusted_until: AtomicU64::new(0),
         }
     }
 
-    /// The names of a session, by its whole token, and of its subject.
+    /// The keys of a session, by its whole token, and of its subject.
     #[must_use]
     pub fn fingerprint(&self, session_token: &str, subject: &str) -> Fingerprint {
         let mut context = self.subjects.clone();
@@ -180,7 +180,7 @@ impl Knowledge {
         }
     }
 
-    /// What is known and fresh enough to sign a token on. Asks nobody.
+    /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
     #[must_use]
     pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<Permissions>> {
         self.known(of, now, Until::Spread)
@@ -205,9 +205,9 @@ impl Knowledge {
         }
     }
 
-    /// From now on, what the IAM said about sessions up to this moment is not believed any more,
-    /// however fresh it is and whether the IAM can be asked again or not: an end that another
-    /// replica recorded in the meantime may have been missed.
+    /// From now on, what the IAM reported about sessions up to this moment is not trusted any more,
+    /// however fresh it is and whether the IAM can be called or not: an end that another replica
+    /// recorded may have been missed.
     pub fn distrust_until(&self, moment: Moment) {
         let nanos = nanos(moment);
         self.distrusted_until.fetch_max(nanos, Ordering::Release);
@@ -215,18 +215,18 @@ impl Knowledge {
 
     fn distrusts(&self, asked_at: Moment) -> bool {
         let until = self.distrusted_until.load(Ordering::Acquire);
-        // Zero is no moment: nothing was missed yet.
+        // Zero: nothing was missed.
         until > 0 && nanos(asked_at) <= until
     }
 
-    /// Takes note that the IAM, asked at `asked_at`, called the session alive, and of what its
-    /// user may do, where the IAM told.
+    /// Records that the IAM, called at `asked_at`, reported the session as active, and the
+    /// permissions of its user, where the response had them.
     pub fn learn(&self, of: &Fingerprint, asked_at: Moment, permissions: Option<Arc<Permissions>>) {
         self.liveness.insert(of.session, asked_at);
         let Some(permissions) = permissions else {
             return;
         };
-        // Two sessions of one user may be asked about at once, and the older answer come last.
+        // Two sessions of one user may be introspected at once, and the older response come last.
         self.permissions.entry(of.subject).and_upsert_with(|known| {
             match known.map(moka::Entry::into_value) {
                 Some(newer) if newer.asked_at.monotonic > asked_at.monotonic => newer,
@@ -240,94 +240,94 @@ impl Knowledge {
 }
 
 impl Knowledge {
-    /// Asks the IAM, or waits for a question about the same session that is on its way already.
+    /// Introspects a session, or joins an introspection of it that is in flight.
     ///
-    /// The question goes on when the client that caused it hangs up, so hanging up and coming
-    /// back multiplies nothing.
+    /// The introspection goes on when the client that caused it disconnects, so clients that
+    /// disconnect and retry cause no further calls.
     ///
     /// # Errors
     ///
-    /// [`InvalidSession::Ended`] where the IAM says so, otherwise its fault.
+    /// [`InvalidSession::Ended`] where the IAM reports the session as inactive, otherwise a fault.
     pub async fn ask(
         self: &Arc<Self>,
         inquiry: Inquiry,
         now: Moment,
     ) -> Result<(Arc<Permissions>, Source), GatewayError> {
-        let (asked_at, told) = self.told(&inquiry, now).await;
-        if told.is_ok() && self.distrusts(asked_at) {
-            // Ends may have been missed while the question was on its way. Once: a connection to
-            // the other replicas that comes and goes must keep nobody waiting.
-            let (_, told) = self.told(&inquiry, self.clock.now()).await;
-            return told;
+        let (asked_at, result) = self.introspect(&inquiry, now).await;
+        if result.is_ok() && self.distrusts(asked_at) {
+            // Ends may have been missed during the call. Only one more time: an unstable connection
+            // to the other replicas must not delay clients.
+            let (_, result) = self.introspect(&inquiry, self.clock.now()).await;
+            return result;
         }
-        told
+        result
     }
 
-    /// The answer, and when it was asked for.
-    async fn told(
+    /// The result, and when the IAM was called for it.
+    async fn introspect(
         self: &Arc<Self>,
         inquiry: &Inquiry,
         now: Moment,
     ) -> (Moment, Result<(Arc<Permissions>, Source), GatewayError>) {
-        let (flight, source) = match self.join_or_ask(inquiry, now) {
+        let (call, source) = match self.join_or_introspect(inquiry, now) {
             Admission::Done(permissions) => return (now, Ok((permissions, Source::Coalesced))),
-            Admission::Joined(flight) => (flight, Source::Coalesced),
-            Admission::Started(flight) => (flight, Source::Miss),
+            Admission::Joined(call) => (call, Source::Coalesced),
+            Admission::Started(call) => (call, Source::Miss),
         };
-        let asked_at = flight.began;
-        let told = match flight.result().await {
+        let asked_at = call.began;
+        let result = match call.result().await {
             Ok(Ok(Some(permissions))) => Ok((permissions, source)),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
             Ok(Err(fault)) => self
-                .instead(&inquiry.fingerprint, &fault)
+                .fallback(&inquiry.fingerprint, &fault)
                 .ok_or_else(|| fault.into()),
             Err(lost) => Err(lost.into()),
         };
-        (asked_at, told)
+        (asked_at, result)
     }
 
-    /// What may stand in for an answer that is a fault. By the time now: what was good enough on
-    /// arrival may have grown too old since.
-    fn instead(
+    /// What may replace the result where the IAM failed. By the time now: what was fresh enough when
+    /// the request arrived may be too old.
+    fn fallback(
         &self,
         fingerprint: &Fingerprint,
         fault: &IamError,
     ) -> Option<(Arc<Permissions>, Source)> {
         let now = self.clock.now();
-        // It was asked for early; the promise itself still holds.
+        // The call was made before the freshness ended, which has not ended yet.
         if let Some(permissions) = self.known(fingerprint, now, Until::Promised) {
             return Some((permissions, Source::Hit));
         }
-        is_silence(fault)
+        is_unanswered(fault)
             .then(|| self.known(fingerprint, now, Until::Stale))
             .flatten()
             .map(|permissions| (permissions, Source::Stale))
     }
 
-    fn join_or_ask(
+    fn join_or_introspect(
         self: &Arc<Self>,
         inquiry: &Inquiry,
         now: Moment,
     ) -> Admission<Answer, Arc<Permissions>> {
-        let patience = self.freshness.liveness.min(self.freshness.permissions);
-        self.questions.join_or_start(
+        let max_age = self.freshness.liveness.min(self.freshness.permissions);
+        self.in_flight.join_or_start(
             inquiry.fingerprint.session,
             now,
-            |asked_at| now.since(asked_at) < patience && !self.distrusts(asked_at),
+            |asked_at| now.since(asked_at) < max_age && !self.distrusts(asked_at),
             || self.fresh(&inquiry.fingerprint, now),
             || {
                 let (knowledge, inquiry) = (Arc::clone(self), inquiry.clone());
                 async move {
                     let answer = knowledge.iam.introspect(&inquiry.upstream).await;
-                    answer.and_then(|word| knowledge.note(&inquiry, now, word))
+                    answer.and_then(|introspection| knowledge.record(&inquiry, now, introspection))
                 }
             },
         )
     }
 
-    fn note(&self, inquiry: &Inquiry, asked_at: Moment, word: Introspection) -> Answer {
-        match word {
-            // An adapter that mixes answers up must not write into somebody else's knowledge.
+    fn record(&self, inquiry: &Inquiry, asked_at: Moment, introspection: Introspection) -> Answer {
+        match introspection {
+            // An adapter that confuses responses must not write the knowledge of another subject.
             Introspection::Active { subject, .. } if subject != inquiry.upstream.subject => Err(
                 IamError::Unreadable("an answer about another subject".to_owned()),
             ),
@@ -357,9 +357,9 @@ impl fmt::Debug for Knowledge {
     }
 }
 
-/// Whether the IAM said nothing at all, so that what it said before may still be held to. An IAM
-/// that answers something strange has spoken.
-fn is_silence(fault: &IamError) -> bool {
+/// Whether the IAM gave no response, so that its last one may still be used. A response that cannot
+/// be understood is a response.
+fn is_unanswered(fault: &IamError) -> bool {
     match fault {
         IamError::Unreachable(_)
         | IamError::TimedOut(_)
@@ -375,7 +375,7 @@ fn nanos(moment: Moment) -> u64 {
     u64::try_from(moment.monotonic.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Between 90 % and 100 % of a freshness, always the same for one name. Names are hashes, so their
+/// Between 90 % and 100 % of a freshness, always the same for one key. Keys are hashes, so their
 /// first byte spreads them evenly.
 fn spread(freshness: Duration, of: &Digest) -> Duration {
     let [first, ..] = of;

@@ -1,49 +1,45 @@
-//! How many logins may be tried here: for each account, for each address, and in all.
+//! The rate limit of logins: for each account, for each address, and for the whole replica.
 //!
-//! The first two count refusals alone, so that neither a busy office behind one address nor a
-//! program that logs in all day is in anybody's way. The third counts whatever would reach the
-//! IAM. An attempt holds its place from before the IAM is asked until the answer is there, so that
-//! no number of attempts at once gets past a bound; a success, and a fault, give the place back.
-//! Everything is counted by keyed hashes in tables of a fixed size, and on this replica alone.
+//! The first two count refused logins only, so that an office behind one address, or a program that
+//! logs in all day, reaches no limit. The third counts every login that would reach the IAM. An
+//! attempt counts from before the IAM is called until it has responded, so that no number of
+//! concurrent attempts exceeds a limit; a success and a fault are not counted in the end.
+//! Everything is counted by keyed hashes in tables of a fixed size, on this replica only.
 //!
-//! What is decided depends on nothing but earlier attempts: whether an account exists does not
-//! show. One exception is wanted. A network from which an account has logged in is *known* to it,
-//! and has counts of its own, so that other networks cannot lock out the account's owner.
+//! A decision depends on earlier attempts only, so it does not show whether an account exists. There
+//! is one intended exception. A network from which an account has logged in is *known* to it, and
+//! has its own counts, so that other networks cannot lock out the account's owner.
 //!
-//! Failures are also counted in a row: after many, the pace falls until one succeeds from there.
-//! For how long a row is kept depends on its length, so that a table with room for 229,376 rows is
-//! filled by no fewer than 250 failures a second for a quarter of an hour.
+//! Failures in a row are counted as well: after many, the rate falls until a login succeeds. How
+//! long a row is kept depends on its length, so that at least 250 failures a second for a quarter of
+//! an hour are needed to fill the table of 229,376 rows.
 
 mod account;
 mod attempt;
 mod counts;
 mod known_networks;
-mod network;
 mod rate;
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hash, RandomState};
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use iam_adapters::Clock;
+use iam_adapters::{ClientAddress, Clock, Network};
 
-use super::Gateway;
 use super::error::GatewayError;
 use counts::{Counts, Pace, Settlement};
 use known_networks::KnownNetworks;
-use network::Network;
 use rate::Rate;
 
 pub use account::Account;
 
-/// How many times more failures than an IPv6 /64 the /48 around it may have. Whoever rents a server
-/// has a /64 or all 65,536 of a /48, so one bound alone could be walked around; a provider gives
-/// its customers a /64 or a /56 each, so one for the /48 alone would punish neighbours.
-const NEIGHBOURHOOD: u32 = 10;
+/// How many times more failures than an IPv6 /64 the /48 around it may have. A rented server has a
+/// /64 or all 65,536 of a /48, so a limit for the /64 alone could be evaded. A provider gives each
+/// customer a /64 or a /56, so a limit for the /48 alone would affect other customers.
+const SITE_FACTOR: u32 = 10;
 
 /// What an operator allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +75,7 @@ pub struct SlowPace {
     pub interval: Duration,
 }
 
-/// Which of the limits an attempt ran into.
+/// The limit that an attempt exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// That of its account.
@@ -123,18 +119,18 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The attempts of the last minutes, and what they leave room for.
+/// Counts login attempts, and refuses those beyond the limits.
 pub struct LoginRateLimiter {
     clock: Arc<dyn Clock>,
-    /// `SipHash` with a key that this process chose at its start and nobody sees.
+    /// `SipHash` with a random key of this process.
     keyed: RandomState,
     account: Option<Pace>,
     slow: Option<Pace>,
     sessions: Option<Pace>,
     address: Option<Pace>,
-    neighbourhood: Option<Pace>,
+    site: Option<Pace>,
     accounts: Counts,
-    /// Failures in a row, in a table of their own, because they are kept for so much longer.
+    /// Failures in a row, in their own table, because they are kept for much longer.
     rows: Counts,
     addresses: Counts,
     known_networks: KnownNetworks,
@@ -142,7 +138,7 @@ pub struct LoginRateLimiter {
     untracked: AtomicU64,
 }
 
-/// What a hash is of, so that no two kinds of thing ever share a count.
+/// What a hash is of: different kinds never share a count.
 #[derive(Hash)]
 enum Kind {
     Account,
@@ -153,11 +149,11 @@ enum Kind {
 }
 
 impl LoginRateLimiter {
-    /// With no attempt made yet.
+    /// A limiter without attempts.
     #[must_use]
     pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
-        let around = Bound {
-            most: limits.address.most.saturating_mul(NEIGHBOURHOOD),
+        let site = Bound {
+            most: limits.address.most.saturating_mul(SITE_FACTOR),
             ..limits.address
         };
         Self {
@@ -167,7 +163,7 @@ impl LoginRateLimiter {
             slow: Pace::slow(limits.account_slow),
             sessions: Pace::of(limits.account_sessions),
             address: Pace::of(limits.address),
-            neighbourhood: Pace::of(around),
+            site: Pace::of(site),
             accounts: Counts::default(),
             rows: Counts::default(),
             addresses: Counts::default(),
@@ -177,18 +173,18 @@ impl LoginRateLimiter {
         }
     }
 
-    /// Whether a login from this address can be let in at all, whoever it is for. Takes nothing,
-    /// so that it can be asked before a request's body is parsed.
+    /// Whether a login from this address can be allowed for any account. Counts nothing, so that it
+    /// can be called before the body of a request is parsed.
     ///
     /// # Errors
     ///
     /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
-    pub fn admit(&self, address: Option<IpAddr>) -> Result<(), GatewayError> {
+    pub fn admit(&self, address: Option<ClientAddress>) -> Result<(), GatewayError> {
         let now = self.now();
         for (network, pace) in self.networks(address) {
             let key = self.hash(&Kind::Network, network);
-            let there = self.addresses.room(key, pace, now);
-            there.map_err(|wait| too_many(Limit::Address, wait))?;
+            let room = self.addresses.room(key, pace, now);
+            room.map_err(|wait| too_many(Limit::Address, wait))?;
         }
         if let Some(rate) = &self.rate {
             let left = rate.left(now);
@@ -197,15 +193,15 @@ impl LoginRateLimiter {
         Ok(())
     }
 
-    /// What stands for an account in the log.
+    /// The account of an e-mail address, as the log has it.
     #[must_use]
     pub fn account(&self, email: &str) -> Account {
         Account::new(self.hash(&Kind::Account, account::canonical(email)))
     }
 
     /// Forgets the failures of an account from unknown networks, and those from the network of this
-    /// address, where one is given. What stands for the account in the log.
-    pub fn forget_failures(&self, email: &str, address: Option<IpAddr>) -> Account {
+    /// address, where one is given. Returns the account.
+    pub fn forget_failures(&self, email: &str, address: Option<ClientAddress>) -> Account {
         let now = self.now();
         let account = self.account(email);
         let pair = address.map(|address| self.pair(account, address));
@@ -216,7 +212,7 @@ impl LoginRateLimiter {
         account
     }
 
-    /// How many attempts went uncounted so far, because a table was full of others.
+    /// How many attempts were not counted, because a table was full.
     #[must_use]
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
@@ -239,29 +235,28 @@ impl LoginRateLimiter {
         used
     }
 
-    fn networks(&self, address: Option<IpAddr>) -> impl Iterator<Item = (Network, Pace)> {
-        let address = address.map(|address| address.to_canonical());
-        let own = address.map(Network::of).zip(self.address);
-        let around = address.and_then(Network::around).zip(self.neighbourhood);
-        own.into_iter().chain(around)
+    fn networks(&self, address: Option<ClientAddress>) -> impl Iterator<Item = (Network, Pace)> {
+        let own = address.map(ClientAddress::network).zip(self.address);
+        let site = address.and_then(ClientAddress::site).zip(self.site);
+        own.into_iter().chain(site)
     }
 
-    /// The key of what an account and a network have to do with each other.
-    fn pair(&self, account: Account, address: IpAddr) -> u64 {
-        self.hash(&Kind::Pair, (account.hash(), Network::of(address)))
+    /// The key of a pair of an account and a network.
+    fn pair(&self, account: Account, address: ClientAddress) -> u64 {
+        self.hash(&Kind::Pair, (account.hash(), address.network()))
     }
 
     fn hash(&self, kind: &Kind, what: impl Hash) -> u64 {
         self.keyed.hash_one((kind, what))
     }
 
-    /// In nanoseconds, by the clock that nobody sets.
+    /// In nanoseconds, by the monotonic clock.
     fn now(&self) -> u64 {
         nanoseconds(self.clock.now().monotonic)
     }
 }
 
-/// As many as fit: 584 years.
+/// At most 584 years.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -276,14 +271,6 @@ fn too_many(limit: Limit, wait: u64) -> GatewayError {
 impl fmt::Debug for LoginRateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LoginRateLimiter")
-    }
-}
-
-impl Gateway {
-    /// What is let in of the logins.
-    #[must_use]
-    pub fn login_limiter(&self) -> &LoginRateLimiter {
-        &self.login_limiter
     }
 }
 

@@ -4,9 +4,8 @@
 //! Each key has exactly one protected header, compared as bytes. So no header is ever interpreted,
 //! and `zip`, `crit`, `jku` and their kind have no way in.
 
-mod unsealing;
-
 use std::fmt;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -21,10 +20,9 @@ use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Dated, Kept, KeyError, KeyFile, KeySet, KeyStore};
 use super::random::Random;
 use super::revocations::RevocationKey;
-use super::session::SealedSession;
-use unsealing::Parts;
-
-pub use unsealing::read;
+use super::session::{FORMAT, SealedSession};
+#[cfg(test)]
+use super::tests::work::{Step, did};
 
 /// The longest session token, in bytes. Keycloak's come to 1 to 2 KiB.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -37,6 +35,18 @@ const HEADER: &str = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM
 
 /// The tag's 16 bytes in base64url.
 const TAG_TEXT_LEN: usize = 22;
+
+/// The nonce's 12 bytes in base64url.
+const NONCE_TEXT_LEN: usize = NONCE_LEN / 3 * 4;
+
+/// base64url for nothing but zeros, in any length that base64url has.
+const ZEROS: &str = match str::from_utf8(&[b'A'; TOKEN_BYTES_MAX]) {
+    Ok(zeros) => zeros,
+    Err(_) => "",
+};
+
+/// The content's length, in base64url, that a token is taken for which is too short to be one.
+const TEXT_LEN_MIN: usize = 512;
 
 /// A key that seals and opens session tokens.
 pub struct SealingKey {
@@ -104,6 +114,64 @@ impl SealingKey {
     pub fn revocations(&self) -> &Arc<RevocationKey> {
         &self.revocations
     }
+
+    /// Opens the parts into `buffer`.
+    fn unseal<'b>(
+        &self,
+        parts: &Parts<'_>,
+        buffer: &'b mut Zeroizing<Vec<u8>>,
+    ) -> Result<&'b [u8], InvalidSession> {
+        let Parts { nonce, text, tag } = parts;
+        let mut nonce_bytes = [0; NONCE_LEN];
+        if BASE64
+            .decode_slice(nonce, &mut nonce_bytes)
+            .map_err(|_| InvalidSession::Malformed)?
+            != NONCE_LEN
+        {
+            return Err(InvalidSession::Malformed);
+        }
+        // One allocation that never grows: growing would leave a copy behind that nobody wipes.
+        buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
+        BASE64
+            .decode_vec(text, buffer)
+            .and_then(|()| BASE64.decode_vec(tag, buffer))
+            .map_err(|_| InvalidSession::Malformed)?;
+        #[cfg(test)]
+        did(Step::Unsealed(buffer.len()));
+        self.key
+            .open_in_place(
+                Nonce::assume_unique_for_key(nonce_bytes),
+                Aad::from(self.header.as_bytes()),
+                buffer,
+            )
+            .map(|plain| &*plain)
+            .map_err(|_| InvalidSession::Tampered)
+    }
+
+    /// Does what opening a token of this length takes, and brings nothing out.
+    pub fn unseal_in_vain(&self, token_len: usize) {
+        let dots = 4;
+        let frame = self.header.len() + NONCE_TEXT_LEN + TAG_TEXT_LEN + dots;
+        let length = token_len.saturating_sub(frame);
+        let length = length.clamp(TEXT_LEN_MIN, TOKEN_BYTES_MAX);
+        // No bytes are one character more than a multiple of four.
+        let length = length - usize::from(length % 4 == 1);
+        let zeros = |length| ZEROS.get(..length).unwrap_or(ZEROS);
+        let parts = Parts {
+            nonce: zeros(NONCE_TEXT_LEN),
+            text: zeros(length),
+            tag: zeros(TAG_TEXT_LEN),
+        };
+        let mut buffer = Zeroizing::default();
+        let _ = black_box(self.unseal(black_box(&parts), &mut buffer));
+    }
+}
+
+/// The parts of a token that are under its key's seal, each in base64url.
+struct Parts<'t> {
+    nonce: &'t str,
+    text: &'t str,
+    tag: &'t str,
 }
 
 impl Dated for SealingKey {
@@ -234,6 +302,22 @@ pub fn open_from<'b>(
     })?;
     let key = key_of(&key_set, token).ok_or(InvalidSession::UnknownKey)?;
     Ok((session, Arc::clone(key.revocations())))
+}
+
+/// The session in an opened token.
+///
+/// # Errors
+///
+/// [`InvalidSession::Malformed`].
+pub fn read(plain: &[u8]) -> Result<SealedSession<'_>, InvalidSession> {
+    #[cfg(test)]
+    did(Step::Read);
+    let session: SealedSession<'_> =
+        serde_json::from_slice(plain).map_err(|_| InvalidSession::Malformed)?;
+    if session.v != FORMAT {
+        return Err(InvalidSession::Malformed);
+    }
+    Ok(session)
 }
 
 #[cfg(test)]

@@ -1,19 +1,24 @@
-//! A session: its id, and what its token carries under the seal.
+//! A session: its id, the token that carries it under a seal, and the pair of both that a client
+//! sends back.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use iam_adapters::{IamAdapter, Moment, Subject, UpstreamSession};
-use secrecy::SecretString;
+use iam_adapters::{Clock, IamAdapter, Moment, Subject, UpstreamSession};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use subtle::ConstantTimeEq as _;
-use tracing::Instrument as _;
+use zeroize::Zeroizing;
 
-use super::BASE64;
-use super::error::Internal;
+use super::error::{GatewayError, Internal, InvalidSession};
+use super::keys::Keys;
 use super::random::Random;
+use super::revocations::{End, Revocation, RevocationKey, Revocations, SessionNames};
+use super::{BASE64, seal};
 
 /// The version of [`SealedSession`]'s shape. Another shape gets another number, and an old
 /// session is then refused instead of misread.
@@ -24,8 +29,8 @@ pub const FORMAT: u8 = 1;
 pub struct SessionId([u8; 16]);
 
 impl SessionId {
-    /// What stands for an id where there is no session. None was ever given it: ids are random.
-    pub(super) const NOBODYS: Self = Self([0; 16]);
+    /// The id of [`ConstantTimeFallback`]. Ids are random, so no session has it.
+    pub(super) const FALLBACK: Self = Self([0; 16]);
 
     /// Makes a new one.
     ///
@@ -87,18 +92,6 @@ pub struct NewSession {
     pub expires_at: u64,
 }
 
-/// Ends a session at the IAM that no client will ever hold. The client waits for an answer, and not
-/// for this.
-pub(super) fn abandon(iam: &Arc<dyn IamAdapter>, upstream: &UpstreamSession) {
-    let (iam, upstream) = (Arc::clone(iam), upstream.clone());
-    let end = async move {
-        if let Err(error) = iam.end_session(&upstream).await {
-            tracing::warn!(%error, "could not end the IAM session of a failed login");
-        }
-    };
-    tokio::spawn(end.in_current_span());
-}
-
 /// What the session token carries. Any replica with the sealing key needs no more than this;
 /// nothing in it proves that the session is still alive.
 #[derive(Serialize, Deserialize)]
@@ -156,6 +149,154 @@ impl fmt::Debug for SealedSession<'_> {
             .field("sub", &self.sub)
             .field("exp", &self.exp)
             .finish_non_exhaustive()
+    }
+}
+
+/// A session whose id and token match.
+pub(super) struct OpenedSession<'b> {
+    pub(super) session: SealedSession<'b>,
+    id: SessionId,
+    key: Arc<RevocationKey>,
+}
+
+impl OpenedSession<'_> {
+    /// The names under which its end may be recorded.
+    pub(super) fn names(&self) -> SessionNames<'_> {
+        SessionNames::new(&self.key, self.id, &self.session)
+    }
+
+    /// The revocation of this session.
+    pub(super) fn revocation(&self, end: End) -> Revocation {
+        Revocation::of_session(self.key.session(self.id), end, self.session.exp)
+    }
+}
+
+/// Makes session tokens, and opens the pair of id and token that a client sends.
+pub(super) struct SessionTokens {
+    pub(super) iam: Arc<dyn IamAdapter>,
+    pub(super) keys: Arc<Keys>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+    pub(super) revocations: Arc<Revocations>,
+    pub(super) fallback: ConstantTimeFallback,
+}
+
+impl SessionTokens {
+    /// The token of a session whose credentials were sent to the IAM at `asked_at`.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::Internal`].
+    pub(super) fn seal(
+        &self,
+        id: SessionId,
+        upstream: &UpstreamSession,
+        asked_at: Moment,
+        expires_at: u64,
+    ) -> Result<String, GatewayError> {
+        let session = SealedSession {
+            v: FORMAT,
+            sid: id.to_string().into(),
+            iam: self.iam.name().into(),
+            iss: self.iam.issuer().into(),
+            sub: upstream.subject.as_str().into(),
+            usid: upstream.id.as_str().into(),
+            secret: upstream.secret.expose_secret().into(),
+            iat: asked_at.unix_seconds(),
+            exp: expires_at,
+        };
+        let keys = self.keys.sealing.key_set();
+        seal::seal(&keys, &session, asked_at, &*self.random)
+    }
+
+    /// Opens the pair into `buffer`, and verifies all of it but the time.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::InvalidSession`], or [`GatewayError::Internal`] where the key may be one
+    /// that this replica could not read.
+    pub(super) fn open<'b>(
+        &self,
+        session_id: &str,
+        session_token: &str,
+        buffer: &'b mut Zeroizing<Vec<u8>>,
+    ) -> Result<OpenedSession<'b>, GatewayError> {
+        let (session, key) = seal::open_from(&self.keys.sealing, session_token, buffer)
+            .inspect_err(|error| self.spend_time_of_opening(error, session_id, session_token))?;
+        let id = self
+            .matching_id(&session, session_id)
+            .inspect_err(|_| self.spend_time_of_look_up(&key, &session))?;
+        Ok(OpenedSession { session, id, key })
+    }
+
+    /// The id of the session, where it is the one that the client sent and the session is of this
+    /// IAM.
+    fn matching_id(
+        &self,
+        session: &SealedSession<'_>,
+        session_id: &str,
+    ) -> Result<SessionId, InvalidSession> {
+        #[cfg(test)]
+        super::tests::work::did(super::tests::work::Step::Compared);
+        let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
+        if !id.is(session_id) {
+            return Err(InvalidSession::Mismatch);
+        }
+        if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
+            return Err(InvalidSession::Foreign);
+        }
+        Ok(id)
+    }
+
+    /// Does for a refused token what the steps after the refusal would have cost. A fault is not a
+    /// refusal, and takes any time.
+    ///
+    /// A token that opens and has malformed content counts as one that does not open: only who has
+    /// the key can make it.
+    #[cold]
+    fn spend_time_of_opening(&self, error: &GatewayError, session_id: &str, session_token: &str) {
+        let GatewayError::InvalidSession(refused) = *error else {
+            return;
+        };
+        let keys = self.keys.sealing.key_set();
+        let key = keys.current(self.clock.now());
+        if refused != InvalidSession::Tampered {
+            key.unseal_in_vain(session_token.len());
+        }
+        if let Ok(session) = seal::read(black_box(&self.fallback.0)) {
+            let _ = black_box(self.matching_id(&session, session_id));
+            self.spend_time_of_look_up(key.revocations(), &session);
+        }
+    }
+
+    /// Looks up the end of a session that is refused in any case.
+    #[cold]
+    fn spend_time_of_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
+        let mut names = SessionNames::new(key, SessionId::FALLBACK, session);
+        let _ = black_box(self.revocations.end_of(&mut names));
+    }
+}
+
+/// As long as the ids of most IAMs are.
+const FALLBACK_ID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// A session, as opening a token yields it, that stands for the one in a token that does not open:
+/// the time of a refusal must not show which step refused.
+///
+/// Nothing of this runs for a valid session. An invalid one costs far less than a valid one, which
+/// gets a signature as well.
+pub(super) struct ConstantTimeFallback(Vec<u8>);
+
+impl ConstantTimeFallback {
+    /// A session of this IAM.
+    pub(super) fn of(iam: &dyn IamAdapter) -> Self {
+        let session = json!({
+            "v": FORMAT, "sid": SessionId::FALLBACK.to_string(),
+            "iam": iam.name(), "iss": iam.issuer(),
+            "sub": FALLBACK_ID, "usid": FALLBACK_ID, "secret": FALLBACK_ID,
+            "iat": 1_800_000_000, "exp": 1_800_086_400,
+        });
+        Self(session.to_string().into_bytes())
     }
 }
 

@@ -1,30 +1,138 @@
-//! The three endpoints: a body into an operation of the gateway, and its result into a body.
+//! The endpoints login, token and logout: request and response bodies, and the handlers.
+
+use std::borrow::Cow;
 
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use iam_adapters::types::{EMAIL_MAX, PASSWORD_MAX};
 use iam_adapters::{ClientContext, Credentials, InvalidCredentials, Scope};
-use secrecy::ExposeSecret as _;
-use serde::Serialize;
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
 
 use crate::gateway::error::GatewayError;
 use crate::gateway::knowledge::Source;
 use crate::gateway::seal::TOKEN_BYTES_MAX;
 
 use super::Front;
-use super::body;
-use super::client::{client_address, suspect_proxy};
-use super::dto::{
-    LoginRequest, LogoutRequest, LogoutResponse, SessionResponse, TokenRequest, TokenResponse,
-    timestamp,
-};
-use super::edge::Note;
-use super::problem::{InvalidRequest, Operation, Problem, no_store};
+use super::body::{self, Presence, RequestBody, no_store};
+use super::client::{client_address, warn_of_untrusted_proxy};
+use super::edge::RequestLog;
+use super::problem::{InvalidRequest, Operation, Problem};
 use super::request_id::RequestId;
 
-/// Ids have 22 characters; clients are promised no more than this.
+/// Session ids have 22 characters. The contract allows up to this many.
 const SESSION_ID_BYTES_MAX: usize = 64;
+
+/// The request of a login.
+#[derive(Deserialize)]
+struct LoginRequest {
+    /// The e-mail address.
+    email: String,
+    /// The password.
+    password: SecretString,
+}
+
+impl RequestBody<'_> for LoginRequest {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("email", Presence::Required),
+        ("password", Presence::Required),
+    ];
+}
+
+/// The response of a login.
+#[derive(Serialize)]
+struct SessionResponse<'a> {
+    /// The id of the session.
+    session_id: &'a str,
+    /// The token of the session.
+    session_token: &'a str,
+    /// When the credentials were verified.
+    verified_at: String,
+    /// When the session expires.
+    expires_at: String,
+}
+
+/// The request of an exchange.
+#[derive(Deserialize)]
+struct TokenRequest<'a> {
+    /// From login.
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    /// From login.
+    #[serde(borrow)]
+    session_token: Cow<'a, str>,
+    /// `session`, and nothing else.
+    #[serde(borrow)]
+    grant_type: Cow<'a, str>,
+    /// The requested scope. Absent and empty mean the same; `null` is refused.
+    #[serde(borrow, default)]
+    scope: Cow<'a, str>,
+}
+
+impl<'a> RequestBody<'a> for TokenRequest<'a> {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("session_id", Presence::Required),
+        ("session_token", Presence::Required),
+        ("grant_type", Presence::Required),
+        ("scope", Presence::Optional),
+    ];
+}
+
+/// The response of an exchange.
+struct TokenResponse<'a> {
+    /// The signed JWT.
+    access_token: &'a str,
+    /// The granted scope.
+    scope: &'a str,
+    /// How long the token is valid, in seconds.
+    expires_in: u64,
+}
+
+impl TokenResponse<'_> {
+    /// The JSON, with `token_type`, which is always `bearer`.
+    ///
+    /// Not by `serde_json`, which searches the strings for characters to escape, and that costs more
+    /// than the rest: neither base64url nor a scope (RFC 6749 section 3.3) has such a character.
+    fn to_json(&self) -> Vec<u8> {
+        let mut json = Vec::with_capacity(self.access_token.len() + self.scope.len() + 96);
+        json.extend_from_slice(br#"{"access_token":""#);
+        json.extend_from_slice(self.access_token.as_bytes());
+        json.extend_from_slice(br#"","scope":""#);
+        json.extend_from_slice(self.scope.as_bytes());
+        json.extend_from_slice(br#"","expires_in":"#);
+        json.extend_from_slice(self.expires_in.to_string().as_bytes());
+        json.extend_from_slice(br#","token_type":"bearer"}"#);
+        json
+    }
+}
+
+/// The request of a logout.
+#[derive(Deserialize)]
+struct LogoutRequest<'a> {
+    /// From login.
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    /// From login.
+    #[serde(borrow)]
+    session_token: Cow<'a, str>,
+}
+
+impl<'a> RequestBody<'a> for LogoutRequest<'a> {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("session_id", Presence::Required),
+        ("session_token", Presence::Required),
+    ];
+}
+
+/// The response of a logout.
+#[derive(Serialize)]
+struct LogoutResponse {
+    /// Always `Ok`.
+    status: &'static str,
+}
 
 /// `POST /api/v1/auth/login`.
 pub(super) async fn log_in(
@@ -34,28 +142,25 @@ pub(super) async fn log_in(
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &front).await?;
     let address = client_address(&front, &request);
-    // A body is read though nobody will parse it: its connection can serve the next request.
-    if let Err(error) = front.gateway.login_limiter().admit(address) {
-        suspect_proxy(&front, &request);
+    // After the body has been read: its connection can serve the next request.
+    if let Err(error) = front.gateway.admit_login(address) {
+        warn_of_untrusted_proxy(&front, &request);
         return Err(front.failed(Operation::Login, error));
     }
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
-        .map_err(|invalid| Problem::InvalidRequest(wrong_with(invalid)))?;
-    let request_id = note(&request, |note| {
-        note.account = Some(front.gateway.login_limiter().account(credentials.email()));
-        note.id.as_str().to_owned()
-    });
+        .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))?;
+    let request_id = with_log(&request, |log| log.id.as_str().to_owned());
     let client = ClientContext {
         address,
         request_id: request_id.unwrap_or_default(),
     };
-    let session = front
-        .gateway
-        .log_in(&credentials, &client)
-        .await
+    let attempt = front.gateway.log_in(&credentials, &client).await;
+    with_log(&request, |log| log.account = Some(attempt.account));
+    let session = attempt
+        .result
         .map_err(|error| front.failed(Operation::Login, error))?;
-    note(&request, |note| note.subject = Some(session.subject));
+    with_log(&request, |log| log.subject = Some(session.subject));
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
         session_token: session.session_token.expose_secret(),
@@ -71,29 +176,34 @@ pub(super) async fn exchange(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &front).await?;
-    let asked: TokenRequest<'_> = body::parse(&body)?;
-    bounded(&asked.session_id, &asked.session_token)?;
-    if asked.grant_type != "session" {
+    let exchange: TokenRequest<'_> = body::parse(&body)?;
+    check_lengths(&exchange.session_id, &exchange.session_token)?;
+    if exchange.grant_type != "session" {
         return Err(Problem::UnsupportedGrantType);
     }
-    let scope = Scope::parse(&asked.scope).map_err(Problem::InvalidScope)?;
-    let id = note(&request, |note| note.id).unwrap_or_else(RequestId::new);
+    let scope = Scope::parse(&exchange.scope).map_err(Problem::InvalidScope)?;
+    let id = with_log(&request, |log| log.id).unwrap_or_else(RequestId::new);
     let exchanged = front
         .gateway
-        .exchange(&asked.session_id, &asked.session_token, scope, id.as_str())
+        .exchange(
+            &exchange.session_id,
+            &exchange.session_token,
+            scope,
+            id.as_str(),
+        )
         .await
         .map_err(|error| front.failed(Operation::Token, error))?;
     front.metrics.knowledge(exchanged.source);
     if exchanged.source == Source::Stale {
         front.health.served_stale();
     }
-    note(&request, |note| note.source = Some(exchanged.source));
+    with_log(&request, |log| log.source = Some(exchanged.source));
     let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
         expires_in: exchanged.token.expires_in,
     };
-    Ok(ok(response.to_json()))
+    Ok(json_response(response.to_json()))
 }
 
 /// `POST /api/v1/auth/logout`.
@@ -103,22 +213,23 @@ pub(super) async fn log_out(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &front).await?;
-    let asked: LogoutRequest<'_> = body::parse(&body)?;
-    bounded(&asked.session_id, &asked.session_token)?;
+    let logout: LogoutRequest<'_> = body::parse(&body)?;
+    check_lengths(&logout.session_id, &logout.session_token)?;
     front
         .gateway
-        .log_out(&asked.session_id, &asked.session_token)
+        .log_out(&logout.session_id, &logout.session_token)
         .await
         .map_err(|error| front.failed(Operation::Logout, error))?;
     Ok(json(&LogoutResponse { status: "Ok" }))
 }
 
-/// Notes something for the request's log line.
-fn note<T>(request: &HttpRequest, write: impl FnOnce(&mut Note) -> T) -> Option<T> {
-    request.extensions_mut().get_mut::<Note>().map(write)
+/// Reads or extends what goes into the log line of the request.
+fn with_log<T>(request: &HttpRequest, access: impl FnOnce(&mut RequestLog) -> T) -> Option<T> {
+    request.extensions_mut().get_mut::<RequestLog>().map(access)
 }
 
-pub(super) const fn wrong_with(credentials: InvalidCredentials) -> InvalidRequest {
+/// Why these are not credentials, for the client.
+pub(super) const fn invalid_credentials(credentials: InvalidCredentials) -> InvalidRequest {
     match credentials {
         InvalidCredentials::Email => InvalidRequest::NotAnEmailAddress("email"),
         InvalidCredentials::EmailTooLong => InvalidRequest::TooLong {
@@ -132,8 +243,8 @@ pub(super) const fn wrong_with(credentials: InvalidCredentials) -> InvalidReques
     }
 }
 
-/// Over-long is told apart from wrong, whatever else is right about the pair.
-fn bounded(session_id: &str, session_token: &str) -> Result<(), Problem> {
+/// A member that is too long is invalid input, not an invalid session.
+fn check_lengths(session_id: &str, session_token: &str) -> Result<(), Problem> {
     for (member, value, bytes_max) in [
         ("session_id", session_id, SESSION_ID_BYTES_MAX),
         ("session_token", session_token, TOKEN_BYTES_MAX),
@@ -147,11 +258,15 @@ fn bounded(session_id: &str, session_token: &str) -> Result<(), Problem> {
 }
 
 fn json(body: &impl Serialize) -> HttpResponse {
-    // Strings and numbers have no way to fail.
-    serde_json::to_vec(body).map_or_else(|_| HttpResponse::InternalServerError().finish(), ok)
+    // Serializing strings cannot fail.
+    let json = serde_json::to_vec(body);
+    json.map_or_else(
+        |_| HttpResponse::InternalServerError().finish(),
+        json_response,
+    )
 }
 
-fn ok(json: Vec<u8>) -> HttpResponse {
+fn json_response(json: Vec<u8>) -> HttpResponse {
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     response.insert_header((
@@ -162,6 +277,7 @@ fn ok(json: Vec<u8>) -> HttpResponse {
 }
 
 impl Front {
+    /// The problem of an operation that failed. Counts logins that a limit stopped.
     pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         if let GatewayError::TooManyLogins { limit, .. } = &error {
             self.metrics.throttled(*limit);
@@ -171,5 +287,41 @@ impl Front {
             error,
             precise: self.precise_backend_status,
         }
+    }
+}
+
+/// RFC 3339 with a numeric offset: `Z` is not an offset to every parser of ISO 8601.
+fn timestamp(unix_seconds: u64) -> String {
+    let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
+    let last = Timestamp::MAX.as_second();
+    let time = Timestamp::from_second(seconds.min(last)).unwrap_or(Timestamp::MAX);
+    time.display_with_offset(Offset::UTC).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_response_is_valid_json() {
+        let response = TokenResponse {
+            access_token: "a-b_c.d.e",
+            scope: "urn:shop:orders:order:read !#[]~",
+            expires_in: 3600,
+        };
+        let json: serde_json::Value = serde_json::from_slice(&response.to_json()).unwrap();
+        let expected = serde_json::json!({
+            "access_token": "a-b_c.d.e",
+            "scope": "urn:shop:orders:order:read !#[]~",
+            "expires_in": 3600,
+            "token_type": "bearer",
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn timestamp_has_whole_seconds_and_a_numeric_offset() {
+        assert_eq!(timestamp(1_795_229_441), "2026-11-21T02:50:41+00:00");
+        assert_eq!(timestamp(u64::MAX), "9999-12-30T22:00:00+00:00");
     }
 }

@@ -8,9 +8,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use url::form_urlencoded;
 
 use super::Front;
-use super::body;
+use super::body::{self, no_store};
 use super::client::client_address;
-use super::problem::{InvalidRequest, Operation, Problem, no_store};
+use super::problem::{InvalidRequest, Operation, Problem};
 use crate::gateway::error::GatewayError;
 use crate::telemetry::metrics::LogoutTokenOutcome;
 

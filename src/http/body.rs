@@ -1,24 +1,42 @@
-//! The body of a request: a JSON object or a form.
+//! The bodies of requests, a JSON object or a form, and the headers of responses with credentials.
 
-mod members;
+use std::fmt;
 
-use actix_web::HttpRequest;
-use actix_web::http::header;
+use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::{Bytes, Payload};
+use actix_web::{HttpRequest, HttpResponseBuilder};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
+use serde_json::Value;
 
 use super::Front;
-use super::dto::RequestBody;
 use super::problem::{InvalidRequest, Problem};
 use crate::server::{self, BodyError};
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Reads a body of JSON in time, after everything that can be told without it.
+/// Whether a member of a request is required.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// A request without it is refused.
+    Required,
+    /// It may be absent.
+    Optional,
+}
+
+/// The body of a request: a JSON object whose known members are strings, each present at most once.
+/// Other members are ignored.
+pub(super) trait RequestBody<'a>: Deserialize<'a> {
+    /// The known members.
+    const MEMBERS: &'static [(&'static str, Presence)];
+}
+
+/// Reads a JSON body, after checking everything that can be checked without it.
 ///
 /// # Errors
 ///
-/// The [`Problem`] of a request that is not fit to be parsed.
+/// The [`Problem`] of a request whose body must not be parsed.
 pub(super) async fn read(
     request: &HttpRequest,
     payload: Payload,
@@ -32,7 +50,7 @@ pub(super) async fn read(
 ///
 /// # Errors
 ///
-/// The [`Problem`] of a request that is not fit to be parsed.
+/// As [`read`].
 pub(super) async fn read_form(
     request: &HttpRequest,
     payload: Payload,
@@ -48,22 +66,22 @@ async fn read_as(
     payload: Payload,
     front: &Front,
 ) -> Result<Bytes, Problem> {
-    // Credentials in a query end up in logs all over the place (RFC 6750 section 2.3).
+    // A query ends up in the logs of proxies and servers (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
         return Err(Problem::InvalidRequest(InvalidRequest::Query));
     }
     let headers = request.headers();
-    // One of each kind alone: of two, which would count?
+    // Exactly one: servers differ in which of two they use.
     let mut types = headers.get_all(header::CONTENT_TYPE);
-    let fit = types
+    let is_media_type = types
         .next()
         .and_then(|value| value.to_str().ok())
-        .is_some_and(|said| is(media_type, said))
+        .is_some_and(|value| is(media_type, value))
         && types.next().is_none();
-    let plain = headers
+    let is_plain = headers
         .get_all(header::CONTENT_ENCODING)
         .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if !fit || !plain {
+    if !is_media_type || !is_plain {
         return Err(Problem::UnsupportedMediaType);
     }
     let body = server::read_body(request, payload, BODY_BYTES_MAX).await?;
@@ -86,7 +104,7 @@ impl From<BodyError> for Problem {
     }
 }
 
-/// Neither JSON nor a form has a charset parameter, but UTF-8 is what many clients say.
+/// Neither JSON nor a form has a charset parameter, but many clients send UTF-8.
 fn is(media_type: &str, content_type: &str) -> bool {
     let (essence, parameter) = content_type
         .split_once(';')
@@ -103,18 +121,79 @@ fn is(media_type: &str, content_type: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`Problem::InvalidRequest`], without a word of what stood there.
+/// [`Problem::InvalidRequest`], which quotes nothing of the body.
 pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    // serde would take an array for a struct as well.
+    // serde accepts an array for a struct as well.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::InvalidRequest(InvalidRequest::NotAnObject));
     }
-    // Of members that nobody knows, serde would not look whether they are text.
+    // serde does not check the encoding of unknown members.
     let text =
         std::str::from_utf8(body).map_err(|_| Problem::InvalidRequest(InvalidRequest::NotUtf8))?;
-    // serde's own words quote values, so a second reading finds out what is wrong.
-    serde_json::from_str(text)
-        .map_err(|_| Problem::InvalidRequest(members::wrong(text, T::MEMBERS)))
+    // The errors of serde quote values, so a second pass finds out what is wrong.
+    serde_json::from_str(text).map_err(|_| Problem::InvalidRequest(wrong_member(text, T::MEMBERS)))
+}
+
+/// The first problem of a body in the order of the text. Missing members come last.
+fn wrong_member(text: &str, members: &'static [(&'static str, Presence)]) -> InvalidRequest {
+    let mut found = InvalidRequest::NotJson;
+    let mut json = serde_json::Deserializer::from_str(text);
+    // The problem is in `found`: the error of serde may quote the text.
+    let _ = json.deserialize_map(Members {
+        known: members,
+        found: &mut found,
+    });
+    found
+}
+
+struct Members<'a> {
+    known: &'static [(&'static str, Presence)],
+    found: &'a mut InvalidRequest,
+}
+
+impl Members<'_> {
+    fn refuse<E: serde::de::Error>(self, found: InvalidRequest) -> E {
+        *self.found = found;
+        E::custom(found)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let Some((name, _)) = self.known.iter().find(|(known, _)| *known == name) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if seen.contains(name) {
+                return Err(self.refuse(InvalidRequest::Repeated(name)));
+            }
+            seen.push(name);
+            if !map.next_value::<Value>()?.is_string() {
+                return Err(self.refuse(InvalidRequest::NotAString(name)));
+            }
+        }
+        for (name, presence) in self.known {
+            if *presence == Presence::Required && !seen.contains(name) {
+                return Err(self.refuse(InvalidRequest::Missing(name)));
+            }
+        }
+        Err(A::Error::custom("nothing is wrong with a member"))
+    }
+}
+
+/// Tells caches to keep nothing of what these endpoints respond (RFC 6749 section 5.1).
+pub(super) fn no_store(response: &mut HttpResponseBuilder) {
+    response
+        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .insert_header((header::PRAGMA, HeaderValue::from_static("no-cache")));
 }
 
 #[cfg(test)]
@@ -122,10 +201,9 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::http::dto::Presence;
 
     #[test]
-    fn a_body_is_text_also_where_nobody_reads_it() {
+    fn body_with_invalid_utf8_in_an_unknown_member_is_refused() {
         #[derive(Debug, Deserialize)]
         struct Known {
             #[expect(dead_code, reason = "only whether it is read counts")]
@@ -145,17 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn json_is_known_by_its_media_type() {
-        for fit in [
+    fn json_media_type_is_accepted_with_utf8_as_charset_only() {
+        for accepted in [
             "application/json",
             "Application/JSON",
             "application/json; charset=utf-8",
             "application/json;charset=UTF-8",
             "application/json; charset=\"utf-8\"",
         ] {
-            assert!(is("application/json", fit), "{fit}");
+            assert!(is("application/json", accepted), "{accepted}");
         }
-        for unfit in [
+        for refused in [
             "",
             "text/plain",
             "application/jsonp",
@@ -163,7 +241,7 @@ mod tests {
             "application/x-www-form-urlencoded",
             "application/json, text/plain",
         ] {
-            assert!(!is("application/json", unfit), "{unfit}");
+            assert!(!is("application/json", refused), "{refused}");
         }
     }
 }

@@ -1,38 +1,40 @@
-//! Where a request comes from.
+//! The address of the client that sent a request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Once;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderMap, HeaderName};
+use iam_adapters::ClientAddress;
 
 use super::Front;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The client's address: the peer's, or, where the peer is a trusted proxy, the right-most address
-/// in `X-Forwarded-For` that is not one itself. What stands left of it anybody may have written.
+/// in `X-Forwarded-For` that is not a trusted proxy. Any client can write what is left of it.
 ///
-/// Where a proxy wrote what cannot be read, the client is the peer: nobody becomes invisible to
-/// what counts by address. `Forwarded` (RFC 7239) is not looked at, because a proxy that knows
-/// only one of the two headers passes the other on as its client wrote it.
+/// Where a proxy wrote something unreadable, the client is the peer: no client can avoid what is
+/// counted by address. `Forwarded` (RFC 7239) is ignored, because a proxy that knows only one of the
+/// two headers passes the other on as its client wrote it.
 #[must_use]
-pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<IpAddr> {
-    let peer = request.peer_addr()?.ip().to_canonical();
-    Some(behind_proxies(peer, request.headers(), |ip| {
-        front.http.trusts(ip)
+pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<ClientAddress> {
+    let peer = request.peer_addr()?.ip().into();
+    Some(behind_proxies(peer, request.headers(), |address| {
+        front.http.trusts(address)
     }))
 }
 
-/// Tells the operator, once, of a peer that forwards for others and is not trusted: all of its
-/// clients are one address, and share what one address may do.
-pub(super) fn suspect_proxy(front: &Front, request: &HttpRequest) {
-    static TOLD: Once = Once::new();
+/// Warns, once, of a peer that forwards for others and is not trusted: all of its clients have one
+/// address, and share the limits of one address.
+pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
+    static WARNED: Once = Once::new();
     let Some(peer) = request.peer_addr() else {
         return;
     };
-    if request.headers().contains_key(X_FORWARDED_FOR) && !front.http.trusts(peer.ip()) {
-        TOLD.call_once(|| {
+    let is_untrusted = !front.http.trusts(peer.ip().into());
+    if request.headers().contains_key(X_FORWARDED_FOR) && is_untrusted {
+        WARNED.call_once(|| {
             tracing::warn!(
                 peer.address = %peer.ip(),
                 "logins are stopped by address, and this one forwards for others: is it a proxy \
@@ -42,7 +44,11 @@ pub(super) fn suspect_proxy(front: &Front, request: &HttpRequest) {
     }
 }
 
-fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> bool) -> IpAddr {
+fn behind_proxies(
+    peer: ClientAddress,
+    headers: &HeaderMap,
+    trusts: impl Fn(ClientAddress) -> bool,
+) -> ClientAddress {
     if !trusts(peer) {
         return peer;
     }
@@ -50,13 +56,13 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> 
     // Several headers are one list, in their order (RFC 9110 section 5.3).
     let lines: Vec<_> = headers.get_all(X_FORWARDED_FOR).collect();
     for line in lines.into_iter().rev() {
-        // Each hop for itself: what a client wrote at the left must not spoil what the proxies added.
+        // Hop by hop: what a client wrote on the left must not invalidate what the proxies added.
         for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
             let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
             let Some(hop) = address_in(hop) else {
                 return peer;
             };
-            client = hop.to_canonical();
+            client = hop;
             if !trusts(client) {
                 return client;
             }
@@ -65,14 +71,15 @@ fn behind_proxies(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> 
     client
 }
 
-/// An address, also with a port, as some load balancers write it; IPv6 then is in brackets. One
-/// with a zone means something on one machine alone.
-fn address_in(hop: &str) -> Option<IpAddr> {
+/// An address, with or without a port, as some load balancers write it; IPv6 is in brackets then.
+/// An address with a zone has a meaning on one machine only.
+fn address_in(hop: &str) -> Option<ClientAddress> {
     if hop.contains('%') {
         return None;
     }
-    let bare = hop.parse().ok();
-    bare.or_else(|| hop.parse().ok().map(|with: SocketAddr| with.ip()))
+    let address = hop.parse::<IpAddr>().ok();
+    let address = address.or_else(|| hop.parse::<SocketAddr>().ok().map(|hop| hop.ip()));
+    address.map(ClientAddress::from)
 }
 
 #[cfg(test)]

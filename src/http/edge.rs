@@ -1,7 +1,9 @@
-//! Around every request: its id, a net under panics, the form of errors, one log line, the metrics.
+//! The middleware around every request: its id, panics, the form of problem responses, one log line
+//! and the metrics.
 
+use std::cell::RefCell;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
@@ -12,7 +14,7 @@ use actix_web::middleware::Next;
 use actix_web::web::Data;
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
 use futures_util::FutureExt as _;
-use iam_adapters::Subject;
+use iam_adapters::{ClientAddress, Subject};
 use tracing::{Instrument as _, Span};
 
 use crate::gateway::knowledge::Source;
@@ -25,20 +27,20 @@ use super::client::client_address;
 use super::problem::{Code, InvalidRequest, Problem};
 use super::request_id::{self, RequestId};
 
-/// What goes with a request from here to its handler and back.
+/// What a handler adds to the log line of its request.
 #[derive(Debug)]
-pub(super) struct Note {
-    /// The request's id.
+pub(super) struct RequestLog {
+    /// The id of the request.
     pub(super) id: RequestId,
-    /// What an exchange was decided on.
+    /// The source of the knowledge that an exchange used.
     pub(super) source: Option<Source>,
-    /// Whose login it is by its own word, whatever comes of it.
+    /// The account that a login names, whether it succeeds or not.
     pub(super) account: Option<Account>,
-    /// Who logged in.
+    /// The subject that logged in.
     pub(super) subject: Option<Subject>,
 }
 
-impl Note {
+impl RequestLog {
     fn of(id: RequestId) -> Self {
         Self {
             id,
@@ -56,74 +58,49 @@ impl Note {
 ///
 /// # Errors
 ///
-/// Where the code panicked: it carries its own response.
-pub async fn around(
+/// The handler panicked. The error has the response.
+pub async fn handle_request(
     front: Data<Front>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let seen = Seen {
+    let context = RequestContext {
         began: Instant::now(),
         id: RequestId::of(request.headers()),
         route: route(&request),
         client: client_address(&front, request.request()),
     };
-    handle(&front, &seen, request, next).await
-}
-
-/// The route that an outer middleware said, or that of the path.
-fn route(request: &ServiceRequest) -> Route {
-    let said = request.extensions().get::<Route>().copied();
-    said.unwrap_or_else(|| Route::of(request.path()))
-}
-
-async fn handle(
-    front: &Front,
-    seen: &Seen,
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
-    request.extensions_mut().insert(Note::of(seen.id));
-    if front.health.is_draining() && seen.route.is_operation() {
-        return Ok(turn_down(front, seen, request, &Problem::Draining));
+    let log = RequestLog::of(context.id);
+    request.extensions_mut().insert(log);
+    if front.health.is_draining() && context.route.is_operation() {
+        let mut response = context.problem_response(&front, &Problem::Draining, None);
+        let head = response.head_mut();
+        head.set_connection_type(ConnectionType::Close);
+        return Ok(request.into_response(response));
     }
-    // From here on the request belongs to the inner services, and is lost with them in a panic.
-    let handled = next.call(request).instrument(seen.span());
+    // From here on the inner services own the request. In a panic it is lost with them.
+    let handled = next.call(request).instrument(context.span());
     let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
-        seen.finish(
-            front,
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Some(&Problem::Panic),
-            None,
-        );
-        return Err(Broken { id: seen.id }.into());
+        let response = context.problem_response(&front, &Problem::Panic, None);
+        return Err(PanicError(RefCell::new(Some(response))).into());
     };
-    let note = response.request().extensions_mut().remove::<Note>();
-    let problem = response
-        .response()
-        .error()
-        .and_then(Error::as_error::<Problem>);
-    seen.finish(front, response.status(), problem, note.as_ref());
-    let response = match problem.map(|problem| problem.response(&seen.id)) {
-        Some(told) => response.into_response(told),
-        None => response.map_into_boxed_body(),
-    };
-    Ok(seen.named(response))
+    let log = response.request().extensions_mut().remove::<RequestLog>();
+    let problem = response.response().error();
+    if let Some(problem) = problem.and_then(Error::as_error::<Problem>) {
+        let problem_response = context.problem_response(&front, problem, log.as_ref());
+        return Ok(response.into_response(problem_response));
+    }
+    context.finish(&front, response.status(), None, log.as_ref());
+    let mut response = response.map_into_boxed_body();
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, context.id.header_value());
+    Ok(response)
 }
 
-/// The answer to a request that nobody looks at any further, on a connection that ends with it.
-fn turn_down(
-    front: &Front,
-    seen: &Seen,
-    request: ServiceRequest,
-    problem: &Problem,
-) -> ServiceResponse<BoxBody> {
-    let mut response = problem.response(&seen.id);
-    response
-        .head_mut()
-        .set_connection_type(ConnectionType::Close);
-    seen.finish(front, response.status(), Some(problem), None);
-    seen.named(request.into_response(response))
+/// The route that an outer middleware chose, or that of the path.
+fn route(request: &ServiceRequest) -> Route {
+    let chosen = request.extensions().get::<Route>().copied();
+    chosen.unwrap_or_else(|| Route::of(request.path()))
 }
 
 impl Hooks for Front {
@@ -135,13 +112,13 @@ impl Hooks for Front {
         };
     }
 
-    /// Logged and counted as if it were the response to a request.
+    /// Logged and counted like the response to a request.
     fn refusal(&self, peer: Option<SocketAddr>, refusal: Refusal) -> HttpResponse {
-        let seen = Seen {
+        let context = RequestContext {
             began: Instant::now(),
             id: RequestId::new(),
             route: Route::Other,
-            client: peer.map(|peer| peer.ip().to_canonical()),
+            client: peer.map(|peer| peer.ip().into()),
         };
         let problem = match refusal {
             Refusal::MalformedHead => Problem::InvalidRequest(InvalidRequest::NotHttp),
@@ -149,22 +126,19 @@ impl Hooks for Front {
             Refusal::HeadTimeout => Problem::TooSlow,
             Refusal::ConnectionLimit => Problem::Overloaded,
         };
-        let mut response = problem.response(&seen.id);
-        seen.finish(self, response.status(), Some(&problem), None);
-        let headers = response.headers_mut();
-        headers.insert(request_id::HEADER, seen.id.header_value());
-        response
+        context.problem_response(self, &problem, None)
     }
 }
 
-struct Seen {
+/// What is known of a request before it is handled.
+struct RequestContext {
     began: Instant,
     id: RequestId,
     route: Route,
-    client: Option<IpAddr>,
+    client: Option<ClientAddress>,
 }
 
-impl Seen {
+impl RequestContext {
     /// Adds the id of the request to the log lines of its handler. Not for an exchange, which enters
     /// such a span only before it calls the IAM: a span costs 3,700 instructions, and cached
     /// exchanges log nothing but the request itself.
@@ -176,20 +150,27 @@ impl Seen {
         }
     }
 
-    fn named(&self, mut response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-        response
-            .headers_mut()
-            .insert(request_id::HEADER, self.id.header_value());
+    /// The response to a request with a problem. Also logs and counts the request.
+    fn problem_response(
+        &self,
+        front: &Front,
+        problem: &Problem,
+        log: Option<&RequestLog>,
+    ) -> HttpResponse {
+        let mut response = problem.response(&self.id);
+        let headers = response.headers_mut();
+        headers.insert(request_id::HEADER, self.id.header_value());
+        self.finish(front, response.status(), Some(problem), log);
         response
     }
 
-    /// The one log line of the request, and its metrics.
+    /// Writes the log line of the request, and counts it.
     fn finish(
         &self,
         front: &Front,
         status: StatusCode,
         problem: Option<&Problem>,
-        note: Option<&Note>,
+        log: Option<&RequestLog>,
     ) {
         let took = self.began.elapsed();
         let outcome = match problem {
@@ -209,21 +190,21 @@ impl Seen {
                     status = status.as_u16(),
                     outcome = outcome.name(),
                     iam.adapter = front.adapter,
-                    cache = note.and_then(|note| note.source).map(Source::name),
-                    account = note.and_then(|note| note.account).map(tracing::field::display),
-                    subject = note.and_then(|note| note.subject.as_ref()).map(Subject::as_str),
+                    cache = log.and_then(|log| log.source).map(Source::name),
+                    account = log.and_then(|log| log.account).map(tracing::field::display),
+                    subject = log.and_then(|log| log.subject.as_ref()).map(Subject::as_str),
                     client.address = self.client.map(tracing::field::display),
                     error = problem.and_then(Problem::cause),
                     duration_ms = took.as_secs_f64() * 1e3,
                 )
             };
         }
-        // Of those there are as many as somebody likes to send, and nothing is broken.
+        // A client can cause any number of these, and nothing is broken.
         let shed = matches!(problem, Some(Problem::Overloaded));
         if status.is_server_error() && !shed {
             line!(tracing::Level::ERROR);
         } else if self.route == Route::Management {
-            // Probes and scrapes come every few seconds and say nothing.
+            // Probes and scrapes come every few seconds.
             line!(tracing::Level::DEBUG);
         } else {
             line!(tracing::Level::INFO);
@@ -231,29 +212,20 @@ impl Seen {
     }
 }
 
-/// The response to a request whose handling panicked. The connection lives on.
+/// The error of a request whose handler panicked, with its response. The connection stays open.
 #[derive(Debug)]
-pub(super) struct Broken {
-    id: RequestId,
-}
+struct PanicError(RefCell<Option<HttpResponse>>);
 
-impl fmt::Display for Broken {
+impl fmt::Display for PanicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("panic")
     }
 }
 
-impl ResponseError for Broken {
-    fn status_code(&self) -> StatusCode {
-        StatusCode::INTERNAL_SERVER_ERROR
-    }
-
+impl ResponseError for PanicError {
     fn error_response(&self) -> HttpResponse {
-        let mut response = Problem::Panic.response(&self.id);
-        response
-            .headers_mut()
-            .insert(request_id::HEADER, self.id.header_value());
-        response
+        let response = self.0.take();
+        response.unwrap_or_else(|| HttpResponse::InternalServerError().finish())
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     for concern in keys.concerns(now) {
         report.degrade(concern.into());
     }
-    if !front.gateway.revocations().has_room(now) {
+    if !front.gateway.session_ends().revocations().has_room(now) {
         report.degrade(Reason {
             code: ReasonCode::RevocationsFull,
             message: "there are so many live revocations that no session can begin".to_owned(),
@@ -60,8 +60,11 @@ pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
     front
         .metrics
         .keys(front.gateway.keys(), front.gateway.now());
-    front.metrics.untracked(front.gateway.login_limiter());
-    front.metrics.replicas().take(front.gateway.revocations());
+    front.metrics.untracked(front.gateway.untracked_logins());
+    front
+        .metrics
+        .replicas()
+        .take(front.gateway.session_ends().revocations());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

@@ -6,11 +6,10 @@
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::Moment;
+use iam_adapters::{ClientAddress, Moment};
 
 /// How many invalid tokens a sender may send in one [`WINDOW`]. A misconfigured IAM sends one for
 /// each logout.
@@ -53,7 +52,7 @@ impl Default for LogoutTokenRateLimiter {
 impl LogoutTokenRateLimiter {
     /// The seconds after which the sender may try again; `None` where it is not limited.
     #[must_use]
-    pub fn retry_after(&self, sender: IpAddr, now: Moment) -> Option<u64> {
+    pub fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<u64> {
         let slot = *self.slots().get(self.slot_of(sender))?;
         let (began, count) = slot.invalid?;
         let age = now.since(began);
@@ -63,7 +62,7 @@ impl LogoutTokenRateLimiter {
     }
 
     /// Counts an invalid token.
-    pub fn record_invalid(&self, sender: IpAddr, now: Moment) {
+    pub fn record_invalid(&self, sender: ClientAddress, now: Moment) {
         if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
             let current = slot.invalid.filter(|(began, _)| now.since(*began) < WINDOW);
             let (began, count) = current.unwrap_or((now, 0));
@@ -72,7 +71,7 @@ impl LogoutTokenRateLimiter {
     }
 
     /// Records a valid token.
-    pub fn record_valid(&self, sender: IpAddr, now: Moment) {
+    pub fn record_valid(&self, sender: ClientAddress, now: Moment) {
         if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
             slot.valid_at = Some(now);
         }
@@ -82,20 +81,12 @@ impl LogoutTokenRateLimiter {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot_of(&self, sender: IpAddr) -> usize {
-        let network = match sender {
-            IpAddr::V4(_) => sender,
-            // A client with one IPv6 address has its whole /64.
-            IpAddr::V6(address) => {
-                let network = address.to_bits() >> 64 << 64;
-                Ipv6Addr::from_bits(network).into()
-            }
-        };
+    fn slot_of(&self, sender: ClientAddress) -> usize {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "any bits of a hash will do"
         )]
-        let hash = self.hasher.hash_one(network) as usize;
+        let hash = self.hasher.hash_one(sender.network()) as usize;
         hash % SLOTS
     }
 }
@@ -108,9 +99,17 @@ impl fmt::Debug for LogoutTokenRateLimiter {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
-    const ATTACKER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
+    fn address(text: &str) -> ClientAddress {
+        text.parse::<IpAddr>().expect(text).into()
+    }
+
+    fn attacker() -> ClientAddress {
+        address("203.0.113.9")
+    }
 
     fn at(seconds: u64) -> Moment {
         Moment {
@@ -120,10 +119,10 @@ mod tests {
     }
 
     /// Another sender, which does not share the attacker's slot.
-    fn another(limiter: &LogoutTokenRateLimiter) -> IpAddr {
+    fn another(limiter: &LogoutTokenRateLimiter) -> ClientAddress {
         (0..=u8::MAX)
-            .map(|last| IpAddr::from([192, 0, 2, last]))
-            .find(|other| limiter.slot_of(*other) != limiter.slot_of(ATTACKER))
+            .map(|last| IpAddr::from([192, 0, 2, last]).into())
+            .find(|other| limiter.slot_of(*other) != limiter.slot_of(attacker()))
             .expect("not all in one slot")
     }
 
@@ -132,27 +131,27 @@ mod tests {
         let limiter = LogoutTokenRateLimiter::default();
         let other = another(&limiter);
         for _ in 0..INVALID_MAX {
-            assert_eq!(limiter.retry_after(ATTACKER, at(0)), None);
-            limiter.record_invalid(ATTACKER, at(0));
+            assert_eq!(limiter.retry_after(attacker(), at(0)), None);
+            limiter.record_invalid(attacker(), at(0));
         }
-        assert_eq!(limiter.retry_after(ATTACKER, at(0)), Some(10));
-        assert_eq!(limiter.retry_after(ATTACKER, at(9)), Some(1));
+        assert_eq!(limiter.retry_after(attacker(), at(0)), Some(10));
+        assert_eq!(limiter.retry_after(attacker(), at(9)), Some(1));
         assert_eq!(limiter.retry_after(other, at(9)), None);
-        assert_eq!(limiter.retry_after(ATTACKER, at(10)), None);
-        limiter.record_invalid(ATTACKER, at(10));
-        assert_eq!(limiter.retry_after(ATTACKER, at(10)), None);
+        assert_eq!(limiter.retry_after(attacker(), at(10)), None);
+        limiter.record_invalid(attacker(), at(10));
+        assert_eq!(limiter.retry_after(attacker(), at(10)), None);
     }
 
     #[test]
     fn sender_of_a_valid_token_is_not_limited_for_a_day() {
         let limiter = LogoutTokenRateLimiter::default();
-        limiter.record_valid(ATTACKER, at(0));
+        limiter.record_valid(attacker(), at(0));
         let day = TRUSTED.as_secs();
         for second in [1, day - 1, day] {
             for _ in 0..2 * INVALID_MAX {
-                limiter.record_invalid(ATTACKER, at(second));
+                limiter.record_invalid(attacker(), at(second));
             }
-            let is_limited = limiter.retry_after(ATTACKER, at(second)).is_some();
+            let is_limited = limiter.retry_after(attacker(), at(second)).is_some();
             assert_eq!(is_limited, second == day, "{second}");
         }
     }
@@ -160,7 +159,7 @@ mod tests {
     #[test]
     fn all_addresses_of_one_network_of_ipv6_are_one_sender() {
         let limiter = LogoutTokenRateLimiter::default();
-        let place = |text: &str| limiter.slot_of(text.parse().expect(text));
+        let place = |text: &str| limiter.slot_of(address(text));
         assert_eq!(place("2001:db8:1:2::1"), place("2001:db8:1:2:ffff::9"));
         let others = (3..99).map(|net| place(&format!("2001:db8:1:{net}::1")));
         assert!(

@@ -8,16 +8,16 @@ use actix_web::dev;
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
-use iam_adapters::Credentials;
+use iam_adapters::{ClientAddress, Credentials};
 use secrecy::ExposeSecret as _;
+use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq as _;
 
 use super::Front;
-use super::auth::wrong_with;
-use super::body;
+use super::auth::invalid_credentials;
+use super::body::{self, Presence, RequestBody, no_store};
 use super::client::client_address;
-use super::dto::LoginLimitsResetRequest;
-use super::problem::{InvalidRequest, Problem, no_store};
+use super::problem::{InvalidRequest, Problem};
 
 /// Who sent this request knows `management.token`.
 #[derive(Debug)]
@@ -59,6 +59,28 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
+/// The request to reset the login limits.
+#[derive(Deserialize)]
+struct LoginLimitsResetRequest {
+    /// The e-mail address of the account.
+    email: String,
+    /// An address in a known network of the account, which is reset too.
+    #[serde(default, deserialize_with = "present")]
+    client_address: Option<String>,
+}
+
+/// A member that may be absent, and must not be `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
+}
+
+impl RequestBody<'_> for LoginLimitsResetRequest {
+    const MEMBERS: &'static [(&'static str, Presence)] = &[
+        ("email", Presence::Required),
+        ("client_address", Presence::Optional),
+    ];
+}
+
 /// `POST /admin/v1/login-limits/reset`.
 pub(super) async fn reset_login_limits(
     _: Operator,
@@ -73,13 +95,14 @@ pub(super) async fn reset_login_limits(
     } = body::parse(&body)?;
     // What cannot be logged in with was never counted.
     let credentials = Credentials::new(email, "".into())
-        .map_err(|invalid| Problem::InvalidRequest(wrong_with(invalid)))?;
-    let network: Option<IpAddr> = network
-        .map(|address| address.parse())
+        .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))?;
+    let network = network
+        .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
         .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
-    let login_limiter = front.gateway.login_limiter();
-    let account = login_limiter.forget_failures(credentials.email(), network);
+    let account = front
+        .gateway
+        .reset_login_limits(credentials.email(), network);
     tracing::info!(
         target: "auth_gateway::audit",
         %account,

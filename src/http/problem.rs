@@ -12,12 +12,13 @@ use std::fmt;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
-use actix_web::{HttpResponse, HttpResponseBuilder, ResponseError};
+use actix_web::{HttpResponse, ResponseError};
 use iam_adapters::InvalidScope;
 use serde::Serialize;
 
 use crate::gateway::error::GatewayError;
 
+use super::body::no_store;
 use super::request_id::RequestId;
 
 pub use invalid_request::InvalidRequest;
@@ -243,13 +244,6 @@ impl Problem {
 
 fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
     (name, HeaderValue::from_static(value))
-}
-
-/// RFC 6749 section 5.1: nobody keeps what these endpoints answer.
-pub(super) fn no_store(response: &mut HttpResponseBuilder) {
-    response
-        .insert_header(fixed(header::CACHE_CONTROL, "no-store"))
-        .insert_header(fixed(header::PRAGMA, "no-cache"));
 }
 
 impl fmt::Display for Problem {

@@ -9,7 +9,7 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::edge::Note;
+use super::edge::RequestLog;
 
 /// `x-request-id`, taken and returned.
 pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -83,7 +83,7 @@ impl RequestId {
 /// client's own or a new one.
 #[must_use]
 pub fn of(request: &ServiceRequest) -> RequestId {
-    let known = request.extensions().get::<Note>().map(|note| note.id);
+    let known = request.extensions().get::<RequestLog>().map(|log| log.id);
     known.unwrap_or_else(|| RequestId::of(request.headers()))
 }
 

@@ -9,8 +9,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::RedisFault;
-use crate::gateway::replicas::{Replicas, Told};
 use crate::gateway::revocations::{Delivery, Revocation, Revocations};
+use crate::gateway::session_ends::{Delivered, Replicas};
 use crate::telemetry::metrics::ReplicaFigures;
 
 /// The longest that a logout waits until the others are told. Redis takes less than a millisecond;
@@ -136,7 +136,7 @@ impl Outbox {
 }
 
 impl Replicas for Outbox {
-    fn tell(&self, revocation: Revocation) -> Told {
+    fn tell(&self, revocation: Revocation) -> Delivered {
         self.changed();
         self.filled.notify_one();
         if !self.prompt.load(Ordering::Acquire) {

@@ -22,7 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Source;
-use crate::gateway::login_limiter::{Limit, LoginRateLimiter};
+use crate::gateway::login_limiter::Limit;
 
 pub use iam::IamFigures;
 pub use outcome::Outcome;
@@ -151,9 +151,8 @@ impl Metrics {
         }
     }
 
-    /// Takes how much the limits have lost sight of.
-    pub fn untracked(&self, login_limiter: &LoginRateLimiter) {
-        let untracked = login_limiter.untracked();
+    /// Sets the number of login attempts that were not counted.
+    pub fn untracked(&self, untracked: u64) {
         self.untracked.inner().store(untracked, Ordering::Relaxed);
     }
 

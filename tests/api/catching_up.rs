@@ -55,7 +55,7 @@ async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
     let credentials = Credentials::new(email, "alice-pass".into()).expect("an address");
     let client = ClientContext::default();
     let session = gateway.log_in(&credentials, &client).await;
-    let session = session.expect("a login");
+    let session = session.result.expect("a login");
     let (id, token) = (session.session_id.to_string(), session.session_token);
     let exchanged = gateway.exchange(&id, token.expose_secret(), Scope::EMPTY, "");
     let exchanged = exchanged.await.map(drop);

@@ -85,7 +85,7 @@ impl Asked {
         password: &SecretString,
     ) -> Result<Authenticated, IamError> {
         let client = ClientContext {
-            address: Some([192, 0, 2, 1].into()),
+            address: Some(std::net::IpAddr::from([192, 0, 2, 1]).into()),
             request_id: "conformance".to_owned(),
         };
         match Credentials::new(email.to_owned(), password.clone()) {

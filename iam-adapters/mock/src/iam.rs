@@ -15,8 +15,8 @@ use iam_adapters::guarded::{Limits, Operation};
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
 use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
-    Introspection, Permissions, Subject, UpstreamSession,
+    Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
+    IamError, Introspection, Permissions, Subject, UpstreamSession,
 };
 use serde::Deserialize;
 
@@ -244,7 +244,7 @@ impl IamAdapter for Mock {
         let mut asked = Asked::begin(self, Operation::Login);
         let call = asked.call();
         call.user = Some(credentials.email().to_owned());
-        call.client_address = client.address;
+        call.client_address = client.address.map(ClientAddress::ip);
         call.request_id = Some(client.request_id.clone()).filter(|id| !id.is_empty());
         let fault = asked.fault().await;
         let fault = fault.and_then(|answer| self.error(Operation::Login, answer));

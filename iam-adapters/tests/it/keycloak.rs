@@ -64,7 +64,7 @@ fn credentials(password: &str) -> Credentials {
 
 fn client() -> ClientContext {
     ClientContext {
-        address: Some(IpAddr::from([192, 0, 2, 7])),
+        address: Some(IpAddr::from([192, 0, 2, 7]).into()),
         request_id: "request-1".to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::key_set::{after, begins};
+use super::key_store::{after, begins};
 use super::{CLOCK_SKEW, lead, overlap};
 
 /// The state of a key among those of its purpose.

@@ -1,10 +1,9 @@
-//! One login, from before the IAM is asked until its answer is there.
+//! One login attempt, from before the IAM is called until it has responded.
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-use iam_adapters::{Credentials, IamError, Refusal};
+use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Pace, Settlement};
 use super::{Account, Kind, Limit, LoginRateLimiter, too_many};
@@ -15,11 +14,11 @@ enum Verdict {
     Good,
     Failed,
     Undecided,
-    /// Nobody waited for the answer, so it may be any of these.
+    /// The caller did not wait for the response, so it may be any of these.
     Abandoned,
 }
 
-/// What a place is held for.
+/// What an attempt is counted as.
 #[derive(Debug, Clone, Copy)]
 enum Of {
     Failures,
@@ -28,7 +27,7 @@ enum Of {
 }
 
 impl Of {
-    /// What becomes of the place. Where the answer is not known, the worst is assumed.
+    /// How the attempt is counted in the end. Where the response is not known, the worst is assumed.
     const fn settlement(self, verdict: Verdict) -> Settlement {
         match (self, verdict) {
             (_, Verdict::Undecided)
@@ -42,7 +41,7 @@ impl Of {
     }
 }
 
-/// A place in one of the tables.
+/// An attempt in one of the tables.
 struct Held<'a> {
     of: Of,
     counts: &'a Counts,
@@ -50,7 +49,7 @@ struct Held<'a> {
     pace: Pace,
 }
 
-/// An attempt that is under way, and the places that it holds.
+/// An attempt in progress, and the tables in which it is counted.
 struct Attempt<'a> {
     login_limiter: &'a LoginRateLimiter,
     account: Account,
@@ -61,26 +60,27 @@ struct Attempt<'a> {
 }
 
 impl LoginRateLimiter {
-    /// Asks the IAM where there is room for an attempt, and counts what comes of it. An empty
-    /// password is refused and counted, and the IAM not asked; it is no guess, so it counts for no
-    /// row of failures. Where nobody waits for the answer any more, the attempt counts as a
-    /// failure and as a session: the IAM may have heard of it.
+    /// Calls the IAM where the limits allow an attempt, and counts the result. An empty password is
+    /// refused and counted, and the IAM is not called; it is not a guess, so it does not count as a
+    /// failure in a row. Where the caller does not wait for the response, the attempt counts as a
+    /// failure and as a session: the IAM may have received it.
     ///
     /// # Errors
     ///
-    /// [`GatewayError::TooManyLogins`] without having asked, [`GatewayError::Refused`], or what
-    /// else came of it.
+    /// [`GatewayError::TooManyLogins`] where the IAM was not called, [`GatewayError::Refused`], or
+    /// a fault.
     pub async fn limit<T>(
         &self,
+        account: Account,
         credentials: &Credentials,
-        address: Option<IpAddr>,
-        ask: impl Future<Output = Result<T, IamError>>,
+        address: Option<ClientAddress>,
+        call: impl Future<Output = Result<T, IamError>>,
     ) -> Result<T, GatewayError> {
-        let mut attempt = self.begin(credentials, address)?;
+        let mut attempt = self.begin(account, credentials, address)?;
         let result = if credentials.has_empty_password() {
             Err(IamError::Refused(Refusal::InvalidCredentials))
         } else {
-            ask.await
+            call.await
         };
         attempt.verdict = match &result {
             Ok(_) => Verdict::Good,
@@ -92,11 +92,11 @@ impl LoginRateLimiter {
 
     fn begin(
         &self,
+        account: Account,
         credentials: &Credentials,
-        address: Option<IpAddr>,
+        address: Option<ClientAddress>,
     ) -> Result<Attempt<'_>, GatewayError> {
         let now = self.now();
-        let account = self.account(credentials.email());
         let pair = address.map(|address| self.pair(account, address));
         let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
         let mut attempt = Attempt {
@@ -105,7 +105,7 @@ impl LoginRateLimiter {
             held: Vec::new(),
             pair,
             is_known_network: known_pair.is_some(),
-            // Until every limit has let it pass, it is no attempt at all.
+            // It is no attempt before all limits allow it.
             verdict: Verdict::Undecided,
         };
         for (network, pace) in self.networks(address) {
@@ -118,7 +118,7 @@ impl LoginRateLimiter {
             let held = attempt.hold(Of::Failures, &self.accounts, known, pace, now);
             held.map_err(|wait| too_many(Limit::Account, wait))?;
         }
-        // An empty password goes no further than the gateway.
+        // The IAM does not receive an empty password.
         if !credentials.has_empty_password() {
             if let Some(pace) = self.slow {
                 let held = attempt.hold(Of::FailuresInARow, &self.rows, known, pace, now);

@@ -1,5 +1,5 @@
 use std::future::pending;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
@@ -54,7 +54,7 @@ impl Door {
         address: impl Into<Option<IpAddr>>,
     ) -> Result<(), GatewayError> {
         let address = address.into();
-        self.login_limiter.admit(address)?;
+        self.login_limiter.admit(address.map(Into::into))?;
         self.meet(email, password, address, |right| {
             if right {
                 Ok(())
@@ -76,7 +76,13 @@ impl Door {
             self.asked += 1;
             answer(password == RIGHT)
         };
-        let limited = self.login_limiter.limit(&credentials, address, ask);
+        let address = address.map(Into::into);
+        let limited = self.login_limiter.limit(
+            self.login_limiter.account(credentials.email()),
+            &credentials,
+            address,
+            ask,
+        );
         limited.now_or_never().expect("an IAM that does not wait")
     }
 

@@ -415,7 +415,7 @@ fn memory_of_the_table() {
                 let name = BASE64.encode(number.to_be_bytes());
                 let ended = Revocation {
                     name: Name::decode(&name).unwrap(),
-                    ..logged_out(SessionId::NOBODYS, 1_000)
+                    ..logged_out(SessionId::FALLBACK, 1_000)
                 };
                 if pending {
                     revocations.share(&ended, at(0));

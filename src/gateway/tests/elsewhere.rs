@@ -9,8 +9,8 @@ use super::house::{House, LIVENESS, MOMENT, active, policy};
 use super::scripted::{Reply, Scripted};
 use crate::gateway::Gateway;
 use crate::gateway::error::{InvalidSession, NotReady};
-use crate::gateway::replicas::{Replicas, Told};
 use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
+use crate::gateway::session_ends::{Delivered, Replicas};
 
 /// Stores the revocations it receives, as Redis does.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Notebook {
 }
 
 impl Replicas for Notebook {
-    fn tell(&self, _: Revocation) -> Told {
+    fn tell(&self, _: Revocation) -> Delivered {
         for queued in self.revocations.offer(usize::MAX) {
             self.told.lock().unwrap().push(queued);
             self.revocations.settle([(queued, Delivery::Stored)]);
@@ -32,12 +32,15 @@ impl Replicas for Notebook {
 impl Notebook {
     pub(super) fn of(house: &House) -> Arc<Self> {
         let notebook = Arc::new(Self {
-            revocations: Arc::clone(house.gateway.revocations()),
+            revocations: Arc::clone(house.gateway.session_ends().revocations()),
             told: Mutex::default(),
         });
-        house.gateway.join(Arc::<Self>::clone(&notebook));
+        house
+            .gateway
+            .session_ends()
+            .join(Arc::<Self>::clone(&notebook));
         // It holds nothing that ended before.
-        house.gateway.serve_without_catching_up();
+        house.gateway.session_ends().serve_without_catching_up();
         notebook
     }
 
@@ -60,7 +63,7 @@ async fn a_logout_that_is_told_ends_the_session_at_the_other_replica_without_ask
     let [told] = notebook.told()[..] else {
         panic!("one end was told");
     };
-    assert_eq!(there.gateway.learn(&told), Learned::New);
+    assert_eq!(there.gateway.session_ends().learn(&told), Learned::New);
     let asked = there.introspections();
     let refused = there.granted(&session).await;
     assert_eq!(refused, Err(InvalidSession::Revoked.into()));
@@ -94,8 +97,11 @@ async fn what_the_iam_told_in_a_notice_is_told_and_what_it_answered_is_not() {
     house.clock.advance(LIVENESS);
     house.granted(&session).await.unwrap_err();
     assert_eq!(notebook.told(), []);
-    house.gateway.end_upstream_session("upstream");
-    house.gateway.end_sessions_of("alice", 0);
+    house
+        .gateway
+        .session_ends()
+        .end_upstream_session("upstream");
+    house.gateway.session_ends().end_sessions_of("alice", 0);
     assert_eq!(notebook.told().len(), 2);
 }
 
@@ -126,7 +132,7 @@ async fn an_end_is_told_once_by_all_replicas_together_however_often_the_logout_i
     let [told] = notebooks[0].told()[..] else {
         panic!("one end was told");
     };
-    there.gateway.learn(&told);
+    there.gateway.session_ends().learn(&told);
     for _ in 0..3 {
         there.log_out(&session).await.unwrap();
     }
@@ -138,7 +144,7 @@ async fn a_later_logout_token_of_a_subject_is_told_again_and_one_of_the_same_tim
     let house = House::new();
     let notebook = Notebook::of(&house);
     for (until, told) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
-        house.gateway.end_sessions_of("alice", until);
+        house.gateway.session_ends().end_sessions_of("alice", until);
         assert_eq!(notebook.told().len(), told);
     }
 }
@@ -153,7 +159,7 @@ async fn an_end_that_is_told_while_the_iam_is_asked_wins() {
     let call = calls.next().await;
     here.log_out(&session).await.unwrap();
     for told in notebook.told() {
-        there.gateway.learn(&told);
+        there.gateway.session_ends().learn(&told);
     }
     call.reply(active("alice", "read write"));
     let refused = exchange.await.unwrap().err();
@@ -233,15 +239,15 @@ async fn after_a_gap_no_question_from_before_it_is_joined() {
 #[tokio::test]
 async fn until_it_has_caught_up_a_replica_logs_in_and_out_and_issues_no_token() {
     for catch_up in [Gateway::in_step_again, |gateway: &Gateway| {
-        gateway.serve_without_catching_up();
+        gateway.session_ends().serve_without_catching_up();
     }] {
         let house = House::new();
         let before = house.log_in("alice").await;
         let notebook = Arc::new(Notebook {
-            revocations: Arc::clone(house.gateway.revocations()),
+            revocations: Arc::clone(house.gateway.session_ends().revocations()),
             told: Mutex::default(),
         });
-        house.gateway.join(notebook);
+        house.gateway.session_ends().join(notebook);
         let [session, ended] = [house.log_in("alice").await, house.log_in("alice").await];
         house.log_out(&ended).await.unwrap();
         for session in [&before, &session, &ended] {

@@ -89,7 +89,7 @@ async fn the_id_of_one_session_with_the_token_of_another_is_refused_and_ends_nei
         );
     }
     assert_eq!(house.iam.calls(Operation::Logout), 0);
-    assert_eq!(house.gateway.revocations.count(), 0);
+    assert_eq!(house.gateway.session_ends().revocations().count(), 0);
     house.clock.advance(LIVENESS);
     assert_eq!(house.granted(&alice).await.unwrap(), "read write");
     assert_eq!(house.granted(&bob).await.unwrap(), "read");

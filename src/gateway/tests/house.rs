@@ -22,7 +22,7 @@ use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
 use crate::gateway::mint::TokenPolicy;
 use crate::gateway::revocations::{Revocations, Room};
 use crate::gateway::seal::SealingKey;
-use crate::gateway::{BASE64, Exchanged, Gateway, Policy};
+use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
 
 /// The time at which every house begins, in seconds since 1970.
 pub(super) const START: u64 = 1_800_000_000;
@@ -139,8 +139,14 @@ impl House {
         let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
         keys.sealing = KeySet::new(vec![sealing]).unwrap().into();
-        let random = Arc::new(SystemRandom::new());
-        let gateway = Gateway::new(seen, Arc::new(keys), policy, clock.clone(), random);
+        let gateway = Gateway::new(GatewayParts {
+            iam: seen,
+            keys: Arc::new(keys),
+            clock: clock.clone(),
+            random: Arc::new(SystemRandom::new()),
+            policy,
+            revocations: Revocations::default(),
+        });
         Self {
             iam,
             clock,
@@ -151,14 +157,14 @@ impl House {
     /// Another replica, whose table of revocations has this much room.
     pub(super) fn replica_with_room(&self, room: Room) -> Self {
         let (iam, clock) = (self.iam.clone(), self.clock.clone());
-        let gateway = Gateway::with(
-            Revocations::with_room(room),
-            iam.clone(),
-            Arc::clone(&self.gateway.keys),
-            self.gateway.policy().clone(),
-            clock.clone(),
-            Arc::new(SystemRandom::new()),
-        );
+        let gateway = Gateway::new(GatewayParts {
+            iam: iam.clone(),
+            keys: Arc::clone(&self.gateway.keys),
+            clock: clock.clone(),
+            random: Arc::new(SystemRandom::new()),
+            policy: self.gateway.policy().clone(),
+            revocations: Revocations::with_room(room),
+        });
         Self {
             iam,
             clock,
@@ -191,7 +197,7 @@ impl House {
     ) -> Result<Session, GatewayError> {
         let credentials = Credentials::new(email.to_owned(), password.into()).unwrap();
         let client = ClientContext::default();
-        let session = self.gateway.log_in(&credentials, &client).await?;
+        let session = self.gateway.log_in(&credentials, &client).await.result?;
         Ok(Session {
             id: session.session_id.to_string(),
             token: session.session_token.expose_secret().to_owned(),

@@ -47,10 +47,15 @@ async fn the_iam_learns_on_whose_behalf_it_is_called() {
     let house = House::new();
     let credentials = Credentials::new("alice@example.test".to_owned(), "right".into()).unwrap();
     let client = ClientContext {
-        address: Some([192, 0, 2, 7].into()),
+        address: Some(std::net::IpAddr::from([192, 0, 2, 7]).into()),
         request_id: "request-1".to_owned(),
     };
-    house.gateway.log_in(&credentials, &client).await.unwrap();
+    house
+        .gateway
+        .log_in(&credentials, &client)
+        .await
+        .result
+        .unwrap();
     let (_, seen) = house.iam.seen().remove(0);
     assert_eq!(seen.address, client.address);
     assert_eq!(seen.request_id, "request-1");

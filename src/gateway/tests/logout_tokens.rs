@@ -162,7 +162,7 @@ async fn an_invalid_token_ends_nothing() {
         assert!(invalid, "{told:?}");
     }
     assert!(!is_over(&house, &session).await);
-    assert_eq!(house.gateway.revocations.count(), 0);
+    assert_eq!(house.gateway.session_ends().revocations().count(), 0);
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_ever
     // Sent after the logout token.
     let later = here.log_in("alice").await;
     for told in replicas.told() {
-        there.gateway.learn(&told);
+        there.gateway.session_ends().learn(&told);
     }
     for house in [&here, &there] {
         assert!(is_over(house, &session).await);

@@ -20,7 +20,7 @@ async fn a_session_that_the_iam_calls_over_gets_no_token_and_its_logout_asks_nob
     let house = House::new();
     let (over, other) = (house.log_in("alice").await, house.log_in("alice").await);
     let id = upstream_id(&house, &over.token);
-    house.gateway.end_upstream_session(&id);
+    house.gateway.session_ends().end_upstream_session(&id);
     assert_eq!(house.granted(&over).await, Err(OVER));
     house.log_out(&over).await.unwrap();
     assert_eq!(house.iam.calls(iam_adapters::guarded::Operation::Logout), 0);
@@ -33,7 +33,7 @@ async fn all_sessions_of_a_subject_are_over_up_to_the_moment_and_no_other() {
     let house = House::new();
     let before = [house.log_in("alice").await, house.log_in("alice").await];
     let bob = house.log_in("bob").await;
-    house.gateway.end_sessions_of("alice", START);
+    house.gateway.session_ends().end_sessions_of("alice", START);
     house.clock.advance(Duration::from_secs(1));
     let after = house.log_in("alice").await;
     for session in &before {
@@ -46,8 +46,8 @@ async fn all_sessions_of_a_subject_are_over_up_to_the_moment_and_no_other() {
 #[tokio::test]
 async fn a_session_without_an_id_at_the_iam_is_not_ended_by_a_notice_without_one() {
     let house = House::new();
-    house.gateway.end_upstream_session("");
-    assert_eq!(house.gateway.revocations.count(), 0);
+    house.gateway.session_ends().end_upstream_session("");
+    assert_eq!(house.gateway.session_ends().revocations().count(), 0);
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_notice_that_comes_while_the_iam_is_asked_wins() {
         .hold(iam_adapters::guarded::Operation::Introspection);
     let exchange = house.begin_exchange(&session);
     let call = calls.next().await;
-    house.gateway.end_sessions_of("alice", START);
+    house.gateway.session_ends().end_sessions_of("alice", START);
     call.reply(active("alice", "read write"));
     assert_eq!(exchange.await.unwrap().err(), Some(OVER));
 }

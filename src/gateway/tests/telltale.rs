@@ -23,8 +23,8 @@ async fn house() -> House {
 async fn something_of_every_kind_ends(house: &House) {
     let other = house.log_in("bob").await;
     house.log_out(&other).await.unwrap();
-    house.gateway.end_upstream_session("another");
-    house.gateway.end_sessions_of("another", 0);
+    house.gateway.session_ends().end_upstream_session("another");
+    house.gateway.session_ends().end_sessions_of("another", 0);
 }
 
 fn altered(text: &str, at: usize) -> String {

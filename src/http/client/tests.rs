@@ -12,7 +12,8 @@ fn client(peer: &str, headers: &[(&str, &str)]) -> String {
         let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
         map.append(name, value);
     }
-    let found = behind_proxies(peer.parse().unwrap(), &map, |ip| {
+    let peer = peer.parse::<IpAddr>().unwrap().into();
+    let found = behind_proxies(peer, &map, |ip| {
         let text = ip.to_string();
         text.starts_with("10.") || text.starts_with("fd")
     });

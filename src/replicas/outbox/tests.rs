@@ -25,7 +25,7 @@ fn revocation(forget_at: u64) -> Revocation {
 }
 
 /// What the gateway does with an end.
-fn share(outbox: &Outbox, revocation: Revocation) -> Told {
+fn share(outbox: &Outbox, revocation: Revocation) -> Delivered {
     if outbox.revocations.share(&revocation, NOW) {
         outbox.tell(revocation)
     } else {

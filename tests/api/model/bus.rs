@@ -5,8 +5,8 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::replicas::{Replicas, Told};
 use auth_gateway::gateway::revocations::{Delivery, Revocation};
+use auth_gateway::gateway::session_ends::{Delivered, Replicas};
 
 use super::scenario::REPLICAS;
 
@@ -27,7 +27,7 @@ struct End {
 impl Bus {
     /// Makes a new gateway the replica of this number. It is not here yet, and issues no tokens.
     pub(super) fn join(self: &Arc<Self>, number: usize, gateway: &Arc<Gateway>) {
-        gateway.join(Arc::new(End {
+        gateway.session_ends().join(Arc::new(End {
             bus: Arc::clone(self),
             number,
         }));
@@ -47,7 +47,7 @@ impl Bus {
         self.here()[number] = Some(Arc::downgrade(gateway));
         self.carry(number);
         for revocation in &*self.kept() {
-            gateway.learn(revocation);
+            gateway.session_ends().learn(revocation);
         }
         gateway.in_step_again();
     }
@@ -58,18 +58,18 @@ impl Bus {
         let Some(teller) = here[number].as_ref().and_then(Weak::upgrade) else {
             return;
         };
-        let pending = teller.revocations().offer(usize::MAX);
+        let pending = teller.session_ends().revocations().offer(usize::MAX);
         let others = here.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
             for revocation in &pending {
-                gateway.learn(revocation);
+                gateway.session_ends().learn(revocation);
             }
         }
         self.kept().extend(&pending);
         let stored = pending.into_iter();
         let stored = stored.map(|revocation| (revocation, Delivery::Stored));
-        teller.revocations().settle(stored);
+        teller.session_ends().revocations().settle(stored);
     }
 
     fn here(&self) -> MutexGuard<'_, [Option<Weak<Gateway>>; REPLICAS]> {
@@ -82,7 +82,7 @@ impl Bus {
 }
 
 impl Replicas for End {
-    fn tell(&self, _: Revocation) -> Told {
+    fn tell(&self, _: Revocation) -> Delivered {
         self.bus.carry(self.number);
         Box::pin(ready(()))
     }

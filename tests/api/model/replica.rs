@@ -119,7 +119,7 @@ impl Door {
                 let session = gateway
                     .log_in(&credentials, &ClientContext::default())
                     .await;
-                let session = session.map_err(No::from)?;
+                let session = session.result.map_err(No::from)?;
                 Ok(Pair {
                     id: session.session_id.to_string(),
                     token: session.session_token.expose_secret().to_owned(),
@@ -186,7 +186,7 @@ impl Door {
 impl Door {
     pub(super) fn hear_of_session(&self, upstream: &str) -> bool {
         match self {
-            Self::Operations(gateway) => gateway.end_upstream_session(upstream),
+            Self::Operations(gateway) => gateway.session_ends().end_upstream_session(upstream),
             Self::Service(..) => return false,
         }
         true
@@ -194,7 +194,9 @@ impl Door {
 
     pub(super) fn hear_of_user(&self, subject: &str, begun_until: u64) -> bool {
         match self {
-            Self::Operations(gateway) => gateway.end_sessions_of(subject, begun_until),
+            Self::Operations(gateway) => {
+                gateway.session_ends().end_sessions_of(subject, begun_until);
+            }
             Self::Service(..) => return false,
         }
         true

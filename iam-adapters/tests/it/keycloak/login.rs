@@ -119,7 +119,7 @@ async fn one_clean_client_address_is_passed_on_and_only_where_there_is_one() {
         (Some("::ffff:192.0.2.9"), Some("192.0.2.9")),
     ] {
         let context = ClientContext {
-            address: address.map(|text| text.parse::<IpAddr>().expect("an address")),
+            address: address.map(|text| text.parse::<IpAddr>().expect("an address").into()),
             request_id: "line\nbreak".to_owned(),
         };
         let answer = keycloak

@@ -99,7 +99,12 @@ fn attempts_at_once_hold_their_places_and_one_that_hangs_up_has_failed() {
     let login_limiter = &door.login_limiter;
     let begin = || {
         let ask = pending::<Result<(), IamError>>();
-        Box::pin(login_limiter.limit(&credentials, None, ask))
+        Box::pin(login_limiter.limit(
+            login_limiter.account(credentials.email()),
+            &credentials,
+            None,
+            ask,
+        ))
     };
     let mut under_way: Vec<_> = (0..10).map(|_| begin()).collect();
     for attempt in &mut under_way {

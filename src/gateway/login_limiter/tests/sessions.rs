@@ -60,8 +60,13 @@ fn logins_at_once_begin_no_more_sessions_and_none_that_the_iam_is_not_asked_for(
                 asked.set(asked.get() + 1);
                 pending::<Result<(), IamError>>().await
             };
-            let address = Some(elsewhere(number));
-            Box::pin(door.login_limiter.limit(&credentials, address, ask))
+            let address = Some(elsewhere(number).into());
+            Box::pin(door.login_limiter.limit(
+                door.login_limiter.account(credentials.email()),
+                &credentials,
+                address,
+                ask,
+            ))
         })
         .collect();
     let stopped: Vec<_> = logins
@@ -92,7 +97,11 @@ fn what_was_refused_or_failed_begins_no_session_and_who_hangs_up_may_have_begun_
     }
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
     let ask = pending::<Result<(), IamError>>();
-    let mut login = Box::pin(door.login_limiter.limit(&credentials, Some(HOME), ask));
+    let account = door.login_limiter.account(ALICE);
+    let limited = door
+        .login_limiter
+        .limit(account, &credentials, Some(HOME.into()), ask);
+    let mut login = Box::pin(limited);
     assert!((&mut login).now_or_never().is_none());
     drop(login);
     let through = (0..50).filter(|_| door.log_in(ALICE, RIGHT, HOME).is_ok());

@@ -95,7 +95,12 @@ fn attempts_at_once_get_no_further_and_one_alone_is_under_way_at_the_slow_pace()
         let mut under_way = Vec::new();
         for _ in 0..100 {
             let ask = pending::<Result<(), IamError>>();
-            let mut attempt = Box::pin(door.login_limiter.limit(&credentials, None, ask));
+            let mut attempt = Box::pin(door.login_limiter.limit(
+                door.login_limiter.account(credentials.email()),
+                &credentials,
+                None,
+                ask,
+            ));
             if (&mut attempt).now_or_never().is_none() {
                 under_way.push(attempt);
             }
@@ -147,8 +152,10 @@ fn an_operator_can_forget_the_failures_of_an_account() {
         }
         door.advance(30);
     }
-    let forget = |door: &Door, email: &str, address| {
-        let account = door.login_limiter.forget_failures(email, address);
+    let forget = |door: &Door, email: &str, address: Option<IpAddr>| {
+        let account = door
+            .login_limiter
+            .forget_failures(email, address.map(Into::into));
         assert_eq!(account, door.login_limiter.account(email));
     };
     forget(&door, "bob@example.test", None);

@@ -129,6 +129,6 @@ fn a_replica_that_has_nothing_left_says_so_before_a_body_is_parsed() {
         )
         .unwrap();
     }
-    let full = door.login_limiter.admit(Some(elsewhere(1)));
+    let full = door.login_limiter.admit(Some(elsewhere(1).into()));
     assert_eq!(stopped(&full).map(|(limit, _)| limit), Some(Limit::Replica));
 }

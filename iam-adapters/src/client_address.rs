@@ -1,0 +1,97 @@
+//! The address of a client, and the networks that count as one client.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The address of a client. An IPv4 address in IPv6 form (RFC 4291 section 2.5.5.2) is the IPv4
+/// address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientAddress(IpAddr);
+
+impl ClientAddress {
+    /// The address.
+    #[must_use]
+    pub const fn ip(self) -> IpAddr {
+        self.0
+    }
+
+    /// The network that one household or server has for itself: an IPv4 address, or an IPv6 /64.
+    #[must_use]
+    pub const fn network(self) -> Network {
+        match self.0 {
+            IpAddr::V4(_) => Network {
+                address: self.0,
+                prefix: 32,
+            },
+            IpAddr::V6(address) => Network::v6(address, 64),
+        }
+    }
+
+    /// The IPv6 /48 around the address; `None` for IPv4.
+    #[must_use]
+    pub const fn site(self) -> Option<Network> {
+        match self.0 {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => Some(Network::v6(address, 48)),
+        }
+    }
+}
+
+impl From<IpAddr> for ClientAddress {
+    fn from(address: IpAddr) -> Self {
+        Self(address.to_canonical())
+    }
+}
+
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// All addresses with a common prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network {
+    /// The first address.
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    const fn v6(address: Ipv6Addr, prefix: u8) -> Self {
+        let mask = u128::MAX << (128 - prefix as u32);
+        Self {
+            address: IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)),
+            prefix,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(address: &str) -> (Network, Option<Network>) {
+        let address = ClientAddress::from(address.parse::<IpAddr>().unwrap());
+        (address.network(), address.site())
+    }
+
+    #[test]
+    fn ipv4_address_is_its_own_network_in_both_forms() {
+        assert_eq!(networks("192.0.2.1"), networks("::ffff:192.0.2.1"));
+        assert_ne!(networks("192.0.2.1").0, networks("192.0.2.2").0);
+        assert_eq!(networks("192.0.2.1").1, None);
+    }
+
+    #[test]
+    fn ipv6_address_belongs_to_its_64_and_to_the_48_around_it() {
+        let (own, site) = networks("2001:db8:1:2::3");
+        assert_eq!(networks("2001:db8:1:2:ffff:ffff:ffff:ffff"), (own, site));
+        assert_ne!(networks("2001:db8:1:3::3").0, own);
+        assert_eq!(networks("2001:db8:1:ffff::3").1, site);
+        assert_ne!(networks("2001:db8:2:2::3").1, site);
+        // A /48 and its first /64 are counted apart.
+        let (first, site) = networks("2001:db8:1::3");
+        assert_ne!(Some(first), site);
+    }
+}
