@@ -275,10 +275,14 @@ mod tests {
     #[test]
     fn fields_are_those_of_the_settings() {
         let registry = Registry::default();
-        let [keycloak] = registry.kinds() else {
-            panic!("one kind");
-        };
-        assert!(keycloak.fields().contains(&"client_secret_file"));
+        let mut kinds = registry.kinds().iter();
+        let keycloak = kinds.find(|kind| kind.name() == "keycloak");
+        assert!(
+            keycloak
+                .expect("Keycloak's")
+                .fields()
+                .contains(&"client_secret_file")
+        );
     }
 
     #[test]
@@ -286,9 +290,11 @@ mod tests {
         let clock = Arc::new(SystemClock::default());
         let settings = Registry::default().default_settings();
         let refused = settings.connect(clock, Duration::ZERO);
-        assert_eq!(
-            refused.expect_err("no adapter").to_string(),
-            "iam: no IAM is configured; one section is needed, of iam.keycloak"
+        let refused = refused.expect_err("no adapter").to_string();
+        assert!(
+            refused
+                .starts_with("iam: no IAM is configured; one section is needed, of iam.keycloak"),
+            "{refused}"
         );
     }
 

@@ -174,7 +174,7 @@ fn a_key_that_does_not_exist_is_refused_by_name_wherever_it_is_written() {
     for beginning in [
         "htp: no such setting; the nearest is http; there are: cache, environment, http, iam,",
         "http.listn: no such setting; the nearest is http.listen; there are: listen, max_connections,",
-        "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: keycloak, sample (set in FILE)",
+        "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: ",
         "session.more: no such setting; the nearest is ",
         "AUTH_GATEWAY__HTTP__LISTN: no such setting",
         "AUTH_GATEWAY__HTTP: no such setting",
