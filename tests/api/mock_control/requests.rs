@@ -175,7 +175,7 @@ async fn the_description_is_served_where_it_is_true() {
     let served: Value = serde_norway::from_slice(&served.body).expect("YAML");
     assert_eq!(
         served["info"]["title"],
-        json!("Control of the bundled mock IAM")
+        json!("Control API of the mock IAM")
     );
     let head = mock.call(Method::HEAD, "/status").await;
     assert_eq!((head.status, head.body.len()), (200, 0));
