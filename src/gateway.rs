@@ -22,7 +22,7 @@ use base64::engine::simd::Simd;
 use iam_adapters::logout_token::Ended;
 use iam_adapters::{
     Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamAdapter, IamError,
-    LogoutTokens, Moment, Scope, UpstreamSession,
+    LogoutTokens, Moment, Scope, UpstreamSession, abandoned,
 };
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
@@ -228,12 +228,10 @@ impl Gateway {
     /// Ends a session at the IAM that no client will ever have. The client does not wait for it.
     fn abandon(&self, upstream: &UpstreamSession) {
         let (iam, upstream) = (Arc::clone(&self.iam), upstream.clone());
-        let end = async move {
-            if let Err(error) = iam.end_session(&upstream).await {
-                tracing::warn!(%error, "could not end the IAM session of a failed login");
-            }
-        };
-        tokio::spawn(end.in_current_span());
+        abandoned::end_session(
+            self.iam.name(),
+            async move { iam.end_session(&upstream).await },
+        );
     }
 
     /// Exchanges a session for an access token with those names of the scope that the user is

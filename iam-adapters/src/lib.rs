@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod abandoned;
 pub mod adapter;
 pub mod client;
 mod client_address;
@@ -7,6 +8,7 @@ pub mod clock;
 pub mod error;
 pub mod files;
 pub mod guarded;
+pub mod json;
 pub mod keycloak;
 pub mod logout_token;
 pub mod oauth2;

@@ -9,10 +9,10 @@ use url::{Url, form_urlencoded};
 
 use crate::client::{Answer, UpstreamClient};
 use crate::error::IamError;
+use crate::json;
 use crate::types::{ClientContext, Credentials};
 
 mod error_response;
-pub(crate) mod json;
 
 pub use error_response::{Dialect, ErrorResponse, Rejected};
 
@@ -59,9 +59,8 @@ impl OAuth2Client {
         if answer.status != StatusCode::OK {
             return Err(self.rejected(&answer));
         }
-        json::object(&answer.body).map_err(|json::Unreadable| {
-            IamError::Unreadable(format!("{what} with status 200")).into()
-        })
+        json::object(&answer.body)
+            .map_err(|_| IamError::Unreadable(format!("{what} with status 200")).into())
     }
 
     /// Fetches a JSON object without client authentication, such as a discovery document.

@@ -5,6 +5,7 @@ use std::fmt;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpRequest, HttpResponseBuilder};
+use iam_adapters::json::{self, InvalidObject};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::Value;
@@ -123,21 +124,20 @@ fn is(media_type: &str, content_type: &str) -> bool {
 ///
 /// [`Problem::InvalidRequest`], which quotes nothing of the body.
 pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    // serde accepts an array for a struct as well.
-    if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Problem::InvalidRequest(InvalidRequest::NotAnObject));
-    }
-    // serde does not check the encoding of unknown members.
-    let text =
-        std::str::from_utf8(body).map_err(|_| Problem::InvalidRequest(InvalidRequest::NotUtf8))?;
-    // The errors of serde quote values, so a second pass finds out what is wrong.
-    serde_json::from_str(text).map_err(|_| Problem::InvalidRequest(wrong_member(text, T::MEMBERS)))
+    json::object(body).map_err(|invalid| {
+        Problem::InvalidRequest(match invalid {
+            InvalidObject::NotAnObject => InvalidRequest::NotAnObject,
+            InvalidObject::NotUtf8 => InvalidRequest::NotUtf8,
+            // The errors of serde quote values, so a second pass finds out what is wrong.
+            InvalidObject::Members => wrong_member(body, T::MEMBERS),
+        })
+    })
 }
 
 /// The first problem of a body in the order of the text. Missing members come last.
-fn wrong_member(text: &str, members: &'static [(&'static str, Presence)]) -> InvalidRequest {
+fn wrong_member(body: &[u8], members: &'static [(&'static str, Presence)]) -> InvalidRequest {
     let mut found = InvalidRequest::NotJson;
-    let mut json = serde_json::Deserializer::from_str(text);
+    let mut json = serde_json::Deserializer::from_slice(body);
     // The problem is in `found`: the error of serde may quote the text.
     let _ = json.deserialize_map(Members {
         known: members,

@@ -24,7 +24,7 @@ use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
 use super::client::client_address;
-use super::problem::{Code, InvalidRequest, Problem};
+use super::problem::{InvalidRequest, Problem};
 use super::request_id::{self, RequestId};
 
 /// What a handler adds to the log line of its request.
@@ -174,9 +174,9 @@ impl RequestContext {
     ) {
         let took = self.began.elapsed();
         let outcome = match problem {
-            Some(problem) => problem.answer().code.into(),
+            Some(problem) => problem.answer().code.outcome(),
             // Other routes may have problems of their own.
-            None if status.is_client_error() => Code::InvalidRequest.into(),
+            None if status.is_client_error() => Outcome::InvalidRequest,
             None => Outcome::Ok,
         };
         front.metrics.request(self.route, outcome, took);

@@ -17,6 +17,7 @@ use iam_adapters::InvalidScope;
 use serde::Serialize;
 
 use crate::gateway::error::GatewayError;
+use crate::telemetry::metrics::Outcome;
 
 use super::body::no_store;
 use super::request_id::RequestId;
@@ -51,15 +52,21 @@ impl Code {
     /// The code as the client reads it.
     #[must_use]
     pub const fn name(self) -> &'static str {
+        self.outcome().name()
+    }
+
+    /// The code as the outcome of a request.
+    #[must_use]
+    pub const fn outcome(self) -> Outcome {
         match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::InvalidGrant => "invalid_grant",
-            Self::InvalidScope => "invalid_scope",
-            Self::UnsupportedGrantType => "unsupported_grant_type",
-            Self::TemporarilyUnavailable => "temporarily_unavailable",
-            Self::ServerError => "server_error",
-            Self::InvalidToken => "invalid_token",
-            Self::AccessDenied => "access_denied",
+            Self::InvalidRequest => Outcome::InvalidRequest,
+            Self::InvalidGrant => Outcome::InvalidGrant,
+            Self::InvalidScope => Outcome::InvalidScope,
+            Self::UnsupportedGrantType => Outcome::UnsupportedGrantType,
+            Self::TemporarilyUnavailable => Outcome::TemporarilyUnavailable,
+            Self::ServerError => Outcome::ServerError,
+            Self::InvalidToken => Outcome::InvalidToken,
+            Self::AccessDenied => Outcome::AccessDenied,
         }
     }
 

@@ -10,7 +10,7 @@ use super::wire::{Discovery, Grant, Introspected, UnverifiedRefreshToken};
 use super::{Keycloak, dialect};
 use crate::error::{IamError, Misconfiguration};
 use crate::logout_token::{NoKeys, VerificationKeys};
-use crate::oauth2::{Rejected, json};
+use crate::oauth2::Rejected;
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Subject, UpstreamSession};
 
@@ -162,7 +162,7 @@ fn login(grant: Grant, client_id: &str) -> Result<Authenticated, IamError> {
     };
     let unreadable = |what: &str| IamError::Unreadable(format!("token answer: {what}"));
     let token = UnverifiedRefreshToken::read(&secret)
-        .map_err(|json::Unreadable| unreadable("the refresh token is no JWT"))?;
+        .ok_or_else(|| unreadable("the refresh token is no JWT"))?;
     if token.azp != client_id {
         return Err(unreadable("the refresh token is another client's"));
     }

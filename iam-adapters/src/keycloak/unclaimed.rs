@@ -1,18 +1,16 @@
-//! A session that Keycloak has begun and nobody holds yet.
+//! A session that Keycloak has begun and that no client has received yet.
 
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tracing::Instrument as _;
-
 use super::{Keycloak, NAME};
+use crate::abandoned;
+use crate::error::IamError;
 use crate::types::UpstreamSession;
 
-/// Nobody waits for it, so it may take its time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// No client waits for it, so it may take longer than a logout.
+const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Ends the session where the login is given up, by its deadline or by its client, before anybody
-/// was told of it: nobody else could.
+/// Ends the session where the login fails or is cancelled, by its deadline or by its client.
 pub(super) struct Unclaimed<'a> {
     keycloak: &'a Keycloak,
     session: Option<UpstreamSession>,
@@ -26,7 +24,7 @@ impl<'a> Unclaimed<'a> {
         }
     }
 
-    /// Somebody holds it, or it has ended.
+    /// The login has succeeded.
     pub(super) fn claim(mut self) {
         self.session = None;
     }
@@ -34,20 +32,16 @@ impl<'a> Unclaimed<'a> {
 
 impl Drop for Unclaimed<'_> {
     fn drop(&mut self) {
-        // Outside of a runtime nothing can be sent; the session ends by its own time.
-        let (Some(session), Ok(runtime)) = (self.session.take(), Handle::try_current()) else {
+        let Some(session) = self.session.take() else {
             return;
         };
-        let request = self.keycloak.ending(&session).timeout(PATIENCE);
-        let end = async move {
-            let ended = request.send().await;
-            if !ended.is_ok_and(|answer| answer.status().is_success()) {
-                tracing::warn!(
-                    iam.adapter = NAME,
-                    "could not end the IAM session of a cancelled login"
-                );
+        let request = self.keycloak.ending(&session).timeout(DEADLINE);
+        abandoned::end_session(NAME, async move {
+            match request.send().await.map(|answer| answer.status()) {
+                Ok(status) if status.is_success() => Ok(()),
+                Ok(status) => Err(IamError::Failed(format!("status {}", status.as_u16()))),
+                Err(_) => Err(IamError::Unreachable("no answer".to_owned())),
             }
-        };
-        runtime.spawn(end.in_current_span());
+        });
     }
 }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use crate::oauth2::json;
+use crate::json::object;
 
 /// `/.well-known/openid-configuration` (RFC 8414 section 2).
 #[derive(Deserialize)]
@@ -78,15 +78,9 @@ pub(super) struct UnverifiedRefreshToken {
 }
 
 impl UnverifiedRefreshToken {
-    pub(super) fn read(token: &SecretString) -> Result<Self, json::Unreadable> {
-        let payload = token
-            .expose_secret()
-            .split('.')
-            .nth(1)
-            .ok_or(json::Unreadable)?;
-        let payload = URL_SAFE_NO_PAD
-            .decode(payload)
-            .map_err(|_| json::Unreadable)?;
-        json::object(&payload)
+    /// None: this is not such a token.
+    pub(super) fn read(token: &SecretString) -> Option<Self> {
+        let payload = token.expose_secret().split('.').nth(1)?;
+        object(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
     }
 }

@@ -8,10 +8,11 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::InvalidLogoutToken;
-use super::jws::{object, present};
+use super::jws::present;
 use super::taken::TokenId;
 use super::{Ended, LogoutNotice};
 use crate::clock::Moment;
+use crate::json::object;
 use crate::types::Subject;
 
 /// How long after its issue a token is accepted: Keycloak's live as long, and are sent at once.
@@ -110,7 +111,7 @@ pub(super) fn check(
     audience: &str,
     now: Moment,
 ) -> Result<LogoutNotice, InvalidLogoutToken> {
-    let claims: Claims = object(claims).ok_or(InvalidLogoutToken::Claims)?;
+    let claims: Claims = object(claims).map_err(|_| InvalidLogoutToken::Claims)?;
     let now = now.unix_seconds();
     let latest = now.saturating_add(SKEW_MAX.as_secs());
     if claims.iss != issuer {

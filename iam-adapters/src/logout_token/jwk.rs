@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use thiserror::Error;
 
-use super::jws::object;
+use crate::json::object;
 
 /// RFC 7518 section 3.3 asks for 2048 bits at least; beyond 8192 a signature costs too much.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
@@ -76,7 +76,7 @@ impl VerificationKeys {
     ///
     /// [`NoKeys`].
     pub fn parse(json: &[u8]) -> Result<Self, NoKeys> {
-        let set: KeySet = object(json).ok_or(NoKeys)?;
+        let set: KeySet = object(json).map_err(|_| NoKeys)?;
         let mut by_id = HashMap::new();
         for entry in set.keys {
             if let Entry::Key(jwk) = entry

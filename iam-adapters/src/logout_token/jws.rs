@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use super::TOKEN_BYTES_MAX;
 use super::error::InvalidLogoutToken;
 use super::jwk::VerificationKeys;
+use crate::json::object;
 
 impl VerificationKeys {
     /// The payload of a compact JWS of any type, once its signature is verified: by the key that its
@@ -81,7 +82,7 @@ impl<'t> Jws<'t> {
             (!payload.contains('.')).then_some((signed, header, payload, signature))
         });
         let (signed, header, payload, signature) = parts.ok_or(InvalidLogoutToken::Malformed)?;
-        let header: Header = object(&decode(header)?).ok_or(InvalidLogoutToken::Malformed)?;
+        let header: Header = object(&decode(header)?).map_err(|_| InvalidLogoutToken::Malformed)?;
         if header.crit || header.b64 {
             return Err(InvalidLogoutToken::Critical);
         }
@@ -121,14 +122,4 @@ fn decode(text: &str) -> Result<Vec<u8>, InvalidLogoutToken> {
     URL_SAFE_NO_PAD
         .decode(text)
         .map_err(|_| InvalidLogoutToken::Malformed)
-}
-
-/// Reads a JSON object; an array, which serde would take for one, is none.
-pub(super) fn object<T: for<'a> Deserialize<'a>>(json: &[u8]) -> Option<T> {
-    // Of members that nobody reads, serde would not look whether they are text.
-    let text = std::str::from_utf8(json).ok()?;
-    if !text.trim_ascii_start().starts_with('{') {
-        return None;
-    }
-    serde_json::from_str(text).ok()
 }

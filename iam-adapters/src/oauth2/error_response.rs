@@ -4,9 +4,9 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use super::json;
 use crate::client::Answer;
 use crate::error::{IamError, Misconfiguration};
+use crate::json;
 
 /// Why a call was not a success.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(super) fn meaning(answer: &Answer, dialect: &Dialect) -> Rejected {
             IamError::misconfigured(what, format!("status 404: {hint}"))
         }
         _ => match json::object::<Body>(&answer.body) {
-            Err(json::Unreadable) => IamError::Unreadable(format!("status {status}")),
+            Err(_) => IamError::Unreadable(format!("status {status}")),
             Ok(body) => {
                 let description = body.error_description.unwrap_or_default();
                 return of_code(status, &body.error, description, dialect);

@@ -258,13 +258,6 @@ impl Counts {
         changed
     }
 
-    /// How many keys are counted.
-    #[cfg(test)]
-    pub(super) fn tracked(&self) -> usize {
-        let shards = self.0.iter();
-        shards.map(|shard| shard.lock().unwrap().counts.len()).sum()
-    }
-
     fn shard(&self, key: u64) -> Option<MutexGuard<'_, Shard>> {
         let index = usize::try_from(key % SHARDS as u64).unwrap_or_default();
         let shard = self.0.get(index)?;

@@ -1,48 +1,58 @@
 //! How requests end.
 
-use crate::http::problem::Code;
-
-/// How a request ended: well, or with one of the error codes.
+/// How a request ended: successfully, or with an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well.
+    /// Successfully.
     Ok,
-    /// With this error.
-    Error(Code),
-}
-
-impl From<Code> for Outcome {
-    fn from(code: Code) -> Self {
-        Self::Error(code)
-    }
+    /// `invalid_request`.
+    InvalidRequest,
+    /// `invalid_grant`.
+    InvalidGrant,
+    /// `invalid_scope`.
+    InvalidScope,
+    /// `unsupported_grant_type`.
+    UnsupportedGrantType,
+    /// `temporarily_unavailable`.
+    TemporarilyUnavailable,
+    /// `server_error`.
+    ServerError,
+    /// `invalid_token`.
+    InvalidToken,
+    /// `access_denied`.
+    AccessDenied,
 }
 
 impl Outcome {
     pub(super) const ALL: [Self; 9] = [
         Self::Ok,
-        Self::Error(Code::InvalidRequest),
-        Self::Error(Code::InvalidGrant),
-        Self::Error(Code::InvalidScope),
-        Self::Error(Code::UnsupportedGrantType),
-        Self::Error(Code::TemporarilyUnavailable),
-        Self::Error(Code::ServerError),
-        Self::Error(Code::InvalidToken),
-        Self::Error(Code::AccessDenied),
+        Self::InvalidRequest,
+        Self::InvalidGrant,
+        Self::InvalidScope,
+        Self::UnsupportedGrantType,
+        Self::TemporarilyUnavailable,
+        Self::ServerError,
+        Self::InvalidToken,
+        Self::AccessDenied,
     ];
 
     pub(super) const fn index(self) -> usize {
-        match self {
-            Self::Ok => 0,
-            Self::Error(code) => 1 + code as usize,
-        }
+        self as usize
     }
 
-    /// The outcome's name.
+    /// The outcome's name: `ok`, or the error code.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
-            Self::Error(code) => code.name(),
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidGrant => "invalid_grant",
+            Self::InvalidScope => "invalid_scope",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::TemporarilyUnavailable => "temporarily_unavailable",
+            Self::ServerError => "server_error",
+            Self::InvalidToken => "invalid_token",
+            Self::AccessDenied => "access_denied",
         }
     }
 }

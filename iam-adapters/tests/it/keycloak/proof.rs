@@ -182,7 +182,7 @@ async fn a_login_whose_own_session_is_called_inactive_fails_and_leaves_nothing_b
     upstream.on(INTROSPECTION, inactive());
     let keycloak = adapter(&upstream.url());
     // Whether or not that session can be ended.
-    for logout in [Answer::empty(204), Answer::empty(503)] {
+    for (nth, logout) in [(1, Answer::empty(204)), (2, Answer::empty(503))] {
         upstream.on(LOGOUT, logout);
         let answer = keycloak
             .authenticate(&credentials(PASSWORD), &client())
@@ -191,6 +191,7 @@ async fn a_login_whose_own_session_is_called_inactive_fails_and_leaves_nothing_b
             misconfigured(&answer),
             Some(Misconfiguration::Introspection)
         );
+        upstream.received(LOGOUT, nth).await;
     }
     assert_eq!(
         upstream.requests_to(LOGOUT)[0].text(),
