@@ -13,12 +13,12 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::{
     AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX, VerificationKeys,
 };
-use mock_iam::LogoutSigner;
 use iam_adapters::{
-    Capabilities,
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use libfuzzer_sys::fuzz_target;
+use mock_iam::LogoutSigner;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 

@@ -13,8 +13,8 @@ use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Capabilities,
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    UpstreamSession,
 };
 use serde_json::{Value, json};
 
