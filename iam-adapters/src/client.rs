@@ -208,6 +208,10 @@ impl UpstreamClient {
 
 /// How every client is made, one like the other: the TLS settings are read once, and the tickets
 /// that shorten a handshake outlive the client that got them.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that makes clients"
+)]
 fn recipe(
     settings: &ClientSettings,
 ) -> Result<impl Fn() -> ClientBuilder + Send + Sync + 'static, ClientError> {

@@ -62,6 +62,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the clock itself")]
     fn now(&self) -> Moment {
         Moment {
             // Before 1970 every session has not begun yet, and everything fails closed.

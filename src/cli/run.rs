@@ -49,6 +49,10 @@ pub fn execute<C>(
     ) -> anyhow::Result<Exit>,
 ) -> ExitCode {
     // A variable that is not Unicode is no setting of ours.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();

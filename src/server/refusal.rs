@@ -26,6 +26,10 @@ pub enum Refusal {
 }
 
 /// The bytes of the application's response to a refusal. It is the last one of its connection.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the date of the response is the machine's"
+)]
 pub(super) fn encode(hooks: &dyn Hooks, peer: Option<SocketAddr>, refusal: Refusal) -> Bytes {
     let response = hooks.refusal(peer, refusal);
     let status = response.status();

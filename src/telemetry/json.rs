@@ -59,6 +59,10 @@ where
 }
 
 /// RFC 3339 in UTC, with microseconds. What the second looks like is kept until the next one.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the log has the machine's time, which a test's clock must not move"
+)]
 fn write_time(writer: &mut Writer<'_>) -> fmt::Result {
     thread_local! {
         static SECOND: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };

@@ -1,5 +1,10 @@
 //! The gateway as its clients see it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests use the machine's time, own clients and variables that choose what is tested"
+)]
+
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
 mod backchannel_logout;

@@ -1,6 +1,11 @@
 //! The gateway before a real Keycloak. `tests/run` starts one and tells where it is; every test here
 //! is ignored where nobody did.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests use the machine's time, own clients and variables that choose what is tested"
+)]
+
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
 mod addresses;

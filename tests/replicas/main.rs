@@ -1,6 +1,11 @@
 //! Several gateways with a real Redis between them. Where the machine has no `redis-server`, that is
 //! said and the tests are none; with CI=true it is a failure.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests use the machine's time, own clients and variables that choose what is tested"
+)]
+
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
 mod figures;

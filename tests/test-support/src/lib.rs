@@ -6,6 +6,10 @@
 //! adapters.
 
 #![expect(
+    clippy::disallowed_methods,
+    reason = "tests use the machine's time, own clients and variables that choose what is tested"
+)]
+#![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
