@@ -6,7 +6,6 @@ pub mod keys;
 pub mod knowledge;
 pub mod login_limiter;
 pub mod mint;
-pub mod random;
 pub mod revocations;
 pub mod seal;
 pub mod session;
@@ -17,6 +16,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use aws_lc_rs::rand::SystemRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use iam_adapters::logout_token::Ended;
@@ -30,12 +30,11 @@ use zeroize::Zeroizing;
 pub use mint::Exchanged;
 pub use session::NewSession;
 
-use error::{GatewayError, InvalidSession, NotReady};
+use error::{GatewayError, Internal, InvalidSession, NotReady};
 use keys::Keys;
 use knowledge::{Freshness, Inquiry, Knowledge, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
 use mint::{Grant, TokenPolicy};
-use random::Random;
 use revocations::{End, Name, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_ends::SessionEnds;
@@ -43,6 +42,22 @@ use single_flight::{Admission, SingleFlight};
 
 /// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
+
+/// The source of identifiers and nonces; an argument, so that a test can make it fail.
+pub trait Random: fmt::Debug + Send + Sync {
+    /// Fills the bytes with random ones that cannot be guessed.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Random`] where the machine gives none.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal>;
+}
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal> {
+        aws_lc_rs::rand::SecureRandom::fill(self, bytes).map_err(|_| Internal::Random)
+    }
+}
 
 /// What an operator decides about sessions and tokens.
 #[derive(Debug, Clone)]
@@ -125,7 +140,8 @@ impl Gateway {
         );
         let session_tokens = SessionTokens {
             fallback: ConstantTimeFallback::of(&*iam),
-            iam: Arc::clone(&iam),
+            adapter: iam.name(),
+            issuer: iam.issuer().to_owned(),
             keys: Arc::clone(&keys),
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),

@@ -8,10 +8,10 @@ use iam_adapters::Moment;
 use serde::Serialize;
 
 use super::BASE64;
+use super::Random;
 use super::error::Internal;
 use super::keys::{KeySet, SigningKey};
 use super::knowledge::Source;
-use super::random::Random;
 
 /// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
 pub struct AccessToken {

@@ -16,9 +16,9 @@ use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 use super::BASE64;
+use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Dated, Kept, KeyError, KeyFile, KeySet, KeyStore};
-use super::random::Random;
 use super::revocations::RevocationKey;
 use super::session::{FORMAT, SealedSession};
 #[cfg(test)]

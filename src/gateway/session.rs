@@ -14,9 +14,9 @@ use serde_json::json;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
+use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::Keys;
-use super::random::Random;
 use super::revocations::{End, Revocation, RevocationKey, Revocations, SessionNames};
 use super::{BASE64, seal};
 
@@ -173,7 +173,9 @@ impl OpenedSession<'_> {
 
 /// Makes session tokens, and opens the pair of id and token that a client sends.
 pub(super) struct SessionTokens {
-    pub(super) iam: Arc<dyn IamAdapter>,
+    /// The name of the adapter and the issuer of the IAM, which do not change.
+    pub(super) adapter: &'static str,
+    pub(super) issuer: String,
     pub(super) keys: Arc<Keys>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
@@ -197,8 +199,8 @@ impl SessionTokens {
         let session = SealedSession {
             v: FORMAT,
             sid: id.to_string().into(),
-            iam: self.iam.name().into(),
-            iss: self.iam.issuer().into(),
+            iam: self.adapter.into(),
+            iss: self.issuer.as_str().into(),
             sub: upstream.subject.as_str().into(),
             usid: upstream.id.as_str().into(),
             secret: upstream.secret.expose_secret().into(),
@@ -242,7 +244,7 @@ impl SessionTokens {
         if !id.is(session_id) {
             return Err(InvalidSession::Mismatch);
         }
-        if session.iam != self.iam.name() || session.iss != self.iam.issuer() {
+        if session.iam != self.adapter || session.iss != self.issuer {
             return Err(InvalidSession::Foreign);
         }
         Ok(id)

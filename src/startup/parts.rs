@@ -11,8 +11,8 @@ use secrecy::SecretString;
 
 use super::{keys, revocations, tls};
 use crate::config::{self, InvalidSettings, Problems, Registry, Settings};
+use crate::gateway::Random;
 use crate::gateway::keys::Keys;
-use crate::gateway::random::Random;
 use crate::health::Lifecycle;
 use crate::replicas::Redis;
 use crate::server::ConnectionTimeouts;

@@ -4,9 +4,7 @@
 mod iam;
 mod keys;
 mod logout_tokens;
-mod outcome;
 mod replicas;
-mod route;
 mod shed;
 
 use std::fmt;
@@ -25,14 +23,12 @@ use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Limit;
 
 pub use iam::IamFigures;
-pub use outcome::Outcome;
 pub use replicas::{Ignored, ReplicaFigures};
 pub use shed::Shed;
 
 use keys::KeyFigures;
 
 pub use logout_tokens::LogoutTokenOutcome;
-pub use route::Route;
 
 use logout_tokens::LogoutTokenCounters;
 
@@ -191,6 +187,133 @@ impl Metrics {
         // Writing to a string has no way to fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+/// The route of a request, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// `POST /api/v1/auth/login`.
+    Login,
+    /// `POST /api/v1/auth/token`.
+    Token,
+    /// `POST /api/v1/auth/logout`.
+    Logout,
+    /// `POST /api/v1/auth/backchannel-logout`.
+    BackchannelLogout,
+    /// The discovery documents and `openapi.yaml`.
+    WellKnown,
+    /// The management listener.
+    Management,
+    /// Anything else.
+    Other,
+}
+
+impl Route {
+    const ALL: [Self; 7] = [
+        Self::Login,
+        Self::Token,
+        Self::Logout,
+        Self::BackchannelLogout,
+        Self::WellKnown,
+        Self::Management,
+        Self::Other,
+    ];
+
+    /// The route of a path.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        match path {
+            "/api/v1/auth/login" => Self::Login,
+            "/api/v1/auth/token" => Self::Token,
+            "/api/v1/auth/logout" => Self::Logout,
+            "/api/v1/auth/backchannel-logout" => Self::BackchannelLogout,
+            "/openapi.yaml" => Self::WellKnown,
+            "/health/live" | "/health/ready" | "/metrics" => Self::Management,
+            path if path.starts_with("/.well-known/") => Self::WellKnown,
+            path if path.starts_with("/admin/") => Self::Management,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether it is an operation of the gateway, which one that stops does not begin.
+    #[must_use]
+    pub const fn is_operation(self) -> bool {
+        matches!(
+            self,
+            Self::Login | Self::Token | Self::Logout | Self::BackchannelLogout
+        )
+    }
+
+    /// The route's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Token => "token",
+            Self::Logout => "logout",
+            Self::BackchannelLogout => "backchannel_logout",
+            Self::WellKnown => "well_known",
+            Self::Management => "management",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// How a request ended: successfully, or with an error code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Successfully.
+    Ok,
+    /// `invalid_request`.
+    InvalidRequest,
+    /// `invalid_grant`.
+    InvalidGrant,
+    /// `invalid_scope`.
+    InvalidScope,
+    /// `unsupported_grant_type`.
+    UnsupportedGrantType,
+    /// `temporarily_unavailable`.
+    TemporarilyUnavailable,
+    /// `server_error`.
+    ServerError,
+    /// `invalid_token`.
+    InvalidToken,
+    /// `access_denied`.
+    AccessDenied,
+}
+
+impl Outcome {
+    const ALL: [Self; 9] = [
+        Self::Ok,
+        Self::InvalidRequest,
+        Self::InvalidGrant,
+        Self::InvalidScope,
+        Self::UnsupportedGrantType,
+        Self::TemporarilyUnavailable,
+        Self::ServerError,
+        Self::InvalidToken,
+        Self::AccessDenied,
+    ];
+
+    const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The outcome's name: `ok`, or the error code.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::InvalidRequest => "invalid_request",
+            Self::InvalidGrant => "invalid_grant",
+            Self::InvalidScope => "invalid_scope",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::TemporarilyUnavailable => "temporarily_unavailable",
+            Self::ServerError => "server_error",
+            Self::InvalidToken => "invalid_token",
+            Self::AccessDenied => "access_denied",
+        }
     }
 }
 
