@@ -13,8 +13,8 @@ use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
+    Authenticated, Capabilities, ClientAddress, ClientContext, Credentials, IamAdapter, IamError,
+    Introspection, UpstreamSession,
 };
 use serde_json::{Value, json};
 
@@ -239,7 +239,7 @@ impl IamAdapter for Watched {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        *self.seen.lock().expect("no other panic") = client.address;
+        *self.seen.lock().expect("no other panic") = client.address.map(ClientAddress::ip);
         self.iam.authenticate(credentials, client).await
     }
 
