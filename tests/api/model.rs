@@ -82,7 +82,7 @@ fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &KeyFolder) {
                     if number >= first + scenarios || is_set(&found) {
                         return;
                     }
-                    let scenario = Scenario::random(number, steps);
+                    let scenario = Scenario::random(number, steps, extent.cached_at_least());
                     match run::run(&scenario, extent, keys) {
                         Ok(more) => tally.lock().expect("the tally").add(&more),
                         Err((last, _)) => {

@@ -51,7 +51,7 @@ mod tests {
                 wanted.peek().is_none()
             })
         };
-        let mut scenario = Scenario::random(1, 200);
+        let mut scenario = Scenario::random(1, 200, 0);
         for (place, step) in [20, 150].into_iter().zip(&needed) {
             scenario.steps.insert(place, step.clone());
         }

@@ -6,11 +6,11 @@ use super::line::Outage;
 use super::scenario::{Clocks, Edge, Held, Password, Scenario, Setting, Step};
 
 impl Setting {
-    fn random(rng: &mut Rng) -> Self {
+    fn random(rng: &mut Rng, cached_at_least: u64) -> Self {
         Self {
             // Never shorter than the deadline of an introspection, which is 2 s.
-            freshness: *rng.one_of(&[2, 5, 30, 30, 120]),
-            permissions_ttl: *rng.one_of(&[2, 10, 60, 60, 300]),
+            freshness: cached_at_least.max(*rng.one_of(&[2, 5, 30, 30, 120])),
+            permissions_ttl: cached_at_least.max(*rng.one_of(&[2, 10, 60, 60, 300])),
             stale_if_error: *rng.one_of(&[0, 0, 20, 300, 900]),
             session_lifetime: *rng.one_of(&[100, 3600, 28_800]),
             max_lifetime: *rng.one_of(&[60, 86_400]),
@@ -21,10 +21,10 @@ impl Setting {
 }
 
 impl Scenario {
-    /// What this seed stands for.
-    pub(super) fn random(seed: u64, steps: usize) -> Self {
+    /// The scenario of this seed, in which gateways cache for at least so many seconds.
+    pub(super) fn random(seed: u64, steps: usize, cached_at_least: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let setting = Setting::random(&mut rng);
+        let setting = Setting::random(&mut rng, cached_at_least);
         let steps = (0..steps).map(|_| step(&setting, &mut rng)).collect();
         Self { setting, steps }
     }

@@ -30,6 +30,18 @@ pub(super) enum Extent {
     Service,
 }
 
+impl Extent {
+    /// The shortest lifetime of cached data, in seconds. The caches also drop entries by the
+    /// machine's clock, and a `Service` scenario runs in real time: an entry must outlive several
+    /// steps on a busy machine.
+    pub(super) const fn cached_at_least(self) -> u64 {
+        match self {
+            Self::Operations => 0,
+            Self::Service => 30,
+        }
+    }
+}
+
 /// A gateway with clocks and a way to the IAM of its own.
 pub(super) struct Replica {
     pub(super) clock: Arc<ManualClock>,

@@ -110,14 +110,18 @@ impl Watched {
             keycloak.received(INTROSPECTION, asked).await;
             replicas.push(replica);
         }
-        Self {
+        let mut started = Self {
             keycloak,
             replicas,
             canaries,
             said: Vec::new(),
             ids: Vec::new(),
             keys,
-        }
+        };
+        // Before the test, which may exhaust the limits of the gateway.
+        let control = format!("\r\nx-request-id: {CONTROL}\r\n");
+        started.say(0, &get("/nowhere").replacen("\r\n", &control, 1), 404);
+        started
     }
 
     /// The folder of the keys for a purpose.
@@ -240,9 +244,6 @@ impl Watched {
 
     /// Ends everything, and looks through all of it.
     pub fn end(mut self) -> String {
-        let named =
-            get("/nowhere").replacen("\r\n", &format!("\r\nx-request-id: {CONTROL}\r\n"), 1);
-        self.say(0, &named, 404);
         self.look_at_management();
         let mut written = String::new();
         for replica in self.replicas {
