@@ -82,9 +82,7 @@ fn every_setting_of_the_example_has_its_words() {
 
 /// The documents of the Kubernetes example.
 fn manifests() -> Vec<serde_json::Value> {
-    serde_norway::Deserializer::from_str(include_str!("../../deploy/kubernetes.yaml"))
-        .map(|document| serde::Deserialize::deserialize(document).expect("YAML"))
-        .collect()
+    serde_saphyr::from_str_multiple(include_str!("../../deploy/kubernetes.yaml")).expect("YAML")
 }
 
 #[test]

@@ -86,7 +86,7 @@ async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
 #[test]
 fn openapi_lists_every_reason_code_and_no_other() {
     let document = include_str!("../../openapi.yaml");
-    let document: serde_json::Value = serde_norway::from_str(document).unwrap();
+    let document: serde_json::Value = serde_saphyr::from_str(document).unwrap();
     let readiness = &document["components"]["schemas"]["Readiness"]["properties"];
     let code = &readiness["reasons"]["items"]["properties"]["code"];
     let listed: BTreeSet<_> = code["enum"]

@@ -20,9 +20,12 @@ mod fixture;
 mod gateways;
 mod hosts;
 mod iam;
+pub mod jws;
 mod logout_receiver;
+mod logout_signer;
 mod name;
 mod namespaces;
+mod random;
 mod routing;
 mod server;
 pub mod snapshots;
@@ -39,10 +42,11 @@ pub use fixture::MockFixture;
 pub use gateways::build;
 pub use iam::{
     AccountState, Asked, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
-    InvalidUsers, LiveSession, LogoutSigner, Mock, MockSettings, User, Users, UsersError, faults,
-    journal, load, parse,
+    InvalidUsers, LiveSession, Mock, MockSettings, User, Users, UsersError, faults, journal, load,
+    parse,
 };
 pub use logout_receiver::LogoutReceiver;
+pub use logout_signer::{LogoutSigner, logout_claims};
 pub use name::{InvalidName, Name};
 pub use namespaces::{Forgetting, Founder, House, Namespaces, TooMany, World};
 pub use routing::NAMESPACE;

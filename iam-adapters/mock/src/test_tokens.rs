@@ -3,13 +3,12 @@
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::keys::{Dated as _, SigningKey};
 use auth_gateway::gateway::mint::TokenPolicy;
-use aws_lc_rs::rand;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::Moment;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
+
+use crate::{jws, random};
 
 /// What a token says instead of the usual. `null` takes a member away.
 #[derive(Debug, Clone, Default)]
@@ -61,27 +60,21 @@ fn usual_claims(
         many => json!(many),
     };
     let scope = (!scope.is_empty()).then_some(scope);
+    let id = || random::id().ok_or(TestTokenError::Random);
     let claims = [
         ("iss", json!(policy.issuer)),
         ("aud", aud),
         ("client_id", json!(policy.client_id)),
         ("iat", json!(iat)),
         ("exp", json!(iat.saturating_add(policy.lifetime.as_secs()))),
-        ("jti", json!(name()?)),
-        ("sub", json!(name()?)),
-        ("sid", json!(name()?)),
+        ("jti", json!(id()?)),
+        ("sub", json!(id()?)),
+        ("sid", json!(id()?)),
         ("scope", json!(scope)),
     ];
     Ok(Map::from_iter(
         claims.map(|(name, value)| (name.to_owned(), value)),
     ))
-}
-
-/// 128 random bits.
-fn name() -> Result<String, TestTokenError> {
-    let mut bits = [0; 16];
-    rand::fill(&mut bits).map_err(|_| TestTokenError::Random)?;
-    Ok(URL_SAFE_NO_PAD.encode(bits))
 }
 
 fn sign_with(
@@ -97,12 +90,8 @@ fn sign_with(
     let header = header.map(|(name, value)| (name.to_owned(), json!(value)));
     let header = laid_over(Map::from_iter(header), token.header)?;
     let claims = laid_over(claims, token.claims)?;
-    let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
-    // RFC 7515 section 5.1.
-    let input = format!("{header}.{claims}");
-    let signature = key.sign(input.as_bytes()).ok_or(TestTokenError::Signing)?;
-    let signature = URL_SAFE_NO_PAD.encode(signature);
-    Ok(format!("{input}.{signature}").into())
+    let token = jws::compact(header, claims, |input| key.sign(input));
+    Ok(token.ok_or(TestTokenError::Signing)?.into())
 }
 
 fn laid_over(

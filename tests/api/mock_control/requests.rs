@@ -172,7 +172,7 @@ async fn the_description_is_served_where_it_is_true() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let served = mock.call(Method::GET, "/openapi.yaml").await;
-    let served: Value = serde_norway::from_slice(&served.body).expect("YAML");
+    let served: Value = serde_saphyr::from_slice(&served.body).expect("YAML");
     assert_eq!(
         served["info"]["title"],
         json!("Control API of the mock IAM")

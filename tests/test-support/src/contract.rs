@@ -50,7 +50,7 @@ impl Contract {
     }
 
     fn parse(name: &'static str, yaml: &str) -> Result<Self, String> {
-        let document: Value = serde_norway::from_str(yaml).map_err(|error| error.to_string())?;
+        let document = read_yaml(yaml.as_bytes())?;
         let schemas = Registry::new()
             .draft(Draft::Draft202012)
             .add(DOCUMENT, document.clone())
@@ -245,11 +245,17 @@ fn read(essence: &str, body: &[u8]) -> Result<Value, String> {
     if essence.ends_with("json") {
         serde_json::from_slice(body).map_err(|error| error.to_string())
     } else if essence.ends_with("yaml") {
-        serde_norway::from_slice(body).map_err(|error| error.to_string())
+        read_yaml(body)
     } else {
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         Ok(json!(text))
     }
+}
+
+fn read_yaml(yaml: &[u8]) -> Result<Value, String> {
+    // In YAML 1.1 the key `y` of a JWK is a boolean.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_slice_with_options(yaml, options).map_err(|error| error.to_string())
 }
 
 /// What a path answers that the document does not list.

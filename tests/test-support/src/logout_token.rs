@@ -1,16 +1,16 @@
 //! Logout tokens as the scripted Keycloak signs them.
 
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::signature::Ed25519KeyPair;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use mock_iam::{LogoutSigner, logout_claims};
 use serde_json::{Value, json};
 
 use crate::scripted_upstream::keycloak::CLIENT;
 
-/// The private half of the key that the scripted Keycloak publishes (RFC 8037 appendix A.1).
-const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+/// The key that the scripted Keycloak publishes.
+pub(crate) static SIGNER: LazyLock<LogoutSigner> =
+    LazyLock::new(|| LogoutSigner::generate().expect("random numbers"));
 
 /// The realm of the Keycloak at this address.
 pub fn issuer(url: &str) -> String {
@@ -22,37 +22,22 @@ pub fn logout_token(url: &str, id: &str, who: &Value) -> String {
     signed("logout+jwt", &claims(url, id, who))
 }
 
-/// What stands in it.
+/// The claims of [`logout_token`].
 pub fn claims(url: &str, id: &str, who: &Value) -> Value {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("a time after 1970")
         .as_secs();
-    let mut claims = json!({
-        "iss": issuer(url),
-        "aud": CLIENT,
-        "iat": now,
-        "exp": now + 120,
-        "jti": id,
-        "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
-    });
-    for (name, value) in who.as_object().expect("claims") {
-        claims[name] = value.clone();
-    }
-    claims
+    let claims = logout_claims((&issuer(url), CLIENT), None, None, now);
+    let mut claims = claims.expect("random numbers");
+    claims.insert("jti".to_owned(), json!(id));
+    claims.extend(who.as_object().expect("claims").clone());
+    claims.into()
 }
 
 /// A compact JWS by the realm's key.
 pub fn signed(typ: &str, claims: &Value) -> String {
-    let seed: Vec<u8> = (0..SEED.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&SEED[at..at + 2], 16).expect("a byte"))
-        .collect();
-    let key = Ed25519KeyPair::from_seed_unchecked(&seed).expect("a key");
-    let header = json!({"alg": "EdDSA", "kid": "k", "typ": typ});
-    let text = [header, claims.clone()]
-        .map(|json| BASE64.encode(json.to_string()))
-        .join(".");
-    let signature = BASE64.encode(key.sign(text.as_bytes()));
-    format!("{text}.{signature}")
+    let header = json!({"alg": "ES256", "kid": SIGNER.key_id(), "typ": typ});
+    let token = SIGNER.sign(&header.to_string(), &claims.to_string());
+    token.expect("a signature")
 }

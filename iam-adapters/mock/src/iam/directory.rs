@@ -16,9 +16,9 @@ use subtle::ConstantTimeEq;
 
 use super::identity::Identity;
 use super::sessions::Sessions;
-use super::signer::LogoutSigner;
 use super::user::{AccountState, User};
 use super::users::Users;
+use crate::LogoutSigner;
 
 pub use administration::LiveSession;
 pub use snapshot::DirectorySnapshot;

@@ -1,24 +1,27 @@
-//! The file that the users of the mock are written in.
+//! Reads the users file of the mock.
 //!
-//! Each of the three formats becomes a [`Node`] first, and users are read from that alone: so all
-//! three are held to the same rules, and every problem is told at once. No message quotes what
-//! stands in a file, since a miswritten password may stand anywhere. Two things are named: an
-//! address that can be nothing else, and an unknown key that has a value and consists of at most 40
-//! ASCII letters and underscores, as keys do and few passwords.
-
-mod entry;
-mod node;
-mod yaml;
+//! A file in any of the three formats becomes a [`Node`] first, and users are read from nodes only,
+//! so all formats have the same rules and every problem is reported at once. No message quotes a
+//! value of the file, because a password may be in the wrong place. A message names two things of
+//! the file: an e-mail address that is certainly one, and an unknown key that has a value and
+//! consists of at most 40 ASCII letters and underscores, as keys do and few passwords.
 
 use std::fmt;
 use std::path::Path;
 
 use iam_adapters::files;
+use iam_adapters::scope::{Permission, Permissions};
+use iam_adapters::types::Subject;
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::value::{self, StrDeserializer};
+use serde::de::{IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use thiserror::Error;
 
+use super::user::{AccountState, User};
 use super::users::Users;
-
-use node::Node;
 
 /// The users there are where no file is named, in the form of a users file.
 pub const DEMO_USERS: &str = include_str!("demo_users.toml");
@@ -30,7 +33,8 @@ pub enum Format {
     Toml,
     /// JSON (RFC 8259): an object with a list `users`.
     Json,
-    /// YAML 1.2, one document, without anchors, aliases and tags: a mapping with a list `users`.
+    /// YAML 1.2, one document, without anchors, aliases and tags of applications: a mapping with a list
+    /// `users`.
     /// What looks like a number or a truth value has to stand in quotes to be a string.
     Yaml,
 }
@@ -114,10 +118,10 @@ pub fn parse(text: &str, format: Format, origin: &str) -> Result<Users, InvalidU
     let root = match format {
         Format::Toml => toml(text),
         Format::Json => json(text),
-        Format::Yaml => yaml::read(text),
+        Format::Yaml => yaml(text),
     };
     let root = root.map_err(|problem| InvalidUsers::one(origin, problem))?;
-    entry::users(root).map_err(|problems| InvalidUsers {
+    users(root).map_err(|problems| InvalidUsers {
         origin: origin.to_owned(),
         problems,
     })
@@ -140,9 +144,338 @@ fn json(text: &str) -> Result<Node, String> {
     })
 }
 
+fn yaml(text: &str) -> Result<Node, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: DEPTH_MAX, max_anchors: 0, max_aliases: 0 },
+        // [`Node`] keeps both, so that the message names the entry.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        merge_keys: MergeKeyPolicy::AsOrdinary,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        reject_unsupported_tags: true,
+        strict_booleans: true,
+        underscored_numbers_as_strings: true,
+        // A snippet would quote the line.
+        with_snippet: false,
+    };
+    let root: Result<Option<Node>, _> = serde_saphyr::from_str_with_options(text, options);
+    // An empty document is an empty table, as in TOML.
+    root.map(|root| root.unwrap_or_else(|| Node::Table(Vec::new())))
+        .map_err(|error| {
+            use serde_saphyr::Error;
+
+            // Only texts that are known to quote nothing: others of the library quote tags and
+            // scalars.
+            let what = match &error {
+                // The texts of the parser are fixed, but one ends with a character of the file.
+                Error::ExternalMessage { msg, .. } => msg.split(": `").next().unwrap_or_default(),
+                Error::MultipleDocuments { .. } => "a second document",
+                Error::Unexpected { .. } | Error::NullIntoString { .. } => {
+                    "a key that is no plain text"
+                }
+                Error::Budget {
+                    breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. },
+                    ..
+                }
+                | Error::UnknownAnchor { .. }
+                | Error::UnsupportedTag { .. } => {
+                    "anchors, aliases and tags are not supported (put a text that begins with &, * \
+                     or ! in quotes)"
+                }
+                Error::Budget { .. } => "too many levels or values",
+                _ => "not the YAML of a users file",
+            };
+            let at = error.location().unwrap_or(serde_saphyr::Location::UNKNOWN);
+            place(at.line(), at.column(), what)
+        })
+}
+
+/// A users file needs four: the document, its list, an entry, its permissions.
+const DEPTH_MAX: usize = 16;
+
 /// What is wrong with the form of a text, and where; both count from 1.
-fn place(line: usize, column: usize, what: &str) -> String {
+fn place(line: impl fmt::Display, column: impl fmt::Display, what: &str) -> String {
     format!("line {line}, column {column}: {what}")
+}
+
+/// Every user of a file, or every problem.
+fn users(root: Node) -> Result<Users, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut users = Users::default();
+    for (number, node) in (1..).zip(list(root, &mut problems)) {
+        let entry = Entry::read(node);
+        let name = entry.name(number);
+        match entry.into_user() {
+            Ok(user) => {
+                if let Err(refused) = users.add(user) {
+                    problems.push(format!("{name}: {refused}"));
+                }
+            }
+            Err(wrong) => {
+                problems.extend(wrong.into_iter().map(|wrong| format!("{name}: {wrong}")));
+            }
+        }
+    }
+    if users.iter().len() == 0 && problems.is_empty() {
+        problems.push("there are no users".to_owned());
+    }
+    if problems.is_empty() {
+        Ok(users)
+    } else {
+        Err(problems)
+    }
+}
+
+/// The entries of the list `users`.
+fn list(root: Node, problems: &mut Vec<String>) -> Vec<Node> {
+    let Node::Table(table) = root else {
+        problems.push("must be a table with the list \"users\"".to_owned());
+        return Vec::new();
+    };
+    let mut entries = None;
+    for (place, (key, node)) in (1..).zip(table) {
+        match (key.as_str(), node) {
+            ("users", _) if entries.is_some() => problems.push(twice("users")),
+            ("users", Node::List(list)) => entries = Some(list),
+            ("users", _) => {
+                problems.push("\"users\" must be a list of entries".to_owned());
+                entries = Some(Vec::new());
+            }
+            (key, node) => problems.push(match shown(key, &node) {
+                Some(key) => format!("key {key} at the top is unknown; {ONLY_USERS}"),
+                None => format!("key {place} at the top is unknown; {HIDDEN}; {ONLY_USERS}"),
+            }),
+        }
+    }
+    entries.unwrap_or_default()
+}
+
+/// One entry, as far as it could be read.
+#[derive(Default)]
+struct Entry {
+    email: Option<String>,
+    password: Option<SecretString>,
+    permissions: Option<Permissions>,
+    state: Option<AccountState>,
+    subject: Option<Subject>,
+    problems: Vec<String>,
+}
+
+impl Entry {
+    fn read(node: Node) -> Self {
+        let mut entry = Self::default();
+        let Node::Table(table) = node else {
+            entry
+                .problems
+                .push("must be a table of keys and values".to_owned());
+            return entry;
+        };
+        let mut seen: Vec<String> = Vec::new();
+        for (place, (key, value)) in (1..).zip(table) {
+            if !KEYS.contains(&key.as_str()) {
+                entry.problems.push(unknown(place, &key, &value));
+            } else if seen.contains(&key) {
+                entry.problems.push(twice(&key));
+            } else if let Err(problem) = entry.take(&key, value) {
+                entry.problems.push(problem);
+            }
+            seen.push(key);
+        }
+        for needed in ["email", "password"] {
+            if !seen.iter().any(|key| key == needed) {
+                entry.problems.push(format!("{needed} is missing"));
+            }
+        }
+        entry
+    }
+
+    fn take(&mut self, key: &str, value: Node) -> Result<(), String> {
+        match key {
+            "email" => self.email = Some(text(value, key)?.expose_secret().to_owned()),
+            "password" => self.password = Some(text(value, key)?),
+            "permissions" => self.permissions = Some(permissions(value)?),
+            "state" => self.state = Some(state(text(value, key)?.expose_secret())?),
+            _ => {
+                let subject = text(value, key)?;
+                let subject = Subject::new(subject.expose_secret());
+                self.subject = Some(subject.ok_or("the subject is empty")?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the messages call it: its number, and its address where that is one beyond doubt. What
+    /// stands in the place of an address may be a password, or may have one after it.
+    fn name(&self, number: usize) -> String {
+        match self.email.as_deref().filter(|email| is_address(email)) {
+            Some(email) => format!("user {number} ({email:?})"),
+            None => format!("user {number}"),
+        }
+    }
+
+    fn into_user(self) -> Result<User, Vec<String>> {
+        let mut problems = self.problems;
+        let made = self.email.zip(self.password).map(|(email, password)| {
+            User::new(email, password, self.permissions.unwrap_or_default())
+        });
+        let user = match made {
+            Some(Ok(user)) => Some(user.with_state(self.state.unwrap_or_default())),
+            Some(Err(invalid)) => {
+                problems.push(invalid.to_string());
+                None
+            }
+            None => None,
+        };
+        match user {
+            Some(user) if problems.is_empty() => Ok(match self.subject {
+                Some(subject) => user.with_subject(subject),
+                None => user,
+            }),
+            _ => Err(problems),
+        }
+    }
+}
+
+/// Every key of an entry.
+const KEYS: [&str; 5] = ["email", "password", "permissions", "state", "subject"];
+
+const ONLY_USERS: &str = "there is only \"users\"";
+
+/// Why the message names an unknown key by its place only.
+const HIDDEN: &str = "its name is not shown, because it may be a password";
+
+/// The longest key that is shown.
+const SHOWN_MAX: usize = 40;
+
+/// The key, where it looks like one: a password may stand in its place. A password whose own key is
+/// missing is a key without a value in YAML (`{email: a@b, secret}`).
+fn shown<'a>(key: &'a str, value: &Node) -> Option<&'a str> {
+    let has_value = !matches!(value, Node::Other);
+    let letters = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
+    (has_value && (1..=SHOWN_MAX).contains(&key.len()) && letters(key)).then_some(key)
+}
+
+fn unknown(place: usize, key: &str, value: &Node) -> String {
+    let known = KEYS.join(", ");
+    match shown(key, value) {
+        Some(key) => format!("key {key} is unknown; there are {known}"),
+        None => format!("key {place} is unknown; {HIDDEN}; there are {known}"),
+    }
+}
+
+fn twice(key: &str) -> String {
+    format!("{key} is there twice")
+}
+
+fn text(value: Node, key: &str) -> Result<SecretString, String> {
+    match value {
+        Node::Text(text) => Ok(text),
+        Node::List(_) | Node::Table(_) | Node::Other => {
+            Err(format!("the {key} is not a string in quotes"))
+        }
+    }
+}
+
+fn permissions(value: Node) -> Result<Permissions, String> {
+    let Node::List(list) = value else {
+        return Err("permissions must be a list of strings".to_owned());
+    };
+    let permissions = (1..).zip(list).map(|(place, name)| {
+        let Node::Text(name) = name else {
+            return Err(format!("permission {place} is not a string in quotes"));
+        };
+        Permission::parse(name.expose_secret()).map_err(|_| {
+            format!(
+                "permission {place} cannot stand in a scope: it is empty or too long, or has a \
+                 blank, a quote, a backslash or a character outside of ASCII"
+            )
+        })
+    });
+    permissions.collect()
+}
+
+fn state(name: &str) -> Result<AccountState, String> {
+    let name: StrDeserializer<'_, value::Error> = name.into_deserializer();
+    AccountState::deserialize(name)
+        .map_err(|_| "the state must be active, disabled, locked or incomplete".to_owned())
+}
+
+/// RFC 5321 section 4.1.2, without quoted strings and with the letters of all languages.
+fn is_address(text: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|c| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c))
+    };
+    text.split_once('@')
+        .is_some_and(|(local, domain)| is_part(local) && is_part(domain))
+}
+
+/// A value of a users file. Any string may be a password.
+enum Node {
+    Text(SecretString),
+    List(Vec<Node>),
+    /// In the order of the file; a key may be there twice, where the format lets it.
+    Table(Vec<(String, Node)>),
+    /// Numbers, truth values and nothing, of which users have none.
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+struct Reader;
+
+/// Refuses nothing: serde's own refusals quote what they refuse.
+impl<'de> Visitor<'de> for Reader {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Node, E> {
+        Ok(Node::Text(text.into()))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(node) = seq.next_element()? {
+            list.push(node);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut table = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            table.push(pair);
+        }
+        Ok(Node::Table(table))
+    }
 }
 
 #[cfg(test)]

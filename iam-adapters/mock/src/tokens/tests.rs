@@ -9,9 +9,9 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use super::*;
+use crate::LogoutSigner;
 use crate::fixed_key::FIXED_SIGNING_KEY;
 use crate::gateways::with_signing_key;
-use crate::iam::LogoutSigner;
 use crate::test_tokens::{self, TestToken};
 
 const NOW: u64 = 1_800_000_000;

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use crate::jws;
+
 /// What a refresh token says.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Claims {
@@ -78,15 +80,12 @@ impl RefreshKey {
     }
 
     /// The token that says this.
-    pub(super) fn sign(&self, claims: &Claims) -> Option<Zeroizing<String>> {
+    pub(super) fn sign(&self, claims: &Claims) -> Option<String> {
         let header = json!({"alg": "HS512", "typ": "JWT", "kid": "realm"}).to_string();
         let claims = Zeroizing::new(serde_json::to_string(claims).ok()?);
-        let [header, claims] =
-            [header.as_bytes(), claims.as_bytes()].map(|part| URL_SAFE_NO_PAD.encode(part));
-        let signed = Zeroizing::new(format!("{header}.{claims}"));
-        let tag = hmac::sign(&self.0, signed.as_bytes());
-        let tag = URL_SAFE_NO_PAD.encode(tag.as_ref());
-        Some(Zeroizing::new(format!("{}.{tag}", *signed)))
+        jws::compact(header, claims.as_bytes(), |input| {
+            Some(hmac::sign(&self.0, input).as_ref().to_vec())
+        })
     }
 
     /// What a token says, where it is one of this realm.

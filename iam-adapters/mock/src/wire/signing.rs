@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use aws_lc_rs::rand::{self, SystemRandom};
+use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKey, KeySize};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256,
@@ -12,8 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// How long a logout token may be used, in seconds, as at Keycloak.
-const LOGOUT_TOKEN_LIFETIME: u64 = 120;
+use crate::jws;
+use crate::logout_signer::{es256, es256_jwk, logout_claims};
 
 /// What every realm here signs with.
 ///
@@ -51,49 +51,34 @@ impl RealmKeys {
 
     /// The key set (RFC 7517); none where the machine has no randomness.
     pub(super) fn published(&self) -> Option<Value> {
-        let ec = self.ec.as_ref()?.public_key().as_ref().get(1..)?;
-        let (x, y) = ec.split_at_checked(ec.len() / 2)?;
-        let ec = json!({
-            "kid": EC_ID, "kty": "EC", "alg": "ES256", "use": "sig", "crv": "P-256",
-            "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
-        });
+        let ec = es256_jwk(self.ec.as_ref()?, EC_ID)?;
         Some(json!({"keys": [self.rsa()?.jwk, ec]}))
     }
 
     /// An access token.
     pub(super) fn access_token(&self, claims: &Value) -> Option<String> {
         let key = self.ec.as_ref()?;
-        sign("ES256", "JWT", EC_ID, claims, |signed| {
-            let signature = key.sign(&SystemRandom::new(), signed).ok()?;
-            Some(signature.as_ref().to_vec())
-        })
+        let header = json!({"alg": "ES256", "typ": "JWT", "kid": EC_ID}).to_string();
+        jws::compact(header, claims.to_string(), |input| es256(key, input))
     }
 
     /// The logout token of one session (OpenID Connect Back-Channel Logout 1.0 section 2.4).
     pub(super) fn logout_token(
         &self,
-        (issuer, audience): (&str, &str),
+        parties: (&str, &str),
         (subject, session): (&str, &str),
         now: u64,
     ) -> Option<String> {
-        let claims = json!({
-            "iat": now,
-            "exp": now + LOGOUT_TOKEN_LIFETIME,
-            "jti": random_id()?,
-            "iss": issuer,
-            "aud": audience,
-            "sub": subject,
-            "sid": session,
-            "typ": "Logout",
-            "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
-        });
+        let header = json!({"alg": "RS256", "typ": "logout+jwt", "kid": RSA_ID}).to_string();
+        let mut claims = logout_claims(parties, Some(subject), Some(session), now)?;
+        claims.insert("typ".to_owned(), json!("Logout"));
         let key = &self.rsa()?.key;
-        sign("RS256", "logout+jwt", RSA_ID, &claims, |signed| {
+        jws::compact(header, Value::from(claims).to_string(), |input| {
             let mut signature = vec![0; key.public_modulus_len()];
             key.sign(
                 &RSA_PKCS1_SHA256,
                 &SystemRandom::new(),
-                signed,
+                input,
                 &mut signature,
             )
             .ok()?;
@@ -124,26 +109,4 @@ impl fmt::Debug for RealmKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RealmKeys").finish_non_exhaustive()
     }
-}
-
-/// A compact JWS (RFC 7515 section 7.1).
-fn sign(
-    algorithm: &str,
-    typ: &str,
-    key_id: &str,
-    claims: &Value,
-    signature: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
-) -> Option<String> {
-    let header = json!({"alg": algorithm, "typ": typ, "kid": key_id});
-    let [header, claims] = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
-    let signed = format!("{header}.{claims}");
-    let signature = signature(signed.as_bytes())?;
-    Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
-}
-
-/// 128 random bits as text.
-pub(super) fn random_id() -> Option<String> {
-    let mut bits = [0; 16];
-    rand::fill(&mut bits).ok()?;
-    Some(URL_SAFE_NO_PAD.encode(bits))
 }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::realm::Realms;
 use super::refresh_token::Claims;
 use super::roles;
-use super::signing::random_id;
 use super::told::{No, Told};
 use super::unknown_realm;
 use super::visit::Visit;
 use crate::iam::{AccountState, Asked};
+use crate::random;
 
 /// How long an access token is good, in seconds. Nobody uses one here.
 const ACCESS_TOKEN_LIFETIME: u64 = 300;
@@ -141,7 +141,7 @@ impl<'a> Visit<'a> {
             "access_token": access,
             "expires_in": lifetime,
             "refresh_expires_in": left,
-            "refresh_token": refresh.as_str(),
+            "refresh_token": refresh,
             "token_type": "Bearer",
             "not-before-policy": 0,
             "session_state": session.id,
@@ -153,7 +153,7 @@ impl<'a> Visit<'a> {
         let mut claims = json!({
             "exp": exp,
             "iat": refresh.iat,
-            "jti": random_id(),
+            "jti": random::id(),
             "iss": refresh.iss,
             "sub": refresh.sub,
             "typ": "Bearer",

@@ -15,11 +15,11 @@ use super::damage::Damage;
 use super::form::{self, Form};
 use super::realm::{NoClient, Realm, Realms};
 use super::refresh_token::Claims;
-use super::signing::random_id;
 use super::told::{No, Told};
 use crate::iam::Asked;
 use crate::iam::faults::Answer;
 use crate::iam::journal::Outcome;
+use crate::random;
 
 /// How long nothing is said where nothing shall be said, unless the caller gives up before.
 const NEVER: Duration = Duration::from_secs(600);
@@ -247,7 +247,7 @@ fn ending(told: Told, kind: &'static str) -> Told {
 
 /// What is true of a session that nobody asked about.
 fn somebody_elses(client: &str) -> Told {
-    let anybody = || random_id().unwrap_or_default();
+    let anybody = || random::id().unwrap_or_default();
     Told::json(json!({
         "active": true,
         "sub": anybody(),

@@ -1,10 +1,9 @@
 //! A Keycloak in good health, as far as its wire goes: one realm, one client, one user.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::{Value, json};
 
 use super::{Answer, ScriptedUpstream};
+use crate::logout_token::SIGNER;
 
 /// The name of the realm.
 pub const REALM: &str = "shop";
@@ -57,19 +56,9 @@ pub fn discovery(issuer: &str) -> Answer {
     )
 }
 
-/// 200 of the realm's keys: the one of RFC 8037 appendix A.2.
+/// 200 of the realm's keys.
 pub fn key_set() -> Answer {
-    Answer::json(
-        200,
-        json!({"keys": [{
-            "kty": "OKP",
-            "crv": "Ed25519",
-            "use": "sig",
-            "alg": "EdDSA",
-            "kid": "k",
-            "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
-        }]}),
-    )
+    Answer::json(200, SIGNER.key_set().expect("a key set"))
 }
 
 /// 200 of a login, to be changed at will.
@@ -124,7 +113,9 @@ pub fn refresh_token(client: &str) -> String {
 
 /// A JWT with these claims and a signature that is none.
 pub fn jwt(claims: &Value) -> String {
-    let header = BASE64.encode(br#"{"alg":"HS512","typ":"JWT"}"#);
-    let claims = BASE64.encode(claims.to_string().as_bytes());
-    format!("{header}.{claims}.{}", BASE64.encode(b"no signature"))
+    let header = r#"{"alg":"HS512","typ":"JWT"}"#;
+    let token = mock_iam::jws::compact(header, claims.to_string(), |_| {
+        Some(b"no signature".to_vec())
+    });
+    token.expect("a signature")
 }
