@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 
-use actix_web::HttpMessage as _;
-use actix_web::dev::ServiceRequest;
+use actix_web::HttpMessage;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -82,7 +81,7 @@ impl RequestId {
 /// The id of a request: the one that the gateway's middleware gave it, or, outside of that, the
 /// client's own or a new one.
 #[must_use]
-pub fn of(request: &ServiceRequest) -> RequestId {
+pub fn of(request: &impl HttpMessage) -> RequestId {
     let known = request.extensions().get::<RequestLog>().map(|log| log.id);
     known.unwrap_or_else(|| RequestId::of(request.headers()))
 }

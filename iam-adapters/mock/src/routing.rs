@@ -1,16 +1,18 @@
 //! Which gateway a request is for, and what the two listeners of a gateway before the mock serve.
 
+use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::body::{BoxBody, MessageBody};
+use actix_web::body::MessageBody;
 use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
+use actix_web::guard::{GuardContext, fn_guard};
 use actix_web::http::ConnectionType;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{Error, HttpMessage as _};
-use auth_gateway::http::{self, request_id};
+use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, Scope};
+use auth_gateway::http::{self, Front, request_id};
 use auth_gateway::telemetry::metrics::Route;
 
 use crate::control::{self, Refused};
@@ -25,10 +27,9 @@ const CONTROLS: &str = "/mock/";
 
 /// The routes of the public listener.
 pub(crate) fn public(routes: &mut ServiceConfig) {
-    let api = web::scope("")
-        .wrap(from_fn(refuse_unknown_namespace))
+    routes
+        .service(refuse_unknown_namespace())
         .configure(http::public);
-    routes.service(api);
 }
 
 /// The routes of the management listener: its usual ones; the control API and the console; and the
@@ -47,11 +48,10 @@ pub(crate) fn management(
         .configure(controls)
         .configure(http::api)
         .default_service(web::to(http::not_found));
-    let all = web::scope("")
-        .wrap(from_fn(refuse_unknown_namespace))
+    routes
+        .service(refuse_unknown_namespace())
         .configure(http::operations)
         .service(guarded);
-    routes.service(all);
 }
 
 /// The control API and the console. They need the [`Namespaces`] as app data.
@@ -80,7 +80,11 @@ pub(crate) async fn choose_gateway(
             request.extensions_mut().insert(UnknownNamespace(refused));
         }
         Ok(world) => {
-            if let Some(house) = &world.house {
+            let application = request.app_data::<Data<Front>>();
+            // Most requests are for the gateway that the application has already.
+            if let Some(house) = &world.house
+                && application.is_none_or(|front| !ptr::eq(front.get_ref(), &*house.front))
+            {
                 let mut container = Extensions::new();
                 container.insert(Data::from(Arc::clone(&house.front)));
                 // What is added last is found first.
@@ -109,28 +113,33 @@ fn world(namespaces: &Namespaces, headers: &HeaderMap) -> Result<Arc<World>, Ref
         .map_err(|many| Refused::try_later(many.to_string()))
 }
 
-/// Why the namespace of a request cannot be, on its way to [`refuse_unknown_namespace`].
+/// Why a request is refused: its header does not name a namespace that can exist.
 #[derive(Debug)]
 struct UnknownNamespace(Refused);
 
-/// The innermost middleware. The gateway's own is around it, and logs and counts the refusal.
-async fn refuse_unknown_namespace(
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, Error> {
+/// Takes the requests that [`choose_gateway`] found to be for an [`UnknownNamespace`]. A service and
+/// not a middleware, so that the gateway's own middleware logs and counts the refusal, and other
+/// requests cost no allocation.
+fn refuse_unknown_namespace() -> Scope {
+    let is_unknown = |context: &GuardContext<'_>| context.req_data().contains::<UnknownNamespace>();
+    web::scope("")
+        .guard(fn_guard(is_unknown))
+        .default_service(web::to(refuse))
+}
+
+async fn refuse(request: HttpRequest) -> HttpResponse {
     let refused = request.extensions_mut().remove::<UnknownNamespace>();
     let Some(UnknownNamespace(refused)) = refused else {
-        let response = next.call(request).await?;
-        return Ok(response.map_into_boxed_body());
+        return HttpResponse::NotFound().finish();
     };
     let mut response = refused.response(&request_id::of(&request));
     control::no_store(response.headers_mut());
     // As for every response of the API.
     let headers = response.headers_mut();
     headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
-    // Nobody reads the body.
+    // The body of the request is not read.
     response
         .head_mut()
         .set_connection_type(ConnectionType::Close);
-    Ok(request.into_response(response))
+    response
 }
