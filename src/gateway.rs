@@ -1,13 +1,12 @@
 //! Login, exchange and logout: one IAM, one set of keys, and what is known of sessions. No HTTP, no
 //! particular IAM, no Redis.
 
+mod access_token;
 pub mod error;
 pub mod keys;
 pub mod knowledge;
 pub mod login_limiter;
-pub mod mint;
 pub mod revocations;
-pub mod seal;
 pub mod session;
 pub mod session_ends;
 mod single_flight;
@@ -27,14 +26,14 @@ use iam_adapters::{
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
-pub use mint::Exchanged;
+pub use access_token::{AccessToken, Exchanged, TokenPolicy};
 pub use session::NewSession;
 
+use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
 use keys::Keys;
 use knowledge::{Freshness, Inquiry, Knowledge, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
-use mint::{Grant, TokenPolicy};
 use revocations::{End, Name, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_ends::SessionEnds;
@@ -102,6 +101,7 @@ pub struct Gateway {
     policy: Policy,
     session_tokens: SessionTokens,
     knowledge: Arc<Knowledge>,
+    revocations: Arc<Revocations>,
     session_ends: Arc<SessionEnds>,
     /// `None`: the IAM sends none.
     logout_tokens: Option<LogoutTokens>,
@@ -152,11 +152,12 @@ impl Gateway {
             Arc::clone(&keys),
             Arc::clone(&clock),
             policy.session_max_lifetime,
-            revocations,
+            Arc::clone(&revocations),
         );
         Self {
             session_tokens,
             knowledge: Arc::new(knowledge),
+            revocations,
             session_ends: Arc::new(session_ends),
             logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock)),
@@ -201,7 +202,7 @@ impl Gateway {
     ) -> Result<NewSession, GatewayError> {
         let session_id = SessionId::generate(&*self.random)?;
         let asked_at = self.clock.now();
-        if !self.session_ends.revocations().has_room(asked_at) {
+        if !self.revocations.has_room(asked_at) {
             return Err(NotReady::TooManyRevocations.into());
         }
         let call = self.iam.authenticate(credentials, client);
@@ -264,7 +265,7 @@ impl Gateway {
         scope: Scope<'_>,
         request_id: &str,
     ) -> Result<Exchanged, GatewayError> {
-        self.session_ends.refuse_catching_up()?;
+        self.revocations.refuse_catching_up()?;
         let arrived = self.clock.now();
         let mut buffer = Zeroizing::default();
         let opened = self
@@ -273,7 +274,7 @@ impl Gateway {
         let session = &opened.session;
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
-        let ended = self.session_ends.refuse_ended(&mut names);
+        let ended = self.revocations.refuse_ended(&mut names);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
@@ -295,7 +296,7 @@ impl Gateway {
             Box::pin(asked).await?
         };
         // Again, because a logout that came during the introspection must win.
-        self.session_ends.refuse_ended(&mut names)?;
+        self.revocations.refuse_ended(&mut names)?;
         let now = self.clock.now();
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
@@ -310,7 +311,7 @@ impl Gateway {
             scope: &granted,
             session_expires_at: session.exp,
         };
-        let token = mint::mint(
+        let token = access_token::issue(
             &self.keys.signing.key_set(),
             &self.policy.token,
             grant,
@@ -346,8 +347,8 @@ impl Gateway {
         }
         let logged_out = opened.revocation(End::LoggedOut);
         let has_ended_upstream =
-            || self.session_ends.end_of(&mut opened.names()) == Some(End::Upstream);
-        self.session_ends.record(&logged_out, now);
+            || self.revocations.end_of(&mut opened.names()) == Some(End::Upstream);
+        self.revocations.record(&logged_out, now);
         if has_ended_upstream() {
             // This replica may know it from the IAM, which did not send it to the others.
             self.session_ends.share(logged_out, now).await;
@@ -367,7 +368,7 @@ impl Gateway {
                 async move {
                     let ended = iam.end_session(&upstream).await;
                     if ended.is_ok() {
-                        ends.record(&confirmed, now);
+                        ends.revocations().record(&confirmed, now);
                     }
                     ends.share(logged_out, now).await;
                     ended

@@ -111,12 +111,6 @@ impl Health {
         *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = (readiness, reasons);
     }
 
-    /// Whether new requests are refused.
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.lifecycle.is_draining()
-    }
-
     /// How this replica is doing.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {

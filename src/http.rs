@@ -4,13 +4,12 @@ mod auth;
 mod backchannel_logout;
 mod body;
 mod client;
-mod edge;
 pub mod entity_tag;
 mod health;
 mod logout_token_limiter;
+mod middleware;
 mod operator;
 pub mod problem;
-pub mod request_id;
 mod well_known;
 
 use std::sync::Arc;
@@ -21,15 +20,15 @@ use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, Error, Resource};
+use ipnet::IpNet;
 use secrecy::SecretString;
 
-use crate::config::HttpSettings;
 use crate::gateway::Gateway;
-use crate::health::Health;
+use crate::health::{Health, Lifecycle};
 use crate::telemetry::metrics::Metrics;
 
-pub use edge::handle_request;
 pub use logout_token_limiter::LogoutTokenRateLimiter;
+pub use middleware::{RequestId, X_REQUEST_ID, handle_request, request_id};
 use problem::Problem;
 
 /// What the handlers of both listeners share.
@@ -47,8 +46,10 @@ pub struct Front {
     pub jwks_max_age: Duration,
     /// Whether to tell apart what the contract calls 500.
     pub precise_backend_status: bool,
-    /// Whose forwarding headers count, among others.
-    pub http: HttpSettings,
+    /// Whether this replica is stopping.
+    pub lifecycle: Lifecycle,
+    /// The networks of the proxies whose forwarding headers are used.
+    pub trusted_proxies: Vec<IpNet>,
     /// The rate limit of invalid logout tokens.
     pub logout_token_limiter: LogoutTokenRateLimiter,
     /// What operators prove themselves with; none: their calls are refused.

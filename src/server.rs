@@ -8,15 +8,13 @@
 //! a connection only: a later head, a body, or a response that the client does not read can hold a
 //! connection for ever.
 
-mod body;
+mod connection;
 mod deadline_io;
 mod framing;
-mod limiter;
 mod listener;
 mod open_files;
-mod queue_delay;
 mod refusal;
-mod state;
+mod request;
 mod tls;
 
 use std::net::SocketAddr;
@@ -24,10 +22,10 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 
-pub use body::{BodyError, is_overloaded, read_body};
 pub use listener::{Listener, available_cores, bind};
 pub use open_files::{OpenFiles, raise_open_file_limit};
 pub use refusal::Refusal;
+pub use request::{BodyError, is_overloaded, read_body};
 pub use tls::server_config;
 
 /// What an application adds to its listener.

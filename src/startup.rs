@@ -24,8 +24,8 @@ use iam_adapters::Guarded;
 use iam_adapters::guarded::Observer;
 
 use crate::config::Settings;
+use crate::gateway::TokenPolicy;
 use crate::gateway::knowledge::Freshness;
-use crate::gateway::mint::TokenPolicy;
 use crate::gateway::revocations::Revocations;
 use crate::gateway::{Gateway, GatewayParts, Policy};
 use crate::health::{Health, Lifecycle};
@@ -110,7 +110,8 @@ impl Connected {
             adapter: parts.iam.name(),
             jwks_max_age: settings.keys.jwks_max_age,
             precise_backend_status: settings.http.precise_backend_status,
-            http: settings.http.clone(),
+            lifecycle: parts.lifecycle.clone(),
+            trusted_proxies: settings.http.trusted_networks(),
             logout_token_limiter: LogoutTokenRateLimiter::default(),
             operator_token: parts.operator_token.clone(),
         }

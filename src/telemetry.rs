@@ -1,8 +1,7 @@
-//! Logs and figures. Whoever logs names fields; this decides where they go and what they look like.
+//! The log and the metrics: their formats and where they go.
 
-mod json;
+mod json_log;
 pub mod metrics;
-mod writer;
 
 use std::io::IsTerminal as _;
 use std::panic::{self, PanicHookInfo};
@@ -15,10 +14,10 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::config::{LogFormat, LogSettings};
 
-pub use writer::{Flusher, LogWriter};
+pub use json_log::{Flusher, LogWriter};
 
-/// What writes events to `writer`, one line each, in the format and with the filter of the
-/// settings.
+/// A subscriber that writes one line for each event to `writer`, in the format and with the filter
+/// of the settings.
 pub fn subscriber<W>(settings: &LogSettings, terminal: bool, writer: W) -> impl Subscriber
 where
     W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
@@ -35,11 +34,11 @@ where
         layer.with_ansi(terminal).boxed()
     } else {
         layer
-            .event_format(json::Json)
-            .fmt_fields(json::Json)
+            .event_format(json_log::Json)
+            .fmt_fields(json_log::Json)
             .boxed()
     };
-    // Above everything, not around the layer: a filter of one layer costs each event more.
+    // A filter of the whole registry, because a filter of one layer costs each event more.
     tracing_subscriber::registry().with(layer).with(filter)
 }
 
@@ -47,7 +46,7 @@ where
 ///
 /// # Errors
 ///
-/// Where the process has a subscriber already, or can have no further thread.
+/// The process has a subscriber already, or no thread can be started.
 pub fn install(
     settings: &LogSettings,
     metrics: &metrics::Metrics,
@@ -60,7 +59,7 @@ pub fn install(
     Ok(flusher)
 }
 
-/// The message of a panic may hold what a request brought; the place tells enough.
+/// Logs the place of a panic. Its message may contain what a request sent.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(place, "panic");
@@ -71,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_logged_by_its_place_and_never_by_its_message() {
-        let lines = json::tests::Sink::default();
+    fn panic_is_logged_with_its_place_and_without_its_message() {
+        let lines = json_log::tests::Sink::default();
         let writer = lines.clone();
         let settings = LogSettings::default();
         let subscriber = subscriber(&settings, false, move || writer.clone());

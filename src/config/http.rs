@@ -1,10 +1,9 @@
-//! `[http]`: the public listener, where clients come.
+//! `[http]`: the public listener.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iam_adapters::ClientAddress;
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -25,15 +24,16 @@ pub struct HttpSettings {
     pub public_url: PublicUrl,
     /// `[http.tls]`.
     pub tls: TlsSettings,
-    /// The proxies whose word on a client's address counts.
+    /// The proxies whose `X-Forwarded-For` header is used.
     #[serde(deserialize_with = "super::list::deserialize")]
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// Whether a fault of the IAM is told as 502, 503 or 504 in place of 500.
+    /// Whether the response to a fault of the IAM is 502, 503 or 504 in place of 500.
     pub precise_backend_status: bool,
-    /// How long requests under way may take to finish once the gateway is told to stop.
+    /// How long requests in progress may take to finish after the signal to stop.
     #[serde(with = "humantime_serde")]
     pub shutdown_deadline: Duration,
-    /// How long requests are still taken after readiness fell, until load balancers have noticed.
+    /// How long new requests are still accepted after readiness became `not_ready`, so that load
+    /// balancers can stop sending them.
     #[serde(with = "humantime_serde")]
     pub shutdown_delay: Duration,
 }
@@ -55,12 +55,10 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
-    /// Whether the forwarding headers of this peer count.
+    /// The networks of the trusted proxies.
     #[must_use]
-    pub fn trusts(&self, peer: ClientAddress) -> bool {
-        self.trusted_proxies
-            .iter()
-            .any(|TrustedProxy(network)| network.contains(&peer.ip()))
+    pub fn trusted_networks(&self) -> Vec<IpNet> {
+        self.trusted_proxies.iter().map(|proxy| proxy.0).collect()
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
@@ -122,7 +120,7 @@ impl TlsSettings {
     }
 }
 
-/// A network whose members are believed when they say whom they forward for.
+/// A network of proxies whose `X-Forwarded-For` header is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedProxy(IpNet);
 
@@ -142,34 +140,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_trusted_by_network_or_by_address_and_nobody_else_is() {
-        let settings = HttpSettings {
-            trusted_proxies: ["10.1.2.3/8", "192.0.2.7", "2001:db8::/32"]
-                .map(|text| TrustedProxy::try_from(text).expect(text))
-                .to_vec(),
-            ..HttpSettings::default()
-        };
-        for (peer, trusted) in [
-            ("10.255.0.1", true),
-            ("11.0.0.1", false),
-            ("192.0.2.7", true),
-            ("192.0.2.8", false),
-            ("2001:db8::1", true),
-            ("2001:db9::1", false),
-            ("::ffff:10.0.0.1", true),
-            ("::ffff:11.0.0.1", false),
+    fn trusted_proxy_is_a_network_or_an_address() {
+        for (text, network) in [
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("2001:db8::/32", "2001:db8::/32"),
         ] {
-            assert_eq!(
-                settings.trusts(peer.parse::<IpAddr>().expect(peer).into()),
-                trusted,
-                "{peer}"
-            );
+            let proxy = TrustedProxy::try_from(text).expect(text);
+            assert_eq!(proxy.0.to_string(), network);
         }
-        assert!(!HttpSettings::default().trusts(IpAddr::from(Ipv4Addr::LOCALHOST).into()));
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn trusted_proxy_that_is_no_network_is_refused() {
         for text in [
             "",
             "10.0.0.0/33",

@@ -4,7 +4,6 @@ mod file;
 mod folder;
 mod key_store;
 mod rotation;
-mod signing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,13 +15,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+pub use super::access_token::{Algorithm, SigningKey};
+pub(super) use file::is_meant_for;
 pub use file::{KeyFile, KeyPurpose, generate};
 pub use folder::{read_dir, remove, write_new};
 pub use key_store::{KeySet, KeyStore, Taken};
 pub use rotation::{FileTimes, Plan, Standing, Times, plan, standing};
-pub use signing::{Algorithm, SigningKey};
 
-use super::seal::SealingKey;
+use super::session::SealingKey;
 
 /// Allowed for clocks that disagree, wherever one replica's idea of the time meets another's, and
 /// for a key file to reach every replica.

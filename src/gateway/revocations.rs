@@ -19,7 +19,7 @@ mod revocation;
 
 use std::collections::{HashMap, hash_map};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aws_lc_rs::error::Unspecified;
@@ -31,9 +31,8 @@ pub use entry::Delivery;
 pub use revocation::{End, Kind, Revocation};
 
 use super::BASE64;
+use super::error::{InvalidSession, NotReady};
 use super::session::{SealedSession, SessionId};
-#[cfg(test)]
-use super::tests::work::{Step, did};
 use entry::{Entry, Source};
 use queue::Queue;
 
@@ -84,6 +83,8 @@ pub struct Revocations {
     subjects: AtomicUsize,
     /// How often an end was recorded. Who saw all of them need not look again.
     recorded: AtomicU64,
+    /// Whether ends at the other replicas, from before this one started, are still unknown.
+    is_catching_up: AtomicBool,
 }
 
 impl Default for Revocations {
@@ -101,6 +102,7 @@ impl Revocations {
             upstream_sessions: AtomicUsize::default(),
             subjects: AtomicUsize::default(),
             recorded: AtomicU64::default(),
+            is_catching_up: AtomicBool::default(),
         }
     }
 
@@ -129,6 +131,30 @@ impl Revocations {
             names.none_of = recorded;
         }
         end
+    }
+
+    /// Fails where the session has ended, as far as this replica knows.
+    pub(super) fn refuse_ended(&self, names: &mut SessionNames<'_>) -> Result<(), InvalidSession> {
+        self.end_of(names).map_or(Ok(()), |end| Err(end.into()))
+    }
+
+    /// Fails while sessions may have ended at other replicas of which this one does not know.
+    pub(super) fn refuse_catching_up(&self) -> Result<(), NotReady> {
+        if self.is_catching_up.load(Ordering::Acquire) {
+            return Err(NotReady::CatchingUp);
+        }
+        Ok(())
+    }
+
+    /// Ends at the other replicas are unknown from now on.
+    pub(super) fn begin_catching_up(&self) {
+        self.is_catching_up.store(true, Ordering::Release);
+    }
+
+    /// Ends at the other replicas are known from now on, or need not be. Returns whether they were
+    /// unknown.
+    pub(super) fn stop_catching_up(&self) -> bool {
+        self.is_catching_up.swap(false, Ordering::AcqRel)
     }
 
     /// Records an end. Nothing takes one back or makes it less.
@@ -463,8 +489,7 @@ impl<'s> SessionNames<'s> {
         if let Some(Some(name)) = self.made.get(kind as usize) {
             return *name;
         }
-        #[cfg(test)]
-        did(Step::Named(kind));
+        tracing::trace!(?kind, "look up a revocation");
         let session = self.session;
         let name = match kind {
             Kind::Session => self.key.session(self.id),

@@ -3,16 +3,14 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use iam_adapters::logout_token::{Ended, SKEW_MAX};
 use iam_adapters::{Clock, IamAdapter, Moment};
 
-use super::error::{InvalidSession, NotReady};
 use super::keys::Keys;
-use super::revocations::{End, Learned, Revocation, RevocationKey, Revocations, SessionNames};
+use super::revocations::{Learned, Revocation, RevocationKey, Revocations};
 
 /// Ready when the other replicas have the revocation, or when waiting longer would delay a client
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
@@ -33,8 +31,6 @@ pub struct SessionEnds {
     session_max_lifetime: Duration,
     revocations: Arc<Revocations>,
     replicas: OnceLock<Arc<dyn Replicas>>,
-    /// Whether the ends at the other replicas before this one started are still unknown.
-    is_catching_up: AtomicBool,
 }
 
 impl SessionEnds {
@@ -52,7 +48,6 @@ impl SessionEnds {
             session_max_lifetime,
             revocations,
             replicas: OnceLock::new(),
-            is_catching_up: AtomicBool::new(false),
         }
     }
 
@@ -103,11 +98,6 @@ impl SessionEnds {
         }
     }
 
-    /// Records an end that the IAM has confirmed, or that the other replicas get from elsewhere.
-    pub(super) fn record(&self, revocation: &Revocation, now: Moment) {
-        self.revocations.record(revocation, now);
-    }
-
     /// Records an end, and sends it to the other replicas unless they have it.
     pub(super) fn share(&self, revocation: Revocation, now: Moment) -> Delivered {
         match self.replicas.get() {
@@ -120,24 +110,6 @@ impl SessionEnds {
         }
     }
 
-    /// How the session ended, as far as this replica knows; `None`: it has not.
-    pub(super) fn end_of(&self, names: &mut SessionNames<'_>) -> Option<End> {
-        self.revocations.end_of(names)
-    }
-
-    /// Fails where the session has ended, as far as this replica knows.
-    pub(super) fn refuse_ended(&self, names: &mut SessionNames<'_>) -> Result<(), InvalidSession> {
-        self.end_of(names).map_or(Ok(()), |end| Err(end.into()))
-    }
-
-    /// Fails while sessions may have ended at other replicas of which this one has not been told.
-    pub(super) fn refuse_catching_up(&self) -> Result<(), NotReady> {
-        if self.is_catching_up.load(Ordering::Acquire) {
-            return Err(NotReady::CatchingUp);
-        }
-        Ok(())
-    }
-
     /// From now on, the other replicas are sent what ends here. Only the first call has an effect:
     /// a gateway is one replica of one group.
     ///
@@ -146,7 +118,7 @@ impl SessionEnds {
     /// [`Self::serve_without_catching_up`].
     pub fn join(&self, replicas: Arc<dyn Replicas>) {
         if self.replicas.set(replicas).is_ok() {
-            self.is_catching_up.store(true, Ordering::Release);
+            self.revocations.begin_catching_up();
         }
     }
 
@@ -156,7 +128,7 @@ impl SessionEnds {
     /// Only for an IAM that holds the sessions: it calls those inactive whose logout it confirmed.
     /// A session whose logout failed there is accepted.
     pub fn serve_without_catching_up(&self) -> bool {
-        self.is_catching_up.swap(false, Ordering::AcqRel)
+        self.revocations.stop_catching_up()
     }
 
     /// Records an end that another replica sent.

@@ -16,4 +16,4 @@ pub(super) mod scripted;
 mod secrets;
 mod stale;
 mod telltale;
-pub(super) mod work;
+mod work;

@@ -14,14 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::gateway::error::GatewayError;
 use crate::gateway::knowledge::Source;
-use crate::gateway::seal::TOKEN_BYTES_MAX;
+use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::Front;
 use super::body::{self, Presence, RequestBody, no_store};
 use super::client::{client_address, warn_of_untrusted_proxy};
-use super::edge::RequestLog;
+use super::middleware::{RequestId, RequestLog};
 use super::problem::{InvalidRequest, Operation, Problem};
-use super::request_id::RequestId;
 
 /// Session ids have 22 characters. The contract allows up to this many.
 const SESSION_ID_BYTES_MAX: usize = 64;

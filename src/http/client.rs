@@ -6,6 +6,7 @@ use std::sync::Once;
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderMap, HeaderName};
 use iam_adapters::ClientAddress;
+use ipnet::IpNet;
 
 use super::Front;
 
@@ -20,9 +21,11 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[must_use]
 pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<ClientAddress> {
     let peer = request.peer_addr()?.ip().into();
-    Some(behind_proxies(peer, request.headers(), |address| {
-        front.http.trusts(address)
-    }))
+    Some(behind_proxies(
+        peer,
+        request.headers(),
+        &front.trusted_proxies,
+    ))
 }
 
 /// Warns, once, of a peer that forwards for others and is not trusted: all of its clients have one
@@ -32,7 +35,7 @@ pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
     let Some(peer) = request.peer_addr() else {
         return;
     };
-    let is_untrusted = !front.http.trusts(peer.ip().into());
+    let is_untrusted = !is_in(&front.trusted_proxies, peer.ip().into());
     if request.headers().contains_key(X_FORWARDED_FOR) && is_untrusted {
         WARNED.call_once(|| {
             tracing::warn!(
@@ -47,9 +50,9 @@ pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
 fn behind_proxies(
     peer: ClientAddress,
     headers: &HeaderMap,
-    trusts: impl Fn(ClientAddress) -> bool,
+    trusted_proxies: &[IpNet],
 ) -> ClientAddress {
-    if !trusts(peer) {
+    if !is_in(trusted_proxies, peer) {
         return peer;
     }
     let mut client = peer;
@@ -63,12 +66,18 @@ fn behind_proxies(
                 return peer;
             };
             client = hop;
-            if !trusts(client) {
+            if !is_in(trusted_proxies, client) {
                 return client;
             }
         }
     }
     client
+}
+
+fn is_in(networks: &[IpNet], address: ClientAddress) -> bool {
+    networks
+        .iter()
+        .any(|network| network.contains(&address.ip()))
 }
 
 /// An address, with or without a port, as some load balancers write it; IPv6 is in brackets then.

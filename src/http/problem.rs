@@ -20,7 +20,7 @@ use crate::gateway::error::GatewayError;
 use crate::telemetry::metrics::Outcome;
 
 use super::body::no_store;
-use super::request_id::RequestId;
+use super::middleware::RequestId;
 
 pub use invalid_request::InvalidRequest;
 pub use table::{Answer, RetryAfter};

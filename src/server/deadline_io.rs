@@ -13,9 +13,8 @@ use actix_web::web::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::connection::{ConnectionPermit, ConnectionPhase, ConnectionState};
 use super::framing::RequestFraming;
-use super::limiter::ConnectionPermit;
-use super::state::{ConnectionPhase, ConnectionState};
 use super::{Hooks, Refusal, refusal};
 
 /// Plain or TLS.

@@ -11,7 +11,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
 use auth_gateway::config::HostName;
-use auth_gateway::http::request_id;
+use auth_gateway::http;
 
 use crate::control::{self, Refused};
 
@@ -41,10 +41,10 @@ impl AllowedHosts {
             let response = next.call(request).await?;
             return Ok(response.map_into_boxed_body());
         };
-        let id = request_id::of(&request);
+        let id = http::request_id(&request);
         let mut response = request.into_response(refused.response(&id));
         let headers = response.headers_mut();
-        headers.insert(request_id::HEADER, id.header_value());
+        headers.insert(http::X_REQUEST_ID, id.header_value());
         control::no_store(headers);
         Ok(response)
     }

@@ -12,7 +12,7 @@ use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, Scope};
-use auth_gateway::http::{self, Front, request_id};
+use auth_gateway::http::{self, Front};
 use auth_gateway::telemetry::metrics::Route;
 
 use crate::control::{self, Refused};
@@ -132,7 +132,7 @@ async fn refuse(request: HttpRequest) -> HttpResponse {
     let Some(UnknownNamespace(refused)) = refused else {
         return HttpResponse::NotFound().finish();
     };
-    let mut response = refused.response(&request_id::of(&request));
+    let mut response = refused.response(&http::request_id(&request));
     control::no_store(response.headers_mut());
     // As for every response of the API.
     let headers = response.headers_mut();

@@ -1,8 +1,7 @@
 //! Access tokens that say whatever a test wants, signed with the gateway's key as all others are.
 
-use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::keys::{Dated as _, SigningKey};
-use auth_gateway::gateway::mint::TokenPolicy;
+use auth_gateway::gateway::{Gateway, TokenPolicy};
 use iam_adapters::Moment;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::mint::TokenPolicy;
+use auth_gateway::gateway::TokenPolicy;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::logout_token::VerificationKeys;

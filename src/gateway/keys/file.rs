@@ -7,10 +7,9 @@ use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::signing::is_meant_for;
 use super::{Algorithm, KeyError, SigningKey};
 use crate::gateway::BASE64;
-use crate::gateway::seal::SealingKey;
+use crate::gateway::session::SealingKey;
 
 /// The member of the JWK that says from when the key is used, as an RFC 3339 time.
 const FIRST_USE: &str = "first_use";
@@ -173,4 +172,22 @@ fn thumbprint(jwk: &Jwk) -> String {
         other => json!({"crv": member("crv"), "kty": other, "x": member("x")}),
     };
     BASE64.encode(digest(&SHA256, canonical.to_string().as_bytes()))
+}
+
+/// Refuses a key that was made for something else, where it says so (RFC 7517 sections 4.2 and
+/// 4.3): then others hold it too.
+pub(in crate::gateway) fn is_meant_for(
+    jwk: &Jwk,
+    usage: &str,
+    operations: &[&str],
+) -> Result<(), KeyError> {
+    let used_so = jwk.key_use().is_none_or(|said| said == usage);
+    let all = operations
+        .iter()
+        .all(|operation| jwk.is_for_key_operation(operation));
+    if used_so && all {
+        Ok(())
+    } else {
+        Err(KeyError::Invalid("its use or key_ops is another one"))
+    }
 }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::gateway::error::InvalidSession;
 use crate::gateway::revocations::{End, RevocationKey};
-use crate::gateway::seal::TOKEN_BYTES_MAX;
 use crate::gateway::session::SessionId;
+use crate::gateway::session::TOKEN_BYTES_MAX;
 use crate::gateway::tests::scripted::{Reply, Scripted};
 
 const FRESHNESS: Freshness = Freshness {

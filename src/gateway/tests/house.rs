@@ -15,13 +15,13 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::scripted::{Reply, Scripted};
+use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
-use crate::gateway::mint::TokenPolicy;
 use crate::gateway::revocations::{Revocations, Room};
-use crate::gateway::seal::SealingKey;
+use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
 
 /// The time at which every house begins, in seconds since 1970.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::house::{House, LIVENESS, START, active};
 use crate::gateway::error::{GatewayError, InvalidSession};
-use crate::gateway::seal;
+use crate::gateway::session;
 
 /// The IAM's id of the session's own session there.
 fn upstream_id(house: &House, token: &str) -> String {
     let mut buffer = zeroize::Zeroizing::default();
-    let opened = seal::open(&house.gateway.keys.sealing.key_set(), token, &mut buffer).unwrap();
+    let opened = session::open(&house.gateway.keys.sealing.key_set(), token, &mut buffer).unwrap();
     opened.usid.into_owned()
 }
 

@@ -9,10 +9,10 @@ use serde::Serialize;
 use test_support::LogoutSigner;
 use zeroize::Zeroizing;
 
+use crate::gateway::AccessToken;
 use crate::gateway::NewSession;
 use crate::gateway::keys::{KeyFile, Keys, SigningKey};
-use crate::gateway::mint::AccessToken;
-use crate::gateway::seal::SealingKey;
+use crate::gateway::session::SealingKey;
 use crate::gateway::session::{FORMAT, SealedSession, SessionId};
 
 /// Does not compile where the type has the trait: then two traits offer the same name, and the

@@ -7,7 +7,7 @@ use super::scripted::Scripted;
 use super::work::{self, Step};
 use crate::gateway::error::InvalidSession;
 use crate::gateway::revocations::Kind;
-use crate::gateway::seal::TOKEN_BYTES_MAX;
+use crate::gateway::session::TOKEN_BYTES_MAX;
 
 /// A house in which something of every kind has ended, so that a look makes every name.
 async fn house() -> House {
@@ -78,7 +78,7 @@ async fn every_refusal_takes_the_steps_of_a_good_exchange_in_their_order() {
         panic!("{steps:?}");
     };
     assert!(bytes > 600);
-    let named = Kind::ALL.map(Step::Named);
+    let named = Kind::ALL.map(Step::LookedUp);
     assert_eq!(rest, [&[Step::Read, Step::Compared], &named[..]].concat());
 
     for (why, bad) in bad_pairs(&house, &good).await {
@@ -131,7 +131,7 @@ async fn a_refusal_takes_no_more_than_the_largest_session_whatever_was_sent() {
             let [Step::Unsealed(bytes), ref rest @ ..] = steps[..] else {
                 panic!("{steps:?}");
             };
-            assert!((400..=TOKEN_BYTES_MAX).contains(&bytes), "{bytes}");
+            assert!((400..=TOKEN_BYTES_MAX as u64).contains(&bytes), "{bytes}");
             assert_eq!(rest.len(), 2 + Kind::ALL.len());
         }
     }

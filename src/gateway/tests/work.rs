@@ -1,34 +1,78 @@
-//! What was done for a session, step by step: a time would depend on the machine.
+//! The steps that were taken for a session, from the trace events of the gateway. A time would
+//! depend on the machine.
 
-use std::cell::RefCell;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::instrument::WithSubscriber as _;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::gateway::revocations::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// So many bytes were decoded and put through the key.
-    Unsealed(usize),
+pub(super) enum Step {
+    /// So many bytes were decoded and decrypted.
+    Unsealed(u64),
     Read,
     Compared,
-    Named(Kind),
+    LookedUp(Kind),
 }
 
-thread_local! {
-    static DONE: RefCell<Option<Vec<Step>>> = const { RefCell::new(None) };
+/// The members of a trace event that tell the steps apart.
+#[derive(Default)]
+struct Members {
+    message: String,
+    bytes: u64,
+    kind: String,
 }
 
-/// Notes a step, where somebody counts.
-pub(crate) fn did(step: Step) {
-    DONE.with_borrow_mut(|done| {
-        if let Some(done) = done {
-            done.push(step);
+impl Visit for Members {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "bytes" {
+            self.bytes = value;
         }
-    });
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "kind" => self.kind = format!("{value:?}"),
+            _ => {}
+        }
+    }
 }
 
-/// What a call does on this thread.
+#[derive(Clone, Default)]
+struct Steps(Arc<Mutex<Vec<Step>>>);
+
+impl<S: Subscriber> Layer<S> for Steps {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut members = Members::default();
+        event.record(&mut members);
+        let step = match members.message.as_str() {
+            "open the session token" => Step::Unsealed(members.bytes),
+            "read the session" => Step::Read,
+            "compare the session id" => Step::Compared,
+            "look up a revocation" => {
+                let kind = Kind::ALL
+                    .into_iter()
+                    .find(|kind| format!("{kind:?}") == members.kind);
+                Step::LookedUp(kind.expect("a kind"))
+            }
+            _ => return,
+        };
+        let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.push(step);
+    }
+}
+
+/// The result of a call, and the steps that it took.
 pub(super) async fn of<T>(call: impl Future<Output = T>) -> (T, Vec<Step>) {
-    DONE.set(Some(Vec::new()));
-    let answer = call.await;
-    (answer, DONE.take().unwrap_or_default())
+    let steps = Steps::default();
+    let subscriber = tracing_subscriber::registry().with(steps.clone());
+    let result = call.with_subscriber(subscriber).await;
+    let steps = std::mem::take(&mut *steps.0.lock().unwrap_or_else(PoisonError::into_inner));
+    (result, steps)
 }

@@ -4,7 +4,7 @@ use super::*;
 
 const PROXY: &str = "10.0.0.1";
 
-/// Who the client is, where everybody in 10.0.0.0/8 and `fd00::/8` is a trusted proxy.
+/// The client's address, where the proxies in 10.0.0.0/8 and `fd00::/8` are trusted.
 fn client(peer: &str, headers: &[(&str, &str)]) -> String {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -13,14 +13,11 @@ fn client(peer: &str, headers: &[(&str, &str)]) -> String {
         map.append(name, value);
     }
     let peer = peer.parse::<IpAddr>().unwrap().into();
-    let found = behind_proxies(peer, &map, |ip| {
-        let text = ip.to_string();
-        text.starts_with("10.") || text.starts_with("fd")
-    });
-    found.to_string()
+    let trusted_proxies = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
+    behind_proxies(peer, &map, &trusted_proxies).to_string()
 }
 
-/// The lines of `X-Forwarded-For`, and the client that a trusted proxy means by them.
+/// Lines of `X-Forwarded-For` from a trusted proxy, and the client that they name.
 fn forms() -> Vec<(Vec<String>, &'static str)> {
     let long = vec!["198.51.100.7"; 300].join(", ");
     let proxies = vec!["10.1.1.1"; 400].join(",");
@@ -98,7 +95,7 @@ fn named<'a>(name: &'a str, lines: &'a [String]) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn the_client_is_the_right_most_hop_that_is_no_trusted_proxy() {
+fn client_is_the_right_most_hop_that_is_no_trusted_proxy() {
     for (lines, expected) in forms() {
         let headers = named("X-Forwarded-For", &lines);
         assert_eq!(client(PROXY, &headers), expected, "{lines:?}");
@@ -106,7 +103,7 @@ fn the_client_is_the_right_most_hop_that_is_no_trusted_proxy() {
 }
 
 #[test]
-fn nobody_but_a_trusted_proxy_is_believed() {
+fn forwarding_header_of_an_untrusted_peer_is_ignored() {
     for (lines, _) in forms() {
         let headers = named("x-forwarded-for", &lines);
         for stranger in ["192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"] {
@@ -116,7 +113,7 @@ fn nobody_but_a_trusted_proxy_is_believed() {
 }
 
 #[test]
-fn no_other_header_says_who_the_client_is() {
+fn other_forwarding_headers_are_ignored() {
     for name in [
         "X_Forwarded_For",
         "X-Forwarded_For",
@@ -136,4 +133,24 @@ fn no_other_header_says_who_the_client_is() {
         let beside = [(name, "127.0.0.1"), ("x-forwarded-for", "203.0.113.9")];
         assert_eq!(client(PROXY, &beside), "203.0.113.9", "{name}");
     }
+}
+
+#[test]
+fn proxy_is_trusted_by_network_or_by_address() {
+    let networks =
+        ["10.1.2.3/8", "192.0.2.7/32", "2001:db8::/32"].map(|text| text.parse().unwrap());
+    for (peer, trusted) in [
+        ("10.255.0.1", true),
+        ("11.0.0.1", false),
+        ("192.0.2.7", true),
+        ("192.0.2.8", false),
+        ("2001:db8::1", true),
+        ("2001:db9::1", false),
+        ("::ffff:10.0.0.1", true),
+        ("::ffff:11.0.0.1", false),
+    ] {
+        let address = peer.parse::<IpAddr>().unwrap().into();
+        assert_eq!(is_in(&networks, address), trusted, "{peer}");
+    }
+    assert!(!is_in(&[], "127.0.0.1".parse::<IpAddr>().unwrap().into()));
 }

@@ -1,8 +1,7 @@
 //! Every way in which a session is no session, by one who has the sealing key and makes what he likes.
 
 use auth_gateway::gateway::keys::{Algorithm, KeySet};
-use auth_gateway::gateway::seal::{SealingKey, seal};
-use auth_gateway::gateway::session::{FORMAT, SealedSession};
+use auth_gateway::gateway::session::{FORMAT, SealedSession, SealingKey, seal};
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock as _;
 use test_support::client::Session;

@@ -3,8 +3,9 @@
 #![no_main]
 
 use auth_gateway::gateway::keys::KeySet;
-use auth_gateway::gateway::seal::{SealingKey, TOKEN_BYTES_MAX, open, seal};
-use auth_gateway::gateway::session::{FORMAT, SealedSession};
+use auth_gateway::gateway::session::{
+    FORMAT, SealedSession, SealingKey, TOKEN_BYTES_MAX, open, seal,
+};
 use auth_gateway_fuzz::NOW;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, KeyStore};
-use auth_gateway::gateway::seal::{self, SealingKey};
+use auth_gateway::gateway::session::{self, SealingKey};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock, Permission, Permissions, UpstreamSession};
 use iam_conformance::{Account, Fixture};
@@ -228,7 +228,7 @@ impl KeyFolder {
     pub fn unsealed(&self, session: &Session) -> UpstreamSession {
         let mut buffer = Zeroizing::default();
         let key_set = self.sealing().key_set();
-        let opened = seal::open(&key_set, &session.session_token, &mut buffer);
+        let opened = session::open(&key_set, &session.session_token, &mut buffer);
         opened.expect("our seal").upstream().expect("a subject")
     }
 }

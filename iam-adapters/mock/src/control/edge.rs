@@ -5,7 +5,7 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
-use auth_gateway::http::request_id;
+use auth_gateway::http;
 
 use super::refused::Refused;
 
@@ -18,7 +18,7 @@ pub(super) async fn around(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let id = request_id::of(&request);
+    let id = http::request_id(&request);
     let response = next.call(request).await?;
     let refused = response.response().error();
     let mut response = match refused.and_then(Error::as_error::<Refused>) {
@@ -29,7 +29,7 @@ pub(super) async fn around(
         None => response.map_into_boxed_body(),
     };
     let headers = response.headers_mut();
-    headers.insert(request_id::HEADER, id.header_value());
+    headers.insert(http::X_REQUEST_ID, id.header_value());
     no_store(headers);
     Ok(response)
 }

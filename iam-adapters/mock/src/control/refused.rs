@@ -7,7 +7,7 @@ use std::fmt;
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::{HttpResponse, ResponseError};
-use auth_gateway::http::request_id::RequestId;
+use auth_gateway::http::RequestId;
 use serde::Serialize;
 
 /// A namespace may be forgotten at any time.

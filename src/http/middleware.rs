@@ -1,18 +1,22 @@
 //! The middleware around every request: its id, panics, the form of problem responses, one log line
 //! and the metrics.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError};
+use actix_web::{Error, HttpMessage, HttpResponse, ResponseError};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt as _;
 use iam_adapters::{ClientAddress, Subject};
 use tracing::{Instrument as _, Span};
@@ -25,7 +29,6 @@ use crate::telemetry::metrics::{Outcome, Route};
 use super::Front;
 use super::client::client_address;
 use super::problem::{InvalidRequest, Problem};
-use super::request_id::{self, RequestId};
 
 /// What a handler adds to the log line of its request.
 #[derive(Debug)]
@@ -72,7 +75,7 @@ pub async fn handle_request(
     };
     let log = RequestLog::of(context.id);
     request.extensions_mut().insert(log);
-    if front.health.is_draining() && context.route.is_operation() {
+    if front.lifecycle.is_draining() && context.route.is_operation() {
         let mut response = context.problem_response(&front, &Problem::Draining, None);
         let head = response.head_mut();
         head.set_connection_type(ConnectionType::Close);
@@ -93,7 +96,7 @@ pub async fn handle_request(
     context.finish(&front, response.status(), None, log.as_ref());
     let mut response = response.map_into_boxed_body();
     let headers = response.headers_mut();
-    headers.insert(request_id::HEADER, context.id.header_value());
+    headers.insert(X_REQUEST_ID, context.id.header_value());
     Ok(response)
 }
 
@@ -159,7 +162,7 @@ impl RequestContext {
     ) -> HttpResponse {
         let mut response = problem.response(&self.id);
         let headers = response.headers_mut();
-        headers.insert(request_id::HEADER, self.id.header_value());
+        headers.insert(X_REQUEST_ID, self.id.header_value());
         self.finish(front, response.status(), Some(problem), log);
         response
     }
@@ -229,5 +232,171 @@ impl ResponseError for PanicError {
     }
 }
 
+/// The header of a request's id, in requests and responses.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+const LENGTH_MAX: usize = 64;
+
+/// The id of a request: the client's own where it is valid, otherwise a new one. It consists of
+/// letters, digits and `. _ -`, so that a log line, a header and a JSON string can contain it as it
+/// is.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestId {
+    text: [u8; LENGTH_MAX],
+    length: usize,
+}
+
+impl RequestId {
+    /// The client's id, or a new one.
+    #[must_use]
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        headers
+            .get(X_REQUEST_ID)
+            .map(HeaderValue::as_bytes)
+            .filter(|id| is_valid_id(id))
+            .map_or_else(Self::new, Self::copied)
+    }
+
+    /// A new id: a random number of the thread and a counter. Ids must be unique and nothing more,
+    /// and a random number for each request would cost as much as half of the JSON.
+    pub(super) fn new() -> Self {
+        thread_local! {
+            static NEXT: Cell<(u64, u32)> = Cell::new((RandomState::new().hash_one(()), 0));
+        }
+        let (thread, count) = NEXT.get();
+        NEXT.set((thread, count.wrapping_add(1)));
+        let mut bytes = [0; 12];
+        let (name, number) = bytes.split_at_mut(8);
+        name.copy_from_slice(&thread.to_be_bytes());
+        number.copy_from_slice(&count.to_be_bytes());
+        let mut text = [0; 16];
+        // Twelve bytes are sixteen characters, all of them valid in a header.
+        let _ = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
+        Self::copied(&text)
+    }
+
+    fn copied(id: &[u8]) -> Self {
+        let mut text = [0; LENGTH_MAX];
+        for (to, from) in text.iter_mut().zip(id) {
+            *to = *from;
+        }
+        let length = id.len().min(LENGTH_MAX);
+        Self { text, length }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.text.get(..self.length).unwrap_or_default()
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// The id as the value of [`X_REQUEST_ID`].
+    #[must_use]
+    pub fn header_value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(self.as_bytes()).unwrap_or(HeaderValue::from_static("none"))
+    }
+}
+
+/// The id that the middleware has given to a request. Outside of the middleware: the client's own or
+/// a new one.
+#[must_use]
+pub fn request_id(request: &impl HttpMessage) -> RequestId {
+    let known = request.extensions().get::<RequestLog>().map(|log| log.id);
+    known.unwrap_or_else(|| RequestId::of(request.headers()))
+}
+
+fn is_valid_id(id: &[u8]) -> bool {
+    (1..=LENGTH_MAX).contains(&id.len())
+        && id
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use actix_web::http::header;
+    use actix_web::test::{TestRequest, call_service, init_service};
+    use iam_adapters::clock::SystemClock;
+
+    use super::*;
+    use crate::health::Lifecycle;
+    use crate::startup::{self, Parts};
+    use crate::{config, http};
+
+    fn front(lifecycle: &Lifecycle) -> Data<Front> {
+        let settings =
+            config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
+        let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+        let parts = Parts {
+            lifecycle: lifecycle.clone(),
+            ..parts
+        };
+        let connected = startup::connect(&settings, &parts);
+        Data::new(connected.front(&settings, &parts))
+    }
+
+    #[actix_web::test]
+    async fn draining_gateway_refuses_operations_and_closes_their_connections() {
+        let lifecycle = Lifecycle::default();
+        let app = http::app(front(&lifecycle)).configure(http::public);
+        let app = init_service(app).await;
+        let ask = async |uri| {
+            let request = TestRequest::post().uri(uri).to_request();
+            call_service(&app, request).await
+        };
+        assert_eq!(ask("/api/v1/auth/token").await.status(), 415);
+
+        lifecycle.leave();
+        assert_eq!(ask("/api/v1/auth/token").await.status(), 415, "not yet");
+
+        lifecycle.drain();
+        for uri in [
+            "/api/v1/auth/login",
+            "/api/v1/auth/token",
+            "/api/v1/auth/logout",
+            "/api/v1/auth/backchannel-logout",
+        ] {
+            let response = ask(uri).await;
+            assert_eq!(response.status(), 503, "{uri}");
+            assert!(response.headers().contains_key(header::RETRY_AFTER));
+            assert!(!response.response().head().keep_alive());
+        }
+        assert_eq!(ask("/openapi.yaml").await.status(), 405, "no operation");
+    }
+
+    fn of(value: &[u8]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
+        RequestId::of(&headers).as_str().to_owned()
+    }
+
+    #[test]
+    fn valid_id_of_the_client_is_used() {
+        for id in ["a", "0af7651916cd43dd8448eb211c80319c", "Req_1.2-3"] {
+            assert_eq!(of(id.as_bytes()), id);
+        }
+        let longest = "x".repeat(LENGTH_MAX);
+        assert_eq!(of(longest.as_bytes()), longest);
+    }
+
+    #[test]
+    fn missing_or_unsafe_id_is_replaced() {
+        let too_long = "x".repeat(LENGTH_MAX + 1);
+        for id in ["", "a b", "a\"b", "{}", "a,b", "é", &too_long] {
+            let made = of(id.as_bytes());
+            assert!(made != id && made.len() == 16, "{id:?} became {made:?}");
+        }
+        let (one, other) = (
+            RequestId::of(&HeaderMap::new()),
+            RequestId::of(&HeaderMap::new()),
+        );
+        assert_ne!(one.as_str(), other.as_str());
+    }
+}

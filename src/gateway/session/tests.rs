@@ -7,7 +7,6 @@ use josekit::jwk::Jwk;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gateway::session::FORMAT;
 
 mod flips;
 mod foreign;
@@ -174,4 +173,34 @@ fn key_that_is_read_again_is_the_same_only_with_the_same_secret() {
     let before = key("k1", 1, 0);
     assert!(key("k1", 1, 60).is_same(&before));
     assert!(!key("k1", 2, 0).is_same(&before));
+}
+
+#[test]
+fn session_id_is_22_characters_and_unique() {
+    const MANY: usize = 1_000_000;
+    let random = SystemRandom::new();
+    let ids: HashSet<_> = (0..MANY)
+        .map(|_| SessionId::generate(&random).unwrap())
+        .collect();
+    assert_eq!(ids.len(), MANY);
+    assert!(ids.iter().take(1_000).all(|id| id.to_string().len() == 22));
+}
+
+#[test]
+fn session_id_has_exactly_one_text_form() {
+    let id = SessionId([7; 16]);
+    let text = id.to_string();
+    assert!(id.is(&text));
+    let other_last_bits = format!("{}x", &text[..21]);
+    for wrong in [
+        "",
+        "A",
+        &text[..21],
+        &format!("{text}="),
+        &format!(" {text}"),
+        &other_last_bits,
+    ] {
+        assert!(!id.is(wrong), "{wrong:?}");
+    }
+    assert!(!SessionId([8; 16]).is(&text));
 }

@@ -1,11 +1,10 @@
-//! The body of a request, of bounded size and within a bounded time.
-//!
-//! The extractors of actix-web bound the size only: a client that sends a byte now and then
-//! occupies a connection for ever.
+//! What a request does with its connection: it reads its body, and it is responded to.
 
 use std::pin::pin;
 use std::time::Duration;
 
+use actix_http::{ConnectionType, Request, Response};
+use actix_service::Service;
 use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut, Payload};
@@ -13,8 +12,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, timeout};
 
 use super::ConnectionTimeouts;
+use super::connection::ConnectionState;
 use super::framing::BodyFault;
-use super::state::ConnectionState;
 
 /// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +37,8 @@ impl From<BodyFault> for BodyError {
     }
 }
 
-/// Reads the body of a request within [`ConnectionTimeouts::body`].
+/// Reads the body of a request within [`ConnectionTimeouts::body`]. The extractors of actix-web
+/// bound the size only: a client that sends a byte now and then occupies a connection for ever.
 ///
 /// # Errors
 ///
@@ -72,6 +72,30 @@ pub fn is_overloaded(request: &HttpRequest) -> bool {
     request
         .conn_data::<ConnectionState>()
         .is_some_and(ConnectionState::is_overloaded)
+}
+
+/// Calls the application, and sets the connection's phase when it has made the response.
+pub(super) fn respond<S, B>(
+    request: Request,
+    app: &S,
+) -> impl Future<Output = Result<Response<B>, S::Error>> + use<S, B>
+where
+    S: Service<Request>,
+    S::Response: Into<Response<B>>,
+{
+    let connection = request.conn_data::<ConnectionState>().cloned();
+    let response = app.call(request);
+    async move {
+        let mut response = response.await.map(Into::<Response<B>>::into);
+        if let Some(connection) = connection {
+            if let (true, Ok(response)) = (connection.ends_with_response(), &mut response) {
+                let head = response.head_mut();
+                head.set_connection_type(ConnectionType::Close);
+            }
+            connection.begin_writing(Instant::now());
+        }
+        response
+    }
 }
 
 async fn within(

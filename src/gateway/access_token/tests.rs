@@ -6,7 +6,7 @@ use josekit::jws::{self, ES256, EdDSA, JwsVerifier, RS256};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gateway::keys::{Algorithm, Dated as _, KeyPurpose, generate};
+use crate::gateway::keys::{Algorithm, KeyPurpose, generate};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -45,7 +45,7 @@ const GRANT: Grant<'_> = Grant {
 
 fn minted(keys: &KeySet<SigningKey>, audience: &[&str], grant: Grant<'_>) -> AccessToken {
     let random = SystemRandom::new();
-    mint(keys, &policy(audience), grant, at(NOW), &random).unwrap()
+    issue(keys, &policy(audience), grant, at(NOW), &random).unwrap()
 }
 
 /// What another implementation of JOSE reads, having verified with nothing but the published key.

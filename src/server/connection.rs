@@ -1,0 +1,516 @@
+//! The open connections of one worker: what each is doing, how many there may be, and how long
+//! requests wait for the worker.
+//!
+//! actix-server's `max_concurrent_connections` and `tower::limit::ConcurrencyLimit` only make new
+//! connections wait: with them, idle connections keep clients out that have something to send.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::framing::BodyFault;
+use super::{BodyError, ConnectionTimeouts, Hooks, Shed};
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectionPhase {
+    /// It waits for the first byte of a request.
+    Idle,
+    /// It receives the head of a request.
+    ReadingHead {
+        /// When the first byte of it came.
+        began: Instant,
+    },
+    /// The handler of a request waits for its body. It has a deadline of its own.
+    ReadingBody,
+    /// A request is handled.
+    Handling,
+    /// The response is written.
+    Writing,
+}
+
+/// The state of one connection. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct ConnectionState(Rc<State>);
+
+#[derive(Debug)]
+struct State {
+    phase: Cell<ConnectionPhase>,
+    /// Since when the connection waits for its client, in every phase but `Handling`.
+    waits_since: Cell<Instant>,
+    /// Whether a request of this connection had a response.
+    has_responded: Cell<bool>,
+    /// Why the body of the current request cannot be read to its end.
+    body_fault: Cell<Option<BodyFault>>,
+    /// Whether the connection ends with the response to the current request.
+    is_last_request: Cell<bool>,
+    /// Whether the limiter wants the connection to be closed, unless a request comes before that.
+    must_close: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+    timeouts: ConnectionTimeouts,
+    queue_delay: QueueDelay,
+}
+
+impl ConnectionState {
+    /// The state of a connection that was just accepted.
+    pub(super) fn new(timeouts: ConnectionTimeouts, queue_delay: QueueDelay) -> Self {
+        Self(Rc::new(State {
+            phase: Cell::new(ConnectionPhase::Idle),
+            waits_since: Cell::new(Instant::now()),
+            has_responded: Cell::default(),
+            body_fault: Cell::default(),
+            is_last_request: Cell::default(),
+            must_close: Cell::default(),
+            waker: RefCell::default(),
+            timeouts,
+            queue_delay,
+        }))
+    }
+
+    pub(super) fn phase(&self) -> ConnectionPhase {
+        self.0.phase.get()
+    }
+
+    /// How long the client may take.
+    pub(super) fn timeouts(&self) -> &ConnectionTimeouts {
+        &self.0.timeouts
+    }
+
+    /// Something came from the client.
+    pub(super) fn received(&self) {
+        if self.phase() == ConnectionPhase::Idle {
+            let began = Instant::now();
+            self.0.phase.set(ConnectionPhase::ReadingHead { began });
+        }
+    }
+
+    /// The head of a request is complete, or its body is.
+    pub(super) fn begin_handling(&self) {
+        self.0.phase.set(ConnectionPhase::Handling);
+        self.0.must_close.set(false);
+    }
+
+    /// The handler waits for the body, from `now` on.
+    pub(super) fn begin_reading_body(&self, now: Instant) {
+        self.0.phase.set(ConnectionPhase::ReadingBody);
+        self.0.waits_since.set(now);
+    }
+
+    /// The service has made the response, at `now`.
+    pub(super) fn begin_writing(&self, now: Instant) {
+        self.0.phase.set(ConnectionPhase::Writing);
+        self.0.waits_since.set(now);
+        self.0.has_responded.set(true);
+    }
+
+    /// The response is written. The time since it was made counts as idle.
+    pub(super) fn end_writing(&self) {
+        if self.phase() == ConnectionPhase::Writing {
+            self.0.phase.set(ConnectionPhase::Idle);
+        }
+    }
+
+    /// The body of the current request cannot be read to its end. The connection ends with the
+    /// response.
+    pub(super) fn break_off_body(&self, fault: BodyFault) {
+        self.0.body_fault.set(Some(fault));
+        self.end_with_response();
+    }
+
+    /// Why the body of the current request broke off, where the client is not the one who left.
+    pub(super) fn body_error(&self) -> Option<BodyError> {
+        self.0.body_fault.get().map(BodyError::from)
+    }
+
+    /// The connection ends with the response to the current request.
+    pub(super) fn end_with_response(&self) {
+        self.0.is_last_request.set(true);
+    }
+
+    /// Whether the connection ends with the response to the current request.
+    pub(super) fn ends_with_response(&self) -> bool {
+        self.0.is_last_request.get()
+    }
+
+    /// Whether the client owes the rest of the first request. Only then can it be sent a response
+    /// without a request: later, it could take that for the response to another request.
+    pub(super) fn owes_first_request(&self) -> bool {
+        matches!(self.phase(), ConnectionPhase::ReadingHead { .. }) && !self.0.has_responded.get()
+    }
+
+    /// When the connection ends unless the client does something; `None` where it does not wait
+    /// for the client, or the handler of the request sees to it.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let timeouts = self.timeouts();
+        let since = self.0.waits_since.get();
+        match self.phase() {
+            ConnectionPhase::Idle | ConnectionPhase::Writing if self.0.has_responded.get() => {
+                Some(since + timeouts.idle)
+            }
+            ConnectionPhase::Idle | ConnectionPhase::Writing => Some(since + timeouts.head),
+            ConnectionPhase::ReadingHead { began } => Some(began + timeouts.head),
+            ConnectionPhase::ReadingBody | ConnectionPhase::Handling => None,
+        }
+    }
+
+    /// Whether the current request has certainly waited too long for its worker.
+    pub(super) fn is_overloaded(&self) -> bool {
+        self.0.queue_delay.exceeds(self.timeouts().queue_delay)
+    }
+
+    /// The connection with the lowest rank is closed first; `None` where it must not be closed.
+    /// Connections without a complete request come before those that may send another one.
+    pub(super) fn eviction_rank(&self) -> Option<(bool, Instant)> {
+        if self.0.must_close.get() {
+            return None;
+        }
+        let since = self.0.waits_since.get();
+        match self.phase() {
+            ConnectionPhase::Handling => None,
+            ConnectionPhase::ReadingBody => Some((false, since)),
+            ConnectionPhase::Idle
+            | ConnectionPhase::ReadingHead { .. }
+            | ConnectionPhase::Writing => Some((self.0.has_responded.get(), since)),
+        }
+    }
+
+    /// Asks for the connection to be closed, unless the head of a request is complete before that.
+    pub(super) fn close(&self) {
+        self.0.must_close.set(true);
+        if let Some(waker) = self.0.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether the connection must be closed. If not, the task is woken when it must.
+    pub(super) fn must_close(&self, waker: &Waker) -> bool {
+        let must_close = self.0.must_close.get() && self.phase() != ConnectionPhase::Handling;
+        if !must_close {
+            let mut known = self.0.waker.borrow_mut();
+            // A task nearly always has the same waker, and the comparison is cheaper than a clone.
+            if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
+                *known = Some(waker.clone());
+            }
+        }
+        must_close
+    }
+
+    /// Waits until the connection must be closed.
+    pub(super) async fn closed(&self) {
+        poll_fn(|cx| {
+            if self.must_close(cx.waker()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+}
+
+/// Tracks the open connections of one worker and closes idle ones when the limit is near. A
+/// connection with a request in progress is never closed.
+pub(super) struct ConnectionLimiter {
+    limit: usize,
+    connections: RefCell<BTreeMap<u64, ConnectionState>>,
+    next_id: Cell<u64>,
+    /// How many connections were accepted near the limit for which none has been closed yet.
+    to_close: Cell<usize>,
+    timeouts: ConnectionTimeouts,
+    queue_delay: QueueDelay,
+    hooks: Arc<dyn Hooks>,
+}
+
+impl ConnectionLimiter {
+    /// A limiter without connections.
+    pub(super) fn new(
+        limit: usize,
+        timeouts: ConnectionTimeouts,
+        queue_delay: QueueDelay,
+        hooks: Arc<dyn Hooks>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            limit,
+            connections: RefCell::default(),
+            next_id: Cell::new(0),
+            to_close: Cell::new(0),
+            timeouts,
+            queue_delay,
+            hooks,
+        })
+    }
+
+    /// The permit of a new connection; `None` at the limit.
+    ///
+    /// From seven eighths of the limit on, one connection is closed for each new one: the one that
+    /// has waited for its client the longest. They are closed in batches, so that the search costs
+    /// next to nothing for each.
+    pub(super) fn acquire(self: &Rc<Self>) -> Option<ConnectionPermit> {
+        let open = self.connections.borrow().len();
+        let spare = (self.limit / 8).max(1);
+        if open + spare >= self.limit {
+            self.to_close.set(self.to_close.get() + 1);
+            if self.to_close.get() >= spare.div_ceil(4) {
+                self.close_idle(self.to_close.take());
+            }
+        }
+        if open >= self.limit {
+            self.hooks.connection_shed(Shed::Refused);
+            return None;
+        }
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        let state = ConnectionState::new(self.timeouts, self.queue_delay.clone());
+        self.connections.borrow_mut().insert(id, state.clone());
+        Some(ConnectionPermit {
+            limiter: Rc::clone(self),
+            id,
+            state,
+        })
+    }
+
+    fn close_idle(&self, count: usize) {
+        let connections = self.connections.borrow();
+        let mut idle: Vec<_> = connections
+            .values()
+            .filter_map(|state| state.eviction_rank().map(|rank| (rank, state)))
+            .collect();
+        if count < idle.len() {
+            idle.select_nth_unstable_by_key(count, |(rank, _)| *rank);
+        }
+        for (_, state) in idle.into_iter().take(count) {
+            state.close();
+            self.hooks.connection_shed(Shed::Idle);
+        }
+    }
+}
+
+/// The permit of one connection. It counts against the limit until it is dropped.
+pub(super) struct ConnectionPermit {
+    limiter: Rc<ConnectionLimiter>,
+    id: u64,
+    state: ConnectionState,
+}
+
+impl ConnectionPermit {
+    /// The state of the connection.
+    pub(super) fn state(&self) -> &ConnectionState {
+        &self.state
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        self.limiter.connections.borrow_mut().remove(&self.id);
+    }
+}
+
+/// How often a worker without delay is measured.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// When the marker task that is in the worker's queue now was put there; `None` while the worker
+/// has no delay.
+type Marker = Cell<Option<Instant>>;
+
+/// Measures the delay of a worker's queue with a marker task.
+///
+/// `tower::load_shed` sheds by the number of requests in progress. It does not see requests that
+/// wait in the runtime's queue, and those are what an overloaded worker has.
+///
+/// The queue holds each connection with an event once, in their order. A request that is handled
+/// while the marker is in the queue was queued before it, so it has waited longer than the marker.
+#[derive(Debug, Clone, Default)]
+pub(super) struct QueueDelay(Rc<Marker>);
+
+impl QueueDelay {
+    /// Whether the request that is handled now has certainly waited longer than this.
+    pub(super) fn exceeds(&self, limit: Duration) -> bool {
+        let queued_at = self.0.get();
+        queued_at.is_some_and(|queued_at| queued_at.elapsed() > limit)
+    }
+
+    /// Measures until all clones of this are dropped. A delay below `threshold` is none.
+    ///
+    /// No marker is queued until a timer fires late, and the first late timer refuses no request:
+    /// a machine that paused for a moment is not overloaded.
+    pub(super) fn measure(&self, threshold: Duration) -> impl Future<Output = ()> + use<> {
+        measure(Rc::downgrade(&self.0), threshold)
+    }
+}
+
+async fn measure(marker: Weak<Marker>, threshold: Duration) {
+    loop {
+        let due = Instant::now() + INTERVAL;
+        sleep(INTERVAL).await;
+        let mut delay = due.elapsed();
+        loop {
+            let Some(marker) = marker.upgrade() else {
+                return;
+            };
+            if delay < threshold {
+                marker.set(None);
+                break;
+            }
+            let queued_at = Instant::now();
+            marker.set(Some(queued_at));
+            drop(marker);
+            tokio::task::yield_now().await;
+            delay = queued_at.elapsed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Context;
+
+    use actix_web::HttpResponse;
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::server::Refusal;
+
+    #[derive(Default)]
+    struct Refused(AtomicUsize);
+
+    impl Hooks for Refused {
+        fn connection_shed(&self, reason: Shed) {
+            self.0
+                .fetch_add(usize::from(reason == Shed::Refused), Ordering::Relaxed);
+        }
+
+        fn refusal(&self, _: Option<SocketAddr>, _: Refusal) -> HttpResponse {
+            HttpResponse::ServiceUnavailable().finish()
+        }
+    }
+
+    fn limiter_with(limit: usize, hooks: Arc<Refused>) -> Rc<ConnectionLimiter> {
+        let timeouts = ConnectionTimeouts::default();
+        ConnectionLimiter::new(limit, timeouts, QueueDelay::default(), hooks)
+    }
+
+    fn limiter(limit: usize) -> Rc<ConnectionLimiter> {
+        limiter_with(limit, Arc::default())
+    }
+
+    fn must_close(permit: &ConnectionPermit) -> bool {
+        permit.state().must_close(Waker::noop())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_can_be_acquired_again_after_it_was_dropped() {
+        let refused = Arc::<Refused>::default();
+        let limiter = limiter_with(2, Arc::clone(&refused));
+        let permits = [limiter.acquire(), limiter.acquire()].map(|permit| permit.expect("room"));
+        for permit in &permits {
+            permit.state().begin_handling();
+        }
+        assert!(limiter.acquire().is_none());
+        drop(permits);
+        assert!(limiter.acquire().is_some());
+        assert_eq!(refused.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_waiting_is_closed_first_and_unserved_connections_before_served_ones() {
+        let limiter = limiter(5);
+        let acquire = async || {
+            advance(Duration::from_secs(1)).await;
+            limiter.acquire().expect("room")
+        };
+        let (served, busy, silent, sending) = (
+            acquire().await,
+            acquire().await,
+            acquire().await,
+            acquire().await,
+        );
+        served.state().begin_writing(Instant::now());
+        busy.state().begin_handling();
+        sending.state().begin_handling();
+        sending.state().begin_reading_body(Instant::now());
+        let closing = || [&served, &busy, &silent, &sending].map(must_close);
+        assert_eq!(closing(), [false; 4]);
+        for expected in [
+            [false, false, true, false],
+            [false, false, true, true],
+            [true, false, true, true],
+            [true, false, true, true],
+        ] {
+            // New connections whose requests are complete at once.
+            let new = limiter.acquire();
+            if let Some(new) = &new {
+                new.state().begin_handling();
+            }
+            assert_eq!(closing(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_receives_a_request_before_it_is_closed_stays_open() {
+        let limiter = limiter(2);
+        let first = limiter.acquire().expect("room");
+        let second = limiter.acquire().expect("room");
+        second.state().begin_handling();
+        assert!(must_close(&first));
+        first.state().begin_handling();
+        first.state().begin_writing(Instant::now());
+        assert!(!must_close(&first));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_are_closed_in_batches_and_one_for_each_new_one() {
+        let limiter = limiter(800);
+        let mut permits: Vec<_> = (0..100).map_while(|_| limiter.acquire()).collect();
+        advance(Duration::from_secs(1)).await;
+        permits.extend((0..600).map_while(|_| limiter.acquire()));
+        let closing = |permits: &[ConnectionPermit]| {
+            permits.iter().filter(|permit| must_close(permit)).count()
+        };
+        assert_eq!((permits.len(), closing(&permits)), (700, 0));
+        permits.extend((0..24).map_while(|_| limiter.acquire()));
+        assert_eq!(closing(&permits), 0, "the batch is not complete");
+        permits.extend((0..76).map_while(|_| limiter.acquire()));
+        assert_eq!((permits.len(), closing(&permits)), (800, 100));
+        assert!(permits[..100].iter().all(must_close), "not the oldest");
+    }
+
+    #[tokio::test]
+    async fn a_request_is_late_while_a_marker_from_before_it_is_still_queued() {
+        const THRESHOLD: Duration = Duration::from_millis(5);
+        let queue_delay = QueueDelay::default();
+        let is_late = || queue_delay.exceeds(THRESHOLD);
+        let mut measuring = Box::pin(queue_delay.measure(THRESHOLD));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut measure = || measuring.as_mut().poll(&mut cx);
+
+        assert_eq!(measure(), Poll::Pending);
+        assert!(!is_late(), "nothing has been measured");
+        // The thread pauses; the timer fires only after the runtime has looked at it.
+        std::thread::sleep(10 * THRESHOLD);
+        tokio::time::sleep(THRESHOLD).await;
+        assert_eq!(measure(), Poll::Pending);
+        assert!(!is_late(), "the marker has only just been queued");
+        std::thread::sleep(2 * THRESHOLD);
+        assert!(is_late());
+        // The marker is late as well, so another one takes its place, without delay.
+        assert_eq!(measure(), Poll::Pending);
+        assert!(!is_late());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn measuring_ends_with_the_last_owner() {
+        let queue_delay = QueueDelay::default();
+        let measuring = queue_delay.measure(Duration::from_millis(5));
+        drop(queue_delay);
+        let ended = tokio::time::timeout(Duration::from_secs(1), measuring).await;
+        assert!(ended.is_ok());
+    }
+}
