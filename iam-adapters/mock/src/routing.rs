@@ -83,7 +83,8 @@ pub(crate) async fn choose_gateway(
             let application = request.app_data::<Data<Front>>();
             // Most requests are for the gateway that the application has already.
             if let Some(house) = &world.house
-                && application.is_none_or(|front| !ptr::eq(front.get_ref(), &*house.front))
+                && application
+                    .is_none_or(|front| !ptr::eq(front.get_ref(), Arc::as_ptr(&house.front)))
             {
                 let mut container = Extensions::new();
                 container.insert(Data::from(Arc::clone(&house.front)));
