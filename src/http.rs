@@ -3,7 +3,6 @@
 mod auth;
 mod backchannel_logout;
 mod body;
-mod client;
 pub mod entity_tag;
 mod health;
 mod logout_token_limiter;

@@ -14,7 +14,6 @@ mod framing;
 mod listener;
 mod open_files;
 mod refusal;
-mod request;
 mod tls;
 
 use std::net::SocketAddr;
@@ -22,10 +21,10 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 
+pub use connection::{BodyError, is_overloaded, read_body};
 pub use listener::{Listener, available_cores, bind};
 pub use open_files::{OpenFiles, raise_open_file_limit};
 pub use refusal::Refusal;
-pub use request::{BodyError, is_overloaded, read_body};
 pub use tls::server_config;
 
 /// What an application adds to its listener.

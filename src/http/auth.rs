@@ -18,8 +18,7 @@ use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::Front;
 use super::body::{self, Presence, RequestBody, no_store};
-use super::client::{client_address, warn_of_untrusted_proxy};
-use super::middleware::{RequestId, RequestLog};
+use super::middleware::{RequestId, RequestLog, client_address, warn_of_untrusted_proxy};
 use super::problem::{InvalidRequest, Operation, Problem};
 
 /// Session ids have 22 characters. The contract allows up to this many.

@@ -9,7 +9,7 @@ use url::form_urlencoded;
 
 use super::Front;
 use super::body::{self, no_store};
-use super::client::client_address;
+use super::middleware::client_address;
 use super::problem::{InvalidRequest, Operation, Problem};
 use crate::gateway::error::GatewayError;
 use crate::telemetry::metrics::LogoutTokenOutcome;

@@ -1,11 +1,12 @@
-//! The middleware around every request: its id, panics, the form of problem responses, one log line
-//! and the metrics.
+//! The middleware around every request: its id and the address of its client, panics, the form of
+//! problem responses, one log line and the metrics.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
+use std::sync::Once;
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -14,11 +15,12 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{Error, HttpMessage, HttpResponse, ResponseError};
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt as _;
 use iam_adapters::{ClientAddress, Subject};
+use ipnet::IpNet;
 use tracing::{Instrument as _, Span};
 
 use crate::gateway::knowledge::Source;
@@ -27,7 +29,6 @@ use crate::server::{Hooks, Refusal, Shed};
 use crate::telemetry::metrics::{Outcome, Route};
 
 use super::Front;
-use super::client::client_address;
 use super::problem::{InvalidRequest, Problem};
 
 /// What a handler adds to the log line of its request.
@@ -316,87 +317,86 @@ fn is_valid_id(id: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-    use actix_web::http::header;
-    use actix_web::test::{TestRequest, call_service, init_service};
-    use iam_adapters::clock::SystemClock;
+/// The client's address: the peer's, or, where the peer is a trusted proxy, the right-most address
+/// in `X-Forwarded-For` that is not a trusted proxy. Any client can write what is left of it.
+///
+/// Where a proxy wrote something unreadable, the client is the peer: no client can avoid what is
+/// counted by address. `Forwarded` (RFC 7239) is ignored, because a proxy that knows only one of the
+/// two headers passes the other on as its client wrote it.
+#[must_use]
+pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<ClientAddress> {
+    let peer = request.peer_addr()?.ip().into();
+    Some(behind_proxies(
+        peer,
+        request.headers(),
+        &front.trusted_proxies,
+    ))
+}
 
-    use super::*;
-    use crate::health::Lifecycle;
-    use crate::startup::{self, Parts};
-    use crate::{config, http};
-
-    fn front(lifecycle: &Lifecycle) -> Data<Front> {
-        let settings =
-            config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
-        let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
-        let parts = Parts {
-            lifecycle: lifecycle.clone(),
-            ..parts
-        };
-        let connected = startup::connect(&settings, &parts);
-        Data::new(connected.front(&settings, &parts))
-    }
-
-    #[actix_web::test]
-    async fn draining_gateway_refuses_operations_and_closes_their_connections() {
-        let lifecycle = Lifecycle::default();
-        let app = http::app(front(&lifecycle)).configure(http::public);
-        let app = init_service(app).await;
-        let ask = async |uri| {
-            let request = TestRequest::post().uri(uri).to_request();
-            call_service(&app, request).await
-        };
-        assert_eq!(ask("/api/v1/auth/token").await.status(), 415);
-
-        lifecycle.leave();
-        assert_eq!(ask("/api/v1/auth/token").await.status(), 415, "not yet");
-
-        lifecycle.drain();
-        for uri in [
-            "/api/v1/auth/login",
-            "/api/v1/auth/token",
-            "/api/v1/auth/logout",
-            "/api/v1/auth/backchannel-logout",
-        ] {
-            let response = ask(uri).await;
-            assert_eq!(response.status(), 503, "{uri}");
-            assert!(response.headers().contains_key(header::RETRY_AFTER));
-            assert!(!response.response().head().keep_alive());
-        }
-        assert_eq!(ask("/openapi.yaml").await.status(), 405, "no operation");
-    }
-
-    fn of(value: &[u8]) -> String {
-        let mut headers = HeaderMap::new();
-        headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
-        RequestId::of(&headers).as_str().to_owned()
-    }
-
-    #[test]
-    fn valid_id_of_the_client_is_used() {
-        for id in ["a", "0af7651916cd43dd8448eb211c80319c", "Req_1.2-3"] {
-            assert_eq!(of(id.as_bytes()), id);
-        }
-        let longest = "x".repeat(LENGTH_MAX);
-        assert_eq!(of(longest.as_bytes()), longest);
-    }
-
-    #[test]
-    fn missing_or_unsafe_id_is_replaced() {
-        let too_long = "x".repeat(LENGTH_MAX + 1);
-        for id in ["", "a b", "a\"b", "{}", "a,b", "é", &too_long] {
-            let made = of(id.as_bytes());
-            assert!(made != id && made.len() == 16, "{id:?} became {made:?}");
-        }
-        let (one, other) = (
-            RequestId::of(&HeaderMap::new()),
-            RequestId::of(&HeaderMap::new()),
-        );
-        assert_ne!(one.as_str(), other.as_str());
+/// Warns, once, of a peer that forwards for others and is not trusted: all of its clients have one
+/// address, and share the limits of one address.
+pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
+    static WARNED: Once = Once::new();
+    let Some(peer) = request.peer_addr() else {
+        return;
+    };
+    let is_untrusted = !is_in(&front.trusted_proxies, peer.ip().into());
+    if request.headers().contains_key(X_FORWARDED_FOR) && is_untrusted {
+        WARNED.call_once(|| {
+            tracing::warn!(
+                peer.address = %peer.ip(),
+                "logins are stopped by address, and this one forwards for others: is it a proxy \
+                 that http.trusted_proxies should name?"
+            );
+        });
     }
 }
+
+fn behind_proxies(
+    peer: ClientAddress,
+    headers: &HeaderMap,
+    trusted_proxies: &[IpNet],
+) -> ClientAddress {
+    if !is_in(trusted_proxies, peer) {
+        return peer;
+    }
+    let mut client = peer;
+    // Several headers are one list, in their order (RFC 9110 section 5.3).
+    let lines: Vec<_> = headers.get_all(X_FORWARDED_FOR).collect();
+    for line in lines.into_iter().rev() {
+        // Hop by hop: what a client wrote on the left must not invalidate what the proxies added.
+        for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
+            let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
+            let Some(hop) = address_in(hop) else {
+                return peer;
+            };
+            client = hop;
+            if !is_in(trusted_proxies, client) {
+                return client;
+            }
+        }
+    }
+    client
+}
+
+fn is_in(networks: &[IpNet], address: ClientAddress) -> bool {
+    networks
+        .iter()
+        .any(|network| network.contains(&address.ip()))
+}
+
+/// An address, with or without a port, as some load balancers write it; IPv6 is in brackets then.
+/// An address with a zone has a meaning on one machine only.
+fn address_in(hop: &str) -> Option<ClientAddress> {
+    if hop.contains('%') {
+        return None;
+    }
+    let address = hop.parse::<IpAddr>().ok();
+    let address = address.or_else(|| hop.parse::<SocketAddr>().ok().map(|hop| hop.ip()));
+    address.map(ClientAddress::from)
+}
+
+#[cfg(test)]
+mod tests;

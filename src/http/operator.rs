@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 use super::Front;
 use super::auth::invalid_credentials;
 use super::body::{self, Presence, RequestBody, no_store};
-use super::client::client_address;
+use super::middleware::client_address;
 use super::problem::{InvalidRequest, Problem};
 
 /// Who sent this request knows `management.token`.

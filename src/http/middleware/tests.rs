@@ -1,6 +1,84 @@
-use actix_web::http::header::HeaderValue;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::http::header;
+use actix_web::test::{TestRequest, call_service, init_service};
+use iam_adapters::clock::SystemClock;
 
 use super::*;
+use crate::health::Lifecycle;
+use crate::startup::{self, Parts};
+use crate::{config, http};
+
+fn front(lifecycle: &Lifecycle) -> Data<Front> {
+    let settings =
+        config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
+    let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let parts = Parts {
+        lifecycle: lifecycle.clone(),
+        ..parts
+    };
+    let connected = startup::connect(&settings, &parts);
+    Data::new(connected.front(&settings, &parts))
+}
+
+#[actix_web::test]
+async fn draining_gateway_refuses_operations_and_closes_their_connections() {
+    let lifecycle = Lifecycle::default();
+    let app = http::app(front(&lifecycle)).configure(http::public);
+    let app = init_service(app).await;
+    let ask = async |uri| {
+        let request = TestRequest::post().uri(uri).to_request();
+        call_service(&app, request).await
+    };
+    assert_eq!(ask("/api/v1/auth/token").await.status(), 415);
+
+    lifecycle.leave();
+    assert_eq!(ask("/api/v1/auth/token").await.status(), 415, "not yet");
+
+    lifecycle.drain();
+    for uri in [
+        "/api/v1/auth/login",
+        "/api/v1/auth/token",
+        "/api/v1/auth/logout",
+        "/api/v1/auth/backchannel-logout",
+    ] {
+        let response = ask(uri).await;
+        assert_eq!(response.status(), 503, "{uri}");
+        assert!(response.headers().contains_key(header::RETRY_AFTER));
+        assert!(!response.response().head().keep_alive());
+    }
+    assert_eq!(ask("/openapi.yaml").await.status(), 405, "no operation");
+}
+
+fn of(value: &[u8]) -> String {
+    let mut headers = HeaderMap::new();
+    headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
+    RequestId::of(&headers).as_str().to_owned()
+}
+
+#[test]
+fn valid_id_of_the_client_is_used() {
+    for id in ["a", "0af7651916cd43dd8448eb211c80319c", "Req_1.2-3"] {
+        assert_eq!(of(id.as_bytes()), id);
+    }
+    let longest = "x".repeat(LENGTH_MAX);
+    assert_eq!(of(longest.as_bytes()), longest);
+}
+
+#[test]
+fn missing_or_unsafe_id_is_replaced() {
+    let too_long = "x".repeat(LENGTH_MAX + 1);
+    for id in ["", "a b", "a\"b", "{}", "a,b", "é", &too_long] {
+        let made = of(id.as_bytes());
+        assert!(made != id && made.len() == 16, "{id:?} became {made:?}");
+    }
+    let (one, other) = (
+        RequestId::of(&HeaderMap::new()),
+        RequestId::of(&HeaderMap::new()),
+    );
+    assert_ne!(one.as_str(), other.as_str());
+}
 
 const PROXY: &str = "10.0.0.1";
 
