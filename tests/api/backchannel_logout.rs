@@ -3,14 +3,12 @@
 mod calling_back;
 mod flood;
 
-use auth_gateway::gateway::keys::Algorithm;
 use iam_conformance::Account;
-use test_support::app::TestApp;
 use test_support::client::Session;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
-use test_support::suite::{KeyFolder, READ, World, session_of};
-
-use crate::mock_world::mock_world;
+use test_support::gateway::TestGateway;
+use test_support::keys::TestKeys;
+use test_support::suite::{IamFixture, READ, session_of};
 
 /// What is known of a session stays good for longer than any of these tests goes on.
 const FRESHNESS: [(&str, &str); 2] = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
@@ -18,26 +16,22 @@ const FRESHNESS: [(&str, &str); 2] = [("session.freshness", "1h"), ("permissions
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A user with sessions, and the gateway that they were begun at.
-struct Scene {
-    world: World,
-    gateway: TestApp,
+struct LogoutFixture {
+    iam: IamFixture,
+    gateway: TestGateway,
     user: Account,
 }
 
-impl Scene {
+impl LogoutFixture {
     async fn new() -> Self {
         Self::with(&[]).await
     }
 
     async fn with(more: &[(&str, &str)]) -> Self {
-        let world = mock_world();
-        let gateway = world.gateway_with(&[&FRESHNESS[..], more].concat());
-        let user = world.user(&[READ]).await;
-        Self {
-            world,
-            gateway,
-            user,
-        }
+        let iam = IamFixture::in_memory();
+        let gateway = iam.gateway_with(&[&FRESHNESS[..], more].concat());
+        let user = iam.user(&[READ]).await;
+        Self { iam, gateway, user }
     }
 
     async fn log_in(&self) -> Session {
@@ -46,7 +40,7 @@ impl Scene {
 
     /// A logout token about all of the user.
     async fn token(&self) -> String {
-        let tokens = self.world.administrator.end_sessions_of(&self.user).await;
+        let tokens = self.iam.administrator.end_sessions_of(&self.user).await;
         tokens.into_iter().next().expect("a logout token")
     }
 
@@ -62,44 +56,44 @@ impl Scene {
 
 #[tokio::test]
 async fn a_logout_token_about_a_user_ends_all_sessions_they_had_and_is_acknowledged() {
-    let scene = Scene::new().await;
-    let neighbour = scene.world.user(&[READ]).await;
-    let neighbours = session_of(&scene.gateway, &neighbour).await;
+    let fixture = LogoutFixture::new().await;
+    let neighbour = fixture.iam.user(&[READ]).await;
+    let neighbours = session_of(&fixture.gateway, &neighbour).await;
     let mut sessions = Vec::new();
     for _ in 0..50 {
-        sessions.push(scene.log_in().await);
+        sessions.push(fixture.log_in().await);
     }
-    let token = scene.token().await;
+    let token = fixture.token().await;
     // Here nobody knows of it yet, and what is known is fresh.
-    scene.is_alive(&sessions[0]).await;
-    let answer = scene.gateway.tell_logout(&token).await;
+    fixture.is_alive(&sessions[0]).await;
+    let answer = fixture.gateway.tell_logout(&token).await;
     assert_eq!((answer.status, &*answer.body), (200, &b""[..]));
     assert_eq!(answer.header("cache-control"), "no-store");
     for session in &sessions {
-        scene.is_over(session).await;
-        assert_eq!(scene.gateway.log_out(session).await.status, 200);
+        fixture.is_over(session).await;
+        assert_eq!(fixture.gateway.log_out(session).await.status, 200);
     }
-    scene.is_alive(&neighbours).await;
-    scene.world.advance(1);
-    let again = scene.log_in().await;
-    scene.is_alive(&again).await;
+    fixture.is_alive(&neighbours).await;
+    fixture.iam.advance(1);
+    let again = fixture.log_in().await;
+    fixture.is_alive(&again).await;
 }
 
 #[tokio::test]
 async fn a_logout_token_about_one_session_ends_that_one_on_every_replica_it_is_sent_to() {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let scene = Scene::with(&keys.settings()).await;
-    let replica = scene
-        .world
+    let keys = TestKeys::new();
+    let fixture = LogoutFixture::with(&keys.settings()).await;
+    let replica = fixture
+        .iam
         .gateway_with(&[&FRESHNESS[..], &keys.settings()].concat());
-    let (ended, kept) = (scene.log_in().await, scene.log_in().await);
+    let (ended, kept) = (fixture.log_in().await, fixture.log_in().await);
     for session in [&ended, &kept] {
         assert_eq!(replica.exchange(session, READ).await.status, 200);
     }
     let upstream = keys.unsealed(&ended);
-    let administrator = &scene.world.administrator;
-    let tokens = administrator.end_session(&scene.user, &upstream).await;
-    for gateway in [&scene.gateway, &replica] {
+    let administrator = &fixture.iam.administrator;
+    let tokens = administrator.end_session(&fixture.user, &upstream).await;
+    for gateway in [&fixture.gateway, &replica] {
         assert_eq!(gateway.exchange(&ended, READ).await.status, 200);
         assert_eq!(gateway.tell_logout(&tokens[0]).await.status, 200);
         let answer = gateway.exchange(&ended, READ).await;
@@ -110,12 +104,12 @@ async fn a_logout_token_about_one_session_ends_that_one_on_every_replica_it_is_s
 
 #[tokio::test]
 async fn what_is_no_good_logout_token_gets_a_400_and_ends_nothing() {
-    let scene = Scene::new().await;
-    let session = scene.log_in().await;
-    let token = scene.token().await;
+    let fixture = LogoutFixture::new().await;
+    let session = fixture.log_in().await;
+    let token = fixture.token().await;
     let (signed, signature) = token.rsplit_once('.').expect("a compact JWS");
     let (header, claims) = signed.split_once('.').expect("a compact JWS");
-    let stranger = Scene::new().await.token().await;
+    let stranger = LogoutFixture::new().await.token().await;
     for forged in [
         "",
         "a.b.c",
@@ -126,42 +120,42 @@ async fn what_is_no_good_logout_token_gets_a_400_and_ends_nothing() {
         &format!("{token}.x"),
         &stranger,
         &session.session_token,
-        &scene
+        &fixture
             .gateway
             .exchange(&session, READ)
             .await
             .token()
             .access_token,
     ] {
-        let answer = scene.gateway.tell_logout(forged).await;
+        let answer = fixture.gateway.tell_logout(forged).await;
         answer.is_error(400, "invalid_request");
         assert_eq!(answer.header("cache-control"), "no-store");
     }
-    scene.is_alive(&session).await;
-    assert_eq!(scene.gateway.tell_logout(&token).await.status, 200);
-    scene.is_over(&session).await;
+    fixture.is_alive(&session).await;
+    assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
+    fixture.is_over(&session).await;
 }
 
 #[tokio::test]
 async fn a_logout_token_is_good_once_and_not_for_long() {
-    let scene = Scene::new().await;
-    let (token, late) = (scene.token().await, scene.token().await);
-    assert_eq!(scene.gateway.tell_logout(&token).await.status, 200);
-    scene.world.advance(1);
-    let session = scene.log_in().await;
-    let replayed = scene.gateway.tell_logout(&token).await;
+    let fixture = LogoutFixture::new().await;
+    let (token, late) = (fixture.token().await, fixture.token().await);
+    assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
+    fixture.iam.advance(1);
+    let session = fixture.log_in().await;
+    let replayed = fixture.gateway.tell_logout(&token).await;
     replayed.is_error(400, "invalid_request");
-    scene.world.advance(120);
-    let expired = scene.gateway.tell_logout(&late).await;
+    fixture.iam.advance(120);
+    let expired = fixture.gateway.tell_logout(&late).await;
     expired.is_error(400, "invalid_request");
-    scene.is_alive(&session).await;
+    fixture.is_alive(&session).await;
 }
 
 #[tokio::test]
 async fn only_a_form_with_one_logout_token_is_read() {
-    let scene = Scene::new().await;
-    let session = scene.log_in().await;
-    let token = scene.token().await;
+    let fixture = LogoutFixture::new().await;
+    let session = fixture.log_in().await;
+    let token = fixture.token().await;
     let good = format!("logout_token={token}");
     let form = ("content-type", FORM);
     let json = ("content-type", "application/json");
@@ -184,19 +178,22 @@ async fn only_a_form_with_one_logout_token_is_read() {
         (BACKCHANNEL_LOGOUT, &[form, gzip], &good, 415),
         (BACKCHANNEL_LOGOUT, &[form], &long, 413),
     ] {
-        let answer = scene.gateway.post(path, headers, body).await;
+        let answer = fixture.gateway.post(path, headers, body).await;
         answer.is_error(status, "invalid_request");
     }
-    let answer = scene.gateway.get(BACKCHANNEL_LOGOUT, &[]).await;
+    let answer = fixture.gateway.get(BACKCHANNEL_LOGOUT, &[]).await;
     answer.is_error(405, "invalid_request");
     assert_eq!(answer.header("allow"), "POST");
-    scene.is_alive(&session).await;
+    fixture.is_alive(&session).await;
     let utf8 = [(
         "content-type",
         "application/x-www-form-urlencoded; charset=UTF-8",
     )];
     let beside = format!("more=1&{good}&more=2");
-    let answer = scene.gateway.post(BACKCHANNEL_LOGOUT, &utf8, beside).await;
+    let answer = fixture
+        .gateway
+        .post(BACKCHANNEL_LOGOUT, &utf8, beside)
+        .await;
     assert_eq!(answer.status, 200);
-    scene.is_over(&session).await;
+    fixture.is_over(&session).await;
 }

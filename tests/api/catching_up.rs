@@ -13,7 +13,7 @@ use auth_gateway::telemetry::metrics::ReplicaFigures;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{ClientContext, Clock, Credentials, Scope};
 use secrecy::ExposeSecret as _;
-use test_support::app::{prepare, settings};
+use test_support::gateway::{prepare, settings};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use auth_gateway::gateway::keys::Algorithm;
 use futures_util::future::join_all;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::VerificationKeys;
@@ -12,11 +11,12 @@ use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
     UpstreamSession,
 };
-use test_support::app::TestApp;
-use test_support::suite::{KeyFolder, READ, session_of};
+use test_support::gateway::TestGateway;
+use test_support::keys::TestKeys;
+use test_support::suite::{READ, session_of};
 use tokio::task;
 
-use crate::mock_world::mock_world;
+use test_support::suite::IamFixture;
 
 const REPLICAS: usize = 4;
 const SESSIONS: usize = 150;
@@ -85,10 +85,10 @@ impl IamAdapter for Counting {
 
 #[tokio::test]
 async fn a_crowd_before_cold_replicas_is_served_without_a_flood_at_the_iam_and_nobody_is_refused() {
-    let world = mock_world();
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let user = world.user(&[READ]).await;
-    let warm = world.replica(&keys);
+    let fixture = IamFixture::in_memory();
+    let keys = TestKeys::new();
+    let user = fixture.user(&[READ]).await;
+    let warm = fixture.replica(&keys);
     let sessions = join_all((0..SESSIONS).map(|_| session_of(&warm, &user))).await;
     drop(warm);
 
@@ -100,13 +100,13 @@ async fn a_crowd_before_cold_replicas_is_served_without_a_flood_at_the_iam_and_n
     let settings = settings.concat();
     let replicas = (0..REPLICAS).map(|_| {
         let iam = Arc::new(Counting {
-            iam: world.administrator.adapter(),
+            iam: fixture.administrator.adapter(),
             under_way: AtomicUsize::default(),
             most: AtomicUsize::default(),
             answered: AtomicUsize::default(),
         });
-        let clock = Arc::<ManualClock>::clone(&world.clock);
-        let gateway = TestApp::in_front_of(Arc::<Counting>::clone(&iam), clock, &settings);
+        let clock = Arc::<ManualClock>::clone(&fixture.clock);
+        let gateway = TestGateway::with_adapter(Arc::<Counting>::clone(&iam), clock, &settings);
         (gateway, iam)
     });
     let replicas: Vec<_> = replicas.collect();

@@ -1,13 +1,10 @@
 //! The HTTP edge, byte by byte: what a client gets that is broken, hostile or merely odd.
 
-use std::sync::Arc;
-
-use iam_adapters::clock::SystemClock;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use test_support::app::TestApp;
 use test_support::contract::Contract;
 use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::gateway::TestGateway;
 use test_support::wire::{ALICE, Answer, Connection, post};
 
 mod bodies;
@@ -21,18 +18,18 @@ mod methods;
 mod slow;
 
 /// A gateway over the mock with its demo users.
-fn gateway() -> TestApp {
-    TestApp::spawn(Arc::new(SystemClock::default()), &[])
+fn gateway() -> TestGateway {
+    TestGateway::start(&[])
 }
 
 /// A new connection to the API.
-fn connect(gateway: &TestApp) -> Connection<std::net::TcpStream> {
+fn connect(gateway: &TestGateway) -> Connection<std::net::TcpStream> {
     Connection::to(gateway.addresses().public)
 }
 
 /// The answer to one request on a connection of its own.
 #[track_caller]
-fn ask(gateway: &TestApp, request: impl AsRef<[u8]>) -> Answer {
+fn ask(gateway: &TestGateway, request: impl AsRef<[u8]>) -> Answer {
     connect(gateway).send(request).answer()
 }
 
@@ -87,7 +84,7 @@ fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
 
 /// A new session of the demo user.
 #[track_caller]
-fn session(gateway: &TestApp) -> Value {
+fn session(gateway: &TestGateway) -> Value {
     ask(gateway, post(LOGIN, ALICE)).json()
 }
 

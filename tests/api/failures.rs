@@ -3,15 +3,14 @@
 //! behaves badly.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use iam_adapters::clock::ManualClock;
 use test_support::client::Response;
 
+mod adapter_faults;
 mod circuit;
-mod faulty;
-mod faulty_iam;
+mod faulty_adapter;
+mod keycloak_fixture;
 mod logout;
 mod logout_tokens;
 mod misconfigured;
@@ -23,7 +22,6 @@ mod redirects;
 mod slow_wire;
 mod stale;
 mod wire;
-pub(crate) mod wired;
 
 /// What a client is told of one kind of fault.
 #[derive(Debug, Clone)]
@@ -72,7 +70,7 @@ impl Told {
     #[track_caller]
     fn is_in(&self, response: &Response, precise: bool, why: &str) {
         let status = if precise { self.precise } else { self.status };
-        assert_eq!(response.status, status, "{why}: {}", response.told());
+        assert_eq!(response.status, status, "{why}: {}", response.text());
         response.is_error(status, self.error);
         let pause = response.headers.get("retry-after").map(|value| {
             let seconds = value.to_str().expect("text").parse();
@@ -87,12 +85,6 @@ impl Told {
         assert_eq!(challenge, None, "{why}: a challenge for no lack of proof");
         assert_eq!(response.header("cache-control"), "no-store", "{why}");
     }
-}
-
-/// A clock that stands at the time of day.
-fn clock() -> Arc<ManualClock> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    Arc::new(ManualClock::at(now.expect("a time after 1970")))
 }
 
 /// Longer than any knowledge stays fresh by default.

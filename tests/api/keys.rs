@@ -12,11 +12,9 @@ use iam_adapters::clock::ManualClock;
 use iam_conformance::Account;
 use jiff::Timestamp;
 use tempfile::TempDir;
-use test_support::app::{TestApp, prepare, settings};
 use test_support::client::Session;
-use test_support::suite::{READ, World, session_of};
-
-use crate::mock_world::mock_world;
+use test_support::gateway::{TestGateway, prepare, settings};
+use test_support::suite::{IamFixture, READ, session_of};
 
 mod alarm;
 mod removal;
@@ -63,14 +61,14 @@ impl Folder {
 
 /// A gateway with key folders of its own.
 struct Replica {
-    app: TestApp,
+    app: TestGateway,
     keys: Arc<Keys>,
     place: PathBuf,
 }
 
 /// Replicas before one IAM, by one clock, and the operator's own copy of their keys.
 struct Fleet {
-    world: World,
+    iam: IamFixture,
     user: Account,
     folder: TempDir,
     replicas: Vec<Replica>,
@@ -79,10 +77,10 @@ struct Fleet {
 impl Fleet {
     /// With one key of each purpose, long in use.
     async fn new(replicas: usize) -> Self {
-        let world = mock_world();
-        let user = world.user(&[READ]).await;
+        let iam = IamFixture::in_memory();
+        let user = iam.user(&[READ]).await;
         let mut fleet = Self {
-            world,
+            iam,
             user,
             folder: tempfile::tempdir().expect("a folder"),
             replicas: Vec::new(),
@@ -109,11 +107,11 @@ impl Fleet {
             ("token.lifetime", "5m"),
             ("session.max_lifetime", "15m"),
         ]);
-        let clock = Arc::<ManualClock>::clone(&self.world.clock);
+        let clock = Arc::<ManualClock>::clone(&self.iam.clock);
         let prepared = prepare(&settings, clock);
         let keys = Arc::clone(&prepared.keys);
-        let iam = self.world.administrator.adapter();
-        let app = TestApp::run_one(settings, Parts { iam, ..prepared });
+        let iam = self.iam.administrator.adapter();
+        let app = TestGateway::from_parts(settings, Parts { iam, ..prepared });
         Replica { app, keys, place }
     }
 
@@ -122,7 +120,7 @@ impl Fleet {
     }
 
     fn now(&self) -> Timestamp {
-        let now = i64::try_from(self.world.now()).expect("a time");
+        let now = i64::try_from(self.iam.now()).expect("a time");
         Timestamp::from_second(now).expect("a time")
     }
 
@@ -167,7 +165,7 @@ impl Fleet {
         let replica = &self.replicas[replica];
         self.deliver_to(&replica.place);
         // It may have noticed by itself already.
-        replica.keys.reload(self.world.clock.now()).for_each(drop);
+        replica.keys.reload(self.iam.clock.now()).for_each(drop);
     }
 
     fn deliver_to_all(&self) {

@@ -13,9 +13,9 @@ use iam_adapters::{
 use mock_iam::{Mock, MockSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use test_support::app::TestApp;
 use test_support::client::Response;
 use test_support::endpoints::LOGIN;
+use test_support::gateway::TestGateway;
 
 mod answers;
 mod forwarding;
@@ -83,13 +83,13 @@ impl IamAdapter for Listening {
 }
 
 /// A gateway before an IAM that listens, and the clock of both.
-struct Scene {
-    gateway: TestApp,
+struct LimitFixture {
+    gateway: TestGateway,
     iam: Arc<Listening>,
     clock: Arc<ManualClock>,
 }
 
-impl Scene {
+impl LimitFixture {
     fn new(overrides: &[(&str, &str)]) -> Self {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
         let mock = Mock::connect(&MockSettings::default(), Arc::<ManualClock>::clone(&clock));
@@ -98,7 +98,8 @@ impl Scene {
             heard: Mutex::default(),
         });
         let behind = Arc::<Listening>::clone(&iam);
-        let gateway = TestApp::in_front_of(behind, Arc::<ManualClock>::clone(&clock), overrides);
+        let gateway =
+            TestGateway::with_adapter(behind, Arc::<ManualClock>::clone(&clock), overrides);
         Self {
             gateway,
             iam,

@@ -7,6 +7,8 @@
 
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
+mod api_suite;
+#[cfg(test)]
 mod backchannel_logout;
 #[cfg(test)]
 mod catching_up;
@@ -28,8 +30,6 @@ mod mock_control;
 mod mock_iam;
 #[cfg(test)]
 mod mock_namespaces;
-#[cfg(test)]
-mod mock_world;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

@@ -7,8 +7,8 @@ use iam_adapters::clock::{ManualClock, SystemClock};
 use iam_adapters::{Permission, Permissions};
 use mock_iam::{Directory, Identity, Mock, User, Users};
 use serde_json::{Value, json};
-use test_support::app::TestApp;
 use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::gateway::TestGateway;
 use test_support::wire::{ALICE, Connection, get, post};
 
 mod exposition;
@@ -61,11 +61,11 @@ const LOGOUT_TOKENS: [&str; 20] = [
     "replayed",
 ];
 
-fn over_the_mock() -> TestApp {
-    TestApp::spawn(Arc::new(SystemClock::default()), &[])
+fn over_the_mock() -> TestGateway {
+    TestGateway::start(&[])
 }
 
-pub(crate) fn figures(gateway: &TestApp) -> Exposition {
+pub(crate) fn figures(gateway: &TestGateway) -> Exposition {
     let answer = Connection::to(gateway.addresses().management)
         .send(get("/metrics"))
         .answer();
@@ -74,7 +74,7 @@ pub(crate) fn figures(gateway: &TestApp) -> Exposition {
 }
 
 /// The status of a request, and its body.
-fn ask(gateway: &TestApp, path: &str, body: &Value) -> (u16, Value) {
+fn ask(gateway: &TestGateway, path: &str, body: &Value) -> (u16, Value) {
     let mut connection = Connection::to(gateway.addresses().public);
     let answer = connection.send(post(path, &body.to_string())).answer();
     (answer.status, answer.json())
@@ -201,7 +201,7 @@ fn the_number_of_series_does_not_depend_on_the_number_of_users() {
     }
     let (identity, lifetime) = (Identity::default(), Duration::from_secs(3600));
     let directory = Directory::new(identity, users, lifetime, clock.clone());
-    let gateway = TestApp::in_front_of(Arc::new(Mock::new(Arc::new(directory))), clock, &[]);
+    let gateway = TestGateway::with_adapter(Arc::new(Mock::new(Arc::new(directory))), clock, &[]);
     let before = figures(&gateway);
     let mut connection = Connection::to(gateway.addresses().public);
     for number in 0..1_000 {
@@ -253,7 +253,7 @@ fn a_histogram_has_every_request_of_its_route() {
 #[test]
 fn the_age_of_a_key_grows_with_time() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let gateway = TestApp::spawn(clock.clone(), &[]);
+    let gateway = TestGateway::start_with_clock(clock.clone(), &[]);
     for age in [0, 90, 180] {
         let figures = figures(&gateway);
         for purpose in ["signing", "sealing"] {

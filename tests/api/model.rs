@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use auth_gateway::gateway::keys::Algorithm;
-use test_support::suite::KeyFolder;
+use test_support::keys::TestKeys;
 
 mod bus;
 mod edges;
+mod fixture;
 mod hearing;
 mod judge;
 mod kept;
@@ -25,7 +25,6 @@ mod replica;
 mod run;
 mod scenario;
 mod sessions;
-mod stage;
 mod tally;
 mod trouble;
 mod truth;
@@ -45,7 +44,7 @@ const STEPS: usize = 1000;
 
 #[test]
 fn whatever_happens_no_promise_about_time_is_broken() {
-    let keys = KeyFolder::new(Algorithm::Es256);
+    let keys = TestKeys::new();
     for scenario in kept::all() {
         for extent in [Extent::Operations, Extent::Service] {
             if let Err((_, breach)) = run::run(&scenario, extent, &keys) {
@@ -59,7 +58,7 @@ fn whatever_happens_no_promise_about_time_is_broken() {
 
 #[test]
 fn nor_is_it_broken_as_clients_see_it() {
-    let keys = KeyFolder::new(Algorithm::Es256);
+    let keys = TestKeys::new();
     let scenarios = number(SCENARIOS).unwrap_or(100).div_ceil(25);
     try_all(scenarios, STEPS / 2, Extent::Service, &keys);
 }
@@ -69,7 +68,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
-fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &KeyFolder) {
+fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &TestKeys) {
     let first = number(FIRST).unwrap_or(1);
     let next = AtomicU64::new(first);
     let (tally, found) = (Mutex::new(Tally::default()), Mutex::new(None));
@@ -108,7 +107,7 @@ fn is_set<T>(found: &Mutex<Option<T>>) -> bool {
 }
 
 /// Keeps the smallest scenario that breaks the promise still, and panics with it.
-fn tell(number: u64, mut scenario: Scenario, last: usize, extent: Extent, keys: &KeyFolder) -> ! {
+fn tell(number: u64, mut scenario: Scenario, last: usize, extent: Extent, keys: &TestKeys) -> ! {
     scenario.steps.truncate(last + 1);
     let breach_of = |scenario: &Scenario| run::run(scenario, extent, keys).err();
     let smallest = minimal::minimal(scenario, |smaller| breach_of(smaller).map(|(at, _)| at));

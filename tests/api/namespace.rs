@@ -3,17 +3,14 @@
 //! their own description.
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use iam_adapters::clock::ManualClock;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use test_support::app::TestApp;
 use test_support::client::{Client, Response, Session, http_client_builder};
 use test_support::contract::Contract;
+use test_support::gateway::{TestGateway, manual_clock};
 
 pub(crate) const ALICE: &str = "alice@example.test";
 pub(crate) const BOB: &str = "bob@example.test";
@@ -24,15 +21,13 @@ pub(crate) const BROWSE: &str = "urn:shop:catalog:item:read";
 const BASE: &str = "/mock/v1";
 
 /// A gateway before the mock with its demo users. Real time stands still.
-pub(crate) fn gateway() -> TestApp {
+pub(crate) fn gateway() -> TestGateway {
     gateway_with(&[])
 }
 
 /// The same, with these settings.
-pub(crate) fn gateway_with(overrides: &[(&str, &str)]) -> TestApp {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let clock = ManualClock::at(now.expect("a time after 1970"));
-    TestApp::spawn(Arc::new(clock), overrides)
+pub(crate) fn gateway_with(overrides: &[(&str, &str)]) -> TestGateway {
+    TestGateway::start_with_clock(manual_clock(), overrides)
 }
 
 /// One namespace.
@@ -53,16 +48,16 @@ impl Deref for Namespace {
 
 impl Namespace {
     /// The one of those who name none.
-    pub(crate) fn unnamed(app: &TestApp) -> Self {
+    pub(crate) fn unnamed(app: &TestGateway) -> Self {
         Self::with(app, HeaderMap::new())
     }
 
-    pub(crate) fn named(app: &TestApp, name: &str) -> Self {
+    pub(crate) fn named(app: &TestGateway, name: &str) -> Self {
         let name = HeaderValue::from_str(name).expect("a header's value");
         Self::with(app, HeaderMap::from_iter([(header(), name)]))
     }
 
-    fn with(app: &TestApp, headers: HeaderMap) -> Self {
+    fn with(app: &TestGateway, headers: HeaderMap) -> Self {
         let addresses = app.addresses();
         Self {
             http: http_client_builder()
@@ -117,26 +112,26 @@ impl Namespace {
     /// Reads what has to be there.
     pub(crate) async fn read(&self, path: &str) -> Value {
         let answer = self.call(Method::GET, path).await;
-        assert_eq!(answer.status, 200, "{}", answer.told());
+        assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
     }
 
     /// Makes a call, with no answer but that it was done.
     pub(crate) async fn done(&self, method: Method, path: &str) {
         let answer = self.call(method, path).await;
-        assert_eq!(answer.status, 204, "{}", answer.told());
+        assert_eq!(answer.status, 204, "{}", answer.text());
     }
 
     /// Adds a fault.
     pub(crate) async fn fault(&self, rule: Value) -> Value {
         let answer = self.post("/faults", &rule).await;
-        assert_eq!(answer.status, 201, "{}", answer.told());
+        assert_eq!(answer.status, 201, "{}", answer.text());
         answer.json()
     }
 
     pub(crate) async fn advance(&self, by: &str) {
         let answer = self.post("/time/advance", &json!({ "by": by })).await;
-        assert_eq!(answer.status, 200, "{}", answer.told());
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
     /// How many calls the journal has.

@@ -8,31 +8,29 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::{ClientContext, Credentials};
 use secrecy::ExposeSecret as _;
-use test_support::app::TestApp;
 use test_support::client::Session;
 use test_support::endpoints::JWKS;
+use test_support::gateway::TestGateway;
 use test_support::suite::verifier::Verifier;
-use test_support::suite::{READ, World, session_of};
-
-use crate::mock_world::mock_world;
+use test_support::suite::{IamFixture, READ, session_of};
 
 /// One token of each kind, by its name: all of them genuine, but for what begins with `made-up`.
 async fn of_every_kind(
-    world: &World,
-    gateway: &TestApp,
+    fixture: &IamFixture,
+    gateway: &TestGateway,
     session: &Session,
 ) -> BTreeMap<&'static str, String> {
-    let user = world.user(&[READ]).await;
+    let user = fixture.user(&[READ]).await;
     let other = session_of(gateway, &user).await;
     let access_token = gateway.exchange(&other, READ).await.token().access_token;
     let credentials = Credentials::new(user.email.clone(), user.password.clone());
-    let iam = world.administrator.adapter();
+    let iam = fixture.administrator.adapter();
     let upstream = iam
         .authenticate(&credentials.unwrap(), &ClientContext::default())
         .await
         .unwrap();
     // About another user, so that it would do no harm to the session in question.
-    let logout_token = world.administrator.end_sessions_of(&user).await.remove(0);
+    let logout_token = fixture.administrator.end_sessions_of(&user).await.remove(0);
     let encoded = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let parts: Vec<_> = session.session_token.split('.').collect();
     let [header, nonce, tag] = [0, 2, 4].map(|at| parts[at]);
@@ -76,11 +74,11 @@ async fn of_every_kind(
 
 #[tokio::test]
 async fn no_token_of_one_kind_is_taken_for_one_of_another() {
-    let world = mock_world();
-    let gateway = world.gateway();
-    let user = world.user(&[READ]).await;
+    let fixture = IamFixture::in_memory();
+    let gateway = fixture.gateway();
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
-    let kinds = of_every_kind(&world, &gateway, &session).await;
+    let kinds = of_every_kind(&fixture, &gateway, &session).await;
     let verifier = Verifier::discover(&gateway).await;
     for (kind, token) in &kinds {
         if *kind != "session token" {
@@ -125,6 +123,6 @@ async fn no_token_of_one_kind_is_taken_for_one_of_another() {
     assert_eq!(answer.status, 200);
     for _ in 0..2 {
         assert_eq!(gateway.exchange(&session, READ).await.status, 200);
-        world.advance(60);
+        fixture.advance(60);
     }
 }

@@ -6,26 +6,26 @@ use serde_json::json;
 use test_support::suite::verifier::Verifier;
 use test_support::suite::{BROWSE, READ, session_of};
 
-use crate::scene::Scene;
+use crate::fixture::LiveFixture;
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn users_who_swap_their_addresses_keep_their_sessions_their_ids_and_their_permissions() {
-    let scene = Scene::new().await;
-    let gateway = scene.gateway(&[]);
+    let fixture = LiveFixture::new().await;
+    let gateway = fixture.gateway(&[]);
     let verifier = Verifier::discover(&gateway).await;
-    let one = scene.user(&[READ]).await;
-    let other = scene.user(&[BROWSE]).await;
+    let one = fixture.user(&[READ]).await;
+    let other = fixture.user(&[BROWSE]).await;
     let users = [(&one, READ), (&other, BROWSE)];
     let sessions = [
         session_of(&gateway, &one).await,
         session_of(&gateway, &other).await,
     ];
 
-    rename(&scene, &one, &format!("away-{}", one.email)).await;
-    rename(&scene, &other, &one.email).await;
-    rename(&scene, &one, &other.email).await;
-    scene.outlive_freshness();
+    rename(&fixture, &one, &format!("away-{}", one.email)).await;
+    rename(&fixture, &other, &one.email).await;
+    rename(&fixture, &one, &other.email).await;
+    fixture.outlive_freshness();
 
     let asked = format!("{READ} {BROWSE}");
     for ((user, permission), session) in users.iter().zip(&sessions) {
@@ -45,9 +45,9 @@ async fn users_who_swap_their_addresses_keep_their_sessions_their_ids_and_their_
     assert_eq!(token.scope, READ);
 }
 
-async fn rename(scene: &Scene, user: &Account, email: &str) {
+async fn rename(fixture: &LiveFixture, user: &Account, email: &str) {
     let path = ["users", user.subject.as_str()];
     let body = json!({ "username": email, "email": email });
-    let api = &scene.administrator.api;
+    let api = &fixture.administrator.api;
     api.done(Method::PUT, &path, Some(body)).await;
 }

@@ -3,123 +3,129 @@
 use iam_conformance::Account;
 use reqwest::Method;
 use serde_json::json;
-use test_support::app::TestApp;
 use test_support::client::Session;
-use test_support::suite::{BROWSE, READ, WRITE, session_of, unheard_of};
+use test_support::gateway::TestGateway;
+use test_support::suite::{BROWSE, READ, WRITE, session_of, unique_name};
 
-use crate::scene::{PERMISSIONS_ALONE, Scene};
+use crate::fixture::{LiveFixture, PERMISSIONS_ALONE};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_role_is_felt_once_freshness_is_over_and_not_before() {
-    let (scene, user) = scene_with_user(&[READ]).await;
-    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
+    let (fixture, user) = scene_with_user(&[READ]).await;
+    let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
     assert_eq!(granted(&gateway, &session).await, READ);
-    let administrator = &scene.administrator;
+    let administrator = &fixture.administrator;
     administrator
         .map(Method::POST, &user.subject, &[WRITE])
         .await;
     assert_eq!(granted(&gateway, &session).await, READ);
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, format!("{READ} {WRITE}"));
     administrator
         .map(Method::DELETE, &user.subject, &[READ])
         .await;
     assert_eq!(granted(&gateway, &session).await, format!("{READ} {WRITE}"));
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, WRITE);
 }
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_composite_role_gives_what_it_holds_and_not_its_own_name() {
-    let (scene, user) = scene_with_user(&[]).await;
-    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
+    let (fixture, user) = scene_with_user(&[]).await;
+    let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
-    let (api, bundle) = (&scene.administrator.api, format!("bundle-{}", unheard_of()));
+    let (api, bundle) = (
+        &fixture.administrator.api,
+        format!("bundle-{}", unique_name()),
+    );
     let made = Some(json!({ "name": bundle }));
     api.done(Method::POST, &["roles"], made).await;
-    let held = json!([scene.administrator.role(READ).await]);
+    let held = json!([fixture.administrator.role(READ).await]);
     let holds = ["roles", &bundle, "composites"];
     api.done(Method::POST, &holds, Some(held.clone())).await;
     let role = api.get(&["roles", &bundle]).await;
     let roles_of_user = ["users", user.subject.as_str(), "role-mappings", "realm"];
     let role = Some(json!([role]));
     api.done(Method::POST, &roles_of_user, role.clone()).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, READ);
     let asked = format!("{bundle} {READ}");
     let token = gateway.exchange(&session, &asked).await.token();
     assert_eq!(token.scope, READ);
 
-    let added = json!([scene.administrator.role(BROWSE).await]);
+    let added = json!([fixture.administrator.role(BROWSE).await]);
     api.done(Method::POST, &holds, Some(added)).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(
         granted(&gateway, &session).await,
         format!("{READ} {BROWSE}")
     );
     api.done(Method::DELETE, &holds, Some(held)).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, BROWSE);
     api.done(Method::DELETE, &roles_of_user, role).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, "");
 }
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_group_gives_what_it_holds_to_its_members_as_long_as_they_are() {
-    let (scene, user) = scene_with_user(&[BROWSE]).await;
-    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
+    let (fixture, user) = scene_with_user(&[BROWSE]).await;
+    let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
-    let (api, name) = (&scene.administrator.api, format!("group-{}", unheard_of()));
+    let (api, name) = (
+        &fixture.administrator.api,
+        format!("group-{}", unique_name()),
+    );
     let made = Some(json!({ "name": name }));
     let group = api.done(Method::POST, &["groups"], made).await;
     let group = group.id.expect("an id");
     let membership = ["users", user.subject.as_str(), "groups", &group];
     api.done(Method::PUT, &membership, None).await;
-    let role = scene.administrator.role(READ).await;
+    let role = fixture.administrator.role(READ).await;
     let client = role["containerId"].as_str().expect("the client's id");
     let holds = ["groups", &group, "role-mappings", "clients", client];
     let role = Some(json!([role]));
     api.done(Method::POST, &holds, role.clone()).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(
         granted(&gateway, &session).await,
         format!("{READ} {BROWSE}")
     );
     api.done(Method::DELETE, &membership, None).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, BROWSE);
     api.done(Method::PUT, &membership, None).await;
     api.done(Method::DELETE, &holds, role).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, BROWSE);
 }
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn what_every_user_has_for_keycloaks_own_purposes_is_no_permission() {
-    let (scene, user) = scene_with_user(&[READ]).await;
-    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
+    let (fixture, user) = scene_with_user(&[READ]).await;
+    let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
     let asked = format!(
         "offline_access uma_authorization default-roles-{} view-profile manage-account {READ}",
-        scene.keycloak.realm
+        fixture.keycloak.realm
     );
     let token = gateway.exchange(&session, &asked).await.token();
     assert_eq!(token.scope, READ);
 }
 
-async fn scene_with_user(permissions: &[&str]) -> (Scene, Account) {
-    let scene = Scene::new().await;
-    let user = scene.user(permissions).await;
-    (scene, user)
+async fn scene_with_user(permissions: &[&str]) -> (LiveFixture, Account) {
+    let fixture = LiveFixture::new().await;
+    let user = fixture.user(permissions).await;
+    (fixture, user)
 }
 
-async fn granted(gateway: &TestApp, session: &Session) -> String {
+async fn granted(gateway: &TestGateway, session: &Session) -> String {
     let asked = [READ, WRITE, BROWSE].join(" ");
     gateway.exchange(session, &asked).await.token().scope
 }

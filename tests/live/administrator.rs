@@ -15,7 +15,8 @@ use test_support::logout_inbox::LogoutInbox;
 
 use crate::admin_api::AdminApi;
 use crate::another_realm::send_logout_tokens;
-use crate::keycloak::{Keycloak, PERMISSIONS_CLIENT};
+use crate::keycloak::Keycloak;
+use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 /// Which roles are permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

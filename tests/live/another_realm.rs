@@ -3,7 +3,7 @@
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use test_support::suite::unheard_of;
+use test_support::suite::unique_name;
 
 use crate::admin_api::AdminApi;
 use crate::keycloak::Keycloak;
@@ -11,7 +11,7 @@ use crate::keycloak::Keycloak;
 /// A new realm, with a client of the same name and secret as in the shared one.
 pub(crate) async fn another_realm(more: &Value) -> Keycloak {
     let shared = Keycloak::shared();
-    let name = format!("Outlet {}", unheard_of());
+    let name = format!("Outlet {}", unique_name());
     let mut realm = json!({
         "realm": name,
         "enabled": true,

@@ -1,17 +1,17 @@
-//! The API suite through the real adapter, before the shared Keycloak.
+//! The suite of the API through the real adapter, with the shared Keycloak.
 
 use test_support::suite;
 
-use crate::scene::Scene;
+use crate::fixture::LiveFixture;
 
-macro_rules! hold_over_keycloak {
-    ($($room:ident::$promise:ident,)*) => {$(
+macro_rules! over_keycloak {
+    ($($module:ident::$test:ident,)*) => {$(
         #[tokio::test]
         #[ignore = "needs a real Keycloak: tests/run starts one"]
-        async fn $promise() {
-            suite::$room::$promise(&Scene::new().await.world).await;
+        async fn $test() {
+            suite::$module::$test(&LiveFixture::new().await.iam).await;
         }
     )*};
 }
 
-suite::for_every_promise!(hold_over_keycloak);
+suite::for_each_test!(over_keycloak);

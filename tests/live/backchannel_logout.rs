@@ -1,21 +1,18 @@
 //! Keycloak tells a gateway which sessions ended, and the gateway need not find out for itself.
 
-use std::sync::Arc;
-
-use auth_gateway::gateway::keys::Algorithm;
 use futures_util::future::join_all;
-use iam_adapters::clock::SystemClock;
-use iam_conformance::{Account, Fixture};
+use iam_conformance::{Account, Fixture as _};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use test_support::app::TestApp;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
-use test_support::suite::{KeyFolder, World, session_of};
+use test_support::gateway::TestGateway;
+use test_support::keys::TestKeys;
+use test_support::suite::session_of;
 
-use crate::administrator::{Administrator, PermissionsFrom};
+use crate::administrator::PermissionsFrom;
 use crate::another_realm::{another_realm, send_logout_tokens};
 use crate::figures::{iam_calls, logout_tokens};
-use crate::scene::PATIENCE;
+use crate::fixture::{LONG_DEADLINES, LiveFixture};
 
 /// What is known of a session stays good for longer than a test may run, so whatever ends one is
 /// heard of.
@@ -28,44 +25,39 @@ const ONE_OF_EACH: [(&str, &str); 3] = [
     ("upstream.logout_concurrency", "1"),
 ];
 
-struct Scene {
-    administrator: Arc<Administrator>,
-    world: World,
-    keys: KeyFolder,
-    gateway: TestApp,
+struct BackchannelFixture {
+    live: LiveFixture,
+    keys: TestKeys,
+    gateway: TestGateway,
 }
 
-impl Scene {
-    /// A realm of its own that tells the gateway before it.
+impl BackchannelFixture {
+    /// A new realm that sends its logout tokens to the gateway.
     async fn new() -> Self {
         let keycloak = another_realm(&json!({})).await;
-        let realm = PermissionsFrom::Realm;
-        let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
-        let administrator = Arc::new(administrator);
-        let fixture = Arc::<Administrator>::clone(&administrator);
-        let keys = KeyFolder::new(Algorithm::Es256);
+        let live = LiveFixture::with_keycloak(&keycloak, PermissionsFrom::Realm).await;
+        let keys = TestKeys::new();
         let settings = [
             &keycloak.settings()[..],
             &keys.settings(),
-            &PATIENCE,
+            &LONG_DEADLINES,
             &FRESHNESS,
             &ONE_OF_EACH,
         ]
         .concat();
-        // By the time of day, as Keycloak's tokens are dated.
-        let gateway = TestApp::spawn(Arc::new(SystemClock::default()), &settings);
+        // By the machine's clock, as Keycloak's tokens are dated.
+        let gateway = TestGateway::start(&settings);
         let receiver = format!("http://{}{BACKCHANNEL_LOGOUT}", gateway.addresses().public);
-        send_logout_tokens(&administrator.api, &keycloak, &receiver).await;
+        send_logout_tokens(&live.administrator.api, &keycloak, &receiver).await;
         Self {
-            administrator,
-            world: World::new(|_| fixture as Arc<dyn Fixture>),
+            live,
             keys,
             gateway,
         }
     }
 
     async fn user(&self) -> Account {
-        self.world.user(&[]).await
+        self.live.user(&[]).await
     }
 
     /// How many logout tokens the gateway has acted on.
@@ -81,80 +73,88 @@ impl Scene {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_session_that_an_administrator_deletes_is_over_at_once_and_the_users_other_one_is_not() {
-    let scene = Scene::new().await;
-    let user = scene.user().await;
-    let deleted = session_of(&scene.gateway, &user).await;
-    let kept = session_of(&scene.gateway, &user).await;
+    let fixture = BackchannelFixture::new().await;
+    let user = fixture.user().await;
+    let deleted = session_of(&fixture.gateway, &user).await;
+    let kept = session_of(&fixture.gateway, &user).await;
     for session in [&deleted, &kept] {
-        assert_eq!(scene.gateway.exchange(session, "").await.status, 200);
+        assert_eq!(fixture.gateway.exchange(session, "").await.status, 200);
     }
-    let upstream = scene.keys.unsealed(&deleted);
-    scene.administrator.end_session(&user, &upstream).await;
-    let answer = scene.gateway.exchange(&deleted, "").await;
+    let upstream = fixture.keys.unsealed(&deleted);
+    fixture
+        .live
+        .administrator
+        .end_session(&user, &upstream)
+        .await;
+    let answer = fixture.gateway.exchange(&deleted, "").await;
     answer.is_error(401, "invalid_grant");
-    assert_eq!(scene.gateway.exchange(&kept, "").await.status, 200);
-    assert_eq!(scene.received().await, 1);
-    assert_eq!(scene.introspections().await, 0, "nobody had to ask");
+    assert_eq!(fixture.gateway.exchange(&kept, "").await.status, 200);
+    assert_eq!(fixture.received().await, 1);
+    assert_eq!(fixture.introspections().await, 0, "nobody had to ask");
 }
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_user_whom_an_administrator_logs_out_everywhere_is_out_at_once() {
-    let scene = Scene::new().await;
-    let (user, neighbour) = (scene.user().await, scene.user().await);
+    let fixture = BackchannelFixture::new().await;
+    let (user, neighbour) = (fixture.user().await, fixture.user().await);
     let mut sessions = Vec::new();
     for _ in 0..5 {
-        sessions.push(session_of(&scene.gateway, &user).await);
+        sessions.push(session_of(&fixture.gateway, &user).await);
     }
-    let neighbours = session_of(&scene.gateway, &neighbour).await;
-    scene.administrator.end_sessions_of(&user).await;
+    let neighbours = session_of(&fixture.gateway, &neighbour).await;
+    fixture.live.administrator.end_sessions_of(&user).await;
     for session in &sessions {
-        let answer = scene.gateway.exchange(session, "").await;
+        let answer = fixture.gateway.exchange(session, "").await;
         answer.is_error(401, "invalid_grant");
     }
-    assert_eq!(scene.gateway.exchange(&neighbours, "").await.status, 200);
-    assert_eq!(scene.received().await, 5);
-    let again = session_of(&scene.gateway, &user).await;
-    assert_eq!(scene.gateway.exchange(&again, "").await.status, 200);
-    assert_eq!(scene.introspections().await, 0, "nobody had to ask");
+    assert_eq!(fixture.gateway.exchange(&neighbours, "").await.status, 200);
+    assert_eq!(fixture.received().await, 5);
+    let again = session_of(&fixture.gateway, &user).await;
+    assert_eq!(fixture.gateway.exchange(&again, "").await.status, 200);
+    assert_eq!(fixture.introspections().await, 0, "nobody had to ask");
 }
 
 /// Keycloak calls while it is itself being waited for, and lets the logout wait for the answer.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_logout_here_is_answered_while_keycloak_tells_us_of_it() {
-    let scene = Scene::new().await;
-    let user = scene.user().await;
-    let session = session_of(&scene.gateway, &user).await;
-    assert_eq!(scene.gateway.log_out(&session).await.status, 200);
-    assert_eq!(scene.received().await, 1, "before the logout was answered");
-    let answer = scene.gateway.exchange(&session, "").await;
+    let fixture = BackchannelFixture::new().await;
+    let user = fixture.user().await;
+    let session = session_of(&fixture.gateway, &user).await;
+    assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
+    assert_eq!(
+        fixture.received().await,
+        1,
+        "before the logout was answered"
+    );
+    let answer = fixture.gateway.exchange(&session, "").await;
     answer.is_error(401, "invalid_grant");
-    assert_eq!(scene.gateway.log_out(&session).await.status, 200);
+    assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
 
     // One more than these would find no place to wait.
     let mut crowd = Vec::new();
     for _ in 0..8 {
-        crowd.push(session_of(&scene.gateway, &user).await);
+        crowd.push(session_of(&fixture.gateway, &user).await);
     }
-    let answers = join_all(crowd.iter().map(|one| scene.gateway.log_out(one))).await;
+    let answers = join_all(crowd.iter().map(|one| fixture.gateway.log_out(one))).await;
     assert!(answers.iter().all(|answer| answer.status == 200));
-    assert_eq!(scene.received().await, 9);
+    assert_eq!(fixture.received().await, 9);
 }
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn what_else_keycloak_signs_is_no_logout_token() {
-    let scene = Scene::new().await;
-    let user = scene.user().await;
-    let session = session_of(&scene.gateway, &user).await;
-    let upstream = scene.keys.unsealed(&session);
-    let keycloak = &scene.administrator.keycloak;
+    let fixture = BackchannelFixture::new().await;
+    let user = fixture.user().await;
+    let session = session_of(&fixture.gateway, &user).await;
+    let upstream = fixture.keys.unsealed(&session);
+    let keycloak = &fixture.live.administrator.keycloak;
     let access = keycloak.access_token(&user.email, &user.password).await;
     for token in [&access, &upstream.secret] {
-        let answer = scene.gateway.tell_logout(token.expose_secret()).await;
+        let answer = fixture.gateway.tell_logout(token.expose_secret()).await;
         answer.is_error(400, "invalid_request");
     }
-    assert_eq!(scene.gateway.exchange(&session, "").await.status, 200);
-    assert_eq!(scene.received().await, 0);
+    assert_eq!(fixture.gateway.exchange(&session, "").await.status, 200);
+    assert_eq!(fixture.received().await, 0);
 }

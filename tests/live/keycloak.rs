@@ -9,10 +9,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
 use test_support::client::http_client;
+use test_support::gateway::keycloak_settings;
 use tokio::task::spawn_blocking;
-
-/// The client whose roles are the permissions.
-pub(crate) const PERMISSIONS_CLIENT: &str = "shop-api";
 
 /// Where a realm is, and who may speak to it.
 #[derive(Debug, Clone, Deserialize)]
@@ -47,18 +45,10 @@ impl Keycloak {
         }
     }
 
-    /// What an operator tells a gateway about it.
-    pub(crate) fn settings(&self) -> Vec<(&'static str, &str)> {
-        vec![
-            ("iam.keycloak.url", &self.url),
-            ("iam.keycloak.realm", &self.realm),
-            ("iam.keycloak.client_id", &self.client_id),
-            (
-                "iam.keycloak.client_secret",
-                self.client_secret.expose_secret(),
-            ),
-            ("iam.keycloak.permissions_client", PERMISSIONS_CLIENT),
-        ]
+    /// The settings of a gateway in front of this realm.
+    pub(crate) fn settings(&self) -> [(&'static str, &str); 5] {
+        let secret = self.client_secret.expose_secret();
+        keycloak_settings(&self.url, &self.realm, &self.client_id, secret)
     }
 
     pub(crate) fn port(&self) -> u16 {

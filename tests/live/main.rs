@@ -28,6 +28,8 @@ mod differential;
 #[cfg(test)]
 mod figures;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod keycloak;
 #[cfg(test)]
 mod misconfigured;
@@ -39,7 +41,5 @@ mod process;
 mod random_scopes;
 #[cfg(test)]
 mod replicas;
-#[cfg(test)]
-mod scene;
 #[cfg(test)]
 mod sessions;

@@ -1,15 +1,15 @@
 //! What an operator can get wrong about a Keycloak, told apart by those who have to mend it and
 //! never blamed on a user.
 
-use auth_gateway::gateway::keys::Algorithm;
 use iam_conformance::Account;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
-use test_support::suite::{KeyFolder, READ, session_of};
+use test_support::keys::TestKeys;
+use test_support::suite::{READ, session_of};
 
+use crate::fixture::LiveFixture;
 use crate::keycloak::Keycloak;
 use crate::process::{Process, gateway};
-use crate::scene::Scene;
 
 /// A mistake, its code in readiness, and its words in the log.
 struct Mistake {
@@ -67,10 +67,10 @@ fn mistakes(right: &Keycloak) -> Vec<Mistake> {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
-    let scene = Scene::new().await;
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let user = fixture.user(&[READ]).await;
     let wrong = SecretString::from("Aa1!not-the-password");
-    for mistake in mistakes(&scene.keycloak) {
+    for mistake in mistakes(&fixture.keycloak) {
         let Mistake { code, words, .. } = mistake;
         let gateway = Process::start_and_probe(&mistake.keycloak.settings()).await;
         for password in [&user.password, &wrong] {
@@ -88,7 +88,7 @@ async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
         assert!(of_route("login"), "{code}: {log:#?}");
         let at_all = |line: &&&Value| line["message"] == "the IAM does not serve";
         assert!(said.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
-        let others = mistakes(&scene.keycloak);
+        let others = mistakes(&fixture.keycloak);
         let mut others = others.iter().filter(|other| other.code != code);
         let mixed_up = others.find(|other| log.iter().any(|line| tells(line, other.words)));
         assert!(mixed_up.is_none(), "{code}: {log:#?}");
@@ -112,11 +112,11 @@ fn tells(line: &Value, words: &str) -> bool {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wrong() {
-    let scene = Scene::new().await;
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let right = scene.gateway(&keys.settings());
-    let session = session_of(&right, &scene.user(&[READ]).await).await;
-    let keycloak = &scene.keycloak;
+    let fixture = LiveFixture::new().await;
+    let keys = TestKeys::new();
+    let right = fixture.gateway(&keys.settings());
+    let session = session_of(&right, &fixture.user(&[READ]).await).await;
+    let keycloak = &fixture.keycloak;
     let secret = keycloak.client_secret.expose_secret();
     for (wrong, code) in [
         (
@@ -154,7 +154,7 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
             let of_route = |line: &&Value| line["route"] == route && tells(line, words);
             assert!(log.iter().any(|line| of_route(&line)), "{code}: {log:#?}");
         }
-        scene.outlive_freshness();
+        fixture.outlive_freshness();
         assert_eq!(right.exchange(&session, READ).await.token().scope, READ);
     }
 }
@@ -162,9 +162,9 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
-    let scene = Scene::new().await;
-    let user = scene.user(&[READ]).await;
-    for mistake in mistakes(&scene.keycloak) {
+    let fixture = LiveFixture::new().await;
+    let user = fixture.user(&[READ]).await;
+    for mistake in mistakes(&fixture.keycloak) {
         for account in [None, Some(&user)] {
             let (code, said) = check(&mistake.keycloak, account);
             assert_eq!(code, Some(69), "{}: {said}", mistake.code);
@@ -173,7 +173,7 @@ async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
     }
     let nobody = Keycloak {
         url: "http://127.0.0.1:9".to_owned(),
-        ..scene.keycloak.clone()
+        ..fixture.keycloak.clone()
     };
     let (code, said) = check(&nobody, None);
     assert_eq!(code, Some(69), "{said}");
@@ -183,20 +183,20 @@ async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn check_walks_a_test_account_through_login_exchange_and_logout() {
-    let scene = Scene::new().await;
-    let user = scene.user(&[READ]).await;
-    let (code, said) = check(&scene.keycloak, Some(&user));
+    let fixture = LiveFixture::new().await;
+    let user = fixture.user(&[READ]).await;
+    let (code, said) = check(&fixture.keycloak, Some(&user));
     assert_eq!(code, Some(0), "{said}");
     for step in ["answers, as", "login", "exchange", "logout"] {
         assert!(said.contains(step), "{step}: {said}");
     }
-    let left = scene.administrator.sessions_of(&user.subject).await;
+    let left = fixture.administrator.sessions_of(&user.subject).await;
     assert_eq!(left, [].into(), "a session is left behind");
     let wrong = Account {
         password: "Aa1!not-the-password".into(),
         ..user
     };
-    let (code, said) = check(&scene.keycloak, Some(&wrong));
+    let (code, said) = check(&fixture.keycloak, Some(&wrong));
     assert_eq!(code, Some(69), "{said}");
     assert!(said.contains("login refused"), "{said}");
 }

@@ -1,15 +1,16 @@
 //! Keycloak killed and started again under running gateways.
 
-use auth_gateway::gateway::keys::Algorithm;
 use iam_conformance::Account;
 use secrecy::SecretString;
-use test_support::app::TestApp;
 use test_support::client::{Client, Session};
-use test_support::suite::{KeyFolder, READ, session_of};
+use test_support::gateway::TestGateway;
+use test_support::keys::TestKeys;
+use test_support::suite::{READ, session_of};
 
+use crate::administrator::PermissionsFrom;
+use crate::fixture::LiveFixture;
 use crate::keycloak::{Instance, Keycloak};
 use crate::process::Process;
-use crate::scene::Scene;
 
 /// Only what the test itself causes shall be the IAM's last word.
 const NO_PROBES: (&str, &str) = ("upstream.probe_interval", "1h");
@@ -19,22 +20,22 @@ const MANY_PROBES: (&str, &str) = ("upstream.probe_interval", "50ms");
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn an_outage_is_told_as_such_and_ends_without_a_restart() {
-    let keys = KeyFolder::new(Algorithm::Es256);
+    let keys = TestKeys::new();
     let settings = [&keys.settings()[..], &[NO_PROBES]].concat();
     let instance = Instance::start().await;
     let keycloak = instance.keycloak.clone();
-    let scene = Scene::before(&keycloak).await;
-    let user = scene.user(&[READ]).await;
-    let gateway = scene.gateway(&settings);
+    let fixture = LiveFixture::with_keycloak(&keycloak, PermissionsFrom::Client).await;
+    let user = fixture.user(&[READ]).await;
+    let gateway = fixture.gateway(&settings);
     let kept = session_of(&gateway, &user).await;
     let left = session_of(&gateway, &user).await;
     assert_eq!(gateway.exchange(&kept, READ).await.token().scope, READ);
 
     let killed = instance.kill();
-    what_is_fresh_goes_on_being_served(&scene, &gateway, &kept).await;
+    what_is_fresh_goes_on_being_served(&fixture, &gateway, &kept).await;
     what_needs_the_iam_fails_as_a_passing_fault(&gateway, &user, &kept).await;
     a_logout_holds_here_at_once(&gateway, &left).await;
-    let late = scene.gateway(&settings);
+    let late = fixture.gateway(&settings);
     what_needs_the_iam_fails_as_a_passing_fault(&late, &user, &kept).await;
     let mut watching = watching(&keycloak);
     watching.program.logged("the IAM does not serve");
@@ -58,14 +59,18 @@ async fn an_outage_is_told_as_such_and_ends_without_a_restart() {
     assert!(!is_active(&keycloak, &keys, &left).await);
 }
 
-async fn what_is_fresh_goes_on_being_served(scene: &Scene, gateway: &TestApp, session: &Session) {
-    scene.world.advance(59);
+async fn what_is_fresh_goes_on_being_served(
+    fixture: &LiveFixture,
+    gateway: &TestGateway,
+    session: &Session,
+) {
+    fixture.iam.advance(59);
     assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
-    scene.world.advance(1);
+    fixture.iam.advance(1);
 }
 
 async fn what_needs_the_iam_fails_as_a_passing_fault(
-    gateway: &TestApp,
+    gateway: &TestGateway,
     user: &Account,
     session: &Session,
 ) {
@@ -82,7 +87,7 @@ async fn what_needs_the_iam_fails_as_a_passing_fault(
     is_ready_but_degraded(gateway).await;
 }
 
-async fn a_logout_holds_here_at_once(gateway: &TestApp, session: &Session) {
+async fn a_logout_holds_here_at_once(gateway: &TestGateway, session: &Session) {
     for _ in 0..2 {
         let answer = gateway.log_out(session).await;
         answer.is_error(500, "temporarily_unavailable");
@@ -99,7 +104,7 @@ async fn is_ready_but_degraded(gateway: &Client) {
     assert_eq!(told["reasons"][0]["code"], "unreachable", "{told}");
 }
 
-async fn everything_works_again(gateway: &TestApp, user: &Account) {
+async fn everything_works_again(gateway: &TestGateway, user: &Account) {
     let wrong = SecretString::from("Aa1!not-the-password");
     let answer = gateway.log_in(&user.email, &wrong).await;
     answer.is_error(401, "invalid_grant");
@@ -116,7 +121,7 @@ fn watching(keycloak: &Keycloak) -> Process {
     Process::start(&[&keycloak.settings()[..], &[MANY_PROBES]].concat())
 }
 
-async fn is_active(keycloak: &Keycloak, keys: &KeyFolder, session: &Session) -> bool {
+async fn is_active(keycloak: &Keycloak, keys: &TestKeys, session: &Session) -> bool {
     let upstream = keys.unsealed(session);
     let told = keycloak.introspect(&upstream.secret).await;
     told["active"].as_bool().expect("a word on the session")

@@ -8,7 +8,7 @@ use test_support::program::{Executable, Program};
 use test_support::wait::until;
 
 use crate::figures::iam_calls;
-use crate::scene::PATIENCE;
+use crate::fixture::LONG_DEADLINES;
 
 const GATEWAY: Executable = Executable {
     path: env!("CARGO_BIN_EXE_auth-gateway-dev"),
@@ -16,7 +16,7 @@ const GATEWAY: Executable = Executable {
 
 /// The program, with these arguments, these settings and no others.
 pub(crate) fn gateway(arguments: &[&str], settings: &[(&str, &str)]) -> Command {
-    GATEWAY.command(arguments, &[&PATIENCE[..], settings].concat())
+    GATEWAY.command(arguments, &[&LONG_DEADLINES[..], settings].concat())
 }
 
 /// A gateway that serves.
@@ -31,7 +31,7 @@ impl Process {
     /// Runs it on free ports.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
         let one_worker = [("http.workers", "1")];
-        let mut program = GATEWAY.serve(&[&PATIENCE[..], &one_worker, settings].concat());
+        let mut program = GATEWAY.serve(&[&LONG_DEADLINES[..], &one_worker, settings].concat());
         let (public, management) = program.addresses();
         Self {
             client: Client::new(public, management),

@@ -1,19 +1,19 @@
-//! A thousand random users and requests: what the gateway grants is what Keycloak itself says.
+//! A thousand random users and requests: what the gateway grants is what Keycloak itself reports.
 
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use iam_conformance::Account;
-use test_support::app::TestApp;
 use test_support::client::Session;
+use test_support::gateway::TestGateway;
 use test_support::rng::Rng;
 use test_support::suite::session_of;
 
-use crate::scene::{PERMISSIONS_ALONE, Scene};
+use crate::fixture::{LiveFixture, PERMISSIONS_ALONE};
 
-mod household;
+mod role_sources;
 
-use household::{Change, Household};
+use role_sources::{Change, RoleSources};
 
 const USERS: usize = 25;
 const ROUNDS: usize = 20;
@@ -43,18 +43,18 @@ struct Case {
 async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
     let mut rng = Rng::from_env("RANDOM_SCOPES_SEED");
     println!("RANDOM_SCOPES_SEED={}", rng.seed());
-    let scene = Scene::new().await;
-    let gateway = scene.gateway(&[PERMISSIONS_ALONE]);
-    let household = Household::new(&scene, &mut rng).await;
+    let fixture = LiveFixture::new().await;
+    let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
+    let sources = RoleSources::new(&fixture, &mut rng).await;
     let mut players = Vec::new();
     for _ in 0..USERS {
-        let account = scene.user(&[]).await;
+        let account = fixture.user(&[]).await;
         let session = session_of(&gateway, &account).await;
         players.push(Player { account, session });
     }
     let mut cases = Vec::new();
     for _ in 0..ROUNDS {
-        cases.extend(round(&scene, &gateway, &household, &players, &mut rng).await);
+        cases.extend(round(&fixture, &gateway, &sources, &players, &mut rng).await);
     }
     for Case {
         asked,
@@ -74,27 +74,27 @@ async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
 }
 
 async fn round(
-    scene: &Scene,
-    gateway: &TestApp,
-    household: &Household,
+    fixture: &LiveFixture,
+    gateway: &TestGateway,
+    sources: &RoleSources,
     players: &[Player],
     rng: &mut Rng,
 ) -> Vec<Case> {
     // All random numbers are drawn before anything happens, so that the seed alone decides.
-    let turns: Vec<_> = players.iter().map(|_| household.turn(rng)).collect();
-    let reform = household.reform(rng);
-    household.carry_out(scene, None, &reform).await;
+    let turns: Vec<_> = players.iter().map(|_| sources.turn(rng)).collect();
+    let reform = sources.reform(rng);
+    sources.carry_out(fixture, None, &reform).await;
     let changes = players.iter().zip(&turns).map(async |(player, turn)| {
         for change in &turn.changes {
             let user = Some(&player.account.subject);
-            household.carry_out(scene, user, change).await;
+            sources.carry_out(fixture, user, change).await;
         }
     });
     join_all(changes).await;
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     let cases = players.iter().zip(turns).map(async |(player, turn)| {
         let subject = &player.account.subject;
-        let held = scene.administrator.effective_permissions(subject).await;
+        let held = fixture.administrator.effective_permissions(subject).await;
         let exchanges = turn.scopes.into_iter().map(async |asked| {
             let token = gateway.exchange(&player.session, &asked).await.token();
             (asked, token.scope)

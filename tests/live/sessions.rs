@@ -1,34 +1,32 @@
 //! What becomes of a session at Keycloak and here, whoever ends it.
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth_gateway::gateway::keys::Algorithm;
-use iam_adapters::clock::SystemClock;
 use iam_conformance::{AccountState, Fixture as _};
 use reqwest::Method;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
-use test_support::app::TestApp;
 use test_support::endpoints::LOGIN;
-use test_support::suite::{KeyFolder, READ, session_of, unheard_of};
+use test_support::gateway::TestGateway;
+use test_support::keys::TestKeys;
+use test_support::suite::{READ, session_of, unique_name};
 
-use crate::scene::{PATIENCE, SESSIONS_ALONE, Scene, seconds};
+use crate::fixture::{LONG_DEADLINES, LiveFixture, SESSIONS_ALONE, seconds};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_not() {
-    let scene = Scene::new().await;
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let keys = TestKeys::new();
+    let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = fixture.user(&[READ]).await;
     let deleted = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
     let upstream = keys.unsealed(&deleted);
-    scene.administrator.end_session(&user, &upstream).await;
+    fixture.administrator.end_session(&user, &upstream).await;
     // What is known is still fresh: nobody asks Keycloak.
     assert_eq!(gateway.exchange(&deleted, READ).await.token().scope, READ);
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     let answer = gateway.exchange(&deleted, READ).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(gateway.exchange(&kept, READ).await.token().scope, READ);
@@ -38,21 +36,21 @@ async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn keycloak_knows_a_session_by_its_users_address_and_not_by_what_the_user_said_it_was() {
-    let scene = Scene::new().await;
-    let gateway = scene.gateway(&[("http.trusted_proxies", "127.0.0.1")]);
+    let fixture = LiveFixture::new().await;
+    let gateway = fixture.gateway(&[("http.trusted_proxies", "127.0.0.1")]);
     // From within: over plain http, a realm that asks for TLS from outside refuses all others.
     for (forwarded, address) in [
         ("10.1.1.1, 10.20.30.40", "10.20.30.40"),
         ("10.20.30.41:4711", "10.20.30.41"),
         ("10.20.30.40, unknown", "127.0.0.1"),
     ] {
-        let user = scene.user(&[READ]).await;
+        let user = fixture.user(&[READ]).await;
         let password = user.password.expose_secret();
         let body = json!({ "email": user.email, "password": password }).to_string();
         let headers = [("x-forwarded-for", forwarded)];
         gateway.post(LOGIN, &headers, body).await.session();
         let path = ["users", user.subject.as_str(), "sessions"];
-        let sessions = scene.administrator.api.get(&path).await;
+        let sessions = fixture.administrator.api.get(&path).await;
         assert_eq!(sessions[0]["ipAddress"], address, "{sessions}");
     }
 }
@@ -60,16 +58,16 @@ async fn keycloak_knows_a_session_by_its_users_address_and_not_by_what_the_user_
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_user_logged_out_everywhere_has_no_session_left() {
-    let scene = Scene::new().await;
-    let gateway = scene.gateway(&[SESSIONS_ALONE]);
-    let (user, neighbour) = (scene.user(&[READ]).await, scene.user(&[READ]).await);
+    let fixture = LiveFixture::new().await;
+    let gateway = fixture.gateway(&[SESSIONS_ALONE]);
+    let (user, neighbour) = (fixture.user(&[READ]).await, fixture.user(&[READ]).await);
     let sessions = [
         session_of(&gateway, &user).await,
         session_of(&gateway, &user).await,
     ];
     let neighbours = session_of(&gateway, &neighbour).await;
-    scene.administrator.end_sessions_of(&user).await;
-    scene.outlive_freshness();
+    fixture.administrator.end_sessions_of(&user).await;
+    fixture.outlive_freshness();
     for session in &sessions {
         let answer = gateway.exchange(session, READ).await;
         answer.is_error(401, "invalid_grant");
@@ -80,19 +78,19 @@ async fn a_user_logged_out_everywhere_has_no_session_left() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_disabled_user_is_out_until_enabled_again() {
-    let scene = Scene::new().await;
-    let gateway = scene.gateway(&[SESSIONS_ALONE]);
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let gateway = fixture.gateway(&[SESSIONS_ALONE]);
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let disabled = AccountState::Disabled;
-    scene.administrator.set_state(&user, disabled).await;
-    scene.outlive_freshness();
+    fixture.administrator.set_state(&user, disabled).await;
+    fixture.outlive_freshness();
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
     let answer = gateway.log_in(&user.email, &user.password).await;
     answer.is_error(401, "invalid_grant");
     let active = AccountState::Active;
-    scene.administrator.set_state(&user, active).await;
+    fixture.administrator.set_state(&user, active).await;
     let again = session_of(&gateway, &user).await;
     assert_eq!(gateway.exchange(&again, READ).await.token().scope, READ);
     // A session that was told to be over stays so, whatever Keycloak thinks of it later.
@@ -103,15 +101,15 @@ async fn a_disabled_user_is_out_until_enabled_again() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_deleted_user_is_out_and_may_still_log_out() {
-    let scene = Scene::new().await;
-    let gateway = scene.gateway(&[SESSIONS_ALONE]);
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let gateway = fixture.gateway(&[SESSIONS_ALONE]);
+    let user = fixture.user(&[READ]).await;
     let seen = session_of(&gateway, &user).await;
     let unseen = session_of(&gateway, &user).await;
-    scene.administrator.delete_user(&user).await;
+    fixture.administrator.delete_user(&user).await;
     let answer = gateway.log_in(&user.email, &user.password).await;
     answer.is_error(401, "invalid_grant");
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     let answer = gateway.exchange(&seen, READ).await;
     answer.is_error(401, "invalid_grant");
     for session in [&seen, &unseen] {
@@ -122,19 +120,19 @@ async fn a_deleted_user_is_out_and_may_still_log_out() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn after_a_password_change_the_session_fares_as_keycloak_says() {
-    let scene = Scene::new().await;
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let keys = TestKeys::new();
+    let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
-    let new = SecretString::from(format!("Aa1!{}", unheard_of()));
-    scene.administrator.set_password(&user, &new).await;
+    let new = SecretString::from(format!("Aa1!{}", unique_name()));
+    fixture.administrator.set_password(&user, &new).await;
     let answer = gateway.log_in(&user.email, &user.password).await;
     answer.is_error(401, "invalid_grant");
     gateway.log_in(&user.email, &new).await.session();
-    scene.outlive_freshness();
+    fixture.outlive_freshness();
     let upstream = keys.unsealed(&session);
-    let told = scene.keycloak.introspect(&upstream.secret).await;
+    let told = fixture.keycloak.introspect(&upstream.secret).await;
     let lives = told["active"].as_bool().expect("a word on the session");
     let answer = gateway.exchange(&session, READ).await;
     assert_eq!(answer.status, if lives { 200 } else { 401 }, "{told}");
@@ -143,19 +141,19 @@ async fn after_a_password_change_the_session_fares_as_keycloak_says() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
-    let scene = Scene::new().await;
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let keys = TestKeys::new();
+    let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = fixture.user(&[READ]).await;
     let ended = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
     let (at_end, at_kept) = (keys.unsealed(&ended), keys.unsealed(&kept));
-    let active = async |secret| scene.keycloak.introspect(secret).await["active"].clone();
+    let active = async |secret| fixture.keycloak.introspect(secret).await["active"].clone();
     assert_eq!(active(&at_end.secret).await, true);
     assert_eq!(gateway.log_out(&ended).await.status, 200);
     assert_eq!(active(&at_end.secret).await, false);
     assert_eq!(active(&at_kept.secret).await, true);
-    let left = scene.administrator.sessions_of(&user.subject).await;
+    let left = fixture.administrator.sessions_of(&user.subject).await;
     assert_eq!(left, [at_kept.id].into());
     // Known as fresh and yet refused: a logout here needs no time to be felt here.
     let answer = gateway.exchange(&ended, READ).await;
@@ -167,16 +165,21 @@ async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn a_session_expires_when_keycloak_says() {
-    let scene = Scene::new().await;
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let settings = [&scene.keycloak.settings()[..], &PATIENCE, &keys.settings()].concat();
-    let gateway = TestApp::spawn(Arc::new(SystemClock::default()), &settings);
-    let user = scene.user(&[]).await;
+    let fixture = LiveFixture::new().await;
+    let keys = TestKeys::new();
+    let settings = [
+        &fixture.keycloak.settings()[..],
+        &LONG_DEADLINES,
+        &keys.settings(),
+    ]
+    .concat();
+    let gateway = TestGateway::start(&settings);
+    let user = fixture.user(&[]).await;
     let before = now();
     let session = session_of(&gateway, &user).await;
     let after = now();
     let upstream = keys.unsealed(&session);
-    let told = scene.keycloak.introspect(&upstream.secret).await;
+    let told = fixture.keycloak.introspect(&upstream.secret).await;
     let at_keycloak = told["exp"].as_u64().expect("an expiry");
     let here = seconds(&session.expires_at);
     // Counted from the moment before Keycloak was asked, so never later than Keycloak's, and
@@ -190,18 +193,26 @@ async fn a_session_expires_when_keycloak_says() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn introspection_keeps_no_session_alive() {
-    let scene = Scene::new().await;
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let gateway = scene.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
-    let user = scene.user(&[READ]).await;
+    let fixture = LiveFixture::new().await;
+    let keys = TestKeys::new();
+    let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let path = ["users", user.subject.as_str(), "sessions"];
-    let before = scene.administrator.api.done(Method::GET, &path, None).await;
+    let before = fixture
+        .administrator
+        .api
+        .done(Method::GET, &path, None)
+        .await;
     for _ in 0..5 {
-        scene.outlive_freshness();
+        fixture.outlive_freshness();
         assert_eq!(gateway.exchange(&session, READ).await.status, 200);
     }
-    let after = scene.administrator.api.done(Method::GET, &path, None).await;
+    let after = fixture
+        .administrator
+        .api
+        .done(Method::GET, &path, None)
+        .await;
     assert_eq!(before.body, after.body);
 }
 

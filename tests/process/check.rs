@@ -1,5 +1,6 @@
 //! `check`: the settings tried before anybody depends on them.
 
+use test_support::gateway::scripted_keycloak_settings;
 use test_support::program::Ended;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive,
@@ -15,15 +16,6 @@ const ACCOUNT: [(&str, &str); 2] = [
 
 fn online(variables: &[(&str, &str)]) -> Ended {
     GATEWAY.run(&["check", "--online"], variables)
-}
-
-fn keycloak(url: &str) -> [(&str, &str); 4] {
-    [
-        ("IAM__KEYCLOAK__URL", url),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
-    ]
 }
 
 #[test]
@@ -77,7 +69,7 @@ fn a_test_account_with_a_wrong_password_is_told_without_the_password() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_settings() {
     let nobody = Refusing::start();
-    let ended = online(&keycloak(&nobody.url()));
+    let ended = online(&scripted_keycloak_settings(&nobody.url()));
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(
         ended
@@ -89,7 +81,7 @@ async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_sett
 
     let stranger = ScriptedUpstream::keycloak().await;
     stranger.on(DISCOVERY, Answer::html(404));
-    let ended = online(&keycloak(&stranger.url()));
+    let ended = online(&scripted_keycloak_settings(&stranger.url()));
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.out.contains("IAM           "), "{}", ended.out);
     assert!(
@@ -101,13 +93,16 @@ async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_sett
 #[tokio::test(flavor = "multi_thread")]
 async fn without_online_nobody_is_asked_and_with_it_the_session_is_ended_again() {
     let iam = ScriptedUpstream::keycloak().await;
-    let ended = GATEWAY.run(&["check"], &[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    let ended = GATEWAY.run(
+        &["check"],
+        &[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat(),
+    );
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(iam.requests(), []);
 
     // The probe asks about a made-up token.
     iam.once(INTROSPECTION, inactive());
-    let ended = online(&[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    let ended = online(&[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!iam.requests_to(GRANT).is_empty());
     assert!(!iam.requests_to(INTROSPECTION).is_empty());

@@ -93,7 +93,7 @@ fn logs_go_to_standard_output_as_json_where_that_is_no_terminal_and_the_screen_d
 
 #[test]
 fn human_logs_can_be_had_without_a_terminal_and_hold_no_escapes() {
-    let mut program = GATEWAY.serve(&[("LOG__FORMAT", "human")]);
+    let mut program = GATEWAY.serve(&[("log.format", "human")]);
     program.told(LAST);
     program.signal("TERM");
     let ended = program.wait();

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::gateway::scripted_keycloak_settings;
 use test_support::program::Program;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
@@ -17,6 +18,13 @@ fn with(header: &str, request: &str) -> String {
 /// The lines of one request.
 fn of<'a>(log: &'a [Value], id: &str) -> Vec<&'a Value> {
     log.iter().filter(|line| line["request_id"] == id).collect()
+}
+
+/// A gateway in front of this Keycloak.
+fn serve_with_one_probe(keycloak: &ScriptedUpstream) -> Program {
+    let url = keycloak.url();
+    let settings = scripted_keycloak_settings(&url);
+    GATEWAY.serve(&[&settings[..], &[("upstream.probe_interval", "1h")]].concat())
 }
 
 fn end(program: Program) -> Vec<Value> {
@@ -104,7 +112,7 @@ fn a_request_has_one_line_with_all_that_is_known_of_it() {
 
 #[test]
 fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
-    let mut program = GATEWAY.serve(&[("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")]);
+    let mut program = GATEWAY.serve(&[("login_limits.account_failures", "2")]);
     let (public, _) = program.addresses();
     let mut connection = Connection::to(public);
     let mut log_in = |id: &str, email: &str, password: &str| {
@@ -165,7 +173,7 @@ fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
 #[test]
 fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
     for (trusted, client) in [("127.0.0.0/8", "203.0.113.9"), ("10.0.0.0/8", "127.0.0.1")] {
-        let mut program = GATEWAY.serve(&[("HTTP__TRUSTED_PROXIES", trusted)]);
+        let mut program = GATEWAY.serve(&[("http.trusted_proxies", trusted)]);
         let (public, _) = program.addresses();
         let request = with(
             "x-request-id: it\r\nX-Forwarded-For: 198.51.100.1, 203.0.113.9",
@@ -181,8 +189,8 @@ fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
 fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_others_way() {
     for (trusted, told) in [("10.0.0.0/8", 1), ("127.0.0.1", 0)] {
         let mut program = GATEWAY.serve(&[
-            ("HTTP__TRUSTED_PROXIES", trusted),
-            ("LOGIN_LIMITS__ADDRESS_FAILURES", "1"),
+            ("http.trusted_proxies", trusted),
+            ("login_limits.address_failures", "1"),
         ]);
         let (public, _) = program.addresses();
         let wrong = post(LOGIN, &ALICE.replace("alice-pass", "wrong"));
@@ -201,13 +209,7 @@ fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_other
 async fn a_warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(INTROSPECTION, inactive());
-    let mut program = GATEWAY.serve(&[
-        ("IAM__KEYCLOAK__URL", &keycloak.url()),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
-        ("UPSTREAM__PROBE_INTERVAL", "1h"),
-    ]);
+    let mut program = serve_with_one_probe(&keycloak);
     let (public, _) = program.addresses();
     // The probe.
     keycloak.received(INTROSPECTION, 1).await;
@@ -244,13 +246,7 @@ async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(INTROSPECTION, inactive());
     keycloak.on(GRANT, Answer::empty(503));
-    let mut program = GATEWAY.serve(&[
-        ("IAM__KEYCLOAK__URL", &keycloak.url()),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
-        ("UPSTREAM__PROBE_INTERVAL", "1h"),
-    ]);
+    let mut program = serve_with_one_probe(&keycloak);
     let (public, _) = program.addresses();
     keycloak.received(INTROSPECTION, 1).await;
     let mut ids = Vec::new();

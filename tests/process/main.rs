@@ -8,8 +8,6 @@ mod contents;
 #[cfg(test)]
 mod development;
 #[cfg(test)]
-mod fixtures;
-#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod mock_control;
@@ -25,6 +23,8 @@ mod secrecy;
 mod stopping;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod users_file;
 
 /// The gateway.
 #[cfg(test)]

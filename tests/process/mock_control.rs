@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde_json::json;
 use test_support::canary::Canary;
 use test_support::endpoints::LOGIN;
+use test_support::gateway::scripted_keycloak_settings;
 use test_support::wire::{Answer, Connection, get, post};
 
 use crate::GATEWAY;
@@ -31,7 +32,7 @@ fn ask(address: SocketAddr, request: &str) -> Answer {
 
 #[test]
 fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level() {
-    let mut program = GATEWAY.serve(&[("LOG__FILTER", "trace")]);
+    let mut program = GATEWAY.serve(&[("log.filter", "trace")]);
     let (public, management) = program.addresses();
     let [carols, another, of_a_file, refused] = PASSWORDS;
     let email = "carol@example.test";
@@ -147,13 +148,7 @@ fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
 
 #[test]
 fn an_iam_that_is_no_mock_has_no_controls() {
-    let mut program = GATEWAY.serve(&[
-        ("IAM__KEYCLOAK__URL", "http://127.0.0.1:1"),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
-        ("IAM__KEYCLOAK__PERMISSIONS_CLIENT", "shop-api"),
-    ]);
+    let mut program = GATEWAY.serve(&scripted_keycloak_settings("http://127.0.0.1:1"));
     let (public, management) = program.addresses();
     for address in [public, management] {
         for path in ["/mock/v1/status", "/mock/v1/users", "/mock/", "/mock"] {

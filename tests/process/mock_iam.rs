@@ -178,8 +178,8 @@ fn without_a_configuration_the_first_screen_holds_one_to_paste() {
     let file = folder.path().join("pasted.toml");
     fs::write(&file, &screen[begin..]).expect("written");
     let free = [
-        ("HTTP__LISTEN", "127.0.0.1:0"),
-        ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
+        ("http.listen", "127.0.0.1:0"),
+        ("management.listen", "127.0.0.1:0"),
     ];
     let config = file.to_str().expect("text");
     let mut program = GATEWAY.spawn(&["--config", config], &free);
@@ -221,13 +221,13 @@ fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
 fn production_refuses_the_mock_whatever_else_is_right() {
     let production = [
         ("ENVIRONMENT", "production"),
-        ("HTTP__PUBLIC_URL", "https://gateway.test"),
-        ("KEYS__SIGNING_DIR", "/keys/signing"),
-        ("KEYS__SEALING_DIR", "/keys/sealing"),
-        ("IAM__KEYCLOAK__URL", "https://keycloak.test"),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", SECRET),
+        ("http.public_url", "https://gateway.test"),
+        ("keys.signing_dir", "/keys/signing"),
+        ("keys.sealing_dir", "/keys/sealing"),
+        ("iam.keycloak.url", "https://keycloak.test"),
+        ("iam.keycloak.realm", "shop"),
+        ("iam.keycloak.client_id", "auth-gateway"),
+        ("iam.keycloak.client_secret", SECRET),
     ];
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("gateway.toml");
@@ -253,10 +253,10 @@ fn production_refuses_the_mock_whatever_else_is_right() {
 #[test]
 fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
     let keycloak = [
-        ("IAM__KEYCLOAK__URL", "https://keycloak.test"),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", SECRET),
+        ("iam.keycloak.url", "https://keycloak.test"),
+        ("iam.keycloak.realm", "shop"),
+        ("iam.keycloak.client_id", "auth-gateway"),
+        ("iam.keycloak.client_secret", SECRET),
     ];
     for (arguments, variables, told) in [
         (&["mock-iam"][..], &keycloak[..], "plain http"),

@@ -57,9 +57,9 @@ impl Scene {
         lay(&signing);
         generate(&sealing, "sealing");
         let mut program = GATEWAY.serve(&[
-            ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
-            ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
-            ("KEYS__RELOAD_INTERVAL", interval),
+            ("keys.signing_dir", signing.to_str().expect("text")),
+            ("keys.sealing_dir", sealing.to_str().expect("text")),
+            ("keys.reload_interval", interval),
         ]);
         let (public, management) = program.addresses();
         Self {
@@ -92,35 +92,35 @@ impl Scene {
 #[test]
 fn a_key_that_comes_and_one_that_goes_are_noticed() {
     let mut first = String::new();
-    let mut scene = Scene::new(|folder| first = generate(folder, "signing"));
-    scene.publishes(&[&first]);
-    let next = generate(&scene.signing, "signing");
-    scene.publishes(&[&first, &next]);
-    let told = scene.program.logged("the keys were exchanged");
+    let mut fixture = Scene::new(|folder| first = generate(folder, "signing"));
+    fixture.publishes(&[&first]);
+    let next = generate(&fixture.signing, "signing");
+    fixture.publishes(&[&first, &next]);
+    let told = fixture.program.logged("the keys were exchanged");
     assert_eq!(told["purpose"], "signing");
     assert_eq!(told["kids"], format!("{first} {next}"));
-    fs::remove_file(scene.signing.join(format!("{first}.jwk"))).expect("removed");
-    scene.publishes(&[&next]);
+    fs::remove_file(fixture.signing.join(format!("{first}.jwk"))).expect("removed");
+    fixture.publishes(&[&next]);
 }
 
 #[test]
 fn a_broken_file_is_told_once_and_so_is_its_end() {
     let mut first = String::new();
-    let scene = Scene::new(|folder| first = generate(folder, "signing"));
-    let path = scene.signing.join("broken.jwk");
+    let fixture = Scene::new(|folder| first = generate(folder, "signing"));
+    let path = fixture.signing.join("broken.jwk");
     for text in ["", "{\"kty\""] {
         fs::write(&path, text).expect("written");
-        scene.has_a_reason("keys_unreadable", true);
-        scene.publishes(&[&first]);
-        let login = Connection::to(scene.public)
+        fixture.has_a_reason("keys_unreadable", true);
+        fixture.publishes(&[&first]);
+        let login = Connection::to(fixture.public)
             .send(post(LOGIN, ALICE))
             .answer();
         assert_eq!(login.status, 200);
         fs::remove_file(&path).expect("removed");
-        scene.has_a_reason("keys_unreadable", false);
+        fixture.has_a_reason("keys_unreadable", false);
     }
-    scene.program.signal("TERM");
-    let log = scene.program.wait().log();
+    fixture.program.signal("TERM");
+    let log = fixture.program.wait().log();
     let about = |level: &str| {
         let of_keys = log.iter().filter(|line| line["code"] == "keys_unreadable");
         of_keys.filter(|line| line["level"] == level).count()
@@ -140,27 +140,27 @@ fn a_swapped_mount_and_a_replaced_folder_are_noticed() {
         (kid, link)
     };
     let mut first = (String::new(), PathBuf::new());
-    let scene = Scene::new(|folder| first = generation(folder, "..2026_01"));
-    scene.publishes(&[&first.0]);
-    let (second, _) = generation(&scene.signing, "..2026_02");
+    let fixture = Scene::new(|folder| first = generation(folder, "..2026_01"));
+    fixture.publishes(&[&first.0]);
+    let (second, _) = generation(&fixture.signing, "..2026_02");
     fs::remove_file(&first.1).expect("removed");
-    fs::remove_dir_all(scene.signing.join("..2026_01")).expect("removed");
-    scene.publishes(&[&second]);
+    fs::remove_dir_all(fixture.signing.join("..2026_01")).expect("removed");
+    fixture.publishes(&[&second]);
 
-    let other = scene.signing.with_file_name("other");
+    let other = fixture.signing.with_file_name("other");
     let third = generate(&other, "signing");
-    fs::rename(&scene.signing, scene.signing.with_file_name("aside")).expect("renamed");
-    fs::rename(&other, &scene.signing).expect("renamed");
-    scene.publishes(&[&third]);
-    let fourth = generate(&scene.signing, "signing");
-    scene.publishes(&[&third, &fourth]);
+    fs::rename(&fixture.signing, fixture.signing.with_file_name("aside")).expect("renamed");
+    fs::rename(&other, &fixture.signing).expect("renamed");
+    fixture.publishes(&[&third]);
+    let fourth = generate(&fixture.signing, "signing");
+    fixture.publishes(&[&third, &fourth]);
 }
 
 /// The key lies elsewhere, in a folder that nobody watches.
 #[test]
 fn what_the_system_does_not_tell_is_found_at_the_next_look() {
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let scene = Scene::looking_every("1s", |folder| {
+    let fixture = Scene::looking_every("1s", |folder| {
         let name = format!("{}.jwk", generate(elsewhere.path(), "signing"));
         fs::create_dir(folder).expect("a folder");
         symlink(elsewhere.path().join(&name), folder.join(&name)).expect("linked");
@@ -168,11 +168,11 @@ fn what_the_system_does_not_tell_is_found_at_the_next_look() {
     let file = fs::read_dir(elsewhere.path()).expect("a folder").next();
     let file = file.expect("a file").expect("a file").path();
     let good = fs::read(&file).expect("a key");
-    scene.has_a_reason("keys_unreadable", false);
+    fixture.has_a_reason("keys_unreadable", false);
     fs::write(&file, "").expect("written");
-    scene.has_a_reason("keys_unreadable", true);
+    fixture.has_a_reason("keys_unreadable", true);
     fs::write(&file, good).expect("written");
-    scene.has_a_reason("keys_unreadable", false);
+    fixture.has_a_reason("keys_unreadable", false);
 }
 
 /// The key ids and states that `keys list` prints, in the order of first use.
@@ -230,9 +230,9 @@ impl Scene {
 #[test]
 fn new_key_is_listed_as_waiting_until_gateways_sign_with_it() {
     let mut stolen = String::new();
-    let scene = Scene::new(|folder| stolen = generate(folder, "signing"));
-    scene.publishes(&[&stolen]);
-    let folder = scene.signing.to_str().expect("text");
+    let fixture = Scene::new(|folder| stolen = generate(folder, "signing"));
+    fixture.publishes(&[&stolen]);
+    let folder = fixture.signing.to_str().expect("text");
     let made = GATEWAY.run(
         &["keys", "generate", "--dir", folder, "--first-use", "now"],
         &[],
@@ -241,23 +241,23 @@ fn new_key_is_listed_as_waiting_until_gateways_sign_with_it() {
     let (path, _) = made.out.split_once("  ").expect("a path");
     let next = Path::new(path).file_stem().expect("a name");
     let next = next.to_str().expect("text").to_owned();
-    scene.publishes(&[&stolen, &next]);
-    assert_eq!(scene.signs_with(), stolen);
+    fixture.publishes(&[&stolen, &next]);
+    assert_eq!(fixture.signs_with(), stolen);
     let state = |kid: &String, state: &str| (kid.clone(), state.to_owned());
     assert_eq!(
-        listed(&scene.signing),
+        listed(&fixture.signing),
         [state(&stolen, "in use"), state(&next, "waiting")]
     );
-    assert_eq!(scene.reports(), stolen);
+    assert_eq!(fixture.reports(), stolen);
 
     let removed = GATEWAY.run(&["keys", "remove", "--dir", folder, "--kid", &stolen], &[]);
     assert_eq!(removed.code, Some(0), "{removed:?}");
-    becomes(scene.management, "/health/ready", |report| {
+    becomes(fixture.management, "/health/ready", |report| {
         report["keys"]["signing_kid"] == next
     });
-    assert_eq!(scene.signs_with(), next);
-    assert_eq!(listed(&scene.signing), [state(&next, "in use")]);
-    assert_eq!(scene.reports(), next);
+    assert_eq!(fixture.signs_with(), next);
+    assert_eq!(listed(&fixture.signing), [state(&next, "in use")]);
+    assert_eq!(fixture.reports(), next);
 }
 
 #[test]
@@ -273,8 +273,8 @@ fn sealing_key_that_is_overdue_for_rotation_is_reported_at_start() {
         let ended = GATEWAY.run(&[&made[..], &["--first-use", &first_use]].concat(), &[]);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let mut program = GATEWAY.serve(&[
-            ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
-            ("KEYS__SEALING_DIR", dir),
+            ("keys.signing_dir", signing.to_str().expect("text")),
+            ("keys.sealing_dir", dir),
         ]);
         let (_, management) = program.addresses();
         let report = Connection::to(management)

@@ -134,7 +134,7 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
         ["check", "--config", &config],
         ["serve", "--config", &config],
     ] {
-        let ended = GATEWAY.run(&arguments, &[("HTTP__LISTN", "canary")]);
+        let ended = GATEWAY.run(&arguments, &[("http.listn", "canary")]);
         names(
             &ended,
             &[
@@ -313,7 +313,7 @@ fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
     ] {
         files.write("users.yaml", &text, 0o600);
         let file = files.path("users.yaml");
-        let ended = GATEWAY.run(&["check"], &[("IAM__MOCK__USERS_FILE", &file)]);
+        let ended = GATEWAY.run(&["check"], &[("iam.mock.users_file", &file)]);
         names(&ended, &[format!("iam.mock.users_file: {file}: {told}")]);
     }
 }
@@ -329,7 +329,7 @@ fn production_refuses_settings_with_a_secret_that_everybody_may_read_or_change()
         // Also where the environment stands above what the file says: the file holds it still.
         for over in [
             &[][..],
-            &[("IAM__KEYCLOAK__CLIENT_SECRET", "0123456789abcdef")],
+            &[("iam.keycloak.client_secret", "0123456789abcdef")],
         ] {
             let ended = files.check(over);
             let told = format!(

@@ -10,49 +10,49 @@ use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::scripted_upstream::Answer;
 use test_support::scripted_upstream::keycloak::{LOGOUT as END, TOKEN as GRANT, grant};
-use test_support::watched::{PASSWORD, UPSTREAM_ACCESS, WRONG, Watched};
+use test_support::secrecy::{PASSWORD, SecrecyFixture, UPSTREAM_ACCESS, WRONG};
 
 use crate::GATEWAY;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_finest_level_no_line_no_error_and_no_figure_holds_a_secret() {
-    let mut scene = Watched::replicas(GATEWAY, 2, &[]).await;
+    let mut fixture = SecrecyFixture::start(GATEWAY, 2, &[]).await;
     let mut granted = grant();
     granted["access_token"] = json!(UPSTREAM_ACCESS);
-    scene.keycloak.on(GRANT, Answer::json(200, granted));
-    let session = scene.log_in(PASSWORD, 200);
+    fixture.keycloak.on(GRANT, Answer::json(200, granted));
+    let session = fixture.log_in(PASSWORD, 200);
     let refused =
         json!({"error": "invalid_grant", "error_description": "Invalid user credentials"});
-    scene.keycloak.once(GRANT, Answer::json(401, refused));
-    scene.log_in(WRONG, 401);
+    fixture.keycloak.once(GRANT, Answer::json(401, refused));
+    fixture.log_in(WRONG, 401);
     // From the cache, then by asking.
-    scene.exchange(0, &session, 200);
-    scene.exchange(1, &session, 200);
+    fixture.exchange(0, &session, 200);
+    fixture.exchange(1, &session, 200);
 
     let mut broken = session.clone();
     let token = session["session_token"].as_str().expect("a token");
     broken["session_token"] = json!(token[..token.len() - 1]);
-    scene.exchange(0, &broken, 401);
-    scene.ask(0, TOKEN, &session, 400);
-    scene.ask(0, LOGOUT, &broken, 400);
-    scene.ask(
+    fixture.exchange(0, &broken, 401);
+    fixture.post_json(0, TOKEN, &session, 400);
+    fixture.post_json(0, LOGOUT, &broken, 400);
+    fixture.post_json(
         0,
         &format!("{LOGIN}?password=canary%20wrong%20password"),
         &session,
         400,
     );
 
-    let other = scene.log_in(PASSWORD, 200);
-    for fault in Watched::faults() {
-        scene.keycloak.on(GRANT, fault.clone()).on(END, fault);
-        scene.log_in(PASSWORD, 500);
-        scene.ask(1, LOGOUT, &other, 500);
-        scene.look_at_management();
-        scene.keycloak.in_good_health();
+    let other = fixture.log_in(PASSWORD, 200);
+    for fault in SecrecyFixture::faults() {
+        fixture.keycloak.on(GRANT, fault.clone()).on(END, fault);
+        fixture.log_in(PASSWORD, 500);
+        fixture.post_json(1, LOGOUT, &other, 500);
+        fixture.read_management();
+        fixture.keycloak.in_good_health();
     }
-    scene.ask(0, LOGOUT, &session, 200);
-    scene.exchange(0, &session, 401);
-    let written = scene.end();
+    fixture.post_json(0, LOGOUT, &session, 200);
+    fixture.exchange(0, &session, 401);
+    let written = fixture.end();
 
     // It was the finest level, and dependencies had their say.
     for target in [

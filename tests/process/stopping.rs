@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 use test_support::endpoints::LOGIN;
+use test_support::gateway::scripted_keycloak_settings;
 use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wire::{ALICE, Connection, get, post};
@@ -12,16 +13,13 @@ use crate::GATEWAY;
 
 const SIGNALS: [&str; 2] = ["TERM", "INT"];
 
-fn behind(url: &str) -> [(&str, &str); 6] {
+/// The settings of a gateway in front of this Keycloak, which it probes once.
+fn behind(url: &str) -> Vec<(&'static str, &str)> {
     [
-        ("IAM__KEYCLOAK__URL", url),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
-        ("IAM__KEYCLOAK__PERMISSIONS_CLIENT", "shop-api"),
-        // Far away: it has no place in what is tried here.
-        ("UPSTREAM__PROBE_INTERVAL", "1h"),
+        &scripted_keycloak_settings(url)[..],
+        &[("upstream.probe_interval", "1h")],
     ]
+    .concat()
 }
 
 fn readiness(management: SocketAddr) -> (u16, Value) {
@@ -34,7 +32,7 @@ fn readiness(management: SocketAddr) -> (u16, Value) {
 #[test]
 fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
     for signal in SIGNALS {
-        let mut program = GATEWAY.serve(&[("HTTP__SHUTDOWN_DEADLINE", "10m")]);
+        let mut program = GATEWAY.serve(&[("http.shutdown_deadline", "10m")]);
         let (public, _) = program.addresses();
         let (silent, mut kept) = (Connection::to(public), Connection::to(public));
         assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
@@ -58,7 +56,7 @@ fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
 #[test]
 fn readiness_falls_first_and_the_public_listener_goes_on_for_the_delay() {
     for signal in SIGNALS {
-        let mut program = GATEWAY.serve(&[("HTTP__SHUTDOWN_DELAY", "10m")]);
+        let mut program = GATEWAY.serve(&[("http.shutdown_delay", "10m")]);
         let (public, management) = program.addresses();
         let mut kept = Connection::to(public);
         assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
@@ -140,8 +138,8 @@ async fn a_request_that_never_finishes_is_cut_at_the_deadline_and_the_end_is_goo
     let settings = [
         &behind(&url)[..],
         &[
-            ("HTTP__SHUTDOWN_DEADLINE", "1ms"),
-            ("UPSTREAM__LOGIN_DEADLINE", "60s"),
+            ("http.shutdown_deadline", "1ms"),
+            ("upstream.login_deadline", "60s"),
         ],
     ]
     .concat();

@@ -48,9 +48,9 @@ impl Certificate {
 
     fn serve(&self, filter: &str) -> (Program, SocketAddr) {
         let mut program = GATEWAY.serve(&[
-            ("HTTP__TLS__CERTIFICATE_FILE", &self.path("chain.pem")),
-            ("HTTP__TLS__KEY_FILE", &self.path("key.pem")),
-            ("LOG__FILTER", filter),
+            ("http.tls.certificate_file", &self.path("chain.pem")),
+            ("http.tls.key_file", &self.path("key.pem")),
+            ("log.filter", filter),
         ]);
         let (public, _) = program.addresses();
         (program, public)
@@ -164,8 +164,8 @@ fn tls_1_1_is_refused() {
 fn a_key_that_is_not_the_certificates_is_a_problem_of_the_settings() {
     let (one, other) = (Certificate::new(), Certificate::new());
     let variables = [
-        ("HTTP__TLS__CERTIFICATE_FILE", &*one.path("chain.pem")),
-        ("HTTP__TLS__KEY_FILE", &*other.path("key.pem")),
+        ("http.tls.certificate_file", &*one.path("chain.pem")),
+        ("http.tls.key_file", &*other.path("key.pem")),
     ];
     for command in ["serve", "check"] {
         let ended = GATEWAY.run(&[command], &variables);
@@ -181,11 +181,8 @@ fn a_key_that_is_open_to_everybody_is_refused() {
     let open = Permissions::from_mode(0o644);
     fs::set_permissions(certificate.path("key.pem"), open).expect("permissions");
     let variables = [
-        (
-            "HTTP__TLS__CERTIFICATE_FILE",
-            &*certificate.path("chain.pem"),
-        ),
-        ("HTTP__TLS__KEY_FILE", &*certificate.path("key.pem")),
+        ("http.tls.certificate_file", &*certificate.path("chain.pem")),
+        ("http.tls.key_file", &*certificate.path("key.pem")),
     ];
     let ended = GATEWAY.run(&["serve"], &variables);
     assert_eq!(ended.code, Some(64), "{ended:?}");

@@ -152,8 +152,8 @@ fn a_gateway_publishes_the_key_in_use_and_the_waiting_one() {
     }
     generate(&sealing, &["--use", "sealing"]);
     let folders = [
-        ("KEYS__SIGNING_DIR", signing.to_str().expect("text")),
-        ("KEYS__SEALING_DIR", sealing.to_str().expect("text")),
+        ("keys.signing_dir", signing.to_str().expect("text")),
+        ("keys.sealing_dir", sealing.to_str().expect("text")),
     ];
     let mut program = GATEWAY.serve(&[&KEYCLOAK[..], &folders].concat());
     let (public, _) = program.addresses();

@@ -23,11 +23,7 @@ const GATEWAY: test_support::program::Executable = test_support::program::Execut
     path: env!("CARGO_BIN_EXE_auth-gateway"),
 };
 
-/// The settings of an IAM that is not there: enough to start.
+/// An IAM that cannot be reached, which is enough to start.
 #[cfg(test)]
-const KEYCLOAK: [(&str, &str); 4] = [
-    ("IAM__KEYCLOAK__URL", "http://127.0.0.1:9"),
-    ("IAM__KEYCLOAK__REALM", "shop"),
-    ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-    ("IAM__KEYCLOAK__CLIENT_SECRET", "a-secret-of-the-client"),
-];
+const KEYCLOAK: [(&str, &str); 5] =
+    test_support::gateway::scripted_keycloak_settings("http://127.0.0.1:9");

@@ -7,8 +7,8 @@ use std::net::TcpListener;
 use crate::{GATEWAY, KEYCLOAK};
 
 const FREE: [(&str, &str); 2] = [
-    ("HTTP__LISTEN", "127.0.0.1:0"),
-    ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
+    ("http.listen", "127.0.0.1:0"),
+    ("management.listen", "127.0.0.1:0"),
 ];
 
 #[test]
@@ -19,11 +19,11 @@ fn every_problem_of_the_settings_is_told_at_once_and_no_port_is_bound() {
         &["serve"],
         &[
             // Were a port bound before the settings are refused, this one would be the problem.
-            ("HTTP__LISTEN", &taken),
-            ("HTTP__WORKERS", "0"),
-            ("TOKEN__LIFETIME", "2d"),
-            ("LOG__FILTER", "auth_gateway=loud"),
-            ("HTTP__LISTN", "x"),
+            ("http.listen", &taken),
+            ("http.workers", "0"),
+            ("token.lifetime", "2d"),
+            ("log.filter", "auth_gateway=loud"),
+            ("http.listn", "x"),
         ],
     );
     assert_eq!(ended.code, Some(64), "{ended:?}");
@@ -53,10 +53,10 @@ fn files_that_cannot_be_used_are_told_together_as_well() {
     let ended = GATEWAY.run(
         &[],
         &[
-            ("KEYS__SIGNING_DIR", &path("signing")),
-            ("KEYS__SEALING_DIR", &path("sealing")),
-            ("HTTP__TLS__CERTIFICATE_FILE", &path("chain.pem")),
-            ("HTTP__TLS__KEY_FILE", &path("key.pem")),
+            ("keys.signing_dir", &path("signing")),
+            ("keys.sealing_dir", &path("sealing")),
+            ("http.tls.certificate_file", &path("chain.pem")),
+            ("http.tls.key_file", &path("key.pem")),
         ],
     );
     assert_eq!(ended.code, Some(64), "{ended:?}");
@@ -75,8 +75,8 @@ fn a_port_that_is_taken_is_the_gateways_own_failure_and_named() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     for (variable, key) in [
-        ("HTTP__LISTEN", "http.listen"),
-        ("MANAGEMENT__LISTEN", "management.listen"),
+        ("http.listen", "http.listen"),
+        ("management.listen", "management.listen"),
     ] {
         let ended = GATEWAY.run(
             &[],
@@ -105,7 +105,7 @@ fn section_of_the_mock_is_unknown() {
     fs::write(&file, "[iam.mock]\n").expect("written");
     let path = file.path().to_str().expect("text");
     let written = GATEWAY.run(&["--config", path], &[]);
-    let set = GATEWAY.run(&[], &[("IAM__MOCK__USERS_FILE", "users.toml")]);
+    let set = GATEWAY.run(&[], &[("iam.mock.users_file", "users.toml")]);
     for (ended, key) in [
         (written, "iam.mock"),
         (set, "AUTH_GATEWAY__IAM__MOCK__USERS_FILE"),
@@ -127,10 +127,10 @@ fn production_refuses_keys_made_at_start_and_plain_http() {
         &["serve"],
         &[
             ("ENVIRONMENT", "production"),
-            ("IAM__KEYCLOAK__URL", "http://iam.example.test"),
-            ("IAM__KEYCLOAK__REALM", "shop"),
-            ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-            ("IAM__KEYCLOAK__CLIENT_SECRET", "secret"),
+            ("iam.keycloak.url", "http://iam.example.test"),
+            ("iam.keycloak.realm", "shop"),
+            ("iam.keycloak.client_id", "auth-gateway"),
+            ("iam.keycloak.client_secret", "secret"),
         ],
     );
     assert_eq!(ended.code, Some(64), "{ended:?}");

@@ -1,9 +1,10 @@
 //! Secrets come by the environment, and never out again.
 
 use test_support::endpoints::LOGIN;
+use test_support::gateway::keycloak_settings;
 use test_support::program::Ended;
 use test_support::scripted_upstream::ScriptedUpstream;
-use test_support::scripted_upstream::keycloak::{INTROSPECTION, inactive};
+use test_support::scripted_upstream::keycloak::{CLIENT, INTROSPECTION, REALM, inactive};
 use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
@@ -16,17 +17,14 @@ fn nothing_leaked(ended: &Ended) {
     assert!(!everything.contains("canary"), "{everything}");
 }
 
-fn settings(url: &str) -> [(&str, &str); 8] {
-    [
-        ("IAM__KEYCLOAK__URL", url),
-        ("IAM__KEYCLOAK__REALM", "shop"),
-        ("IAM__KEYCLOAK__CLIENT_ID", "auth-gateway"),
-        ("IAM__KEYCLOAK__CLIENT_SECRET", SECRET),
+fn settings(url: &str) -> Vec<(&'static str, &str)> {
+    let more = [
         ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
         ("AUTH_GATEWAY_CHECK_PASSWORD", PASSWORD),
-        ("LOG__FILTER", "trace"),
-        ("UPSTREAM__PROBE_INTERVAL", "1h"),
-    ]
+        ("log.filter", "trace"),
+        ("upstream.probe_interval", "1h"),
+    ];
+    [&keycloak_settings(url, REALM, CLIENT, SECRET)[..], &more].concat()
 }
 
 async fn keycloak() -> ScriptedUpstream {
@@ -40,15 +38,15 @@ async fn keycloak() -> ScriptedUpstream {
 async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
     let iam = keycloak().await;
     let url = iam.url();
-    let offline = [("IAM__KEYCLOAK__URL", "http://127.0.0.1:1")];
+    let offline = [("iam.keycloak.url", "http://127.0.0.1:1")];
     for (arguments, more, code) in [
         (&["check"][..], &[][..], 0),
         (&["check", "--online"], &[], 0),
         (&["check", "--online"], &offline, 69),
-        (&["check"], &[("HTTP__WORKERS", "0")], 64),
-        (&["serve"], &[("HTTP__WORKERS", "0")], 64),
-        (&["serve"], &[("IAM__KEYCLOAK__CLIENT_SECRT", SECRET)], 64),
-        (&["serve"], &[("IAM__KEYCLOAK", SECRET)], 64),
+        (&["check"], &[("http.workers", "0")], 64),
+        (&["serve"], &[("http.workers", "0")], 64),
+        (&["serve"], &[("iam.keycloak.client_secrt", SECRET)], 64),
+        (&["serve"], &[("iam.keycloak", SECRET)], 64),
         (&["--help"], &[], 0),
         (&["keys", "list", "--dir", "no/such/folder"], &[], 64),
     ] {
@@ -61,17 +59,17 @@ async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
 /// The control: a value that is no secret is told where it is wrong, and this search finds it.
 #[test]
 fn a_value_that_cannot_be_read_is_told_where_it_is_no_secret() {
-    let ended = GATEWAY.run(&["check"], &[("HTTP__WORKERS", "canary-of-the-workers")]);
+    let ended = GATEWAY.run(&["check"], &[("http.workers", "canary-of-the-workers")]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.everything().contains("canary"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_writes_what_it_is_to_say_to_redis() {
-    const URL: &str = "REVOCATIONS__REDIS__URL";
-    const WORD: &str = "REVOCATIONS__REDIS__PASSWORD";
-    const FILE: &str = "REVOCATIONS__REDIS__PASSWORD_FILE";
-    const USER: &str = "REVOCATIONS__REDIS__USERNAME";
+    const URL: &str = "revocations.redis.url";
+    const WORD: &str = "revocations.redis.password";
+    const FILE: &str = "revocations.redis.password_file";
+    const USER: &str = "revocations.redis.username";
     let iam = keycloak().await;
     let url = iam.url();
     // Nobody listens there.
@@ -123,11 +121,11 @@ async fn no_command_writes_what_it_is_to_say_to_redis() {
         ),
         (
             &["check"],
-            &[nobody, ("REVOCATIONS__REDIS__PASWORD", "canary")],
+            &[nobody, ("revocations.redis.pasword", "canary")],
             64,
             "PASWORD",
         ),
-        (&["check"], &[("REVOCATIONS__REDIS", "canary")], 64, "REDIS"),
+        (&["check"], &[("revocations.redis", "canary")], 64, "REDIS"),
         (
             &["check", "--online"],
             &[nobody, (USER, "canary"), (WORD, "canary")],

@@ -3,19 +3,21 @@
 use iam_adapters::Clock as _;
 use test_support::wait::until;
 
-use crate::figures::{complains, figure, has_learned, has_told_all};
+use crate::metrics::{has_received, has_sent_all};
 
-use crate::scene::{Scene, feels_the_end, log_in, log_out, serves};
+use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
 
 #[tokio::test]
 async fn nothing_that_happens_in_redis_revives_a_session() {
-    let Some(scene) = Scene::new() else { return };
-    let [one, other] = scene.replicas().await;
-    let session = scene.known_session(&[&one, &other]).await;
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one, other] = fixture.replicas().await;
+    let session = fixture.known_session(&[&one, &other]).await;
     log_out(&one, &session).await;
-    feels_the_end(&other, &session).await;
-    has_told_all(&one).await;
-    let mut admin = scene.redis.admin();
+    refuses(&other, &session).await;
+    has_sent_all(&one).await;
+    let mut admin = fixture.redis.admin();
     let [(key, value)] = &admin.dump()[..] else {
         panic!("one key");
     };
@@ -33,24 +35,26 @@ async fn nothing_that_happens_in_redis_revives_a_session() {
     admin.run("CLIENT KILL TYPE pubsub");
     for gateway in [&one, &other] {
         until("it came back", async || {
-            complains(gateway, &[]).await;
-            figure(gateway, "revocations_in_step").await == 1
+            gateway.wait_for_readiness("ready", &[]).await;
+            gateway.metric("revocations_in_step", "").await == 1
         })
         .await;
         assert!(!serves(gateway, &session).await);
-        scene.outlive_freshness();
+        fixture.outlive_freshness();
         assert!(!serves(gateway, &session).await);
     }
 }
 
 #[tokio::test]
 async fn garbage_is_ignored_and_counted_and_ends_nothing() {
-    let Some(scene) = Scene::new() else { return };
-    let [listener] = scene.replicas().await;
-    let session = scene.known_session(&[&listener]).await;
-    let mut admin = scene.redis.admin();
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [listener] = fixture.replicas().await;
+    let session = fixture.known_session(&[&listener]).await;
+    let mut admin = fixture.redis.admin();
     let name = "AAAAAAAAAAAAAAAAAAAAAA";
-    let soon = scene.clock.now().unix_seconds() + 3_600;
+    let soon = fixture.clock.now().unix_seconds() + 3_600;
     let far = u64::MAX;
     let big = "x".repeat(1_000_000);
     let messages = [
@@ -69,12 +73,12 @@ async fn garbage_is_ignored_and_counted_and_ends_nothing() {
     admin.publish(b"\xff\x00\xfe");
     let ignored = messages.len() as u64 + 1;
     until("all garbage is counted", async || {
-        figure(&listener, "revocations_ignored_total").await == ignored
+        listener.metric("revocations_ignored_total", "").await == ignored
     })
     .await;
     // A name that is nobody's ends nothing, under whatever kind it comes.
     admin.publish(format!("session:{} {soon}", session.session_id).as_bytes());
-    has_learned(&listener, 1).await;
+    has_received(&listener, 1).await;
     assert!(serves(&listener, &session).await);
 
     let soon = soon.to_string();
@@ -83,9 +87,9 @@ async fn garbage_is_ignored_and_counted_and_ends_nothing() {
     admin.words(&["SET", &key(&format!("session:{name}")), &big]);
     admin.words(&["SET", &key(&big), &soon]);
     admin.words(&["LPUSH", &key(&format!("upstream_session:{name}")), &soon]);
-    let [late] = scene.replicas().await;
-    assert_eq!(figure(&late, "revocations_ignored_total").await, 4);
-    assert_eq!(figure(&late, "revocations_received_total").await, 0);
+    let [late] = fixture.replicas().await;
+    assert_eq!(late.metric("revocations_ignored_total", "").await, 4);
+    assert_eq!(late.metric("revocations_received_total", "").await, 0);
     let session = log_in(&late).await;
     assert!(serves(&late, &session).await);
 }

@@ -8,7 +8,7 @@
 
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]
-mod figures;
+mod fixture;
 #[cfg(test)]
 mod forgery;
 #[cfg(test)]
@@ -16,13 +16,13 @@ mod joining;
 #[cfg(test)]
 mod logout;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod refusing;
-#[cfg(test)]
-mod scene;
 #[cfg(test)]
 mod secrecy;
 #[cfg(test)]

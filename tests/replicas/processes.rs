@@ -18,9 +18,9 @@ async fn processes_tell_each_other_and_end_as_they_are_told() {
     let Some(redis) = redis() else { return };
     let url = redis.url();
     let variables = [
-        ("LOG__FORMAT", "json"),
-        ("REVOCATIONS__REDIS__URL", url.as_str()),
-        ("REVOCATIONS__REDIS__PASSWORD", PASSWORD),
+        ("log.format", "json"),
+        ("revocations.redis.url", url.as_str()),
+        ("revocations.redis.password", PASSWORD),
     ];
     let mut processes = [(); 3].map(|()| GATEWAY.serve(&variables));
     let mut addresses = Vec::new();
@@ -56,8 +56,8 @@ fn check_tells_whether_redis_can_be_reached() {
     let url = redis.url();
     let check = |password| {
         let variables = [
-            ("REVOCATIONS__REDIS__URL", url.as_str()),
-            ("REVOCATIONS__REDIS__PASSWORD", password),
+            ("revocations.redis.url", url.as_str()),
+            ("revocations.redis.password", password),
         ];
         GATEWAY.run(&["check", "--online"], &variables)
     };

@@ -1,18 +1,18 @@
 //! A Redis that answers, and refuses.
 
-use test_support::app::TestApp;
+use test_support::gateway::TestGateway;
 
-use crate::figures::{complains, figure, has_learned, has_told_all};
-use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
+use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::metrics::{has_received, has_sent_all};
 use crate::server::Server;
 
 const REFUSED: [&str; 1] = ["revocations_refused"];
 
 /// Logs a session out at the one and sees it felt at the other.
-async fn a_logout_is_felt(scene: &Scene, one: &TestApp, other: &TestApp) {
-    let session = scene.known_session(&[one, other]).await;
+async fn a_logout_is_felt(fixture: &ReplicaFixture, one: &TestGateway, other: &TestGateway) {
+    let session = fixture.known_session(&[one, other]).await;
     log_out(one, &session).await;
-    feels_the_end(other, &session).await;
+    refuses(other, &session).await;
 }
 
 #[tokio::test]
@@ -30,25 +30,27 @@ async fn a_redis_that_is_full_still_tells_and_keeps_once_there_is_room() {
 }
 
 async fn keeps_nothing(begin: &[&str], end: &str) {
-    let Some(scene) = Scene::new() else { return };
-    let [one, other] = scene.replicas().await;
-    let mut admin = scene.redis.admin();
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one, other] = fixture.replicas().await;
+    let mut admin = fixture.redis.admin();
     for command in begin {
         admin.run(command);
     }
     // More than one, so that those refused hold up nobody who comes after.
     for _ in 0..5 {
-        a_logout_is_felt(&scene, &one, &other).await;
+        a_logout_is_felt(&fixture, &one, &other).await;
     }
-    complains(&one, &REFUSED).await;
-    complains(&other, &[]).await;
-    assert_eq!(figure(&one, "revocations_outbox").await, 5);
+    one.wait_for_readiness("degraded", &REFUSED).await;
+    other.wait_for_readiness("ready", &[]).await;
+    assert_eq!(one.metric("revocations_outbox", "").await, 5);
     admin.run(end);
-    has_told_all(&one).await;
-    complains(&one, &[]).await;
+    has_sent_all(&one).await;
+    one.wait_for_readiness("ready", &[]).await;
     assert_eq!(admin.dump().len(), 5);
-    let [late] = scene.replicas().await;
-    has_learned(&late, 5).await;
+    let [late] = fixture.replicas().await;
+    has_received(&late, 5).await;
 }
 
 #[tokio::test]
@@ -57,45 +59,51 @@ async fn a_wrong_password_is_no_reason_to_fail_and_a_right_one_is_found_to_be_so
     let Some(redis) = Server::start_with(password, &["--port", "{port}"]) else {
         return;
     };
-    let scene = Scene::around(redis);
+    let fixture = ReplicaFixture::with_redis(redis);
     let with = |password| {
         let password = ("revocations.redis.password", password);
-        scene.gateway(&[password, AT_ONCE[0]])
+        fixture.gateway(&[password, AT_ONCE[0]])
     };
     let (right, other) = (
         with("the password of this Redis"),
         with("the password of this Redis"),
     );
-    let (wrong, none) = (with("another"), scene.gateway(&AT_ONCE));
+    let (wrong, none) = (with("another"), fixture.gateway(&AT_ONCE));
     for gateway in [&wrong, &none] {
-        complains(gateway, &["revocations_unreachable"]).await;
+        gateway
+            .wait_for_readiness("degraded", &["revocations_unreachable"])
+            .await;
         let session = log_in(gateway).await;
         assert!(serves(gateway, &session).await);
         log_out(gateway, &session).await;
     }
     for gateway in [&right, &other] {
-        scene.in_step(gateway).await;
+        fixture.in_step(gateway).await;
     }
-    a_logout_is_felt(&scene, &right, &other).await;
-    let mut admin = scene.redis.admin();
+    a_logout_is_felt(&fixture, &right, &other).await;
+    let mut admin = fixture.redis.admin();
     admin.run("CONFIG SET requirepass another");
     // Who is in stays in, so all are thrown out.
     admin.run("CLIENT KILL TYPE pubsub");
     for gateway in [&right, &other] {
-        complains(gateway, &["revocations_unreachable"]).await;
+        gateway
+            .wait_for_readiness("degraded", &["revocations_unreachable"])
+            .await;
     }
-    scene.in_step(&wrong).await;
+    fixture.in_step(&wrong).await;
     admin.words(&["CONFIG", "SET", "requirepass", "the password of this Redis"]);
     for gateway in [&right, &other] {
-        scene.in_step(gateway).await;
+        fixture.in_step(gateway).await;
     }
-    a_logout_is_felt(&scene, &right, &other).await;
+    a_logout_is_felt(&fixture, &right, &other).await;
 }
 
 #[tokio::test]
 async fn a_user_of_redis_with_no_more_rights_than_needed_is_enough() {
-    let Some(scene) = Scene::new() else { return };
-    scene.redis.admin().words(&[
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    fixture.redis.admin().words(&[
         "ACL",
         "SETUSER",
         "gateway",
@@ -115,11 +123,11 @@ async fn a_user_of_redis_with_no_more_rights_than_needed_is_enough() {
         ("revocations.redis.username", "gateway"),
         ("revocations.redis.password", "of-the-gateway"),
     ];
-    let (one, other) = (scene.gateway(&user), scene.gateway(&user));
+    let (one, other) = (fixture.gateway(&user), fixture.gateway(&user));
     for gateway in [&one, &other] {
-        scene.in_step(gateway).await;
+        fixture.in_step(gateway).await;
     }
-    a_logout_is_felt(&scene, &one, &other).await;
-    has_told_all(&one).await;
-    assert_eq!(scene.redis.admin().dump().len(), 1);
+    a_logout_is_felt(&fixture, &one, &other).await;
+    has_sent_all(&one).await;
+    assert_eq!(fixture.redis.admin().dump().len(), 1);
 }

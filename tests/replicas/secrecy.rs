@@ -5,8 +5,8 @@ mod programs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-use crate::figures::has_told_all;
-use crate::scene::{EMAIL, PASSWORD, Scene, feels_the_end, log_out};
+use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, log_out, refuses};
+use crate::metrics::has_sent_all;
 
 /// Everything that any client sends, as it arrives.
 struct Monitor(BufReader<TcpStream>);
@@ -34,23 +34,25 @@ impl Monitor {
 
 #[tokio::test]
 async fn redis_sees_no_session_no_token_no_user_and_no_key() {
-    let Some(scene) = Scene::new() else { return };
-    let monitor = Monitor::of(scene.redis.port());
-    let [one, other] = scene.replicas().await;
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let monitor = Monitor::of(fixture.redis.port());
+    let [one, other] = fixture.replicas().await;
     let (mut secrets, mut names) = (Vec::new(), 0);
     for _ in 0..5 {
-        let session = scene.known_session(&[&one, &other]).await;
+        let session = fixture.known_session(&[&one, &other]).await;
         log_out(&one, &session).await;
-        feels_the_end(&other, &session).await;
+        refuses(&other, &session).await;
         names += 1;
         secrets.push(session.session_id);
         secrets.extend(session.session_token.split('.').map(str::to_owned));
     }
-    has_told_all(&one).await;
-    secrets.extend([EMAIL, PASSWORD, &scene.subject, "alice"].map(str::to_owned));
+    has_sent_all(&one).await;
+    secrets.extend([EMAIL, PASSWORD, &fixture.subject, "alice"].map(str::to_owned));
     secrets.retain(|secret| !secret.is_empty());
 
-    let mut admin = scene.redis.admin();
+    let mut admin = fixture.redis.admin();
     let dump = admin.dump();
     assert_eq!(dump.len(), names);
     admin.words(&["SET", "the-control", &secrets.join(" ")]);

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use test_support::app::TestApp;
+use test_support::gateway::TestGateway;
 
-use crate::figures::complains;
-use crate::scene::{AT_ONCE, Scene, feels_the_end, log_in, log_out, serves};
+use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::server::Server;
 
 /// An authority, in `ca.pem`, and a server's certificate for `name` under it.
@@ -29,7 +28,7 @@ fn certificates(folder: &Path, name: &str) {
 
 const PASSWORD: &str = "the password of this Redis";
 
-fn behind_tls(name: &str) -> Option<Scene> {
+fn behind_tls(name: &str) -> Option<ReplicaFixture> {
     let folder = tempfile::tempdir().expect("a folder");
     certificates(folder.path(), name);
     let options = [
@@ -46,7 +45,7 @@ fn behind_tls(name: &str) -> Option<Scene> {
         "--tls-key-file",
         "{folder}/server.key",
     ];
-    Some(Scene::around(Server::start_in(
+    Some(ReplicaFixture::with_redis(Server::start_in(
         folder,
         Some(PASSWORD),
         &options,
@@ -54,11 +53,11 @@ fn behind_tls(name: &str) -> Option<Scene> {
 }
 
 /// A gateway that trusts this authority.
-fn gateway(scene: &Scene, authority: &Path) -> TestApp {
-    scene.lone_gateway(&[
+fn gateway(fixture: &ReplicaFixture, authority: &Path) -> TestGateway {
+    fixture.lone_gateway(&[
         (
             "revocations.redis.url",
-            &format!("rediss://localhost:{}", scene.redis.port()),
+            &format!("rediss://localhost:{}", fixture.redis.port()),
         ),
         ("revocations.redis.password", PASSWORD),
         (
@@ -71,32 +70,34 @@ fn gateway(scene: &Scene, authority: &Path) -> TestApp {
 
 #[tokio::test]
 async fn revocations_travel_over_tls() {
-    let Some(scene) = behind_tls("localhost") else {
+    let Some(fixture) = behind_tls("localhost") else {
         return;
     };
-    let authority = scene.redis.folder().join("ca.pem");
-    let (one, other) = (gateway(&scene, &authority), gateway(&scene, &authority));
+    let authority = fixture.redis.folder().join("ca.pem");
+    let (one, other) = (gateway(&fixture, &authority), gateway(&fixture, &authority));
     for gateway in [&one, &other] {
-        scene.in_step(gateway).await;
+        fixture.in_step(gateway).await;
     }
-    let session = scene.known_session(&[&one, &other]).await;
+    let session = fixture.known_session(&[&one, &other]).await;
     log_out(&one, &session).await;
-    feels_the_end(&other, &session).await;
+    refuses(&other, &session).await;
 }
 
 #[tokio::test]
 async fn a_redis_whose_certificate_is_not_good_is_not_spoken_to() {
-    let (Some(scene), Some(misnamed)) = (behind_tls("localhost"), behind_tls("elsewhere.test"))
+    let (Some(fixture), Some(misnamed)) = (behind_tls("localhost"), behind_tls("elsewhere.test"))
     else {
         return;
     };
     let foreign = tempfile::tempdir().expect("a folder");
     certificates(foreign.path(), "localhost");
-    let unknown = gateway(&scene, &foreign.path().join("ca.pem"));
+    let unknown = gateway(&fixture, &foreign.path().join("ca.pem"));
     let other_name = gateway(&misnamed, &misnamed.redis.folder().join("ca.pem"));
-    let plain = scene.gateway(&AT_ONCE);
+    let plain = fixture.gateway(&AT_ONCE);
     for gateway in [&unknown, &other_name, &plain] {
-        complains(gateway, &["revocations_unreachable"]).await;
+        gateway
+            .wait_for_readiness("degraded", &["revocations_unreachable"])
+            .await;
         let session = log_in(gateway).await;
         assert!(serves(gateway, &session).await);
         log_out(gateway, &session).await;

@@ -12,8 +12,8 @@ use iam_adapters::{
     UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
-use test_support::app::TestApp;
 use test_support::client::Client;
+use test_support::gateway::TestGateway;
 
 use super::FRESHNESS;
 use crate::metrics::figures;
@@ -83,7 +83,7 @@ async fn a_logout_waits_for_an_iam_that_waits_for_us() {
     // One thread to serve everything, and one place for logouts.
     let few = [("http.workers", "1"), ("upstream.logout_concurrency", "1")];
     let settings = [&FRESHNESS[..], &few].concat();
-    let gateway = TestApp::in_front_of(Arc::<CallingBack>::clone(&iam), clock, &settings);
+    let gateway = TestGateway::with_adapter(Arc::<CallingBack>::clone(&iam), clock, &settings);
     iam.gateway.set(Client::clone(&gateway)).expect("the first");
     let mut sessions = Vec::new();
     for _ in 0..10 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use test_support::client::Response;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
 
-use super::{FORM, Scene};
+use super::{FORM, LogoutFixture};
 use crate::metrics::figures;
 
 /// Every client says where it is, and is believed.
@@ -14,7 +14,7 @@ const BEHIND_A_PROXY: [(&str, &str); 1] = [("http.trusted_proxies", "127.0.0.0/8
 const IAM: &str = "192.0.2.1";
 const FORGER: &str = "203.0.113.9";
 
-impl Scene {
+impl LogoutFixture {
     async fn tell_from(&self, address: &str, token: &str) -> Response {
         let headers = [("content-type", FORM), ("x-forwarded-for", address)];
         let body = format!("logout_token={token}");
@@ -46,46 +46,46 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forger_is_turned_away_for_a_while_and_the_iam_is_not() {
-    let scene = Scene::with(&BEHIND_A_PROXY).await;
-    let session = scene.log_in().await;
-    let flood = scene.flood_from(FORGER, 300).await;
+    let fixture = LogoutFixture::with(&BEHIND_A_PROXY).await;
+    let session = fixture.log_in().await;
+    let flood = fixture.flood_from(FORGER, 300).await;
     assert_eq!(flood, [(400, 50), (429, 250)].into());
     // Whoever is turned away is not read: what it sends may even be good.
-    let token = scene.token().await;
-    let answer = scene.tell_from(FORGER, &token).await;
+    let token = fixture.token().await;
+    let answer = fixture.tell_from(FORGER, &token).await;
     answer.is_error(429, "temporarily_unavailable");
-    scene.is_alive(&session).await;
-    assert_eq!(scene.tell_from(IAM, &token).await.status, 200);
-    scene.is_over(&session).await;
-    scene.world.advance(10);
-    let flood = scene.flood_from(FORGER, 60).await;
+    fixture.is_alive(&session).await;
+    assert_eq!(fixture.tell_from(IAM, &token).await.status, 200);
+    fixture.is_over(&session).await;
+    fixture.iam.advance(10);
+    let flood = fixture.flood_from(FORGER, 60).await;
     assert_eq!(flood, [(400, 50), (429, 10)].into());
-    assert_eq!(scene.keys_asked_for(), 1, "the IAM heard nothing of it");
+    assert_eq!(fixture.keys_asked_for(), 1, "the IAM heard nothing of it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_forger_and_iam_look_alike_the_iam_still_gets_through() {
-    let scene = Scene::with(&BEHIND_A_PROXY).await;
-    let token = scene.token().await;
-    assert_eq!(scene.tell_from(IAM, &token).await.status, 200);
-    scene.world.advance(1);
-    let session = scene.log_in().await;
-    let flood = scene.flood_from(IAM, 200).await;
+    let fixture = LogoutFixture::with(&BEHIND_A_PROXY).await;
+    let token = fixture.token().await;
+    assert_eq!(fixture.tell_from(IAM, &token).await.status, 200);
+    fixture.iam.advance(1);
+    let session = fixture.log_in().await;
+    let flood = fixture.flood_from(IAM, 200).await;
     assert_eq!(flood, [(400, 200)].into());
-    let token = scene.token().await;
-    assert_eq!(scene.tell_from(IAM, &token).await.status, 200);
-    scene.is_over(&session).await;
+    let token = fixture.token().await;
+    assert_eq!(fixture.tell_from(IAM, &token).await.status, 200);
+    fixture.is_over(&session).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_became_of_each_token_is_counted() {
-    let scene = Scene::with(&BEHIND_A_PROXY).await;
-    let token = scene.token().await;
+    let fixture = LogoutFixture::with(&BEHIND_A_PROXY).await;
+    let token = fixture.token().await;
     for _ in 0..2 {
-        scene.tell_from(IAM, &token).await;
+        fixture.tell_from(IAM, &token).await;
     }
-    scene.flood_from(FORGER, 53).await;
-    let figures = figures(&scene.gateway);
+    fixture.flood_from(FORGER, 53).await;
+    let figures = figures(&fixture.gateway);
     for (outcome, count) in [
         ("subject_ended", 1),
         ("session_ended", 0),

@@ -6,33 +6,25 @@ use std::time::Duration;
 
 use auth_gateway::startup::Parts;
 use iam_adapters::clock::SystemClock;
-use test_support::app::{TestApp, settings};
 use test_support::endpoints::{LOGIN, TOKEN};
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::gateway::{TestGateway, scripted_keycloak_settings, settings};
+use test_support::wire::{ALICE, get, post};
 
 use super::{connect, exchange, in_form, refused, session};
+use crate::metrics::figures;
 
-/// How many the gateway parted with.
-fn shed(gateway: &TestApp, reason: &str) -> u64 {
-    let series = format!("auth_gateway_shed_total{{reason=\"{reason}\"}} ");
-    let answer = Connection::to(gateway.addresses().management)
-        .send(get("/metrics"))
-        .answer();
-    let value = answer
-        .body
-        .lines()
-        .find_map(|line| line.strip_prefix(&series));
-    value.and_then(|value| value.parse().ok()).expect(reason)
+/// How many connections or requests the gateway refused or closed for this reason.
+fn shed(gateway: &TestGateway, reason: &str) -> u64 {
+    figures(gateway).count(&format!("auth_gateway_shed_total{{reason=\"{reason}\"}}"))
 }
 
-fn with_places_for(most: &str) -> TestApp {
-    let clock = Arc::new(SystemClock::default());
-    TestApp::spawn(clock, &[("http.max_connections", most)])
+fn with_max_connections(limit: &str) -> TestGateway {
+    TestGateway::start(&[("http.max_connections", limit)])
 }
 
 #[test]
 fn before_the_places_run_out_whoever_said_nothing_for_the_longest_makes_room() {
-    let gateway = with_places_for("4");
+    let gateway = with_max_connections("4");
     let mut silent: Vec<_> = (0..3).map(|_| connect(&gateway)).collect();
     for index in 0..20 {
         // The last place: the longest-waiting goes without a word, so that there is one more.
@@ -49,7 +41,7 @@ fn before_the_places_run_out_whoever_said_nothing_for_the_longest_makes_room() {
 fn whoever_owes_the_rest_of_a_request_goes_before_whoever_had_an_answer() {
     let request = post(LOGIN, ALICE);
     for begin in ["", "POST ", &request[..request.len() - 1]] {
-        let gateway = with_places_for("4");
+        let gateway = with_max_connections("4");
         let mut served = connect(&gateway);
         assert_eq!(served.send(&request).answer().status, 200);
         let mut owing = connect(&gateway);
@@ -65,18 +57,16 @@ fn whoever_owes_the_rest_of_a_request_goes_before_whoever_had_an_answer() {
 fn where_all_connections_are_at_work_a_further_one_is_refused_in_form() {
     let never_answers = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", never_answers.local_addr().expect("bound"));
-    let clock = Arc::new(SystemClock::default());
-    let gateway = TestApp::spawn(
-        clock,
+    let gateway = TestGateway::start(
         &[
-            ("http.max_connections", "1"),
-            ("iam.keycloak.url", &url),
-            ("iam.keycloak.realm", "shop"),
-            ("iam.keycloak.client_id", "gateway"),
-            ("iam.keycloak.client_secret", "a-secret-of-some-length"),
-            ("upstream.login_deadline", "1m"),
-            ("upstream.probe_interval", "1h"),
-        ],
+            &scripted_keycloak_settings(&url)[..],
+            &[
+                ("http.max_connections", "1"),
+                ("upstream.login_deadline", "1m"),
+                ("upstream.probe_interval", "1h"),
+            ],
+        ]
+        .concat(),
     );
     let _probe = never_answers.accept().expect("the first probe");
     let mut busy = connect(&gateway);
@@ -100,7 +90,7 @@ fn a_worker_that_is_behind_refuses_what_costs_and_the_connection_goes_on() {
     let settings = settings(&[]);
     let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
     parts.timeouts.queue_delay = Duration::ZERO;
-    let gateway = TestApp::run(settings, parts);
+    let gateway = TestGateway::with_namespaces(settings, parts);
     let mut connection = connect(&gateway);
     let answer = loop {
         let answer = connection.send(post(LOGIN, ALICE)).answer();

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use test_support::app::TestApp;
 use test_support::endpoints::LOGIN;
+use test_support::gateway::TestGateway;
 use test_support::wire::{ALICE, Connection, chunked, get, post};
 
 use super::slow::{BRIEF, with_timeouts};
@@ -153,7 +153,7 @@ fn nothing_follows_a_408() {
 }
 
 /// How many logins the gateway has served.
-fn logins(gateway: &TestApp) -> usize {
+fn logins(gateway: &TestGateway) -> usize {
     let answer = Connection::to(gateway.addresses().management)
         .send(get("/metrics"))
         .answer();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::Parts;
 use iam_adapters::clock::SystemClock;
-use test_support::app::{TestApp, settings};
 use test_support::endpoints::LOGIN;
+use test_support::gateway::{TestGateway, settings};
 use test_support::wire::{ALICE, get, post};
 
 use super::{connect, in_form, refused};
@@ -17,7 +17,7 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 pub(super) const BRIEF: Duration = Duration::from_millis(50);
 
 /// Waits for ever, but for what a test changes.
-pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> TestApp {
+pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> TestGateway {
     let settings = settings(&[]);
     let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
     parts.timeouts = ConnectionTimeouts {
@@ -28,7 +28,7 @@ pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> Tes
         queue_delay: FOR_EVER,
     };
     change(&mut parts.timeouts);
-    TestApp::run(settings, parts)
+    TestGateway::with_namespaces(settings, parts)
 }
 
 #[test]

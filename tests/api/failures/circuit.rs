@@ -6,13 +6,13 @@ use std::time::Duration;
 use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 use test_support::client::{Response, Session};
+use test_support::gateway::manual_clock;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, PERMISSIONS, TOKEN};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
-use test_support::wire::{Connection, get};
 
-use super::faulty::{Fault, Scene};
-use super::wired::{PATHS, gateway, says};
-use super::{STALE, UNAVAILABLE, clock, precisely};
+use super::faulty_adapter::{AdapterFixture, Fault};
+use super::keycloak_fixture::{EMAIL, PASSWORD, PATHS, gateway};
+use super::{STALE, UNAVAILABLE, precisely};
 
 /// As many calls as it takes for a circuit to open.
 const ENOUGH: usize = 20;
@@ -24,48 +24,45 @@ fn gone() -> Fault {
     Fault::Says(IamError::Unreachable("gone".to_owned()))
 }
 
-/// The level of the operation's circuit: 0 closed, 2 open.
-async fn circuit(scene: &Scene, operation: &str) -> String {
-    let management = scene.gateway.addresses().management;
-    let figures = tokio::task::spawn_blocking(move || {
-        Connection::to(management)
-            .send(get("/metrics"))
-            .answer()
-            .body
-    });
-    let figures = figures.await.expect("figures");
-    let series = format!("auth_gateway_iam_circuit{{operation=\"{operation}\"}} ");
-    let level = figures.lines().find_map(|line| line.strip_prefix(&series));
-    level.expect("the circuit's series").to_owned()
+/// The state of the operation's circuit breaker: 0 closed, 1 half-open, 2 open.
+async fn circuit(fixture: &AdapterFixture, operation: &str) -> u64 {
+    let label = format!("operation=\"{operation}\"");
+    fixture.gateway.metric("iam_circuit", &label).await
 }
 
 #[tokio::test]
 async fn an_open_circuit_is_told_to_everybody_whom_it_concerns() {
     for precise in [false, true] {
-        let scene = Scene::new(&[precisely(precise)]);
-        let session = scene.log_in().await.session();
-        scene.clock.advance(STALE);
-        scene.fails(Operation::Introspection, gone());
-        assert_eq!(circuit(&scene, "introspection").await, "0");
+        let fixture = AdapterFixture::new(&[precisely(precise)]);
+        let session = fixture.log_in().await.session();
+        fixture.clock.advance(STALE);
+        fixture.fails(Operation::Introspection, gone());
+        assert_eq!(circuit(&fixture, "introspection").await, 0);
         for _ in 0..ENOUGH {
-            let answer = scene.exchange(&session).await;
+            let answer = fixture.exchange(&session).await;
             UNAVAILABLE.is_in(&answer, precise, "not reached");
         }
-        assert_eq!(circuit(&scene, "introspection").await, "2");
-        says(&scene.gateway, "degraded", &["unreachable", "circuit_open"]).await;
+        assert_eq!(circuit(&fixture, "introspection").await, 2);
+        fixture
+            .gateway
+            .wait_for_readiness("degraded", &["unreachable", "circuit_open"])
+            .await;
         // The IAM is there again, but is not asked yet.
-        scene.fails(Operation::Introspection, Fault::Never);
-        let answer = scene.exchange(&session).await;
+        fixture.fails(Operation::Introspection, Fault::Never);
+        let answer = fixture.exchange(&session).await;
         UNAVAILABLE.is_in(&answer, precise, "not asked");
         // Another operation is another matter.
-        let other = scene.log_in().await.session();
-        assert_eq!(scene.exchange(&other).await.status, 200);
-        says(&scene.gateway, "degraded", &["circuit_open"]).await;
+        let other = fixture.log_in().await.session();
+        assert_eq!(fixture.exchange(&other).await.status, 200);
+        fixture
+            .gateway
+            .wait_for_readiness("degraded", &["circuit_open"])
+            .await;
 
-        scene.clock.advance(PAUSE);
-        assert_eq!(scene.exchange(&session).await.status, 200);
-        assert_eq!(circuit(&scene, "introspection").await, "0");
-        says(&scene.gateway, "ready", &[]).await;
+        fixture.clock.advance(PAUSE);
+        assert_eq!(fixture.exchange(&session).await.status, 200);
+        assert_eq!(circuit(&fixture, "introspection").await, 0);
+        fixture.gateway.wait_for_readiness("ready", &[]).await;
     }
 }
 
@@ -73,25 +70,28 @@ async fn an_open_circuit_is_told_to_everybody_whom_it_concerns() {
 #[tokio::test]
 async fn a_replica_is_ready_again_without_any_user_once_a_probe_succeeds() {
     let script = HashMap::from([(Operation::Probe, gone())]);
-    let scene = Scene::with_script(script, &[("upstream.probe_interval", "20ms")]);
-    let session = scene.log_in().await.session();
-    scene.clock.advance(STALE);
-    scene.fails(Operation::Introspection, gone());
-    scene.fails(Operation::Login, gone());
+    let fixture = AdapterFixture::with_script(script, &[("upstream.probe_interval", "20ms")]);
+    let session = fixture.log_in().await.session();
+    fixture.clock.advance(STALE);
+    fixture.fails(Operation::Introspection, gone());
+    fixture.fails(Operation::Login, gone());
     for _ in 0..ENOUGH {
-        UNAVAILABLE.is_in(&scene.exchange(&session).await, false, "exchange");
-        UNAVAILABLE.is_in(&scene.log_in().await, false, "login");
+        UNAVAILABLE.is_in(&fixture.exchange(&session).await, false, "exchange");
+        UNAVAILABLE.is_in(&fixture.log_in().await, false, "login");
     }
-    says(&scene.gateway, "degraded", &["unreachable", "circuit_open"]).await;
+    fixture
+        .gateway
+        .wait_for_readiness("degraded", &["unreachable", "circuit_open"])
+        .await;
     for operation in [Operation::Introspection, Operation::Login, Operation::Probe] {
-        scene.fails(operation, Fault::Never);
+        fixture.fails(operation, Fault::Never);
     }
-    says(&scene.gateway, "ready", &[]).await;
-    assert_eq!(circuit(&scene, "introspection").await, "1");
-    assert_eq!(scene.exchange(&session).await.status, 200);
-    assert_eq!(scene.log_in().await.status, 200);
-    assert_eq!(circuit(&scene, "introspection").await, "0");
-    assert_eq!(circuit(&scene, "login").await, "0");
+    fixture.gateway.wait_for_readiness("ready", &[]).await;
+    assert_eq!(circuit(&fixture, "introspection").await, 1);
+    assert_eq!(fixture.exchange(&session).await.status, 200);
+    assert_eq!(fixture.log_in().await.status, 200);
+    assert_eq!(circuit(&fixture, "introspection").await, 0);
+    assert_eq!(circuit(&fixture, "login").await, 0);
 }
 
 fn is_a_token_or_a_fault(answer: &Response) -> bool {
@@ -105,7 +105,7 @@ fn is_a_token_or_a_fault(answer: &Response) -> bool {
 #[tokio::test]
 async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone() {
     const SESSIONS: usize = 60;
-    let (keycloak, clock) = (ScriptedUpstream::keycloak().await, clock());
+    let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
     let gateway = gateway(
         &keycloak.url(),
         &clock,
@@ -117,9 +117,7 @@ async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone
     );
     let mut sessions: Vec<Session> = Vec::new();
     for _ in 0..SESSIONS {
-        let answer = gateway
-            .log_in(super::wired::EMAIL, &super::wired::PASSWORD.into())
-            .await;
+        let answer = gateway.log_in(EMAIL, &PASSWORD.into()).await;
         sessions.push(answer.session());
     }
     clock.advance(STALE);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use iam_adapters::guarded::Operation;
 use iam_adapters::{IamError, Misconfiguration};
 
-use super::faulty::{Fault, Scene};
+use super::faulty_adapter::{AdapterFixture, Fault};
 use super::{BROKEN, STALE, TOO_SLOW, UNAVAILABLE, throttled};
 
 #[tokio::test]
 async fn a_logout_that_the_iam_does_not_confirm_ends_the_session_here_and_may_be_repeated() {
-    let scene = Scene::new(&[]);
+    let fixture = AdapterFixture::new(&[]);
     let says = |error| Fault::Says(error);
     let tls = IamError::misconfigured(Misconfiguration::Tls, "expired");
     for (fault, told) in [
@@ -25,20 +25,20 @@ async fn a_logout_that_the_iam_does_not_confirm_ends_the_session_here_and_may_be
         (Fault::Panics, BROKEN),
     ] {
         let why = format!("{fault:?}");
-        scene.recovers();
-        let session = scene.log_in().await.session();
-        scene.fails(Operation::Logout, fault);
+        fixture.recovers();
+        let session = fixture.log_in().await.session();
+        fixture.fails(Operation::Logout, fault);
         for _ in 0..2 {
-            let answer = scene.gateway.log_out(&session).await;
+            let answer = fixture.gateway.log_out(&session).await;
             told.is_in(&answer, false, &why);
             // Fresh knowledge, or a word of the IAM that still calls it alive, changes nothing.
-            let answer = scene.exchange(&session).await;
+            let answer = fixture.exchange(&session).await;
             answer.is_error(401, "invalid_grant");
-            scene.clock.advance(STALE);
+            fixture.clock.advance(STALE);
         }
-        scene.recovers();
-        assert_eq!(scene.gateway.log_out(&session).await.status, 200, "{why}");
-        let answer = scene.exchange(&session).await;
+        fixture.recovers();
+        assert_eq!(fixture.gateway.log_out(&session).await.status, 200, "{why}");
+        let answer = fixture.exchange(&session).await;
         answer.is_error(401, "invalid_grant");
     }
 }

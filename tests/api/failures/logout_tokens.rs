@@ -6,7 +6,7 @@ use std::time::Duration;
 use iam_adapters::IamError;
 use iam_adapters::guarded::Operation;
 
-use super::faulty::{Fault, Scene};
+use super::faulty_adapter::{AdapterFixture, Fault};
 
 #[tokio::test]
 async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
@@ -25,20 +25,20 @@ async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
     ] {
         for precise in [false, true] {
             let setting = ("http.precise_backend_status", &*precise.to_string());
-            let scene = Scene::new(&[setting]);
-            let session = scene.log_in().await.session();
-            let token = scene.logout_token();
-            scene.fails(Operation::Keys, Fault::Says(fault.clone()));
+            let fixture = AdapterFixture::new(&[setting]);
+            let session = fixture.log_in().await.session();
+            let token = fixture.logout_token();
+            fixture.fails(Operation::Keys, Fault::Says(fault.clone()));
             for _ in 0..2 {
-                let answer = scene.gateway.tell_logout(&token).await;
+                let answer = fixture.gateway.tell_logout(&token).await;
                 answer.is_error(if precise { status } else { 500 }, code);
-                assert_eq!(scene.exchange(&session).await.status, 200);
+                assert_eq!(fixture.exchange(&session).await.status, 200);
             }
-            scene.recovers();
+            fixture.recovers();
             // The IAM is not asked at once again.
-            scene.clock.advance(Duration::from_secs(10));
-            assert_eq!(scene.gateway.tell_logout(&token).await.status, 200);
-            scene
+            fixture.clock.advance(Duration::from_secs(10));
+            assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
+            fixture
                 .exchange(&session)
                 .await
                 .is_error(401, "invalid_grant");
@@ -48,21 +48,21 @@ async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
 
 #[tokio::test]
 async fn a_panic_over_the_keys_is_a_fault_of_one_logout_token_and_of_nothing_else() {
-    let scene = Scene::new(&[]);
-    let session = scene.log_in().await.session();
-    scene.fails(Operation::Keys, Fault::Panics);
-    let answer = scene.gateway.tell_logout(&scene.logout_token()).await;
+    let fixture = AdapterFixture::new(&[]);
+    let session = fixture.log_in().await.session();
+    fixture.fails(Operation::Keys, Fault::Panics);
+    let answer = fixture.gateway.tell_logout(&fixture.logout_token()).await;
     answer.is_error(500, "server_error");
-    assert_eq!(scene.exchange(&session).await.status, 200);
-    assert_eq!(scene.gateway.log_out(&session).await.status, 200);
+    assert_eq!(fixture.exchange(&session).await.status, 200);
+    assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
 }
 
 #[tokio::test]
 async fn before_an_iam_that_sends_no_logout_tokens_there_is_nothing_to_send_them_to() {
     let silent = HashMap::from([(Operation::Keys, Fault::Never)]);
-    let scene = Scene::with_script(silent, &[]);
-    let session = scene.log_in().await.session();
-    let answer = scene.gateway.tell_logout(&scene.logout_token()).await;
+    let fixture = AdapterFixture::with_script(silent, &[]);
+    let session = fixture.log_in().await.session();
+    let answer = fixture.gateway.tell_logout(&fixture.logout_token()).await;
     answer.is_error(404, "invalid_request");
-    assert_eq!(scene.exchange(&session).await.status, 200);
+    assert_eq!(fixture.exchange(&session).await.status, 200);
 }

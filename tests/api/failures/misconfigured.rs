@@ -5,7 +5,7 @@ use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, LOGOUT, TOKEN, discovery, inactive, refusal,
 };
 
-use super::wired::Wired;
+use super::keycloak_fixture::KeycloakFixture;
 use super::{BROKEN, precisely};
 
 const CREDENTIALS: &str = "Invalid client or Invalid client credentials";
@@ -66,37 +66,37 @@ fn rows() -> Vec<(&'static str, Answer, &'static str)> {
 async fn a_gateway_that_never_fitted_its_iam_gets_no_traffic_and_says_why() {
     for (path, answer, code) in rows() {
         for precise in [false, true] {
-            let scene = Wired::new(&[precisely(precise)]).await;
-            scene.keycloak.on(path, answer.clone());
-            BROKEN.is_in(&scene.log_in().await, precise, code);
+            let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
+            fixture.keycloak.on(path, answer.clone());
+            BROKEN.is_in(&fixture.log_in().await, precise, code);
             // Nothing but traffic finds out that introspection is right again.
             let status = match code {
                 "introspection" => "degraded",
                 _ => "not_ready",
             };
-            scene.is_ready(status, Some(code)).await;
-            scene.recovers();
-            assert_eq!(scene.log_in().await.status, 200, "after {code}");
-            scene.is_ready("ready", None).await;
+            fixture.is_ready(status, &[code]).await;
+            fixture.recovers();
+            assert_eq!(fixture.log_in().await.status, 200, "after {code}");
+            fixture.is_ready("ready", &[]).await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_gateway_that_fits_its_iam_no_longer_stays_in_service() {
-    let scene = Wired::new(&[]).await;
-    assert_eq!(scene.log_in().await.status, 200);
+    let fixture = KeycloakFixture::new(&[]).await;
+    assert_eq!(fixture.log_in().await.status, 200);
     for (path, answer, code) in rows() {
         if path == TOKEN {
-            BROKEN.is_in(&scene.meets(path, &answer).await, false, code);
-            scene.is_ready("degraded", Some(code)).await;
+            BROKEN.is_in(&fixture.meets(path, &answer).await, false, code);
+            fixture.is_ready("degraded", &[code]).await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_session_is_not_lost_to_settings_that_stopped_fitting() {
-    let scene = Wired::new(&[]).await;
+    let fixture = KeycloakFixture::new(&[]).await;
     for (answer, code) in [
         (
             refusal(401, "invalid_client", "Client authentication failed."),
@@ -113,27 +113,27 @@ async fn a_session_is_not_lost_to_settings_that_stopped_fitting() {
         (refusal(404, "Realm does not exist", ""), "tenant"),
         (refusal(403, "invalid_request", "HTTPS required"), "tls"),
     ] {
-        scene.recovers();
-        let session = scene.stale_session().await;
+        fixture.recovers();
+        let session = fixture.stale_session().await;
         for path in [INTROSPECTION, LOGOUT] {
-            scene.keycloak.on(path, answer.clone());
+            fixture.keycloak.on(path, answer.clone());
         }
-        BROKEN.is_in(&scene.exchange(&session).await, false, code);
-        scene.is_ready("degraded", Some(code)).await;
-        scene.recovers();
-        assert_eq!(scene.exchange(&session).await.status, 200, "after {code}");
-        scene.keycloak.on(LOGOUT, answer);
-        let response = scene.gateway.log_out(&session).await;
+        BROKEN.is_in(&fixture.exchange(&session).await, false, code);
+        fixture.is_ready("degraded", &[code]).await;
+        fixture.recovers();
+        assert_eq!(fixture.exchange(&session).await.status, 200, "after {code}");
+        fixture.keycloak.on(LOGOUT, answer);
+        let response = fixture.gateway.log_out(&session).await;
         BROKEN.is_in(&response, false, code);
-        scene.is_ready("degraded", Some(code)).await;
+        fixture.is_ready("degraded", &[code]).await;
     }
 }
 
 #[tokio::test]
 async fn a_session_that_introspection_does_not_recognise_is_ended_and_not_handed_out() {
-    let scene = Wired::new(&[]).await;
-    scene.keycloak.on(INTROSPECTION, inactive());
-    BROKEN.is_in(&scene.log_in().await, false, "introspection");
+    let fixture = KeycloakFixture::new(&[]).await;
+    fixture.keycloak.on(INTROSPECTION, inactive());
+    BROKEN.is_in(&fixture.log_in().await, false, "introspection");
     // The client does not wait for it.
-    scene.keycloak.received(LOGOUT, 1).await;
+    fixture.keycloak.received(LOGOUT, 1).await;
 }

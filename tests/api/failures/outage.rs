@@ -1,29 +1,31 @@
 //! A gateway without its IAM.
 
-use test_support::app::TestApp;
 use test_support::client::Response;
+use test_support::gateway::{TestGateway, manual_clock};
 use test_support::scripted_upstream::keycloak::PERMISSIONS;
 use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
 
-use super::wired::{EMAIL, PASSWORD, PATHS, becomes, gateway, is_ready};
-use super::{STALE, UNAVAILABLE, clock, precisely};
+use super::keycloak_fixture::{EMAIL, PASSWORD, PATHS, gateway};
+use super::{STALE, UNAVAILABLE, precisely};
 
-async fn log_in(gateway: &TestApp) -> Response {
+async fn log_in(gateway: &TestGateway) -> Response {
     gateway.log_in(EMAIL, &PASSWORD.into()).await
 }
 
 #[tokio::test]
 async fn a_gateway_starts_without_its_iam_and_recovers_without_a_restart() {
     for precise in [false, true] {
-        let (port, clock) = (Refusing::start(), clock());
+        let (port, clock) = (Refusing::start(), manual_clock());
         let gateway = gateway(&port.url(), &clock, &[precisely(precise)]);
-        becomes(&gateway, "degraded", Some("unreachable")).await;
+        gateway
+            .wait_for_readiness("degraded", &["unreachable"])
+            .await;
         UNAVAILABLE.is_in(&log_in(&gateway).await, precise, "refused");
 
         let keycloak = ScriptedUpstream::in_place_of(port);
         keycloak.in_good_health();
         let session = log_in(&gateway).await.session();
-        is_ready(&gateway.ready().await, "ready", None);
+        gateway.ready().await.is_readiness("ready", &[]);
         let token = gateway.exchange(&session, PERMISSIONS[0]).await.token();
         assert_eq!(token.scope, PERMISSIONS[0]);
     }
@@ -31,7 +33,7 @@ async fn a_gateway_starts_without_its_iam_and_recovers_without_a_restart() {
 
 #[tokio::test]
 async fn an_outage_is_felt_once_knowledge_is_stale_and_over_when_the_iam_is_back() {
-    let (keycloak, clock) = (ScriptedUpstream::keycloak().await, clock());
+    let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
     let gateway = gateway(&keycloak.url(), &clock, &[]);
     let session = log_in(&gateway).await.session();
     for path in PATHS {

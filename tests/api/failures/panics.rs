@@ -13,17 +13,16 @@ use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 
-use super::faulty::{Fault, OPERATIONS, Scene};
-use super::wired::{becomes, says};
+use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
 use super::{BROKEN, STALE};
 
 #[tokio::test]
 async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {
-    let scene = Scene::new(&[]);
-    let mut connection = Connection::open(scene.gateway.addresses().public).await;
+    let fixture = AdapterFixture::new(&[]);
+    let mut connection = Connection::open(fixture.gateway.addresses().public).await;
     for operation in OPERATIONS {
-        let session = scene.log_in().await.session();
-        scene.clock.advance(STALE);
+        let session = fixture.log_in().await.session();
+        fixture.clock.advance(STALE);
         let mut pair = session.pair();
         pair["grant_type"] = json!("session");
         let login = json!({ "email": "alice@example.test", "password": "alice-pass" });
@@ -32,26 +31,32 @@ async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {
             Operation::Introspection => (TOKEN, pair),
             Operation::Logout | Operation::Keys | Operation::Probe => (LOGOUT, pair),
         };
-        scene.fails(operation, Fault::Panics);
+        fixture.fails(operation, Fault::Panics);
         let answer = connection.post(path, &body.to_string()).await;
         BROKEN.is_in(&answer, false, operation.name());
-        scene.recovers();
+        fixture.recovers();
         let answer = connection.post(path, &body.to_string()).await;
-        assert_eq!(answer.status, 200, "{}", answer.told());
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
 }
 
 #[tokio::test]
 async fn a_probe_that_panics_is_not_the_last_one() {
     let script = HashMap::from([(Operation::Probe, Fault::Panics)]);
-    let scene = Scene::with_script(script, &[("upstream.probe_interval", "20ms")]);
-    scene.is_probed().await;
-    becomes(&scene.gateway, "degraded", Some("unreadable")).await;
+    let fixture = AdapterFixture::with_script(script, &[("upstream.probe_interval", "20ms")]);
+    fixture.is_probed().await;
+    fixture
+        .gateway
+        .wait_for_readiness("degraded", &["unreadable"])
+        .await;
     let gone = IamError::Unreachable("gone".to_owned());
-    scene.fails(Operation::Probe, Fault::Says(gone));
-    says(&scene.gateway, "degraded", &["unreachable"]).await;
-    scene.fails(Operation::Probe, Fault::Never);
-    becomes(&scene.gateway, "ready", None).await;
+    fixture.fails(Operation::Probe, Fault::Says(gone));
+    fixture
+        .gateway
+        .wait_for_readiness("degraded", &["unreachable"])
+        .await;
+    fixture.fails(Operation::Probe, Fault::Never);
+    fixture.gateway.wait_for_readiness("ready", &[]).await;
 }
 
 /// One connection, and no other.

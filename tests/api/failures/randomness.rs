@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use auth_gateway::gateway::Random;
 use auth_gateway::gateway::error::Internal;
 use aws_lc_rs::rand::SystemRandom;
-use test_support::app::{TestApp, prepare, settings};
+use test_support::gateway::{TestGateway, manual_clock, prepare, settings};
 
-use super::{BROKEN, clock};
+use super::BROKEN;
 
 /// The machine's, until it runs dry.
 #[derive(Debug, Default)]
@@ -26,9 +26,9 @@ impl Random for Well {
 #[tokio::test]
 async fn without_random_numbers_nobody_gets_a_session_or_a_token_and_nobody_is_refused() {
     let (settings, well) = (settings(&[]), Arc::<Well>::default());
-    let mut parts = prepare(&settings, clock());
+    let mut parts = prepare(&settings, manual_clock());
     parts.random = Arc::<Well>::clone(&well);
-    let gateway = TestApp::run(settings, parts);
+    let gateway = TestGateway::with_namespaces(settings, parts);
     let log_in = async || {
         gateway
             .log_in("alice@example.test", &"alice-pass".into())

@@ -1,13 +1,13 @@
 //! What the probe finds out before any user does.
 
 use serde_json::json;
+use test_support::gateway::manual_clock;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, discovery, inactive, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::clock;
-use super::wired::{becomes, gateway, is_ready};
+use super::keycloak_fixture::gateway;
 
 /// A Keycloak in good health, as a probe sees it: nobody made the token that it asks about.
 async fn healthy() -> ScriptedUpstream {
@@ -57,8 +57,8 @@ async fn a_probe_tells_why_the_iam_does_not_serve() {
     ] {
         let keycloak = healthy().await;
         keycloak.on(path, answer);
-        let gateway = gateway(&keycloak.url(), &clock(), &[]);
-        becomes(&gateway, status, Some(code)).await;
+        let gateway = gateway(&keycloak.url(), &manual_clock(), &[]);
+        gateway.wait_for_readiness(status, &[code]).await;
     }
 }
 
@@ -67,8 +67,8 @@ async fn a_probe_that_is_not_answered_in_time_says_so() {
     let keycloak = healthy().await;
     keycloak.on(DISCOVERY, Answer::hanging());
     let short = [("upstream.probe_deadline", "200ms")];
-    let gateway = gateway(&keycloak.url(), &clock(), &short);
-    becomes(&gateway, "degraded", Some("timed_out")).await;
+    let gateway = gateway(&keycloak.url(), &manual_clock(), &short);
+    gateway.wait_for_readiness("degraded", &["timed_out"]).await;
 }
 
 #[tokio::test]
@@ -76,21 +76,29 @@ async fn replica_is_not_ready_while_the_iam_hangs_at_the_first_probe() {
     let keycloak = healthy().await;
     keycloak.on(DISCOVERY, Answer::hanging());
     let patient = [("upstream.probe_deadline", "30s")];
-    let gateway = gateway(&keycloak.url(), &clock(), &patient);
-    is_ready(&gateway.ready().await, "not_ready", Some("iam_not_probed"));
+    let gateway = gateway(&keycloak.url(), &manual_clock(), &patient);
+    gateway
+        .ready()
+        .await
+        .is_readiness("not_ready", &["iam_not_probed"]);
     keycloak.received(DISCOVERY, 1).await;
-    is_ready(&gateway.ready().await, "not_ready", Some("iam_not_probed"));
+    gateway
+        .ready()
+        .await
+        .is_readiness("not_ready", &["iam_not_probed"]);
 }
 
 #[tokio::test]
 async fn readiness_follows_the_iam_down_and_up_without_any_user() {
     let keycloak = healthy().await;
     let often = [("upstream.probe_interval", "20ms")];
-    let gateway = gateway(&keycloak.url(), &clock(), &often);
+    let gateway = gateway(&keycloak.url(), &manual_clock(), &often);
     for _ in 0..2 {
-        becomes(&gateway, "ready", None).await;
+        gateway.wait_for_readiness("ready", &[]).await;
         keycloak.on(DISCOVERY, Answer::reset());
-        becomes(&gateway, "degraded", Some("unreachable")).await;
+        gateway
+            .wait_for_readiness("degraded", &["unreachable"])
+            .await;
         keycloak.in_good_health().on(INTROSPECTION, inactive());
     }
 }

@@ -3,7 +3,7 @@
 use test_support::scripted_upstream::Answer;
 use test_support::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, LOGOUT, TOKEN};
 
-use super::wired::Wired;
+use super::keycloak_fixture::KeycloakFixture;
 use super::{TOO_SLOW, precisely};
 
 /// The deadline of the operation that waits in vain; the others have all the time they need.
@@ -12,12 +12,12 @@ const SHORT: &str = "200ms";
 async fn holds(path: &str, deadline: &str, ready: &str) {
     for precise in [false, true] {
         for answer in [Answer::hanging(), Answer::dripping()] {
-            let scene = Wired::new(&[precisely(precise), (deadline, SHORT)]).await;
-            let response = scene.meets(path, &answer).await;
+            let fixture = KeycloakFixture::new(&[precisely(precise), (deadline, SHORT)]).await;
+            let response = fixture.meets(path, &answer).await;
             TOO_SLOW.is_in(&response, precise, path);
-            scene.is_ready(ready, Some("timed_out")).await;
+            fixture.is_ready(ready, &["timed_out"]).await;
             // The adapter does not wait on for what nobody wants any more.
-            scene.keycloak.hung_up(1).await;
+            fixture.keycloak.hung_up(1).await;
         }
     }
 }
@@ -40,13 +40,13 @@ async fn an_introspection_that_takes_too_long_is_a_500() {
 #[tokio::test]
 async fn a_logout_that_takes_too_long_is_a_500_and_the_session_is_over() {
     holds(LOGOUT, "upstream.logout_deadline", "degraded").await;
-    let scene = Wired::new(&[("upstream.logout_deadline", SHORT)]).await;
-    let session = scene.log_in().await.session();
-    scene.keycloak.on(LOGOUT, Answer::hanging());
-    let response = scene.gateway.log_out(&session).await;
+    let fixture = KeycloakFixture::new(&[("upstream.logout_deadline", SHORT)]).await;
+    let session = fixture.log_in().await.session();
+    fixture.keycloak.on(LOGOUT, Answer::hanging());
+    let response = fixture.gateway.log_out(&session).await;
     TOO_SLOW.is_in(&response, false, "logout");
-    let response = scene.exchange(&session).await;
+    let response = fixture.exchange(&session).await;
     response.is_error(401, "invalid_grant");
-    scene.keycloak.on(LOGOUT, Answer::empty(204));
-    assert_eq!(scene.gateway.log_out(&session).await.status, 200);
+    fixture.keycloak.on(LOGOUT, Answer::empty(204));
+    assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
 }

@@ -6,7 +6,7 @@ use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, TOKEN, active, grant, inactive, jwt, refusal,
 };
 
-use super::wired::{PATHS, Wired};
+use super::keycloak_fixture::{KeycloakFixture, PATHS};
 use super::{BROKEN, Told, UNAVAILABLE, precisely, throttled};
 
 /// 10 MiB.
@@ -69,17 +69,17 @@ fn rows() -> Vec<Row> {
 #[tokio::test]
 async fn what_goes_wrong_on_the_wire_is_never_the_users_fault() {
     for precise in [false, true] {
-        let scene = Wired::new(&[precisely(precise)]).await;
+        let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for path in PATHS {
             for (name, answer, told, code) in rows() {
                 let why = format!("{name} from {path}");
-                let response = scene.meets(path, &answer).await;
+                let response = fixture.meets(path, &answer).await;
                 told.is_in(&response, precise, &why);
-                scene.is_ready("degraded", Some(code)).await;
+                fixture.is_ready("degraded", &[code]).await;
                 if path == TOKEN {
-                    scene.recovers();
-                    assert_eq!(scene.log_in().await.status, 200, "after {why}");
-                    scene.is_ready("ready", None).await;
+                    fixture.recovers();
+                    assert_eq!(fixture.log_in().await.status, 200, "after {why}");
+                    fixture.is_ready("ready", &[]).await;
                 }
             }
         }
@@ -89,16 +89,16 @@ async fn what_goes_wrong_on_the_wire_is_never_the_users_fault() {
 #[tokio::test]
 async fn a_success_that_breaks_off_is_none() {
     for precise in [false, true] {
-        let scene = Wired::new(&[precisely(precise)]).await;
+        let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for (path, whole) in [(TOKEN, grant()), (INTROSPECTION, active())] {
             let whole = Answer::json(200, whole);
             for (answer, told, code) in [
                 (whole.clone().truncated(), BROKEN, "unreadable"),
                 (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
             ] {
-                let response = scene.meets(path, &answer).await;
+                let response = fixture.meets(path, &answer).await;
                 told.is_in(&response, precise, path);
-                scene.is_ready("degraded", Some(code)).await;
+                fixture.is_ready("degraded", &[code]).await;
             }
         }
     }
@@ -106,7 +106,7 @@ async fn a_success_that_breaks_off_is_none() {
 
 #[tokio::test]
 async fn a_success_that_is_not_what_was_asked_for_is_none() {
-    let scene = Wired::new(&[]).await;
+    let fixture = KeycloakFixture::new(&[]).await;
     let changed = |mut whole: serde_json::Value, member: &str, value| {
         whole[member] = value;
         Answer::json(200, whole)
@@ -125,9 +125,9 @@ async fn a_success_that_is_not_what_was_asked_for_is_none() {
         (TOKEN, changed(grant(), "session_state", json!("another"))),
         (TOKEN, changed(grant(), "refresh_expires_in", json!("1800"))),
     ] {
-        let response = scene.meets(path, &answer).await;
+        let response = fixture.meets(path, &answer).await;
         BROKEN.is_in(&response, false, &format!("{answer:?}"));
-        scene.is_ready("degraded", Some("unreadable")).await;
+        fixture.is_ready("degraded", &["unreadable"]).await;
     }
 }
 
@@ -135,23 +135,23 @@ async fn a_success_that_is_not_what_was_asked_for_is_none() {
 async fn a_discovery_document_that_cannot_be_had_stops_a_login() {
     for (name, answer, told, code) in rows() {
         // What was confirmed once is not asked for again, so a new gateway for each.
-        let scene = Wired::new(&[]).await;
-        scene.keycloak.on(DISCOVERY, answer);
-        told.is_in(&scene.log_in().await, false, name);
+        let fixture = KeycloakFixture::new(&[]).await;
+        fixture.keycloak.on(DISCOVERY, answer);
+        told.is_in(&fixture.log_in().await, false, name);
         let misconfigured = ["tenant", "other"].contains(&code);
         let status = if misconfigured {
             "not_ready"
         } else {
             "degraded"
         };
-        scene.is_ready(status, Some(code)).await;
-        assert!(scene.keycloak.requests_to(TOKEN).is_empty(), "{name}");
+        fixture.is_ready(status, &[code]).await;
+        assert!(fixture.keycloak.requests_to(TOKEN).is_empty(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_no_of_keycloak_to_the_user_is_the_only_401() {
-    let scene = Wired::new(&[]).await;
+    let fixture = KeycloakFixture::new(&[]).await;
     for (status, description) in [
         (400, "Invalid user credentials"),
         (401, "Invalid user credentials"),
@@ -160,10 +160,10 @@ async fn a_no_of_keycloak_to_the_user_is_the_only_401() {
         (400, "a sentence that nobody knows yet"),
     ] {
         let no = refusal(status, "invalid_grant", description);
-        let response = scene.meets(TOKEN, &no).await;
+        let response = fixture.meets(TOKEN, &no).await;
         response.is_error(401, "invalid_grant");
     }
-    let response = scene.meets(INTROSPECTION, &inactive()).await;
+    let response = fixture.meets(INTROSPECTION, &inactive()).await;
     response.is_error(401, "invalid_grant");
-    scene.is_ready("ready", None).await;
+    fixture.is_ready("ready", &[]).await;
 }

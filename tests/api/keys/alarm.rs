@@ -19,7 +19,7 @@ impl Replica {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         fs::set_permissions(&draft, private).expect("set");
         fs::rename(draft, path).expect("renamed");
-        self.keys.reload(fleet.world.clock.now()).for_each(drop);
+        self.keys.reload(fleet.iam.clock.now()).for_each(drop);
     }
 
     fn figure(&self, name: &str, labels: &str) -> u64 {
@@ -53,7 +53,7 @@ async fn a_broken_folder_is_told_and_refuses_nobody_until_it_is_mended() {
         let told = reasons(&report);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("broken.jwk") && told[0].contains(folder.name()));
-        assert!(!report.told().contains("canary"));
+        assert!(!report.text().contains("canary"));
         assert_eq!(replica.figure("keys_unreadable", &purpose), 1);
         assert_eq!(replica.figure("key_reloads_total", &refused), 1);
         fleet.token(0, &session).await;
@@ -61,7 +61,7 @@ async fn a_broken_folder_is_told_and_refuses_nobody_until_it_is_mended() {
 
         fleet.deliver(0);
         let report = replica.app.ready().await;
-        assert_eq!(reasons(&report), [""; 0], "{}", report.told());
+        assert_eq!(reasons(&report), [""; 0], "{}", report.text());
         assert_eq!(replica.figure("keys_unreadable", &purpose), 0);
         assert_eq!(replica.figure("key_reloads_total", &refused), 1);
         fleet.token(0, &session).await;
@@ -74,7 +74,7 @@ async fn a_session_by_a_key_that_could_not_be_read_is_a_fault_and_never_a_refusa
     fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver(0);
     fleet.replicas[1].breaks(&fleet, Folder::Sealing);
-    fleet.world.advance(2 * MAX_AGE.as_secs());
+    fleet.iam.advance(2 * MAX_AGE.as_secs());
     let session = fleet.log_in(0).await;
     let behind = &fleet.replicas[1].app;
     behind
@@ -107,7 +107,7 @@ async fn age_and_id_of_the_key_in_use_are_reported_across_a_rotation() {
         let kid = format!("kid=\"{next}\"");
         let (before, _) = series(folder.name());
         assert!(!before.contains(&kid), "{before}");
-        fleet.world.advance(2 * MAX_AGE.as_secs() + 7);
+        fleet.iam.advance(2 * MAX_AGE.as_secs() + 7);
         let (after, age) = series(folder.name());
         assert!(after.contains(&kid), "{after}");
         assert_eq!(age, 7);
@@ -127,16 +127,19 @@ async fn sealing_key_is_reported_as_old_until_it_is_rotated() {
         (report["status"].clone(), codes.collect::<Vec<_>>())
     };
     let degraded = (json!("degraded"), vec![json!("sealing_key_old")]);
-    crate::failures::wired::says(&fleet.replicas[0].app, "degraded", &["sealing_key_old"]).await;
+    fleet.replicas[0]
+        .app
+        .wait_for_readiness("degraded", &["sealing_key_old"])
+        .await;
     fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver(0);
-    fleet.world.advance(2 * MAX_AGE.as_secs() - 1);
+    fleet.iam.advance(2 * MAX_AGE.as_secs() - 1);
     assert_eq!(codes().await, degraded);
-    fleet.world.advance(1);
+    fleet.iam.advance(1);
     assert_eq!(codes().await, (json!("ready"), vec![]));
     let month = 32 * 24 * 3600;
-    fleet.world.advance(month);
+    fleet.iam.advance(month);
     assert_eq!(codes().await, (json!("ready"), vec![]));
-    fleet.world.advance(1);
+    fleet.iam.advance(1);
     assert_eq!(codes().await, degraded);
 }

@@ -56,7 +56,7 @@ async fn a_removed_signing_key_is_gone_at_once_and_with_every_verifier_after_the
     fleet.deliver_to_all();
     assert_eq!(fleet.published().await, [&*next]);
     assert_eq!(fleet.signed_with().await, next, "nothing else is left");
-    fleet.world.advance(MAX_AGE.as_secs());
+    fleet.iam.advance(MAX_AGE.as_secs());
     let verifier = Verifier::discover(&fleet.replicas[0].app).await;
     assert!(verifier.try_claims(&stolen).is_err());
     verifier.claims(&fleet.token(0, &session).await);
@@ -82,7 +82,7 @@ async fn the_sessions_of_a_removed_sealing_key_are_over_and_no_others() {
     let kid = auth_gateway::gateway::keys::Dated::kid(kid.iter().next().expect("a key")).to_owned();
     fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver_to_all();
-    fleet.world.advance(2 * MAX_AGE.as_secs());
+    fleet.iam.advance(2 * MAX_AGE.as_secs());
     let new = fleet.log_in(0).await;
     for session in [&old, &new] {
         fleet.token(1, session).await;

@@ -4,9 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use auth_gateway::gateway::keys;
-use test_support::app::TestApp;
 use test_support::client::Session;
 use test_support::endpoints::JWKS;
+use test_support::gateway::TestGateway;
 use test_support::suite::verifier::Verifier;
 
 use super::{Fleet, Folder, TOKEN_LIFETIME};
@@ -24,7 +24,7 @@ struct Caching {
 }
 
 impl Caching {
-    async fn fetch(gateway: &TestApp, now: u64) -> Self {
+    async fn fetch(gateway: &TestGateway, now: u64) -> Self {
         let answer = gateway.get(JWKS, &[]).await;
         let max_age = answer
             .header("cache-control")
@@ -57,7 +57,7 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
     let fleet = Fleet::new(2).await;
     let mut verifiers = Vec::new();
     for _ in 0..3 {
-        verifiers.push(Caching::fetch(&fleet.replicas[0].app, fleet.world.now()).await);
+        verifiers.push(Caching::fetch(&fleet.replicas[0].app, fleet.iam.now()).await);
     }
     let mut sessions: Vec<(u64, Session)> = Vec::new();
     let mut tokens: Vec<(u64, String)> = Vec::new();
@@ -70,7 +70,7 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
         fleet.deliver(0);
         for half in 0..2 {
             fleet.deliver(half);
-            let now = fleet.world.now();
+            let now = fleet.iam.now();
             let at = usize::try_from(step + half as u64).expect("small") % 2;
             sessions.push((now + 15 * 60, fleet.log_in(at).await));
             sessions.retain(|(expires_at, _)| *expires_at > now);
@@ -93,7 +93,7 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
                 }
             }
             tokens.retain(|(at, _)| *at + TOKEN_LIFETIME.as_secs() > now);
-            fleet.world.advance(STEP / 2);
+            fleet.iam.advance(STEP / 2);
         }
     }
     assert!(

@@ -3,115 +3,115 @@
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 
-use super::{ALICE, RIGHT, Scene, is_stopped};
+use super::{ALICE, LimitFixture, RIGHT, is_stopped};
 
 #[tokio::test]
 async fn too_many_refusals_of_an_account_are_a_429_whether_or_not_it_exists() {
-    let scene = Scene::new(&[]);
+    let fixture = LimitFixture::new(&[]);
     let mut told = Vec::new();
     for email in [ALICE, "nobody@example.test"] {
         for _ in 0..10 {
-            let answer = scene.log_in(email, "wrong").await;
+            let answer = fixture.log_in(email, "wrong").await;
             answer.is_error(401, "invalid_grant");
         }
         // The right password is no way around it, and is not looked at.
-        let answer = scene.log_in(email, RIGHT).await;
+        let answer = fixture.log_in(email, RIGHT).await;
         is_stopped(&answer, "30");
-        told.push(answer.told());
-        assert_eq!(scene.heard().len(), 10);
+        told.push(answer.text());
+        assert_eq!(fixture.heard().len(), 10);
     }
     assert_eq!(told[0], told[1]);
-    scene
+    fixture
         .clock
         .advance(std::time::Duration::from_millis(29_001));
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "1");
-    scene.clock.advance(std::time::Duration::from_secs(1));
-    assert_eq!(scene.log_in(ALICE, RIGHT).await.status, 200);
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "1");
+    fixture.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
 }
 
 #[tokio::test]
 async fn who_logged_in_from_here_before_is_stopped_by_nobody_elses_attempts() {
-    let scene = Scene::new(&[("http.trusted_proxies", "127.0.0.1")]);
+    let fixture = LimitFixture::new(&[("http.trusted_proxies", "127.0.0.1")]);
     let home = [("x-forwarded-for", "203.0.113.9")];
-    let answer = scene.log_in_with(&home, ALICE, RIGHT).await;
+    let answer = fixture.log_in_with(&home, ALICE, RIGHT).await;
     assert_eq!(answer.status, 200);
     for number in 0..30 {
         let from = format!("198.51.100.{number}");
         let abroad = [("x-forwarded-for", from.as_str())];
-        scene.log_in_with(&abroad, ALICE, "wrong").await;
+        fixture.log_in_with(&abroad, ALICE, "wrong").await;
     }
-    assert_eq!(scene.heard().len(), 1 + 10);
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "30");
-    let answer = scene.log_in_with(&home, ALICE, RIGHT).await;
+    assert_eq!(fixture.heard().len(), 1 + 10);
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "30");
+    let answer = fixture.log_in_with(&home, ALICE, RIGHT).await;
     assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]
 async fn an_address_that_was_refused_too_often_is_stopped_before_its_body_is_parsed() {
-    let scene = Scene::new(&[]);
+    let fixture = LimitFixture::new(&[]);
     for number in 0..100 {
-        let answer = scene
+        let answer = fixture
             .log_in(&format!("user{number}@example.test"), "")
             .await;
         answer.is_error(401, "invalid_grant");
     }
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "9");
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "9");
     for body in ["[", "{\"email\":", "", &"[".repeat(16_000)] {
-        is_stopped(&scene.gateway.post(LOGIN, &[], body).await, "9");
+        is_stopped(&fixture.gateway.post(LOGIN, &[], body).await, "9");
     }
-    assert_eq!(scene.heard(), []);
+    assert_eq!(fixture.heard(), []);
     // Only logins are: the others know their sessions by themselves.
     for path in [TOKEN, LOGOUT] {
-        let answer = scene.gateway.post_json(path, &json!({})).await;
+        let answer = fixture.gateway.post_json(path, &json!({})).await;
         answer.is_error(400, "invalid_request");
     }
 }
 
 #[tokio::test]
 async fn a_body_that_is_no_login_counts_for_nothing() {
-    let scene = Scene::new(&[]);
+    let fixture = LimitFixture::new(&[]);
     for _ in 0..150 {
         for body in [
             json!([]),
             json!({ "email": ALICE }),
             json!({ "email": "alice", "password": "" }),
         ] {
-            let answer = scene.gateway.post_json(LOGIN, &body).await;
+            let answer = fixture.gateway.post_json(LOGIN, &body).await;
             answer.is_error(400, "invalid_request");
         }
     }
-    assert_eq!(scene.log_in(ALICE, RIGHT).await.status, 200);
+    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
 }
 
 #[tokio::test]
 async fn what_works_is_not_limited_as_it_is_shipped() {
-    let scene = Scene::new(&[]);
+    let fixture = LimitFixture::new(&[]);
     for _ in 0..300 {
-        let session = scene.log_in(ALICE, RIGHT).await.session();
-        let answer = scene.gateway.exchange(&session, "").await;
+        let session = fixture.log_in(ALICE, RIGHT).await.session();
+        let answer = fixture.gateway.exchange(&session, "").await;
         assert_eq!(answer.status, 200);
     }
 }
 
 #[tokio::test]
 async fn the_iam_gets_no_more_logins_a_second_than_the_operator_says() {
-    let scene = Scene::new(&[("login_limits.rate", "5")]);
+    let fixture = LimitFixture::new(&[("login_limits.rate", "5")]);
     for number in 0..50 {
-        let answer = scene
+        let answer = fixture
             .log_in(&format!("user{number}@example.test"), "x")
             .await;
         assert_eq!(answer.status, if number < 5 { 401 } else { 429 });
     }
-    assert_eq!(scene.heard().len(), 5);
-    scene.clock.advance(std::time::Duration::from_millis(200));
-    scene.log_in(ALICE, RIGHT).await.session();
-    is_stopped(&scene.log_in("bob@example.test", "x").await, "1");
+    assert_eq!(fixture.heard().len(), 5);
+    fixture.clock.advance(std::time::Duration::from_millis(200));
+    fixture.log_in(ALICE, RIGHT).await.session();
+    is_stopped(&fixture.log_in("bob@example.test", "x").await, "1");
 }
 
 #[tokio::test]
 async fn account_begins_no_more_sessions_than_the_bound_however_many_logins_come_at_once() {
-    let scene = Scene::new(&[("login_limits.account_sessions_per_minute", "20")]);
-    let logins = (0..60).map(|_| scene.log_in(ALICE, RIGHT));
+    let fixture = LimitFixture::new(&[("login_limits.account_sessions_per_minute", "20")]);
+    let logins = (0..60).map(|_| fixture.log_in(ALICE, RIGHT));
     let answers = futures_util::future::join_all(logins).await;
     let sessions = answers.iter().filter(|answer| answer.status == 200);
     assert_eq!(sessions.count(), 20);
@@ -119,21 +119,21 @@ async fn account_begins_no_more_sessions_than_the_bound_however_many_logins_come
         answer.is_error(429, "temporarily_unavailable");
     }
     // The IAM began as many: none is left behind there.
-    assert_eq!(scene.heard().len(), 20);
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "3");
-    scene.clock.advance(std::time::Duration::from_secs(3));
-    assert_eq!(scene.log_in(ALICE, RIGHT).await.status, 200);
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "3");
+    assert_eq!(fixture.heard().len(), 20);
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "3");
+    fixture.clock.advance(std::time::Duration::from_secs(3));
+    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "3");
 }
 
 #[tokio::test]
 async fn of_160_failures_with_30_seconds_between_them_53_reach_the_iam() {
-    let scene = Scene::new(&[]);
+    let fixture = LimitFixture::new(&[]);
     for _ in 0..160 {
-        scene.log_in(ALICE, "wrong").await;
-        scene.clock.advance(std::time::Duration::from_secs(30));
+        fixture.log_in(ALICE, "wrong").await;
+        fixture.clock.advance(std::time::Duration::from_secs(30));
     }
-    assert_eq!(scene.heard().len(), 53);
-    let answer = scene.log_in(ALICE, RIGHT).await;
+    assert_eq!(fixture.heard().len(), 53);
+    let answer = fixture.log_in(ALICE, RIGHT).await;
     answer.is_error(429, "temporarily_unavailable");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ALICE, Scene, is_stopped};
+use super::{ALICE, LimitFixture, is_stopped};
 
 /// Lines of `X-Forwarded-For` that a trusted proxy sends, and the client they mean. What is not
 /// readable where it counts means the proxy itself.
@@ -28,8 +28,8 @@ const FORMS: [(&[&str], &str); 16] = [
 const WINDOW: Duration = Duration::from_secs(900);
 
 /// One refusal an address is enough, and the network around it may have ten.
-fn scene(trusted: &str) -> Scene {
-    Scene::new(&[
+fn fixture(trusted: &str) -> LimitFixture {
+    LimitFixture::new(&[
         ("http.trusted_proxies", trusted),
         ("login_limits.address_failures", "1"),
         ("login_limits.account_failures", "0"),
@@ -45,47 +45,47 @@ fn headers<'a>(lines: &[&'a str]) -> Vec<(&'static str, &'a str)> {
 
 #[tokio::test]
 async fn a_login_counts_for_the_client_that_a_trusted_proxy_means_and_the_iam_hears_of_it() {
-    let scene = scene("127.0.0.1,10.0.0.0/8");
+    let fixture = fixture("127.0.0.1,10.0.0.0/8");
     for (lines, client) in FORMS {
-        let answer = scene.log_in_with(&headers(lines), ALICE, "wrong").await;
+        let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        let [(_, _, told)] = &scene.heard()[..] else {
+        let [(_, _, told)] = &fixture.heard()[..] else {
             panic!("{lines:?} asked the IAM once");
         };
         assert_eq!(told.as_deref(), Some(client), "{lines:?}");
         let itself = [client];
         let again = headers(if client == "127.0.0.1" { &[] } else { &itself });
-        is_stopped(&scene.log_in_with(&again, ALICE, "wrong").await, "900");
+        is_stopped(&fixture.log_in_with(&again, ALICE, "wrong").await, "900");
         let other = headers(&["198.51.100.200"]);
-        let answer = scene.log_in_with(&other, ALICE, "wrong").await;
+        let answer = fixture.log_in_with(&other, ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        scene.heard();
-        scene.clock.advance(WINDOW);
+        fixture.heard();
+        fixture.clock.advance(WINDOW);
     }
 }
 
 #[tokio::test]
 async fn nobody_gets_another_count_by_what_they_say_of_themselves() {
-    let scene = scene("10.0.0.0/8");
+    let fixture = fixture("10.0.0.0/8");
     for (lines, _) in FORMS {
-        let answer = scene.log_in_with(&headers(lines), ALICE, "wrong").await;
+        let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        let [(_, _, told)] = &scene.heard()[..] else {
+        let [(_, _, told)] = &fixture.heard()[..] else {
             panic!("{lines:?} asked the IAM once");
         };
         assert_eq!(told.as_deref(), Some("127.0.0.1"), "{lines:?}");
         for (others, _) in FORMS {
-            let answer = scene.log_in_with(&headers(others), ALICE, "wrong").await;
+            let answer = fixture.log_in_with(&headers(others), ALICE, "wrong").await;
             is_stopped(&answer, "900");
         }
-        scene.clock.advance(WINDOW);
+        fixture.clock.advance(WINDOW);
     }
 }
 
 #[tokio::test]
 async fn no_other_header_is_another_client() {
-    let scene = scene("127.0.0.1");
-    scene
+    let fixture = fixture("127.0.0.1");
+    fixture
         .log_in(ALICE, "wrong")
         .await
         .is_error(401, "invalid_grant");
@@ -97,7 +97,7 @@ async fn no_other_header_is_another_client() {
         "True-Client-IP",
     ] {
         for value in ["203.0.113.9", "for=203.0.113.9", "127.0.0.2"] {
-            let answer = scene.log_in_with(&[(name, value)], ALICE, "wrong").await;
+            let answer = fixture.log_in_with(&[(name, value)], ALICE, "wrong").await;
             is_stopped(&answer, "900");
         }
     }
@@ -105,14 +105,14 @@ async fn no_other_header_is_another_client() {
 
 #[tokio::test]
 async fn the_addresses_of_one_64_are_one_client() {
-    let scene = scene("127.0.0.1");
+    let fixture = fixture("127.0.0.1");
     for (address, status) in [
         ("2001:db8:1:1::1", 401),
         ("2001:db8:1:1::2", 429),
         ("2001:db8:1:1:ffff::1", 429),
         ("2001:db8:1:2::1", 401),
     ] {
-        let answer = scene
+        let answer = fixture
             .log_in_with(&headers(&[address]), ALICE, "wrong")
             .await;
         assert_eq!(answer.status, status, "{address}");

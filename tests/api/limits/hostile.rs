@@ -1,7 +1,7 @@
 //! Names and passwords that were not chosen to be remembered: each is refused, and the IAM hears
 //! of it either to the byte or not at all.
 
-use super::Scene;
+use super::LimitFixture;
 
 /// What could mean something to a directory, a database, a shell, a log, a terminal or an eye.
 const TEXTS: [&str; 44] = [
@@ -56,8 +56,8 @@ fn controls() -> impl Iterator<Item = char> {
     ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}')
 }
 
-fn scene() -> Scene {
-    Scene::new(&[
+fn fixture() -> LimitFixture {
+    LimitFixture::new(&[
         ("login_limits.account_failures", "0"),
         ("login_limits.address_failures", "0"),
     ])
@@ -65,7 +65,7 @@ fn scene() -> Scene {
 
 #[tokio::test]
 async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
-    let scene = scene();
+    let fixture = fixture();
     let mut tried = 0;
     for text in TEXTS {
         for email in [
@@ -81,9 +81,9 @@ async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
             if email.to_lowercase() == "alice@example.test" {
                 continue;
             }
-            let answer = scene.log_in(&email, "alice-pass").await;
+            let answer = fixture.log_in(&email, "alice-pass").await;
             answer.is_error(401, "invalid_grant");
-            let heard = scene.heard();
+            let heard = fixture.heard();
             assert_eq!(heard.len(), 1, "{email:?}");
             assert_eq!((&heard[0].0, heard[0].1.as_str()), (&email, "alice-pass"));
             tried += 1;
@@ -94,7 +94,7 @@ async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
 
 #[tokio::test]
 async fn what_is_no_address_is_a_400_and_the_iam_hears_nothing() {
-    let scene = scene();
+    let fixture = fixture();
     let mut emails: Vec<String> = [
         "",
         "@",
@@ -119,27 +119,27 @@ async fn what_is_no_address_is_a_400_and_the_iam_hears_nothing() {
     emails.push(format!("{}@example.test", "a".repeat(309)));
     emails.push(format!("alice@{}", "é".repeat(158)));
     for email in emails {
-        let answer = scene.log_in(&email, "alice-pass").await;
+        let answer = fixture.log_in(&email, "alice-pass").await;
         answer.is_error(400, "invalid_request");
-        assert_eq!(scene.heard(), [], "{email:?}");
+        assert_eq!(fixture.heard(), [], "{email:?}");
     }
     let longest = format!("{}@example.test", "a".repeat(307));
     assert_eq!(longest.len(), 320);
-    scene
+    fixture
         .log_in(&longest, "x")
         .await
         .is_error(401, "invalid_grant");
     let huge = format!("{}@example.test", "a".repeat(64 * 1024));
-    scene
+    fixture
         .log_in(&huge, "x")
         .await
         .is_error(413, "invalid_request");
-    assert_eq!(scene.heard().len(), 1);
+    assert_eq!(fixture.heard().len(), 1);
 }
 
 #[tokio::test]
 async fn a_password_of_any_kind_reaches_the_iam_to_the_byte() {
-    let scene = scene();
+    let fixture = fixture();
     let mut passwords = vec![
         "p".to_owned(),
         "x".repeat(8),
@@ -164,9 +164,9 @@ async fn a_password_of_any_kind_reaches_the_iam_to_the_byte() {
     }
     assert!(passwords.len() >= 300, "{}", passwords.len());
     for password in passwords {
-        let answer = scene.log_in("alice@example.test", &password).await;
+        let answer = fixture.log_in("alice@example.test", &password).await;
         answer.is_error(401, "invalid_grant");
-        let heard = scene.heard();
+        let heard = fixture.heard();
         assert_eq!(heard.len(), 1, "{password:?}");
         assert_eq!(heard[0].1, password);
     }
@@ -174,14 +174,14 @@ async fn a_password_of_any_kind_reaches_the_iam_to_the_byte() {
 
 #[tokio::test]
 async fn a_password_that_is_empty_or_too_long_does_not_reach_the_iam() {
-    let scene = scene();
-    scene
+    let fixture = fixture();
+    fixture
         .log_in("alice@example.test", "")
         .await
         .is_error(401, "invalid_grant");
     for password in ["x".repeat(1_025), "😀".repeat(257)] {
-        let answer = scene.log_in("alice@example.test", &password).await;
+        let answer = fixture.log_in("alice@example.test", &password).await;
         answer.is_error(400, "invalid_request");
     }
-    assert_eq!(scene.heard(), []);
+    assert_eq!(fixture.heard(), []);
 }

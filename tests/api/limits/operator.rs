@@ -1,22 +1,20 @@
 //! Resetting the login limits of an account, and who may.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::SystemClock;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use test_support::app::TestApp;
 use test_support::contract::Contract;
+use test_support::gateway::TestGateway;
 use test_support::wire::{Answer, Connection, post};
 
-use super::{ALICE, RIGHT, Scene, is_stopped};
+use super::{ALICE, LimitFixture, RIGHT, is_stopped};
 
 const RESET: &str = "/admin/v1/login-limits/reset";
 const TOKEN: &str = "operators-token-of-some-length";
 
 /// Posts to the management listener, and holds the answer against `openapi.yaml`.
-fn reset(gateway: &TestApp, headers: &[(&str, &str)], body: &Value) -> Answer {
+fn reset(gateway: &TestGateway, headers: &[(&str, &str)], body: &Value) -> Answer {
     let body = body.to_string();
     let lines = headers
         .iter()
@@ -44,49 +42,49 @@ fn bearer(token: &str) -> (&'static str, String) {
 }
 
 /// Refused logins with a minute between two of them.
-async fn fail(scene: &Scene, headers: &[(&str, &str)], attempts: usize) {
+async fn fail(fixture: &LimitFixture, headers: &[(&str, &str)], attempts: usize) {
     for _ in 0..attempts {
-        let answer = scene.log_in_with(headers, ALICE, "wrong").await;
+        let answer = fixture.log_in_with(headers, ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        scene.clock.advance(Duration::from_secs(60));
+        fixture.clock.advance(Duration::from_secs(60));
     }
 }
 
 #[tokio::test]
 async fn slow_pace_of_an_account_holds_for_the_right_password_until_an_operator_resets_it() {
-    let scene = Scene::new(&[("management.token", TOKEN)]);
-    fail(&scene, &[], 50).await;
-    assert_eq!(scene.heard().len(), 50);
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "840");
-    assert_eq!(scene.heard(), []);
+    let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
+    fail(&fixture, &[], 50).await;
+    assert_eq!(fixture.heard().len(), 50);
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "840");
+    assert_eq!(fixture.heard(), []);
     let (name, token) = bearer(TOKEN);
     let authorized = [(name, token.as_str())];
     let other = reset(
-        &scene.gateway,
+        &fixture.gateway,
         &authorized,
         &json!({"email": "bob@example.test"}),
     );
     assert_eq!(other.status, 204);
-    is_stopped(&scene.log_in(ALICE, RIGHT).await, "840");
+    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "840");
     let answer = reset(
-        &scene.gateway,
+        &fixture.gateway,
         &authorized,
         &json!({"email": "Alice@example.test"}),
     );
     assert_eq!((answer.status, answer.body.as_str()), (204, ""));
-    assert_eq!(scene.log_in(ALICE, RIGHT).await.status, 200);
+    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
 }
 
 #[tokio::test]
 async fn slow_pace_of_a_known_network_is_reset_by_an_address_in_it() {
-    let scene = Scene::new(&[
+    let fixture = LimitFixture::new(&[
         ("management.token", TOKEN),
         ("http.trusted_proxies", "127.0.0.1"),
     ]);
     let home = [("x-forwarded-for", "2001:db8:1:2::3")];
-    assert_eq!(scene.log_in_with(&home, ALICE, RIGHT).await.status, 200);
-    fail(&scene, &home, 50).await;
-    is_stopped(&scene.log_in_with(&home, ALICE, RIGHT).await, "840");
+    assert_eq!(fixture.log_in_with(&home, ALICE, RIGHT).await.status, 200);
+    fail(&fixture, &home, 50).await;
+    is_stopped(&fixture.log_in_with(&home, ALICE, RIGHT).await, "840");
     let (name, token) = bearer(TOKEN);
     let authorized = [(name, token.as_str())];
     for (body, seconds) in [
@@ -100,8 +98,8 @@ async fn slow_pace_of_a_known_network_is_reset_by_an_address_in_it() {
             None,
         ),
     ] {
-        assert_eq!(reset(&scene.gateway, &authorized, &body).status, 204);
-        let answer = scene.log_in_with(&home, ALICE, RIGHT).await;
+        assert_eq!(reset(&fixture.gateway, &authorized, &body).status, 204);
+        let answer = fixture.log_in_with(&home, ALICE, RIGHT).await;
         match seconds {
             Some(seconds) => is_stopped(&answer, seconds),
             None => assert_eq!(answer.status, 200),
@@ -112,7 +110,7 @@ async fn slow_pace_of_a_known_network_is_reset_by_an_address_in_it() {
 #[tokio::test]
 async fn call_of_an_operator_needs_the_token_of_the_settings() {
     let body = json!({"email": ALICE});
-    let scene = Scene::new(&[("management.token", TOKEN)]);
+    let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
     let missing = "Bearer realm=\"management\"";
     let invalid = "Bearer realm=\"management\", error=\"invalid_token\"";
     let sent = |credentials: &str| ("Authorization", credentials.to_owned());
@@ -131,7 +129,7 @@ async fn call_of_an_operator_needs_the_token_of_the_settings() {
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        let answer = reset(&scene.gateway, &headers, &body);
+        let answer = reset(&fixture.gateway, &headers, &body);
         assert_eq!(answer.status, 401, "{headers:?}");
         assert_eq!(
             answer.header("www-authenticate"),
@@ -142,20 +140,20 @@ async fn call_of_an_operator_needs_the_token_of_the_settings() {
     }
     for scheme in ["bearer", "BEARER"] {
         let credentials = format!("{scheme} {TOKEN}");
-        let answer = reset(&scene.gateway, &[("Authorization", &credentials)], &body);
+        let answer = reset(&fixture.gateway, &[("Authorization", &credentials)], &body);
         assert_eq!(answer.status, 204, "{scheme}");
     }
-    let public = scene.gateway.addresses().public;
+    let public = fixture.gateway.addresses().public;
     let answer = Connection::to(public).send(post(RESET, "{}")).answer();
     assert_eq!(answer.status, 404);
 }
 
 #[tokio::test]
 async fn call_of_an_operator_is_forbidden_where_the_settings_have_no_token() {
-    let scene = Scene::new(&[]);
+    let fixture = LimitFixture::new(&[]);
     let (name, token) = bearer(TOKEN);
     for headers in [&[][..], &[(name, token.as_str())]] {
-        let answer = reset(&scene.gateway, headers, &json!({"email": ALICE}));
+        let answer = reset(&fixture.gateway, headers, &json!({"email": ALICE}));
         assert_eq!(answer.status, 403);
         let told = answer.json();
         assert_eq!(told["error"], "access_denied");
@@ -166,7 +164,7 @@ async fn call_of_an_operator_is_forbidden_where_the_settings_have_no_token() {
 
 #[tokio::test]
 async fn reset_without_an_email_address_is_invalid() {
-    let scene = Scene::new(&[("management.token", TOKEN)]);
+    let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
     let (name, token) = bearer(TOKEN);
     for (body, description) in [
         (json!([]), "The body is not a JSON object."),
@@ -185,7 +183,7 @@ async fn reset_without_an_email_address_is_invalid() {
             "The member `client_address` must be a string.",
         ),
     ] {
-        let answer = reset(&scene.gateway, &[(name, &token)], &body);
+        let answer = reset(&fixture.gateway, &[(name, &token)], &body);
         assert_eq!(answer.status, 400, "{body}");
         assert_eq!(answer.json()["error_description"], description);
     }
@@ -193,10 +191,7 @@ async fn reset_without_an_email_address_is_invalid() {
 
 #[tokio::test]
 async fn reset_is_for_the_namespace_that_its_header_names() {
-    let gateway = TestApp::spawn(
-        Arc::new(SystemClock::default()),
-        &[("management.token", TOKEN)],
-    );
+    let gateway = TestGateway::start(&[("management.token", TOKEN)]);
     let (name, token) = bearer(TOKEN);
     let namespace = |name| [("Mock-Namespace", name)];
     let log_in = async |headers: &[(&str, &str)], password| {

@@ -1,24 +1,22 @@
 //! Which counters move when something happens: those, and no other.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use iam_adapters::clock::SystemClock;
 use serde_json::{Value, json};
-use test_support::app::TestApp;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::gateway::{TestGateway, scripted_keycloak_settings};
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wire::{ALICE, Connection};
 
 use super::{EXCHANGE, ask, figures, with};
 
-struct World {
+struct IamFixture {
     keycloak: ScriptedUpstream,
-    gateway: TestApp,
+    gateway: TestGateway,
 }
 
-impl World {
+impl IamFixture {
     /// A gateway whose first probe is over, and whose next one is far away.
     async fn new() -> Self {
         Self::with(&[]).await
@@ -27,18 +25,11 @@ impl World {
     async fn with(more: &[(&str, &str)]) -> Self {
         let keycloak = ScriptedUpstream::keycloak().await;
         keycloak.once(INTROSPECTION, inactive());
-        let gateway = TestApp::spawn(
-            Arc::new(SystemClock::default()),
+        let gateway = TestGateway::start(
             &[
                 more,
-                &[
-                    ("iam.keycloak.url", keycloak.url().as_str()),
-                    ("iam.keycloak.realm", "shop"),
-                    ("iam.keycloak.client_id", "auth-gateway"),
-                    ("iam.keycloak.client_secret", "a-secret-of-the-client"),
-                    ("iam.keycloak.permissions_client", "shop-api"),
-                    ("upstream.probe_interval", "1h"),
-                ],
+                &scripted_keycloak_settings(&keycloak.url()),
+                &[("upstream.probe_interval", "1h")],
             ]
             .concat(),
         );
@@ -79,7 +70,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_end_of_a_login_has_its_counters() {
-    let world = World::new().await;
+    let fixture = IamFixture::new().await;
     let wrong = json!({"error": "invalid_grant", "error_description": "Invalid user credentials"});
     for (answer, status, outcome, call) in [
         (None, 200, "ok", "ok"),
@@ -117,19 +108,19 @@ async fn each_end_of_a_login_has_its_counters() {
     ] {
         let request = format!("requests_total{{outcome=\"{outcome}\",route=\"login\"}}");
         let call = format!("iam_calls_total{{operation=\"login\",outcome=\"{call}\"}}");
-        world.counts(&[&*request, &*call], || {
+        fixture.counts(&[&*request, &*call], || {
             if let Some(answer) = answer {
-                world.keycloak.once(GRANT, answer);
+                fixture.keycloak.once(GRANT, answer);
             }
-            assert_eq!(world.log_in().0, status, "{outcome}");
+            assert_eq!(fixture.log_in().0, status, "{outcome}");
         });
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_end_of_an_exchange_and_of_a_logout_has_its_counters() {
-    let world = World::new().await;
-    let (_, session) = world.log_in();
+    let fixture = IamFixture::new().await;
+    let (_, session) = fixture.log_in();
     for (path, more, status, counters) in [
         (
             TOKEN,
@@ -174,8 +165,8 @@ async fn each_end_of_an_exchange_and_of_a_logout_has_its_counters() {
             &["requests_total{outcome=\"invalid_grant\",route=\"token\"}"],
         ),
     ] {
-        world.counts(counters, || {
-            let (answered, _) = ask(&world.gateway, path, &with(&session, more));
+        fixture.counts(counters, || {
+            let (answered, _) = ask(&fixture.gateway, path, &with(&session, more));
             assert_eq!(answered, status, "{path} {more:?}");
         });
     }
@@ -189,14 +180,14 @@ async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
         ("address", "login_limits.address_failures"),
         ("replica", "login_limits.rate"),
     ] {
-        let world = World::with(&[(setting, "1")]).await;
+        let fixture = IamFixture::with(&[(setting, "1")]).await;
         let wrong = json!({"error": "invalid_grant"});
-        world.keycloak.once(GRANT, Answer::json(401, wrong));
-        assert_eq!(world.log_in().0, 401);
+        fixture.keycloak.once(GRANT, Answer::json(401, wrong));
+        assert_eq!(fixture.log_in().0, 401);
         let throttled = format!("logins_throttled_total{{limit=\"{limit}\"}}");
         let request = "requests_total{outcome=\"temporarily_unavailable\",route=\"login\"}";
-        world.counts(&[&throttled, request], || {
-            assert_eq!(world.log_in().0, 429, "{limit}");
+        fixture.counts(&[&throttled, request], || {
+            assert_eq!(fixture.log_in().0, 429, "{limit}");
         });
     }
 }
@@ -204,22 +195,22 @@ async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_that_would_begin_too_many_sessions_is_counted_as_such() {
     let setting = "login_limits.account_sessions_per_minute";
-    let world = World::with(&[(setting, "1")]).await;
-    assert_eq!(world.log_in().0, 200);
+    let fixture = IamFixture::with(&[(setting, "1")]).await;
+    assert_eq!(fixture.log_in().0, 200);
     let throttled = "logins_throttled_total{limit=\"account_sessions\"}";
     let request = "requests_total{outcome=\"temporarily_unavailable\",route=\"login\"}";
-    world.counts(&[throttled, request], || {
-        assert_eq!(world.log_in().0, 429);
+    fixture.counts(&[throttled, request], || {
+        assert_eq!(fixture.log_in().0, 429);
     });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_is_counted_as_one_that_is_invalid() {
-    let world = World::new().await;
-    world.counts(
+    let fixture = IamFixture::new().await;
+    fixture.counts(
         &["requests_total{outcome=\"invalid_request\",route=\"other\"}"],
         || {
-            let mut connection = Connection::to(world.gateway.addresses().public);
+            let mut connection = Connection::to(fixture.gateway.addresses().public);
             assert_eq!(connection.send("NO HTTP\r\n\r\n").answer().status, 400);
         },
     );

@@ -111,7 +111,7 @@ async fn a_body_is_json_of_bounded_size() {
         let answer = mock
             .send(Method::POST, "/faults", &[json], vec![b' '; length])
             .await;
-        assert_eq!(answer.status, status, "{}", answer.told());
+        assert_eq!(answer.status, status, "{}", answer.text());
     }
     for broken in ["", "[]", "{", "{}{}", "{\"operation\":\"login\",}"] {
         let answer = mock.send(Method::POST, "/faults", &[json], broken).await;
@@ -151,7 +151,7 @@ async fn what_is_nowhere_is_not_found() {
     let mock = Namespace::unnamed(&gateway);
     for path in ["", "/", "/user", "/users/", "/users/a@b/session"] {
         let answer = mock.call(Method::GET, path).await;
-        assert_eq!(answer.status, 404, "{path}: {}", answer.told());
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text());
     }
 }
 

@@ -9,13 +9,13 @@ async fn inspected(mock: &Namespace, token: &Value) -> Value {
     let answer = mock
         .post("/tokens/inspect", &json!({ "token": token }))
         .await;
-    assert_eq!(answer.status, 200, "{}", answer.told());
+    assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
 }
 
 async fn minted(mock: &Namespace, wanted: Value) -> Value {
     let answer = mock.post("/tokens", &wanted).await;
-    assert_eq!(answer.status, 201, "{}", answer.told());
+    assert_eq!(answer.status, 201, "{}", answer.text());
     answer.json()["access_token"].clone()
 }
 

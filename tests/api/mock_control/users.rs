@@ -201,7 +201,7 @@ async fn a_users_file_replaces_all_users_in_any_of_its_formats() {
         let answer = mock
             .send(Method::PUT, "/users", &[("content-type", format)], file)
             .await;
-        assert_eq!(answer.status, 200, "{}", answer.told());
+        assert_eq!(answer.status, 200, "{}", answer.text());
         assert_eq!(addresses(&answer.json()), [CAROL]);
         mock.session(CAROL).await;
         mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");

@@ -1,23 +1,23 @@
-//! The API suite through the Keycloak adapter, before a mock of its own for each promise.
+//! The suite of the API through the Keycloak adapter, with a new mock for each test.
 
 use std::sync::Arc;
 
-use test_support::suite::{self, World};
+use test_support::suite::{self, IamFixture};
 
 use super::Standing;
 use super::administrator::Administrator;
 
-fn world() -> World {
-    World::new(|clock| Arc::new(Administrator::of(Standing::new(clock), None)))
+fn fixture() -> IamFixture {
+    IamFixture::new(|clock| Arc::new(Administrator::of(Standing::new(clock), None)))
 }
 
-macro_rules! hold_over_the_wire {
-    ($($room:ident::$promise:ident,)*) => {$(
+macro_rules! over_the_wire {
+    ($($module:ident::$test:ident,)*) => {$(
         #[tokio::test]
-        async fn $promise() {
-            suite::$room::$promise(&world()).await;
+        async fn $test() {
+            suite::$module::$test(&fixture()).await;
         }
     )*};
 }
 
-suite::for_every_promise!(hold_over_the_wire);
+suite::for_each_test!(over_the_wire);

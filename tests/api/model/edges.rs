@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::fixture::ModelFixture;
 use super::scenario::Edge;
-use super::stage::Stage;
 
-impl Stage {
+impl ModelFixture {
     pub(super) fn wait_for(&self, edge: Edge, at: usize, session: u8, millis: i8) {
         let left = self
             .session(session)

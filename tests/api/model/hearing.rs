@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use super::fixture::ModelFixture;
 use super::judge::Exchange;
 use super::scenario::REPLICAS;
-use super::stage::Stage;
 use super::truth::{Known, Window};
 
 /// How far the clocks of replicas may be apart.
@@ -52,7 +52,7 @@ impl Hearsay {
     }
 }
 
-impl Stage {
+impl ModelFixture {
     /// Makes the new process one of those who tell each other, which it does at once where it can.
     pub(super) fn join(&mut self, replica: usize, connected: bool) {
         if self.setting.bus

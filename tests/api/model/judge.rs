@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use iam_adapters::Moment;
 
+use super::fixture::ModelFixture;
 use super::line::Word;
 use super::names::Names;
 use super::replica::{Answer, Granted, No};
-use super::stage::Stage;
 use super::tally::{Case, Tally};
 use super::trouble::Trouble;
 use super::truth::{Known, Window};
@@ -49,17 +49,17 @@ impl Exchange {
     /// Whether the answer, which is there now, is a right one.
     pub(super) fn judge(
         self,
-        stage: &mut Stage,
+        fixture: &mut ModelFixture,
         answer: Answer<Granted>,
         tally: &mut Tally,
     ) -> Verdict {
-        if stage.is_starting(self.at) {
+        if fixture.is_starting(self.at) {
             return match answer {
                 Err(No::Fault(_)) => Ok(()),
                 other => broken(format!("a replica that is starting answers {other:?}")),
             };
         }
-        let view = View::new(stage, self);
+        let view = View::new(fixture, self);
         match answer {
             Ok(granted) => {
                 view.may_grant(&granted)?;
@@ -76,7 +76,7 @@ impl Exchange {
                     Case::Denied
                 });
                 if told_now {
-                    stage.learned(self.at, self.session, Known::Inactive);
+                    fixture.learned(self.at, self.session, Known::Inactive);
                 }
             }
             Err(No::Fault(fault)) => {
@@ -91,7 +91,7 @@ impl Exchange {
 
 /// All that counts for one answer.
 struct View<'a> {
-    stage: &'a Stage,
+    fixture: &'a ModelFixture,
     exchange: Exchange,
     clock: Moment,
     /// By the replica's own clock.
@@ -105,15 +105,15 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(stage: &'a Stage, exchange: Exchange) -> Self {
-        let (setting, at) = (&stage.setting, exchange.at);
-        let life = &stage.lives[exchange.session];
-        let clock = stage.clock_of(at);
-        let outage = stage.trouble(at);
+    fn new(fixture: &'a ModelFixture, exchange: Exchange) -> Self {
+        let (setting, at) = (&fixture.setting, exchange.at);
+        let life = &fixture.lives[exchange.session];
+        let clock = fixture.clock_of(at);
+        let outage = fixture.trouble(at);
         let stretched = outage.may_be_silent();
         let extra = if stretched { setting.stale_if_error } else { 0 };
         Self {
-            stage,
+            fixture,
             exchange,
             clock,
             expired: clock.unix_seconds() >= life.pair.expires_at,
@@ -125,16 +125,16 @@ impl<'a> View<'a> {
     }
 
     fn may_grant(&self, granted: &Granted) -> Verdict {
-        let (stage, asked) = (self.stage, self.exchange.asked);
-        let life = &stage.lives[self.exchange.session];
-        let user = &stage.users[life.user];
+        let (fixture, asked) = (self.fixture, self.exchange.asked);
+        let life = &fixture.lives[self.exchange.session];
+        let user = &fixture.users[life.user];
         hold(!self.expired, || format!("an expired session: {self:?}"))?;
         hold(!self.known, || format!("a session is revived: {self:?}"))?;
-        let window = stage.window(&self.exchange, self.liveness);
+        let window = fixture.window(&self.exchange, self.liveness);
         hold(life.was_alive(user, window), || {
             format!("a token too long after the end of its session: {self:?}")
         })?;
-        let window = Window::before(stage.now(), self.permissions);
+        let window = Window::before(fixture.now(), self.permissions);
         let names = granted.names;
         hold(
             user.names.ever(window, |held, _| held.and(asked) == names),
@@ -156,9 +156,9 @@ impl<'a> View<'a> {
     fn rests_on_the_iams_word(&self, granted: Names) -> Verdict {
         let asked = self.exchange.asked;
         let says = |word: &Word| word.names.map(|held| held.and(asked));
-        let life = &self.stage.lives[self.exchange.session];
-        let subject = &self.stage.users[life.user].subject;
-        let words = self.stage.replicas[self.exchange.at].line.words();
+        let life = &self.fixture.lives[self.exchange.session];
+        let subject = &self.fixture.users[life.user].subject;
+        let words = self.fixture.replicas[self.exchange.at].line.words();
         let mut latest = words.iter().enumerate().rev();
         let alive = latest.any(|(number, word)| {
             word.session == life.upstream
@@ -194,15 +194,15 @@ impl<'a> View<'a> {
     /// time too, so short times are not judged; and some knowledge is renewed a little early.
     fn is_sure(&self) -> bool {
         const LONG: Duration = Duration::from_secs(30);
-        let setting = &self.stage.setting;
+        let setting = &self.fixture.setting;
         let extra = if self.outage.is_silent() {
             setting.stale_if_error
         } else {
             0
         };
-        let life = &self.stage.lives[self.exchange.session];
-        let subject = &self.stage.users[life.user].subject;
-        let words = self.stage.replicas[self.exchange.at].line.words();
+        let life = &self.fixture.lives[self.exchange.session];
+        let subject = &self.fixture.users[life.user].subject;
+        let words = self.fixture.replicas[self.exchange.at].line.words();
         let sure = |bound: u64, wanted: &dyn Fn(&Word) -> bool| {
             let mut words = words.iter().rev();
             let last = words.find(|word| word.names.is_some() && wanted(word));
@@ -225,16 +225,16 @@ impl<'a> View<'a> {
 
     /// Whether the IAM said meanwhile that this session is over.
     fn told_now(&self) -> bool {
-        let life = &self.stage.lives[self.exchange.session];
-        let words = self.stage.replicas[self.exchange.at].line.words();
+        let life = &self.fixture.lives[self.exchange.session];
+        let words = self.fixture.replicas[self.exchange.at].line.words();
         let mut words = words.iter().skip(self.exchange.words_before);
         words.any(|word| word.session == life.upstream && word.names.is_none())
     }
 
     fn case_of(&self, granted: &Granted) -> Case {
-        let life = &self.stage.lives[self.exchange.session];
-        let user = &self.stage.users[life.user];
-        if !life.is_alive(user, self.stage.now()) {
+        let life = &self.fixture.lives[self.exchange.session];
+        let user = &self.fixture.users[life.user];
+        if !life.is_alive(user, self.fixture.now()) {
             Case::GrantedAfterTheEnd
         } else if user.names.now().and(self.exchange.asked) != granted.names {
             Case::GrantedFromBefore
@@ -248,16 +248,16 @@ impl<'a> View<'a> {
 
 impl fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let life = &self.stage.lives[self.exchange.session];
+        let life = &self.fixture.lives[self.exchange.session];
         f.debug_struct("View")
-            .field("now", &self.stage.now())
+            .field("now", &self.fixture.now())
             .field("exchange", &self.exchange)
             .field("expired", &self.expired)
             .field("known", &life.known)
             .field("outage", &self.outage)
             .field("ended", &life.ended)
             .field("promised_until", &life.promised_until)
-            .field("user", &self.stage.users[life.user])
+            .field("user", &self.fixture.users[life.user])
             .finish_non_exhaustive()
     }
 }

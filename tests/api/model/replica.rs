@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use mock_iam::Mock;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
-use test_support::app::{TestApp, prepare, settings};
 use test_support::client::{Client, Response, Session};
+use test_support::gateway::{TestGateway, prepare, settings};
 use test_support::suite::verifier::Verifier;
 
 use super::line::Line;
@@ -49,7 +49,7 @@ pub(super) struct Replica {
     pub(super) door: Door,
     /// When the IAM was last heard again after silence.
     pub(super) silent_until: Option<Duration>,
-    _running: Option<TestApp>,
+    _running: Option<TestGateway>,
 }
 
 /// Where one asks.
@@ -107,7 +107,7 @@ impl Replica {
         let (door, running) = match extent {
             Extent::Operations => (Door::Operations(connect(&settings, &parts).gateway), None),
             Extent::Service => {
-                let app = TestApp::run_one(settings, parts);
+                let app = TestGateway::from_parts(settings, parts);
                 let verifier = Arc::new(Verifier::discover(&app).await);
                 (Door::Service(app.clone(), verifier), Some(app))
             }
@@ -247,9 +247,9 @@ fn success<'a>(answer: &'a Response, denial: (u16, &str)) -> Answer<&'a Response
     match (answer.status, error.as_str().unwrap_or_default()) {
         said if said == denial => Err(No::Denied),
         (429 | 500 | 503, "temporarily_unavailable" | "server_error") => {
-            Err(No::Fault(answer.told()))
+            Err(No::Fault(answer.text()))
         }
-        _ => Err(No::Strange(answer.told())),
+        _ => Err(No::Strange(answer.text())),
     }
 }
 

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use test_support::suite::KeyFolder;
+use test_support::keys::TestKeys;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinHandle};
 
+use super::fixture::ModelFixture;
 use super::judge::{Breach, Exchange, Verdict, broken, hold};
 use super::line::Outage;
 use super::names::Names;
 use super::replica::{Answer, Extent, Granted, No, Pair};
 use super::scenario::{Held, Password, REPLICAS, Scenario, Step};
 use super::sessions::{self, Login};
-use super::stage::Stage;
 use super::tally::{Case, Tally};
 use super::truth::User;
 
@@ -21,13 +21,13 @@ use super::truth::User;
 pub(super) fn run(
     scenario: &Scenario,
     extent: Extent,
-    keys: &KeyFolder,
+    keys: &TestKeys,
 ) -> Result<Tally, (usize, Breach)> {
     runtime(extent).block_on(async {
-        let mut stage = Stage::new(scenario.setting, extent, keys).await;
+        let mut fixture = ModelFixture::new(scenario.setting, extent, keys).await;
         let mut tally = Tally::default();
         for (number, step) in scenario.steps.iter().enumerate() {
-            let verdict = stage.perform(step, &mut tally).await;
+            let verdict = fixture.perform(step, &mut tally).await;
             verdict.map_err(|breach| (number, breach))?;
         }
         Ok(tally)
@@ -42,7 +42,7 @@ fn runtime(extent: Extent) -> Runtime {
     runtime.build().expect("a runtime")
 }
 
-impl Stage {
+impl ModelFixture {
     async fn perform(&mut self, step: &Step, tally: &mut Tally) -> Verdict {
         match *step {
             Step::LogIn { at, user, password } => self.log_in(at, user, password).await,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::fixture::ModelFixture;
 use super::judge::{Verdict, broken, hold};
 use super::replica::{Answer, No, Pair};
 use super::scenario::Password;
-use super::stage::Stage;
 use super::truth::Known;
 
 /// A login that was sent.
@@ -22,36 +22,36 @@ pub(super) struct Login {
 }
 
 impl Login {
-    pub(super) fn new(stage: &Stage, at: usize, user: usize, password: Password) -> Self {
+    pub(super) fn new(fixture: &ModelFixture, at: usize, user: usize, password: Password) -> Self {
         Self {
             at,
             user,
             password,
-            sent: stage.now(),
-            sent_at: stage.clock_of(at).unix_seconds(),
-            words_before: stage.replicas[at].line.words().len(),
+            sent: fixture.now(),
+            sent_at: fixture.clock_of(at).unix_seconds(),
+            words_before: fixture.replicas[at].line.words().len(),
         }
     }
 }
 
 /// Whether a login was answered rightly.
-pub(super) fn log_in(stage: &mut Stage, login: Login, answer: Answer<Pair>) -> Verdict {
+pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pair>) -> Verdict {
     let Login {
         at, user, password, ..
     } = login;
-    let outage = stage.trouble(at);
-    let good = stage.users[user].enabled.now() && password == Password::Right;
+    let outage = fixture.trouble(at);
+    let good = fixture.users[user].enabled.now() && password == Password::Right;
     match answer {
         Ok(pair) => {
             hold(!outage.is_certain() && good, || {
                 "a login is let in".to_owned()
             })?;
-            let setting = stage.setting;
+            let setting = fixture.setting;
             let lifetime = setting.session_lifetime.min(setting.max_lifetime);
             let right = pair.expires_at == login.sent_at + lifetime
-                && pair.verified_at == stage.clock_of(at).unix_seconds();
+                && pair.verified_at == fixture.clock_of(at).unix_seconds();
             hold(right, || format!("{pair:?}"))?;
-            stage.began(login, pair);
+            fixture.began(login, pair);
             Ok(())
         }
         Err(No::Denied) => {
@@ -70,19 +70,19 @@ pub(super) fn log_in(stage: &mut Stage, login: Login, answer: Answer<Pair>) -> V
 
 /// Whether a logout was answered rightly. `ends_before` is how many the IAM had been told before.
 pub(super) fn log_out(
-    stage: &mut Stage,
+    fixture: &mut ModelFixture,
     at: usize,
     session: usize,
     ends_before: usize,
     answer: Answer<()>,
 ) -> Verdict {
-    let outage = stage.trouble(at);
-    let life = &stage.lives[session];
+    let outage = fixture.trouble(at);
+    let life = &fixture.lives[session];
     let expires_at = life.pair.expires_at;
-    let expired = stage.clock_of(at).unix_seconds() >= expires_at;
+    let expired = fixture.clock_of(at).unix_seconds() >= expires_at;
     let over = expired || life.known[at] == Some(Known::Ended);
-    let told = stage.replicas[at].line.ends() > ends_before;
-    let gone = life.ended.is_some() || stage.now() >= life.promised_until;
+    let told = fixture.replicas[at].line.ends() > ends_before;
+    let gone = life.ended.is_some() || fixture.now() >= life.promised_until;
     let confirmed = answer.is_ok();
     match answer {
         Ok(()) => hold(told && !outage.is_certain() || over || gone, || {
@@ -95,7 +95,7 @@ pub(super) fn log_out(
         Err(No::Strange(what)) => return broken(what),
     }
     if told {
-        stage.ended(session);
+        fixture.ended(session);
     }
     if !expired {
         let known = if confirmed {
@@ -103,9 +103,9 @@ pub(super) fn log_out(
         } else {
             Known::LoggedOut
         };
-        stage.learned(at, session, known);
+        fixture.learned(at, session, known);
         // Where the IAM did not confirm it, or had said so before, the others hear of it all the same.
-        stage.tells_of_logout(at, session);
+        fixture.tells_of_logout(at, session);
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::fixture::ModelFixture;
 use super::line::Outage;
-use super::stage::Stage;
 
 /// What may be the matter between a replica and the IAM.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Trouble {
     }
 }
 
-impl Stage {
+impl ModelFixture {
     pub(super) fn trouble(&self, replica: usize) -> Trouble {
         let silent_until = self.replicas[replica].silent_until;
         Trouble {

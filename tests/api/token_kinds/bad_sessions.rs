@@ -1,24 +1,23 @@
 //! Every way in which a session is no session, by one who has the sealing key and makes what he likes.
 
-use auth_gateway::gateway::keys::{Algorithm, KeySet};
+use auth_gateway::gateway::keys::KeySet;
 use auth_gateway::gateway::session::{FORMAT, SealedSession, SealingKey, seal};
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock as _;
 use test_support::client::Session;
-use test_support::suite::{KeyFolder, READ, World, session_of};
-
-use crate::mock_world::mock_world;
+use test_support::keys::TestKeys;
+use test_support::suite::{IamFixture, READ, session_of};
 
 /// The id of what is sealed here: a session that nobody else has.
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// A session as the gateway would seal it, but for one thing.
 fn sealed(
-    world: &World,
+    fixture: &IamFixture,
     key_set: &KeySet<SealingKey>,
     change: impl FnOnce(&mut SealedSession<'_>),
 ) -> Session {
-    let iam = world.administrator.adapter();
+    let iam = fixture.administrator.adapter();
     let mut session = SealedSession {
         v: FORMAT,
         sid: ID.into(),
@@ -27,11 +26,11 @@ fn sealed(
         sub: "subject".into(),
         usid: "upstream".into(),
         secret: "secret".into(),
-        iat: world.now(),
-        exp: world.now() + 3600,
+        iat: fixture.now(),
+        exp: fixture.now() + 3600,
     };
     change(&mut session);
-    let token = seal(key_set, &session, world.clock.now(), &SystemRandom::new());
+    let token = seal(key_set, &session, fixture.clock.now(), &SystemRandom::new());
     Session {
         session_id: ID.to_owned(),
         session_token: token.unwrap(),
@@ -68,17 +67,17 @@ fn altered(session: &Session) -> Vec<(&'static str, Session)> {
 
 #[tokio::test]
 async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let world = mock_world();
-    let gateway = world.replica(&keys);
-    let user = world.user(&[READ]).await;
+    let keys = TestKeys::new();
+    let fixture = IamFixture::in_memory();
+    let gateway = fixture.replica(&keys);
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let logged_out = session_of(&gateway, &user).await;
     assert_eq!(gateway.log_out(&logged_out).await.status, 200);
 
     let (own, others) = (
         keys.sealing().key_set(),
-        KeyFolder::new(Algorithm::Es256).sealing().key_set(),
+        TestKeys::new().sealing().key_set(),
     );
     let mut classes = altered(&session);
     for (class, session_id) in [
@@ -92,22 +91,22 @@ async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
         classes.push((class, bad));
     }
     classes.extend([
-        ("unknown key", sealed(&world, &others, |_| {})),
-        ("other format", sealed(&world, &own, |it| it.v += 1)),
+        ("unknown key", sealed(&fixture, &others, |_| {})),
+        ("other format", sealed(&fixture, &own, |it| it.v += 1)),
         (
             "odd id within",
-            sealed(&world, &own, |it| it.sid = "odd".into()),
+            sealed(&fixture, &own, |it| it.sid = "odd".into()),
         ),
         (
             "other adapter",
-            sealed(&world, &own, |it| it.iam = "keycloak".into()),
+            sealed(&fixture, &own, |it| it.iam = "keycloak".into()),
         ),
         (
             "other issuer",
-            sealed(&world, &own, |it| it.iss = "urn:other".into()),
+            sealed(&fixture, &own, |it| it.iss = "urn:other".into()),
         ),
-        ("nobody's", sealed(&world, &own, |it| it.sub = "".into())),
-        ("expired", sealed(&world, &own, |it| it.exp = it.iat)),
+        ("nobody's", sealed(&fixture, &own, |it| it.sub = "".into())),
+        ("expired", sealed(&fixture, &own, |it| it.exp = it.iat)),
         ("logged out", logged_out),
     ]);
     let mut told = Vec::new();
@@ -118,7 +117,7 @@ async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
             answer.header("www-authenticate"),
             r#"Bearer realm="auth", error="invalid_token""#
         );
-        told.push(answer.told());
+        told.push(answer.text());
         assert_eq!(told.first(), told.last(), "{class}");
         let answer = gateway.log_out(bad).await;
         if matches!(*class, "expired" | "logged out") {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::side::{Client, Side, roles};
 use super::{GATEWAY, compared};
-use crate::keycloak::PERMISSIONS_CLIENT;
+use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 pub(super) const PROTOCOL: &str = "/realms/shop/protocol/openid-connect";
 

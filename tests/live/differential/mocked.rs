@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::side::{Setting, Side};
 use super::{GATEWAY, OTHER};
-use crate::keycloak::PERMISSIONS_CLIENT;
+use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 /// Those of `realm.json`.
 const USERS: &str = r#"

@@ -7,7 +7,8 @@ use test_support::client::http_client;
 
 use super::side::{Setting, Side};
 use crate::admin_api::AdminApi;
-use crate::keycloak::{Keycloak, PERMISSIONS_CLIENT};
+use crate::keycloak::Keycloak;
+use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 pub(super) struct Real {
     url: String,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use test_support::endpoints::LOGIN;
-use test_support::watched::{EMAIL, PASSWORD, Watched};
+use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture};
 use test_support::wire::{Connection, get, post};
 
 use crate::GATEWAY;
@@ -25,16 +25,16 @@ fn laden(request: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_header_holds_is_not_written_however_the_request_ends() {
     // A proxy of ours, so that forwarded addresses are read.
-    let trusted = [("HTTP__TRUSTED_PROXIES", "127.0.0.0/8")];
-    let mut scene = Watched::replicas(GATEWAY, 1, &trusted).await;
+    let trusted = [("http.trusted_proxies", "127.0.0.0/8")];
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &trusted).await;
     for (what, canary) in [
         ("a bearer token", BEARER),
         ("a cookie", COOKIE),
         ("a forwarded address that is none", ADDRESS),
     ] {
-        scene.hides(what, canary);
+        fixture.add_secret(what, canary);
     }
-    scene.log_in(PASSWORD, 200);
+    fixture.log_in(PASSWORD, 200);
     let login = json!({"email": EMAIL, "password": PASSWORD}).to_string();
     let whole = post(LOGIN, &login);
     let large = format!("{login}{}", " ".repeat(100_000));
@@ -71,9 +71,9 @@ async fn what_a_header_holds_is_not_written_however_the_request_ends() {
             431,
         ),
     ] {
-        let answer = scene.connect(0).send(laden(&request)).answer();
+        let answer = fixture.connect(0).send(laden(&request)).answer();
         assert_eq!(answer.status, status, "{request:.300}: {answer:?}");
-        scene.heard(&answer);
+        fixture.record(&answer);
     }
     // Broken off in the head, and in the body; and another protocol.
     let laden = laden(&whole);
@@ -82,13 +82,13 @@ async fn what_a_header_holds_is_not_written_however_the_request_ends() {
         &laden[..laden.len() - 1],
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ] {
-        let mut connection = scene.connect(0);
+        let mut connection = fixture.connect(0);
         connection.send(text).finish();
         let rest = String::from_utf8_lossy(&connection.rest()).into_owned();
-        scene.heard_text(rest);
+        fixture.record_text(rest);
     }
     // The other listener.
-    let (_, management) = scene.replicas[0].addresses();
+    let (_, management) = fixture.replicas[0].addresses();
     for request in [
         laden_get("/health/ready"),
         laden_get(&format!("/metrics?access_token={BEARER}")),
@@ -96,9 +96,9 @@ async fn what_a_header_holds_is_not_written_however_the_request_ends() {
         format!("{COOKIE} no HTTP\r\n\r\n"),
     ] {
         let answer = Connection::to(management).send(request).answer();
-        scene.heard_text(format!("{answer:?}"));
+        fixture.record_text(format!("{answer:?}"));
     }
-    scene.end();
+    fixture.end();
 }
 
 fn laden_get(path: &str) -> String {

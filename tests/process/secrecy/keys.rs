@@ -7,20 +7,20 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::Value;
-use test_support::watched::{PASSWORD, Watched};
+use test_support::secrecy::{PASSWORD, SecrecyFixture};
 
 use crate::GATEWAY;
 
 const CANARY: &str = "canary-in-a-key-file-0123456789a";
 
 /// Lets the private members of all keys be looked for.
-fn watch(scene: &mut Watched, purpose: &str) {
-    for entry in fs::read_dir(scene.keys(purpose)).expect("a folder") {
+fn watch(fixture: &mut SecrecyFixture, purpose: &str) {
+    for entry in fs::read_dir(fixture.key_folder(purpose)).expect("a folder") {
         let text = fs::read(entry.expect("a file").path()).expect("a file");
         let key: Value = serde_json::from_slice(&text).expect("JSON");
         for member in ["d", "k", "p", "q", "dp", "dq", "qi"] {
             if let Some(secret) = key[member].as_str() {
-                scene.hides("a private member of a key", secret);
+                fixture.add_secret("a private member of a key", secret);
             }
         }
     }
@@ -34,18 +34,18 @@ fn put(path: &Path, text: &str, mode: u32) {
     fs::rename(draft, path).expect("renamed");
 }
 
-fn command(scene: &mut Watched, verb: &str, more: &[&str], code: i32) {
-    let folder = scene.keys("signing");
+fn command(fixture: &mut SecrecyFixture, verb: &str, more: &[&str], code: i32) {
+    let folder = fixture.key_folder("signing");
     let folder = folder.to_str().expect("text");
     let ended = GATEWAY.run(&[&["keys", verb, "--dir", folder], more].concat(), &[]);
     assert_eq!(ended.code, Some(code), "{verb} {more:?}: {ended:?}");
-    scene.heard_text(ended.everything());
+    fixture.record_text(ended.everything());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
-    let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
-    scene.log_in(PASSWORD, 200);
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
+    fixture.log_in(PASSWORD, 200);
     for (verb, more) in [
         ("rotate", &["--every", "0s"][..]),
         ("rotate", &["--every", "0s"]),
@@ -53,11 +53,11 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
         ("generate", &["--alg", "RS256", "--first-use", "now"]),
         ("list", &[]),
     ] {
-        command(&mut scene, verb, more, 0);
-        watch(&mut scene, "signing");
+        command(&mut fixture, verb, more, 0);
+        watch(&mut fixture, "signing");
     }
-    scene.tells("auth_gateway_keys{purpose=\"signing\"} 4");
-    let names = fs::read_dir(scene.keys("signing")).expect("a folder");
+    fixture.wait_for("auth_gateway_keys{purpose=\"signing\"} 4");
+    let names = fs::read_dir(fixture.key_folder("signing")).expect("a folder");
     let kids: Vec<_> = names
         .map(|entry| entry.expect("a file").path())
         .map(|path| path.file_stem().expect("a name").to_owned())
@@ -65,24 +65,24 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
     assert_eq!(kids.len(), 4);
     for kid in kids {
         let kid = kid.to_str().expect("text");
-        let folder = scene.keys("signing");
+        let folder = fixture.key_folder("signing");
         let folder = folder.to_str().expect("text");
         // Some are needed still: what is told then holds no more.
         let ended = GATEWAY.run(&["keys", "remove", "--dir", folder, "--kid", kid], &[]);
-        scene.heard_text(ended.everything());
+        fixture.record_text(ended.everything());
     }
-    command(&mut scene, "remove", &["--kid", CANARY], 64);
-    let written = scene.end();
+    command(&mut fixture, "remove", &["--kid", CANARY], 64);
+    let written = fixture.end();
     assert!(written.contains("the keys were exchanged"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
-    let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
-    scene.hides("what a key file holds", CANARY);
-    scene.log_in(PASSWORD, 200);
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
+    fixture.add_secret("what a key file holds", CANARY);
+    fixture.log_in(PASSWORD, 200);
     let secret = BASE64.encode(CANARY);
-    let first = fs::read_dir(scene.keys("sealing"))
+    let first = fs::read_dir(fixture.key_folder("sealing"))
         .expect("a folder")
         .next();
     let good = fs::read_to_string(first.expect("a key").expect("a file").path()).expect("text");
@@ -126,23 +126,23 @@ async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
         ("signing", signing(CANARY), 0o600),
         ("signing", sealing("a", "A256GCM", time), 0o600),
     ] {
-        let path = scene.keys(purpose).join("broken.jwk");
+        let path = fixture.key_folder(purpose).join("broken.jwk");
         put(&path, &text, mode);
-        scene.tells("keys_unreadable\",\"message\"");
-        let folder = scene.keys(purpose);
+        fixture.wait_for("keys_unreadable\",\"message\"");
+        let folder = fixture.key_folder(purpose);
         let folder = folder.to_str().expect("text");
         for verb in ["list", "rotate", "generate"] {
             let ended = GATEWAY.run(&["keys", verb, "--dir", folder, "--use", purpose], &[]);
-            scene.heard_text(ended.everything());
+            fixture.record_text(ended.everything());
         }
-        let kept = [("KEYS__SEALING_DIR", folder), ("KEYS__SIGNING_DIR", folder)];
+        let kept = [("keys.sealing_dir", folder), ("keys.signing_dir", folder)];
         let ended = GATEWAY.run(&["check"], &kept);
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        scene.heard_text(ended.everything());
+        fixture.record_text(ended.everything());
         fs::remove_file(&path).expect("removed");
-        scene.tells("\"reasons\":[]");
+        fixture.wait_for("\"reasons\":[]");
     }
-    let written = scene.end();
+    let written = fixture.end();
     assert!(written.contains("broken.jwk"), "the file is named");
 }
 

@@ -6,28 +6,28 @@ use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest
 use serde_json::{Value, json};
 use test_support::endpoints::LOGIN;
 use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, refusal};
-use test_support::watched::{EMAIL, PASSWORD, WRONG, Watched};
+use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture, WRONG};
 use test_support::wire::post;
 
 use crate::GATEWAY;
 
-const LIMITED: [(&str, &str); 1] = [("LOGIN_LIMITS__ACCOUNT_FAILURES", "2")];
+const LIMITED: [(&str, &str); 1] = [("login_limits.account_failures", "2")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_login_leaves_neither_its_password_nor_its_address_nor_a_hash_to_guess_it_by() {
-    let mut scene = Watched::replicas(GATEWAY, 2, &LIMITED).await;
-    scene.log_in(PASSWORD, 200);
+    let mut fixture = SecrecyFixture::start(GATEWAY, 2, &LIMITED).await;
+    fixture.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
-    scene.keycloak.on(GRANT, refused);
+    fixture.keycloak.on(GRANT, refused);
     for replica in 0..2 {
         for (password, status) in [(WRONG, 401), (WRONG, 401), (PASSWORD, 429), (WRONG, 429)] {
             let login = json!({"email": EMAIL, "password": password});
-            scene.ask(replica, LOGIN, &login, status);
+            fixture.post_json(replica, LOGIN, &login, status);
         }
     }
     let throttled = "auth_gateway_logins_throttled_total{limit=\"account\"} 2";
-    assert!(scene.look_at_management().contains(throttled));
-    let written = scene.end();
+    assert!(fixture.read_management().contains(throttled));
+    let written = fixture.end();
     let lines = written
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -68,10 +68,10 @@ fn hex(bytes: &[u8]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_at_all() {
-    let mut scene = Watched::replicas(GATEWAY, 1, &LIMITED).await;
-    scene.log_in(PASSWORD, 200);
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &LIMITED).await;
+    fixture.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
-    scene.keycloak.on(GRANT, refused);
+    fixture.keycloak.on(GRANT, refused);
     for (email, statuses) in [
         (format!("\u{1b}[31m{EMAIL}"), [400; 3]),
         (format!("{EMAIL}\r\n{{\"level\":\"ERROR\"}}"), [400; 3]),
@@ -82,7 +82,7 @@ async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_
     ] {
         for status in statuses {
             let login = json!({"email": email, "password": WRONG});
-            scene.ask(0, LOGIN, &login, status);
+            fixture.post_json(0, LOGIN, &login, status);
         }
     }
     // What is no login at all, with all that one has in it.
@@ -94,9 +94,9 @@ async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_
         format!(r#"{{"email":"{EMAIL}","email":"{EMAIL}","password":"{PASSWORD}"}}"#),
         format!(r#""{PASSWORD}""#),
     ] {
-        scene.say(0, &post(LOGIN, &body), 400);
+        fixture.send(0, &post(LOGIN, &body), 400);
     }
-    let written = scene.end();
+    let written = fixture.end();
     for control in [
         "\u{1b}", "\u{9b}", "\u{202e}", "\u{2028}", "\0", "\\u001b", "\\u202e",
     ] {

@@ -5,7 +5,7 @@ use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use test_support::logout_token::{claims, logout_token, signed};
 use test_support::scripted_upstream::Answer;
 use test_support::scripted_upstream::keycloak::{KEYS, SESSION, SUBJECT, jwt};
-use test_support::watched::{PASSWORD, UPSTREAM_TEXT, Watched, logout_form};
+use test_support::secrecy::{PASSWORD, SecrecyFixture, UPSTREAM_TEXT, logout_form};
 use test_support::wire::post;
 
 use crate::GATEWAY;
@@ -14,29 +14,29 @@ const CANARY: &str = "canary-in-a-form-0123";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_logout_token_genuine_or_forged_is_ever_repeated() {
-    let mut scene = Watched::replicas(GATEWAY, 2, &[]).await;
-    let url = scene.keycloak.url();
-    scene.hides("the IAM's id of a session", SESSION);
-    scene.hides("an id of a logout token", "canary-of-jti-");
+    let mut fixture = SecrecyFixture::start(GATEWAY, 2, &[]).await;
+    let url = fixture.keycloak.url();
+    fixture.add_secret("the IAM's id of a session", SESSION);
+    fixture.add_secret("an id of a logout token", "canary-of-jti-");
     let (by_session, by_subject) = (json!({"sid": SESSION}), json!({"sub": SUBJECT}));
 
-    let session = scene.log_in(PASSWORD, 200);
+    let session = fixture.log_in(PASSWORD, 200);
     let token = logout_token(&url, "canary-of-jti-session", &by_session);
-    scene.tell_logout(0, &token, 200);
-    scene.exchange(0, &session, 401);
+    fixture.send_logout_token(0, &token, 200);
+    fixture.exchange(0, &session, 401);
     // Again, and where nobody has been told yet.
-    scene.tell_logout(0, &token, 400);
-    scene.exchange(1, &session, 200);
+    fixture.send_logout_token(0, &token, 400);
+    fixture.exchange(1, &session, 200);
     let token = logout_token(&url, "canary-of-jti-subject", &by_subject);
-    scene.tell_logout(1, &token, 200);
-    scene.exchange(1, &session, 401);
+    fixture.send_logout_token(1, &token, 200);
+    fixture.exchange(1, &session, 401);
 
     for forged in forged(&url) {
         // As many as are looked at before their sender is turned away, and one after that.
-        scene.tell_logout(1, &forged, 400);
+        fixture.send_logout_token(1, &forged, 400);
     }
-    scene.look_at_management();
-    let written = scene.end();
+    fixture.read_management();
+    let written = fixture.end();
     for reason in ["a replay", "a wrong signature", "an unknown key", "a nonce"] {
         assert!(written.contains(reason), "{reason}");
     }
@@ -71,15 +71,15 @@ fn forged(url: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_holds_no_logout_token_is_not_repeated_and_neither_is_a_query() {
-    let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
-    scene.hides("a form's value", CANARY);
-    scene.log_in(PASSWORD, 200);
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
+    fixture.add_secret("a form's value", CANARY);
+    fixture.log_in(PASSWORD, 200);
     let token = logout_token(
-        &scene.keycloak.url(),
+        &fixture.keycloak.url(),
         "canary-in-a-form-0123",
         &json!({"sid": SESSION}),
     );
-    scene.hides("a logout token", &token);
+    fixture.add_secret("a logout token", &token);
     let query = format!("{BACKCHANNEL_LOGOUT}?logout_token={token}");
     for (request, status) in [
         (logout_form(&query, ""), 400),
@@ -105,11 +105,11 @@ async fn a_form_that_holds_no_logout_token_is_not_repeated_and_neither_is_a_quer
         ),
         (post(BACKCHANNEL_LOGOUT, &format!("\"{token}\"")), 415),
     ] {
-        let answer = scene.connect(0).send(&request).answer();
+        let answer = fixture.connect(0).send(&request).answer();
         assert_eq!(answer.status, status, "{answer:?}");
-        scene.heard(&answer);
+        fixture.record(&answer);
     }
-    scene.end();
+    fixture.end();
 }
 
 /// Each by a gateway of its own, since keys that could not be had are not asked for again at once.
@@ -132,12 +132,12 @@ async fn what_the_iam_says_in_place_of_its_keys_is_not_repeated() {
             500,
         ),
     ] {
-        let mut scene = Watched::replicas(GATEWAY, 1, &[]).await;
-        scene.hides("where the IAM wants to be asked", CANARY);
-        scene.log_in(PASSWORD, 200);
-        scene.keycloak.on(KEYS, answer);
-        let token = logout_token(&scene.keycloak.url(), CANARY, &json!({"sid": SESSION}));
-        scene.tell_logout(0, &token, status);
-        scene.end();
+        let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
+        fixture.add_secret("where the IAM wants to be asked", CANARY);
+        fixture.log_in(PASSWORD, 200);
+        fixture.keycloak.on(KEYS, answer);
+        let token = logout_token(&fixture.keycloak.url(), CANARY, &json!({"sid": SESSION}));
+        fixture.send_logout_token(0, &token, status);
+        fixture.end();
     }
 }

@@ -6,7 +6,7 @@ use test_support::endpoints::LOGOUT;
 use test_support::logout_token::logout_token;
 use test_support::program::Ended;
 use test_support::scripted_upstream::keycloak::{SESSION, SUBJECT};
-use test_support::watched::{EMAIL, PASSWORD, Watched};
+use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture};
 
 use super::Monitor;
 use crate::GATEWAY;
@@ -31,34 +31,34 @@ fn redis(options: &[&str]) -> Option<Server> {
 
 fn settings<'a>(url: &'a str, password: &'a str) -> [(&'a str, &'a str); 4] {
     [
-        ("REVOCATIONS__REDIS__URL", url),
-        ("REVOCATIONS__REDIS__USERNAME", USER),
-        ("REVOCATIONS__REDIS__PASSWORD", password),
+        ("revocations.redis.url", url),
+        ("revocations.redis.username", USER),
+        ("revocations.redis.password", password),
         // What is refused is the same before and after.
-        ("REVOCATIONS__REDIS__CATCH_UP_DEADLINE", "1ms"),
+        ("revocations.redis.catch_up_deadline", "1ms"),
     ]
 }
 
 /// Gateways around the Redis, which hide how they come to it.
-async fn around(redis: &Server, count: usize, password: &str) -> Watched {
+async fn around(redis: &Server, count: usize, password: &str) -> SecrecyFixture {
     let url = redis.url();
-    let mut scene = Watched::replicas(GATEWAY, count, &settings(&url, password)).await;
+    let mut fixture = SecrecyFixture::start(GATEWAY, count, &settings(&url, password)).await;
     for (what, secret) in [
         ("the user of Redis", USER),
         ("the password of Redis", REDIS_PASSWORD),
         ("a wrong password of Redis", WRONG),
     ] {
-        scene.hides(what, secret);
+        fixture.add_secret(what, secret);
     }
-    scene
+    fixture
 }
 
 /// Lets the names of all revocations be looked for, and tells how many there are.
-fn hide_names(scene: &mut Watched, admin: &mut Admin) -> usize {
+fn hide_names(fixture: &mut SecrecyFixture, admin: &mut Admin) -> usize {
     let dump = admin.dump();
     for (key, _) in &dump {
         let name = key.split(':').nth(3).expect("a name");
-        scene.hides("the name of a revocation", name);
+        fixture.add_secret("the name of a revocation", name);
     }
     dump.len()
 }
@@ -67,26 +67,26 @@ fn hide_names(scene: &mut Watched, admin: &mut Admin) -> usize {
 async fn what_the_iam_tells_goes_through_redis_without_a_name_and_through_no_log() {
     let Some(redis) = redis(&[]) else { return };
     let monitor = Monitor::of(redis.port());
-    let mut scene = around(&redis, 2, REDIS_PASSWORD).await;
-    for replica in &mut scene.replicas {
+    let mut fixture = around(&redis, 2, REDIS_PASSWORD).await;
+    for replica in &mut fixture.replicas {
         replica.logged("in step with the other replicas");
     }
-    scene.hides("the IAM's id of a session", SESSION);
-    let url = scene.keycloak.url();
+    fixture.add_secret("the IAM's id of a session", SESSION);
+    let url = fixture.keycloak.url();
     // One ended here, and, by the IAM, one and all.
-    let session = scene.log_in(PASSWORD, 200);
-    scene.ask(0, LOGOUT, &session, 200);
-    let again = scene.log_in(PASSWORD, 200);
+    let session = fixture.log_in(PASSWORD, 200);
+    fixture.post_json(0, LOGOUT, &session, 200);
+    let again = fixture.log_in(PASSWORD, 200);
     let by_session = logout_token(&url, "canary-of-jti-session", &json!({"sid": SESSION}));
-    scene.tell_logout(0, &by_session, 200);
+    fixture.send_logout_token(0, &by_session, 200);
     let by_subject = logout_token(&url, "canary-of-jti-subject", &json!({"sub": SUBJECT}));
-    scene.tell_logout(1, &by_subject, 200);
-    scene.tells("auth_gateway_revocations_received_total 2");
-    scene.exchange(1, &again, 401);
-    scene.tells("auth_gateway_revocations_outbox 0");
+    fixture.send_logout_token(1, &by_subject, 200);
+    fixture.wait_for("auth_gateway_revocations_received_total 2");
+    fixture.exchange(1, &again, 401);
+    fixture.wait_for("auth_gateway_revocations_outbox 0");
 
     let mut admin = redis.admin();
-    assert_eq!(hide_names(&mut scene, &mut admin), 3);
+    assert_eq!(hide_names(&mut fixture, &mut admin), 3);
     let dump = admin.dump();
     let mut secrets = vec![SESSION, SUBJECT, EMAIL, PASSWORD, &by_session, &by_subject];
     for session in [&session, &again] {
@@ -107,7 +107,7 @@ async fn what_the_iam_tells_goes_through_redis_without_a_name_and_through_no_log
         assert!(secret.is_in(control), "the control shows {secret:?}");
         assert!(!secret.is_in(before), "Redis saw {secret:?}");
     }
-    let written = scene.end();
+    let written = fixture.end();
     assert!(written.contains("in step with the other replicas"));
 }
 
@@ -139,17 +139,17 @@ async fn what_redis_quotes_when_it_refuses_is_not_repeated() {
         ),
     ] {
         let Some(redis) = redis(options) else { return };
-        let mut scene = around(&redis, 1, password).await;
-        let session = scene.log_in(PASSWORD, 200);
-        scene.ask(0, LOGOUT, &session, 200);
-        scene.tells(&format!(
+        let mut fixture = around(&redis, 1, password).await;
+        let session = fixture.log_in(PASSWORD, 200);
+        fixture.post_json(0, LOGOUT, &session, 200);
+        fixture.wait_for(&format!(
             "\"code\":\"revocations_{complaint}\",\"message\":\"Redis refuses"
         ));
-        hide_names(&mut scene, &mut redis.admin());
+        hide_names(&mut fixture, &mut redis.admin());
         let url = redis.url();
         let checked = GATEWAY.run(&["check", "--online"], &settings(&url, password));
-        scene.heard_text(checked.everything());
-        let written = scene.end();
+        fixture.record_text(checked.everything());
+        let written = fixture.end();
         assert!(written.contains("refuses: "), "the cause is told");
         // What Redis quotes of a command stands between such quotes.
         assert!(!written.contains("auth-gateway:revocation:"), "{options:?}");
@@ -162,13 +162,13 @@ async fn a_user_who_lacks_a_right_is_not_named() {
     for lacking in ["-subscribe", "-scan", "-set", "-publish", "resetkeys"] {
         let Some(redis) = redis(&[]) else { return };
         redis.admin().words(&["ACL", "SETUSER", USER, lacking]);
-        let mut scene = around(&redis, 1, REDIS_PASSWORD).await;
-        let session = scene.log_in(PASSWORD, 200);
-        scene.ask(0, LOGOUT, &session, 200);
-        scene.tells("\"message\":\"Redis refuses");
+        let mut fixture = around(&redis, 1, REDIS_PASSWORD).await;
+        let session = fixture.log_in(PASSWORD, 200);
+        fixture.post_json(0, LOGOUT, &session, 200);
+        fixture.wait_for("\"message\":\"Redis refuses");
         let url = redis.url();
         let checked: Ended = GATEWAY.run(&["check", "--online"], &settings(&url, REDIS_PASSWORD));
-        scene.heard_text(checked.everything());
-        scene.end();
+        fixture.record_text(checked.everything());
+        fixture.end();
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::contract::Contract;
 use crate::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, READY, TOKEN};
+use crate::wait::until_ok;
 
 mod response;
 
@@ -121,6 +122,20 @@ impl Client {
     pub async fn ready(&self) -> Response {
         self.send(Method::GET, &self.management, READY, &[], Vec::new())
             .await
+    }
+
+    /// Waits until readiness has this status, for exactly these reasons.
+    pub async fn wait_for_readiness(&self, status: &str, codes: &[&str]) {
+        let what = format!("readiness to be {status} for {codes:?}");
+        let report = until_ok(&what, async || {
+            let report = self.ready().await;
+            if report.readiness() == (status.to_owned(), codes.join(" ")) {
+                Ok(report)
+            } else {
+                Err(report.text())
+            }
+        });
+        report.await.is_readiness(status, codes);
     }
 
     async fn send(

@@ -1,9 +1,8 @@
-//! What the tests of several binaries share: gateways, clients, servers that play the IAM, and the
-//! promises of the API as a suite.
+//! Fixtures that several test binaries share: gateways, clients, IAMs, and the suite of the API.
 //!
-//! A unit-test build of a crate is a different crate from its library, so that its types do not fit those here. Unit
-//! tests use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which know no type of the gateway or the
-//! adapters.
+//! A unit-test build of a crate is a different crate from its library, so its types differ from those here. Unit tests
+//! use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which contain no type of the gateway
+//! or the adapters.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,21 +20,22 @@
     reason = "all callers are tests"
 )]
 
-pub mod app;
 pub mod canary;
 pub mod client;
 pub mod contract;
 pub mod development_markers;
 pub mod endpoints;
+pub mod gateway;
+pub mod keys;
 pub mod logout_inbox;
 pub mod logout_token;
 pub mod metrics;
 pub mod program;
 pub mod rng;
 pub mod scripted_upstream;
+pub mod secrecy;
 pub mod suite;
 pub mod wait;
-pub mod watched;
 pub mod wire;
 pub mod wycheproof;
 

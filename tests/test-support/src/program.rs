@@ -101,19 +101,16 @@ pub struct Executable {
 }
 
 impl Executable {
-    /// A command with nothing in its environment but the given variables, `AUTH_GATEWAY__` being
-    /// put before those that begin with a section. A setting may be named by its key as well
-    /// (`session.freshness`).
+    /// A command whose environment contains only these variables: a setting by its key
+    /// (`session.freshness`), or any variable that begins with `AUTH_GATEWAY_`.
     pub fn command(self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.path);
         command.args(arguments).env_clear().stdin(Stdio::null());
         for (name, value) in variables {
             if name.to_ascii_uppercase().starts_with("AUTH_GATEWAY_") {
                 command.env(name, value);
-            } else if name.contains('.') {
-                let name = name.to_uppercase().replace('.', "__");
-                command.env(format!("AUTH_GATEWAY__{name}"), value);
             } else {
+                let name = name.to_uppercase().replace('.', "__");
                 command.env(format!("AUTH_GATEWAY__{name}"), value);
             }
         }
@@ -133,8 +130,8 @@ impl Executable {
     /// Starts a gateway that serves on free ports.
     pub fn serve(self, variables: &[(&str, &str)]) -> Program {
         let free = [
-            ("HTTP__LISTEN", "127.0.0.1:0"),
-            ("MANAGEMENT__LISTEN", "127.0.0.1:0"),
+            ("http.listen", "127.0.0.1:0"),
+            ("management.listen", "127.0.0.1:0"),
         ];
         self.spawn(&[], &[&free[..], variables].concat())
     }

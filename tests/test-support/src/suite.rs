@@ -1,23 +1,20 @@
-//! What the API promises to its clients, whichever IAM is behind it: each promise an async function
-//! over a [`World`], all of them in one table. A promise that is broken panics.
+//! The suite of the API, for any IAM: each test is an async function over an [`IamFixture`], all of
+//! them in one table. It panics where the gateway breaks its contract.
 
-#![expect(missing_docs, reason = "the name of a promise says what is promised")]
+#![expect(missing_docs, reason = "the name of a test is its documentation")]
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, KeyStore};
-use auth_gateway::gateway::session::{self, SealingKey};
 use iam_adapters::clock::ManualClock;
-use iam_adapters::{Clock, Permission, Permissions, UpstreamSession};
+use iam_adapters::{Clock, Permission, Permissions};
 use iam_conformance::{Account, Fixture};
-use jiff::Timestamp;
+use mock_iam::MockFixture;
 use secrecy::SecretString;
-use tempfile::TempDir;
-use zeroize::Zeroizing;
 
-use crate::app::TestApp;
 use crate::client::{Client, Session};
+use crate::gateway::{TestGateway, manual_clock};
+use crate::keys::TestKeys;
 
 pub mod administration;
 pub mod bad_sessions;
@@ -31,11 +28,11 @@ pub mod requests;
 pub mod scopes;
 pub mod verifier;
 
-/// Hands every promise to a macro, as a list of `room::promise,`.
+/// Calls a macro with every test of the suite, as a list of `module::test,`.
 #[macro_export]
-macro_rules! for_every_promise {
-    ($hold:ident) => {
-        $hold! {
+macro_rules! for_each_test {
+    ($macro:ident) => {
+        $macro! {
             login::a_login_returns_a_session_and_nothing_more,
             login::every_login_is_a_session_of_its_own,
             login::every_refused_login_gets_the_same_answer,
@@ -87,7 +84,7 @@ macro_rules! for_every_promise {
         }
     };
 }
-pub use crate::for_every_promise;
+pub use crate::for_each_test;
 
 /// The permission to read orders.
 pub const READ: &str = "urn:shop:orders:order:read";
@@ -96,20 +93,18 @@ pub const WRITE: &str = "urn:shop:orders:order:write";
 /// The permission to read the catalog.
 pub const BROWSE: &str = "urn:shop:catalog:item:read";
 
-/// An IAM with its administrator, and the clock of all gateways before it.
-pub struct World {
-    /// Changes users and sessions at the IAM, and gives the adapter.
+/// An IAM with its administrator, and the clock of all gateways in front of it.
+pub struct IamFixture {
+    /// Changes users and sessions at the IAM, and has the adapter.
     pub administrator: Arc<dyn Fixture>,
     /// The clock of all gateways.
     pub clock: Arc<ManualClock>,
 }
 
-impl World {
-    /// The world of one promise. Its clock begins at the time of day, because an IAM may have one
-    /// of its own, and then moves only when it is moved.
+impl IamFixture {
+    /// Its clock starts at the time of day, because an IAM may have a clock of its own.
     pub fn new(iam: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Fixture>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let clock = Arc::new(ManualClock::at(now.expect("a time after 1970")));
+        let clock = manual_clock();
         let administrator = iam(Arc::<ManualClock>::clone(&clock));
         Self {
             administrator,
@@ -117,31 +112,36 @@ impl World {
         }
     }
 
+    /// An empty mock.
+    pub fn in_memory() -> Self {
+        Self::new(|clock| Arc::new(MockFixture::new(clock, |mock| mock)))
+    }
+
     /// A gateway with keys of its own.
-    pub fn gateway(&self) -> TestApp {
+    pub fn gateway(&self) -> TestGateway {
         self.gateway_with(&[])
     }
 
     /// A gateway with these settings.
-    pub fn gateway_with(&self, overrides: &[(&str, &str)]) -> TestApp {
+    pub fn gateway_with(&self, overrides: &[(&str, &str)]) -> TestGateway {
         let clock = Arc::<ManualClock>::clone(&self.clock);
-        TestApp::in_front_of(self.administrator.adapter(), clock, overrides)
+        TestGateway::with_adapter(self.administrator.adapter(), clock, overrides)
     }
 
     /// A gateway with the keys in this folder.
-    pub fn replica(&self, keys: &KeyFolder) -> TestApp {
+    pub fn replica(&self, keys: &TestKeys) -> TestGateway {
         self.gateway_with(&keys.settings())
     }
 
     /// A new user with these permissions.
     pub async fn user(&self, permissions: &[&str]) -> Account {
-        let password = format!("Aa1!{}", unheard_of());
+        let password = format!("Aa1!{}", unique_name());
         self.user_with_password(&password, permissions).await
     }
 
     /// A new user with this password and these permissions.
     pub async fn user_with_password(&self, password: &str, names: &[&str]) -> Account {
-        let email = format!("{}@example.test", unheard_of());
+        let email = format!("{}@example.test", unique_name());
         let password = SecretString::from(password);
         let subject = self
             .administrator
@@ -159,18 +159,18 @@ impl World {
         self.clock.now().unix_seconds()
     }
 
-    /// Lets the gateways' clock run on.
+    /// Advances the gateways' clock.
     pub fn advance(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
 }
 
-/// Logs a user in, who has the right to.
+/// The session of a login that has to succeed.
 pub async fn session_of(gateway: &Client, user: &Account) -> Session {
     gateway.log_in(&user.email, &user.password).await.session()
 }
 
-/// The permissions with these names, which have to be well-formed.
+/// The permissions with these names.
 pub fn permissions(names: &[&str]) -> Permissions {
     names
         .iter()
@@ -178,57 +178,9 @@ pub fn permissions(names: &[&str]) -> Permissions {
         .collect()
 }
 
-/// Text that nobody has used before, short enough for the local part of an address.
-pub fn unheard_of() -> String {
+/// A random name, short enough for the local part of an address.
+pub fn unique_name() -> String {
     let mut bits = [0; 16];
     aws_lc_rs::rand::fill(&mut bits).expect("randomness");
     format!("{:032x}", u128::from_be_bytes(bits))
-}
-
-/// Signing and sealing keys as an operator keeps them.
-pub struct KeyFolder {
-    _folder: TempDir,
-    signing: String,
-    sealing: String,
-}
-
-impl KeyFolder {
-    /// New keys, in use from the start.
-    pub fn new(algorithm: Algorithm) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let keep = |name: &str, purpose| {
-            let place = folder.path().join(name);
-            let key = keys::generate(purpose, Timestamp::now()).expect("a key");
-            keys::write_new(&place, &key).expect("a key file");
-            place.to_str().expect("a path of text").to_owned()
-        };
-        Self {
-            signing: keep("signing", KeyPurpose::Signing(algorithm)),
-            sealing: keep("sealing", KeyPurpose::Sealing),
-            _folder: folder,
-        }
-    }
-
-    /// The settings of a gateway that uses them.
-    pub fn settings(&self) -> [(&str, &str); 2] {
-        [
-            ("keys.signing_dir", &self.signing),
-            ("keys.sealing_dir", &self.sealing),
-        ]
-    }
-
-    /// What a gateway with these keys seals and opens with.
-    pub fn sealing(&self) -> KeyStore<SealingKey> {
-        let whenever = ManualClock::at(Duration::ZERO).now();
-        let sealing = KeyStore::open((&self.sealing).into(), whenever, Duration::ZERO);
-        sealing.expect("sealing keys")
-    }
-
-    /// What a gateway with these keys has sealed into a session token.
-    pub fn unsealed(&self, session: &Session) -> UpstreamSession {
-        let mut buffer = Zeroizing::default();
-        let key_set = self.sealing().key_set();
-        let opened = session::open(&key_set, &session.session_token, &mut buffer);
-        opened.expect("our seal").upstream().expect("a subject")
-    }
 }

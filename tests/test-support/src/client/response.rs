@@ -83,7 +83,7 @@ impl Response {
 
     #[track_caller]
     fn success<T: for<'a> Deserialize<'a>>(&self) -> T {
-        assert_eq!(self.status, 200, "{}", self.told());
+        assert_eq!(self.status, 200, "{}", self.text());
         serde_json::from_slice(&self.body).expect("the body of a success")
     }
 
@@ -96,19 +96,37 @@ impl Response {
     /// Panics unless this is that error.
     #[track_caller]
     pub fn is_error(&self, status: u16, code: &str) {
-        assert_eq!(self.status, status, "{}", self.told());
-        assert_eq!(self.json()["error"], json!(code), "{}", self.told());
+        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.json()["error"], json!(code), "{}", self.text());
         assert_eq!(
             self.members(),
             ["error", "error_description", "request_id"],
             "{}",
-            self.told()
+            self.text()
         );
     }
 
-    /// All that the client is told: status, headers and body, to the byte, but for what differs
-    /// between any two responses.
-    pub fn told(&self) -> String {
+    /// The status and the reason codes, separated by spaces, of a readiness report.
+    pub fn readiness(&self) -> (String, String) {
+        let report = self.json();
+        let reasons = report["reasons"].as_array().expect("a list of reasons");
+        let codes = reasons.iter().map(|reason| reason["code"].as_str());
+        let codes: Vec<_> = codes.map(|code| code.expect("a code")).collect();
+        let status = report["status"].as_str().expect("a status");
+        (status.to_owned(), codes.join(" "))
+    }
+
+    /// Panics unless this readiness report has this status, for exactly these reasons.
+    #[track_caller]
+    pub fn is_readiness(&self, status: &str, codes: &[&str]) {
+        let expected = (status.to_owned(), codes.join(" "));
+        assert_eq!(self.readiness(), expected, "{}", self.text());
+        let http = if status == "not_ready" { 503 } else { 200 };
+        assert_eq!(self.status, http, "{}", self.text());
+    }
+
+    /// Status, headers and body, without what differs between any two responses.
+    pub fn text(&self) -> String {
         let id = self.header("x-request-id");
         let mut headers: Vec<_> = self
             .headers

@@ -1,4 +1,4 @@
-//! A Keycloak in good health, as far as its wire goes: one realm, one client, one user.
+//! The responses of a Keycloak that works: one realm, one client, one user.
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,8 @@ use crate::logout_token::SIGNER;
 pub const REALM: &str = "shop";
 /// The gateway's client in the realm.
 pub const CLIENT: &str = "auth-gateway";
+/// The secret of the gateway's client, which the server does not check.
+pub const CLIENT_SECRET: &str = "a-secret-of-the-client";
 /// The client whose roles are the permissions.
 pub const PERMISSIONS_CLIENT: &str = "shop-api";
 /// The `sub` of the user.
@@ -30,14 +32,14 @@ pub const LOGOUT: &str = "/realms/shop/protocol/openid-connect/logout";
 pub const KEYS: &str = "/realms/shop/protocol/openid-connect/certs";
 
 impl ScriptedUpstream {
-    /// Starts a server that logs everybody in as the one user.
+    /// Starts a server whose every login succeeds, as the one user.
     pub async fn keycloak() -> Self {
         let upstream = Self::start().await;
         upstream.in_good_health();
         upstream
     }
 
-    /// From now on everybody is logged in as the one user.
+    /// From now on every login succeeds, as the one user.
     pub fn in_good_health(&self) -> &Self {
         let issuer = format!("{}/realms/{REALM}", self.url());
         self.on(DISCOVERY, discovery(&issuer))
@@ -56,12 +58,12 @@ pub fn discovery(issuer: &str) -> Answer {
     )
 }
 
-/// 200 of the realm's keys.
+/// The response with the realm's keys.
 pub fn key_set() -> Answer {
     Answer::json(200, SIGNER.key_set().expect("a key set"))
 }
 
-/// 200 of a login, to be changed at will.
+/// The body of a successful login.
 pub fn grant() -> Value {
     json!({
         "access_token": "unused",
@@ -75,7 +77,7 @@ pub fn grant() -> Value {
     })
 }
 
-/// 200 of an introspection of a living session, to be changed at will.
+/// The body of an introspection of an active session.
 pub fn active() -> Value {
     json!({
         "active": true,
@@ -92,12 +94,12 @@ pub fn active() -> Value {
     })
 }
 
-/// 200 of an introspection of anything else.
+/// The response to an introspection of anything else.
 pub fn inactive() -> Answer {
     Answer::json(200, json!({"active": false}))
 }
 
-/// An answer that refuses.
+/// An error response.
 pub fn refusal(status: u16, error: &str, description: &str) -> Answer {
     Answer::json(
         status,
@@ -105,13 +107,13 @@ pub fn refusal(status: u16, error: &str, description: &str) -> Answer {
     )
 }
 
-/// The user's refresh token, made by a client.
+/// The user's refresh token, issued to a client.
 pub fn refresh_token(client: &str) -> String {
     let claims = json!({"sub": SUBJECT, "sid": SESSION, "azp": client, "typ": "Refresh"});
     jwt(&claims)
 }
 
-/// A JWT with these claims and a signature that is none.
+/// A JWT with these claims and an invalid signature.
 pub fn jwt(claims: &Value) -> String {
     let header = r#"{"alg":"HS512","typ":"JWT"}"#;
     let token = mock_iam::jws::compact(header, claims.to_string(), |_| {

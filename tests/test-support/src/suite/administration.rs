@@ -3,16 +3,16 @@
 use iam_conformance::AccountState;
 use secrecy::SecretString;
 
-use super::{READ, WRITE, World, permissions, session_of, unheard_of};
+use super::{IamFixture, READ, WRITE, permissions, session_of, unique_name};
 
 /// The longest that anything may go unnoticed, in seconds, as these gateways are set.
 const FRESHNESS: u64 = 30;
 const SETTINGS: [(&str, &str); 2] = [("session.freshness", "30s"), ("permissions.ttl", "30s")];
 
-pub async fn a_permission_given_or_taken_is_felt_within_its_time(world: &World) {
+pub async fn a_permission_given_or_taken_is_felt_within_its_time(fixture: &IamFixture) {
     let apart = [("session.freshness", "1h"), ("permissions.ttl", "30s")];
-    let gateway = world.gateway_with(&apart);
-    let user = world.user(&[READ]).await;
+    let gateway = fixture.gateway_with(&apart);
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
     let asked = format!("{READ} {WRITE}");
     assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
@@ -22,25 +22,25 @@ pub async fn a_permission_given_or_taken_is_felt_within_its_time(world: &World) 
         (&[], ""),
         (&[READ], READ),
     ] {
-        let administrator = &world.administrator;
+        let administrator = &fixture.administrator;
         administrator
             .set_permissions(&user, &permissions(now))
             .await;
-        world.advance(FRESHNESS);
+        fixture.advance(FRESHNESS);
         let token = gateway.exchange(&session, &asked).await.token();
         assert_eq!(token.scope, granted);
     }
 }
 
-pub async fn a_session_ended_by_the_administrator_is_felt_within_its_time(world: &World) {
+pub async fn a_session_ended_by_the_administrator_is_felt_within_its_time(fixture: &IamFixture) {
     let apart = [("session.freshness", "30s"), ("permissions.ttl", "1h")];
-    let gateway = world.gateway_with(&apart);
-    let (user, neighbour) = (world.user(&[READ]).await, world.user(&[READ]).await);
+    let gateway = fixture.gateway_with(&apart);
+    let (user, neighbour) = (fixture.user(&[READ]).await, fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let neighbours = session_of(&gateway, &neighbour).await;
     assert_eq!(gateway.exchange(&session, READ).await.status, 200);
-    world.administrator.end_sessions_of(&user).await;
-    world.advance(FRESHNESS);
+    fixture.administrator.end_sessions_of(&user).await;
+    fixture.advance(FRESHNESS);
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(gateway.exchange(&neighbours, READ).await.status, 200);
@@ -50,37 +50,37 @@ pub async fn a_session_ended_by_the_administrator_is_felt_within_its_time(world:
     assert_eq!(gateway.exchange(&again, READ).await.token().scope, READ);
 }
 
-pub async fn a_user_switched_off_is_out_within_the_freshness(world: &World) {
-    let administrator = &world.administrator;
+pub async fn a_user_switched_off_is_out_within_the_freshness(fixture: &IamFixture) {
+    let administrator = &fixture.administrator;
     let off = AccountState::Disabled;
     assert!(administrator.account_states().contains(&off));
-    let (gateway, user) = (world.gateway_with(&SETTINGS), world.user(&[READ]).await);
+    let (gateway, user) = (fixture.gateway_with(&SETTINGS), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     administrator.set_state(&user, off).await;
     let answer = gateway.log_in(&user.email, &user.password).await;
     answer.is_error(401, "invalid_grant");
-    world.advance(FRESHNESS);
+    fixture.advance(FRESHNESS);
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
 }
 
-pub async fn a_deleted_user_is_out_within_the_freshness(world: &World) {
-    let (gateway, user) = (world.gateway_with(&SETTINGS), world.user(&[READ]).await);
+pub async fn a_deleted_user_is_out_within_the_freshness(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway_with(&SETTINGS), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
-    world.administrator.delete_user(&user).await;
+    fixture.administrator.delete_user(&user).await;
     let answer = gateway.log_in(&user.email, &user.password).await;
     answer.is_error(401, "invalid_grant");
-    world.advance(FRESHNESS);
+    fixture.advance(FRESHNESS);
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(gateway.log_out(&session).await.status, 200);
 }
 
-pub async fn a_changed_password_is_the_only_one(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_changed_password_is_the_only_one(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     session_of(&gateway, &user).await;
-    let new = SecretString::from(format!("Aa1!{}", unheard_of()));
-    world.administrator.set_password(&user, &new).await;
+    let new = SecretString::from(format!("Aa1!{}", unique_name()));
+    fixture.administrator.set_password(&user, &new).await;
     let answer = gateway.log_in(&user.email, &user.password).await;
     answer.is_error(401, "invalid_grant");
     gateway.log_in(&user.email, &new).await.session();

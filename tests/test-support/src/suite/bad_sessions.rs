@@ -1,14 +1,14 @@
 //! Promises about what is no session, or one no longer.
 
-use super::{READ, World, session_of};
-use crate::app::TestApp;
+use super::{IamFixture, READ, session_of};
 use crate::client::Session;
+use crate::gateway::TestGateway;
 
-pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let one = session_of(&gateway, &user).await;
     let other = session_of(&gateway, &user).await;
-    let neighbours = session_of(&gateway, &world.user(&[READ]).await).await;
+    let neighbours = session_of(&gateway, &fixture.user(&[READ]).await).await;
     for (id, token) in [(&one, &other), (&other, &one), (&one, &neighbours)] {
         let mixed = Session {
             session_token: token.session_token.clone(),
@@ -24,23 +24,23 @@ pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(world:
         for session in [&one, &other, &neighbours] {
             assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
         }
-        world.advance(60);
+        fixture.advance(60);
     }
 }
 
-pub async fn every_bad_session_gets_the_same_answer(world: &World) {
-    let gateway = world.gateway_with(&[("session.max_lifetime", "1h")]);
-    let user = world.user(&[READ]).await;
+pub async fn every_bad_session_gets_the_same_answer(fixture: &IamFixture) {
+    let gateway = fixture.gateway_with(&[("session.max_lifetime", "1h")]);
+    let user = fixture.user(&[READ]).await;
     let expired = session_of(&gateway, &user).await;
-    world.advance(3600);
+    fixture.advance(3600);
     let logged_out = session_of(&gateway, &user).await;
     assert_eq!(gateway.log_out(&logged_out).await.status, 200);
-    let leaver = world.user(&[READ]).await;
+    let leaver = fixture.user(&[READ]).await;
     let ended = session_of(&gateway, &leaver).await;
-    world.administrator.end_sessions_of(&leaver).await;
-    world.advance(60);
+    fixture.administrator.end_sessions_of(&leaver).await;
+    fixture.advance(60);
     let session = session_of(&gateway, &user).await;
-    let elsewhere = session_of(&world.gateway(), &user).await;
+    let elsewhere = session_of(&fixture.gateway(), &user).await;
 
     let answer = gateway.exchange(&logged_out, READ).await;
     answer.is_error(401, "invalid_grant");
@@ -48,32 +48,32 @@ pub async fn every_bad_session_gets_the_same_answer(world: &World) {
         answer.header("www-authenticate"),
         r#"Bearer realm="auth", error="invalid_token""#
     );
-    let told = answer.told();
+    let told = answer.text();
     let bad = [expired, ended, elsewhere].into_iter();
     for bad in bad.chain(forged(&session)) {
         let answer = gateway.exchange(&bad, READ).await;
-        assert_eq!(answer.told(), told, "{bad:?}");
+        assert_eq!(answer.text(), told, "{bad:?}");
     }
     assert_eq!(gateway.exchange(&session, READ).await.status, 200);
 }
 
-pub async fn a_logout_with_what_is_no_session_ends_nothing(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_logout_with_what_is_no_session_ends_nothing(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
-    let elsewhere = session_of(&world.gateway(), &user).await;
+    let elsewhere = session_of(&fixture.gateway(), &user).await;
     let answer = gateway.log_out(&elsewhere).await;
     answer.is_error(400, "invalid_request");
-    let told = answer.told();
+    let told = answer.text();
     for bad in forged(&session) {
         let answer = gateway.log_out(&bad).await;
-        assert_eq!(answer.told(), told, "{bad:?}");
-        is_alive(world, &gateway, &session).await;
+        assert_eq!(answer.text(), told, "{bad:?}");
+        is_alive(fixture, &gateway, &session).await;
     }
 }
 
 /// Alive here, and at the IAM.
-async fn is_alive(world: &World, gateway: &TestApp, session: &Session) {
-    world.advance(30);
+async fn is_alive(fixture: &IamFixture, gateway: &TestGateway, session: &Session) {
+    fixture.advance(30);
     assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
 }
 

@@ -4,15 +4,16 @@ use auth_gateway::gateway::keys::Algorithm;
 use serde_json::json;
 
 use super::verifier::Verifier;
-use super::{KeyFolder, READ, World, session_of};
-use crate::app::PUBLIC_URL;
+use super::{IamFixture, READ, session_of};
 use crate::client::names;
 use crate::endpoints::{JWKS, METADATA, TOKEN};
+use crate::gateway::PUBLIC_URL;
+use crate::keys::TestKeys;
 
-pub async fn a_token_is_verified_from_discovery_alone(world: &World) {
-    let user = world.user(&[READ]).await;
+pub async fn a_token_is_verified_from_discovery_alone(fixture: &IamFixture) {
+    let user = fixture.user(&[READ]).await;
     for algorithm in Algorithm::ALL {
-        let gateway = world.replica(&KeyFolder::new(algorithm));
+        let gateway = fixture.replica(&TestKeys::with_algorithm(algorithm));
         let verifier = Verifier::discover(&gateway).await;
         let session = session_of(&gateway, &user).await;
         let token = gateway.exchange(&session, READ).await.token();
@@ -21,8 +22,8 @@ pub async fn a_token_is_verified_from_discovery_alone(world: &World) {
     }
 }
 
-pub async fn a_token_that_was_altered_is_not_verified(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_token_that_was_altered_is_not_verified(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
     let less = gateway.exchange(&session, "").await.token().access_token;
@@ -36,8 +37,8 @@ pub async fn a_token_that_was_altered_is_not_verified(world: &World) {
     verifier.claims(&more);
 }
 
-pub async fn the_metadata_says_what_there_is(world: &World) {
-    let gateway = world.gateway();
+pub async fn the_metadata_says_what_there_is(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
     let answer = gateway.get(METADATA, &[]).await;
     assert_eq!(
         answer.json(),
@@ -52,9 +53,9 @@ pub async fn the_metadata_says_what_there_is(world: &World) {
     );
 }
 
-pub async fn the_published_keys_are_public(world: &World) {
+pub async fn the_published_keys_are_public(fixture: &IamFixture) {
     for algorithm in Algorithm::ALL {
-        let gateway = world.replica(&KeyFolder::new(algorithm));
+        let gateway = fixture.replica(&TestKeys::with_algorithm(algorithm));
         let published = gateway.get(JWKS, &[]).await.json();
         let keys = published["keys"].as_array().expect("a list of keys");
         assert_eq!(keys.len(), 1);
@@ -68,8 +69,8 @@ pub async fn the_published_keys_are_public(world: &World) {
     }
 }
 
-pub async fn what_is_published_may_be_cached(world: &World) {
-    let gateway = world.gateway_with(&[("keys.jwks_max_age", "5m")]);
+pub async fn what_is_published_may_be_cached(fixture: &IamFixture) {
+    let gateway = fixture.gateway_with(&[("keys.jwks_max_age", "5m")]);
     for path in [JWKS, METADATA, "/openapi.yaml"] {
         let answer = gateway.get(path, &[]).await;
         assert_eq!(answer.status, 200);
@@ -82,7 +83,7 @@ pub async fn what_is_published_may_be_cached(world: &World) {
             assert_eq!(again.header("etag"), tag);
         }
         let other = gateway.get(path, &[("if-none-match", "\"other\"")]).await;
-        assert_eq!(other.told(), answer.told());
+        assert_eq!(other.text(), answer.text());
         let head = gateway.head(path).await;
         assert!(head.body.is_empty());
         assert_eq!(head.header("etag"), tag);

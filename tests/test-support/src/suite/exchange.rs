@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::verifier::Verifier;
-use super::{READ, WRITE, World, session_of};
-use crate::app::PUBLIC_URL;
+use super::{IamFixture, READ, WRITE, session_of};
+use crate::gateway::PUBLIC_URL;
 
-pub async fn an_exchange_returns_a_token_and_nothing_more(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn an_exchange_returns_a_token_and_nothing_more(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let answer = gateway.exchange(&session, READ).await;
     assert_eq!(answer.status, 200);
@@ -26,8 +26,8 @@ pub async fn an_exchange_returns_a_token_and_nothing_more(world: &World) {
     assert_eq!(body["token_type"], json!("bearer"));
 }
 
-pub async fn a_session_is_not_used_up_by_an_exchange(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ, WRITE]).await);
+pub async fn a_session_is_not_used_up_by_an_exchange(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ, WRITE]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
     let mut ids = HashSet::new();
@@ -39,8 +39,8 @@ pub async fn a_session_is_not_used_up_by_an_exchange(world: &World) {
     }
 }
 
-pub async fn a_token_names_its_user_its_session_and_its_time(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_token_names_its_user_its_session_and_its_time(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
     let token = gateway.exchange(&session, READ).await.token();
@@ -53,8 +53,8 @@ pub async fn a_token_names_its_user_its_session_and_its_time(world: &World) {
             "iss": PUBLIC_URL,
             "sub": user.subject.as_str(),
             "aud": PUBLIC_URL,
-            "iat": world.now(),
-            "exp": world.now() + token.expires_in,
+            "iat": fixture.now(),
+            "exp": fixture.now() + token.expires_in,
             "jti": Value::Null,
             "client_id": "auth-gateway",
             "scope": READ,
@@ -63,13 +63,13 @@ pub async fn a_token_names_its_user_its_session_and_its_time(world: &World) {
     );
 }
 
-pub async fn several_audiences_are_named_in_their_order(world: &World) {
-    let gateway = world.gateway_with(&[
+pub async fn several_audiences_are_named_in_their_order(fixture: &IamFixture) {
+    let gateway = fixture.gateway_with(&[
         ("token.audience", "urn:shop:orders,urn:shop:catalog"),
         ("token.client_id", "shop"),
     ]);
     let verifier = Verifier::discover(&gateway).await;
-    let session = session_of(&gateway, &world.user(&[]).await).await;
+    let session = session_of(&gateway, &fixture.user(&[]).await).await;
     let token = gateway.exchange(&session, "").await.token();
     let claims = verifier.claims(&token.access_token);
     assert_eq!(

@@ -4,41 +4,41 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::verifier::Verifier;
-use super::{READ, World, session_of};
+use super::{IamFixture, READ, session_of};
 
-pub async fn a_token_lives_as_long_as_the_operator_says(world: &World) {
-    let user = world.user(&[]).await;
+pub async fn a_token_lives_as_long_as_the_operator_says(fixture: &IamFixture) {
+    let user = fixture.user(&[]).await;
     for (overrides, lifetime) in [(&[][..], 3600), (&[("token.lifetime", "5m")], 300)] {
         let longer = [overrides, &[("session.max_lifetime", "2h")]].concat();
-        let gateway = world.gateway_with(&longer);
+        let gateway = fixture.gateway_with(&longer);
         let session = session_of(&gateway, &user).await;
-        let left = u64::try_from(expiry(&session.expires_at)).expect("after 1970") - world.now();
+        let left = u64::try_from(expiry(&session.expires_at)).expect("after 1970") - fixture.now();
         let token = gateway.exchange(&session, "").await.token();
         // The IAM may have promised less than the token's lifetime.
         assert_eq!(token.expires_in, left.min(lifetime));
     }
 }
 
-pub async fn no_token_outlives_its_session(world: &World) {
-    let gateway = world.gateway_with(&[("session.max_lifetime", "60s")]);
+pub async fn no_token_outlives_its_session(fixture: &IamFixture) {
+    let gateway = fixture.gateway_with(&[("session.max_lifetime", "60s")]);
     let verifier = Verifier::discover(&gateway).await;
-    let session = session_of(&gateway, &world.user(&[]).await).await;
+    let session = session_of(&gateway, &fixture.user(&[]).await).await;
     for left in [60, 45, 1] {
         let token = gateway.exchange(&session, "").await.token();
         assert_eq!(token.expires_in, left);
         let claims = verifier.claims(&token.access_token);
         assert_eq!(claims["exp"], json!(expiry(&session.expires_at)));
-        world.advance(if left == 60 { 15 } else { 44 });
+        fixture.advance(if left == 60 { 15 } else { 44 });
     }
 }
 
-pub async fn a_session_ends_at_the_second_it_said(world: &World) {
-    let gateway = world.gateway_with(&[("session.max_lifetime", "60s")]);
-    let session = session_of(&gateway, &world.user(&[READ]).await).await;
-    world.advance(59);
+pub async fn a_session_ends_at_the_second_it_said(fixture: &IamFixture) {
+    let gateway = fixture.gateway_with(&[("session.max_lifetime", "60s")]);
+    let session = session_of(&gateway, &fixture.user(&[READ]).await).await;
+    fixture.advance(59);
     let last = gateway.exchange(&session, READ).await.token();
     assert_eq!(last.expires_in, 1);
-    world.advance(1);
+    fixture.advance(1);
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
     // What is over already needs no ending.

@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use super::{READ, World, session_of, unheard_of};
+use super::{IamFixture, READ, session_of, unique_name};
 use crate::endpoints::LOGIN;
 
-pub async fn a_login_returns_a_session_and_nothing_more(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_login_returns_a_session_and_nothing_more(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let answer = gateway.log_in(&user.email, &user.password).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), "application/json");
@@ -25,12 +25,12 @@ pub async fn a_login_returns_a_session_and_nothing_more(world: &World) {
         let time = time.parse::<Timestamp>().expect("RFC 3339").as_second();
         u64::try_from(time).expect("a time after 1970")
     };
-    assert_eq!(seconds(&session.verified_at), world.now());
-    assert!(seconds(&session.expires_at) > world.now());
+    assert_eq!(seconds(&session.verified_at), fixture.now());
+    assert!(seconds(&session.expires_at) > fixture.now());
 }
 
-pub async fn every_login_is_a_session_of_its_own(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn every_login_is_a_session_of_its_own(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let one = session_of(&gateway, &user).await;
     let other = session_of(&gateway, &user).await;
     assert_ne!(one.session_id, other.session_id);
@@ -40,24 +40,24 @@ pub async fn every_login_is_a_session_of_its_own(world: &World) {
     }
 }
 
-pub async fn every_refused_login_gets_the_same_answer(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn every_refused_login_gets_the_same_answer(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let wrong = SecretString::from("Aa1!not-the-password");
     let answer = gateway.log_in(&user.email, &wrong).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(answer.header("www-authenticate"), r#"Bearer realm="auth""#);
-    let told = answer.told();
+    let told = answer.text();
 
-    let stranger = format!("{}@example.test", unheard_of());
+    let stranger = format!("{}@example.test", unique_name());
     let empty = SecretString::from("");
     let mut others = vec![
         ("unknown", stranger.clone(), user.password.clone()),
         ("unknown, empty password", stranger, empty.clone()),
         ("empty password", user.email.clone(), empty),
     ];
-    for state in world.administrator.account_states() {
-        let kept_out = world.user(&[READ]).await;
-        world.administrator.set_state(&kept_out, *state).await;
+    for state in fixture.administrator.account_states() {
+        let kept_out = fixture.user(&[READ]).await;
+        fixture.administrator.set_state(&kept_out, *state).await;
         let Account {
             email, password, ..
         } = kept_out;
@@ -66,39 +66,39 @@ pub async fn every_refused_login_gets_the_same_answer(world: &World) {
     }
     for (why, email, password) in others {
         let answer = gateway.log_in(&email, &password).await;
-        assert_eq!(answer.told(), told, "{why}");
+        assert_eq!(answer.text(), told, "{why}");
     }
 }
 
-pub async fn an_account_let_in_again_logs_in(world: &World) {
-    let gateway = world.gateway();
-    for state in world.administrator.account_states() {
-        let user = world.user(&[READ]).await;
-        world.administrator.set_state(&user, *state).await;
+pub async fn an_account_let_in_again_logs_in(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
+    for state in fixture.administrator.account_states() {
+        let user = fixture.user(&[READ]).await;
+        fixture.administrator.set_state(&user, *state).await;
         let answer = gateway.log_in(&user.email, &user.password).await;
         answer.is_error(401, "invalid_grant");
         let active = AccountState::Active;
-        world.administrator.set_state(&user, active).await;
+        fixture.administrator.set_state(&user, active).await;
         session_of(&gateway, &user).await;
     }
 }
 
-pub async fn a_password_is_taken_character_for_character(world: &World) {
-    let gateway = world.gateway();
+pub async fn a_password_is_taken_character_for_character(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
     for (right, near) in [
         (" Aa1! spaces at the ends ", "Aa1! spaces at the ends"),
         ("Aa1!\"quoted\" \\u0041 {}", "Aa1!\"quoted\" A {}"),
         ("Aa1!pässwört-日本語-🔑", "Aa1!passwort-日本語-🔑"),
     ] {
-        let user = world.user_with_password(right, &[]).await;
+        let user = fixture.user_with_password(right, &[]).await;
         session_of(&gateway, &user).await;
         let answer = gateway.log_in(&user.email, &near.into()).await;
         answer.is_error(401, "invalid_grant");
     }
 }
 
-pub async fn what_a_client_adds_to_a_login_chooses_nothing(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn what_a_client_adds_to_a_login_chooses_nothing(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let chosen = "A".repeat(22);
     let body = json!({
         "email": user.email,

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::verifier::Verifier;
-use super::{READ, World, session_of};
+use super::{IamFixture, READ, session_of};
 
-pub async fn a_logout_says_ok_and_nothing_more(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[]).await);
+pub async fn a_logout_says_ok_and_nothing_more(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let session = session_of(&gateway, &user).await;
     let answer = gateway.log_out(&session).await;
     assert_eq!(answer.status, 200);
@@ -15,18 +15,18 @@ pub async fn a_logout_says_ok_and_nothing_more(world: &World) {
     assert_eq!(answer.json(), json!({ "status": "Ok" }));
 }
 
-pub async fn a_repeated_logout_is_a_success(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[]).await);
+pub async fn a_repeated_logout_is_a_success(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let session = session_of(&gateway, &user).await;
-    let told = gateway.log_out(&session).await.told();
+    let told = gateway.log_out(&session).await.text();
     for _ in 0..3 {
-        assert_eq!(gateway.log_out(&session).await.told(), told);
+        assert_eq!(gateway.log_out(&session).await.text(), told);
     }
 }
 
-pub async fn a_logout_ends_the_session_and_no_other(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
-    let neighbour = world.user(&[READ]).await;
+pub async fn a_logout_ends_the_session_and_no_other(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
+    let neighbour = fixture.user(&[READ]).await;
     let ended = session_of(&gateway, &user).await;
     let kept = session_of(&gateway, &user).await;
     let neighbours = session_of(&gateway, &neighbour).await;
@@ -39,12 +39,12 @@ pub async fn a_logout_ends_the_session_and_no_other(world: &World) {
         for alive in [&kept, &neighbours] {
             assert_eq!(gateway.exchange(alive, READ).await.token().scope, READ);
         }
-        world.advance(60);
+        fixture.advance(60);
     }
 }
 
-pub async fn a_token_outlives_the_logout_of_its_session(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_token_outlives_the_logout_of_its_session(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let token = gateway.exchange(&session, READ).await.token();
     assert_eq!(gateway.log_out(&session).await.status, 200);

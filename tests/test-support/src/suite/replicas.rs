@@ -1,24 +1,23 @@
 //! Promises about several gateways before one IAM.
 
-use auth_gateway::gateway::keys::Algorithm;
-
 use super::verifier::Verifier;
-use super::{KeyFolder, READ, World, session_of};
+use super::{IamFixture, READ, session_of};
 use crate::endpoints::JWKS;
+use crate::keys::TestKeys;
 
-pub async fn replicas_publish_the_same_keys(world: &World) {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let (one, other) = (world.replica(&keys), world.replica(&keys));
-    let told = one.get(JWKS, &[]).await.told();
-    assert_eq!(other.get(JWKS, &[]).await.told(), told);
-    let stranger = world.gateway();
-    assert_ne!(stranger.get(JWKS, &[]).await.told(), told);
+pub async fn replicas_publish_the_same_keys(fixture: &IamFixture) {
+    let keys = TestKeys::new();
+    let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
+    let told = one.get(JWKS, &[]).await.text();
+    assert_eq!(other.get(JWKS, &[]).await.text(), told);
+    let stranger = fixture.gateway();
+    assert_ne!(stranger.get(JWKS, &[]).await.text(), told);
 }
 
-pub async fn a_session_of_one_replica_is_good_at_another(world: &World) {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let (one, other) = (world.replica(&keys), world.replica(&keys));
-    let user = world.user(&[READ]).await;
+pub async fn a_session_of_one_replica_is_good_at_another(fixture: &IamFixture) {
+    let keys = TestKeys::new();
+    let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
+    let user = fixture.user(&[READ]).await;
     for (here, there) in [(&one, &other), (&other, &one)] {
         let session = session_of(here, &user).await;
         let token = there.exchange(&session, READ).await.token();
@@ -30,34 +29,34 @@ pub async fn a_session_of_one_replica_is_good_at_another(world: &World) {
     }
 }
 
-pub async fn a_session_outlives_the_replica_that_made_it(world: &World) {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let user = world.user(&[READ]).await;
-    let first = world.replica(&keys);
+pub async fn a_session_outlives_the_replica_that_made_it(fixture: &IamFixture) {
+    let keys = TestKeys::new();
+    let user = fixture.user(&[READ]).await;
+    let first = fixture.replica(&keys);
     let session = session_of(&first, &user).await;
     drop(first);
-    let second = world.replica(&keys);
+    let second = fixture.replica(&keys);
     assert_eq!(second.exchange(&session, READ).await.token().scope, READ);
 }
 
-pub async fn a_replica_takes_nobodys_word_but_the_iams(world: &World) {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let (one, other) = (world.replica(&keys), world.replica(&keys));
-    let user = world.user(&[READ]).await;
+pub async fn a_replica_takes_nobodys_word_but_the_iams(fixture: &IamFixture) {
+    let keys = TestKeys::new();
+    let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
+    let user = fixture.user(&[READ]).await;
     let session = session_of(&one, &user).await;
-    world.administrator.end_sessions_of(&user).await;
+    fixture.administrator.end_sessions_of(&user).await;
     // It never saw the session, so no time has to pass.
     let answer = other.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
 }
 
-pub async fn a_logout_at_one_replica_is_felt_at_another_within_the_freshness(world: &World) {
-    let keys = KeyFolder::new(Algorithm::Es256);
-    let (one, other) = (world.replica(&keys), world.replica(&keys));
-    let session = session_of(&one, &world.user(&[READ]).await).await;
+pub async fn a_logout_at_one_replica_is_felt_at_another_within_the_freshness(fixture: &IamFixture) {
+    let keys = TestKeys::new();
+    let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
+    let session = session_of(&one, &fixture.user(&[READ]).await).await;
     assert_eq!(other.exchange(&session, READ).await.status, 200);
     assert_eq!(one.log_out(&session).await.status, 200);
-    world.advance(30);
+    fixture.advance(30);
     for gateway in [&one, &other] {
         let answer = gateway.exchange(&session, READ).await;
         answer.is_error(401, "invalid_grant");
@@ -65,9 +64,9 @@ pub async fn a_logout_at_one_replica_is_felt_at_another_within_the_freshness(wor
     }
 }
 
-pub async fn a_gateway_with_other_keys_accepts_nothing(world: &World) {
-    let (one, other) = (world.gateway(), world.gateway());
-    let session = session_of(&one, &world.user(&[READ]).await).await;
+pub async fn a_gateway_with_other_keys_accepts_nothing(fixture: &IamFixture) {
+    let (one, other) = (fixture.gateway(), fixture.gateway());
+    let session = session_of(&one, &fixture.user(&[READ]).await).await;
     let answer = other.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
     let answer = other.log_out(&session).await;

@@ -3,13 +3,16 @@
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::{READ, World, session_of, unheard_of};
+use super::{IamFixture, READ, session_of, unique_name};
 use crate::client::Response;
 use crate::endpoints::{LOGIN, LOGOUT, TOKEN};
 
 /// A good request to each endpoint, none of which ends a session that another one needs.
-async fn good(world: &World, gateway: &crate::app::TestApp) -> [(&'static str, Value); 3] {
-    let user = world.user(&[READ]).await;
+async fn good(
+    fixture: &IamFixture,
+    gateway: &crate::gateway::TestGateway,
+) -> [(&'static str, Value); 3] {
+    let user = fixture.user(&[READ]).await;
     let mut exchange = session_of(gateway, &user).await.pair();
     exchange["grant_type"] = json!("session");
     exchange["scope"] = json!(READ);
@@ -30,9 +33,9 @@ fn names(answer: &Response, member: &str) {
     assert!(told.contains(&format!("`{member}`")), "{member}: {told}");
 }
 
-pub async fn a_member_that_is_missing_or_of_another_type_is_refused(world: &World) {
-    let gateway = world.gateway();
-    for (path, good) in good(world, &gateway).await {
+pub async fn a_member_that_is_missing_or_of_another_type_is_refused(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
+    for (path, good) in good(fixture, &gateway).await {
         let members = good.as_object().expect("an object").keys();
         for member in members {
             let mut without = good.clone();
@@ -58,9 +61,9 @@ pub async fn a_member_that_is_missing_or_of_another_type_is_refused(world: &Worl
     }
 }
 
-pub async fn a_body_that_is_no_json_object_is_refused(world: &World) {
-    let gateway = world.gateway();
-    for (path, good) in good(world, &gateway).await {
+pub async fn a_body_that_is_no_json_object_is_refused(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
+    for (path, good) in good(fixture, &gateway).await {
         let text = good.to_string();
         let values: Value = good
             .as_object()
@@ -99,18 +102,18 @@ pub async fn a_body_that_is_no_json_object_is_refused(world: &World) {
     }
 }
 
-pub async fn members_that_nobody_knows_are_ignored(world: &World) {
-    let gateway = world.gateway();
-    for (path, mut good) in good(world, &gateway).await {
+pub async fn members_that_nobody_knows_are_ignored(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
+    for (path, mut good) in good(fixture, &gateway).await {
         good["remember_me"] = json!({ "for": ["ever", 1, null] });
         good["client_id"] = json!(null);
         assert_eq!(gateway.post_json(path, &good).await.status, 200, "{path}");
     }
 }
 
-pub async fn a_query_is_refused(world: &World) {
-    let gateway = world.gateway();
-    for (path, good) in good(world, &gateway).await {
+pub async fn a_query_is_refused(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
+    for (path, good) in good(fixture, &gateway).await {
         for query in ["?session_token=x", "?a"] {
             let path = format!("{path}{query}");
             let answer = gateway.post_json(&path, &good).await;
@@ -120,12 +123,12 @@ pub async fn a_query_is_refused(world: &World) {
     }
 }
 
-pub async fn what_is_too_long_is_refused_and_never_cut(world: &World) {
-    let gateway = world.gateway();
-    let [(_, login), (_, exchange), (_, logout)] = good(world, &gateway).await;
-    let longest = format!("{}@example.test", unheard_of());
+pub async fn what_is_too_long_is_refused_and_never_cut(fixture: &IamFixture) {
+    let gateway = fixture.gateway();
+    let [(_, login), (_, exchange), (_, logout)] = good(fixture, &gateway).await;
+    let longest = format!("{}@example.test", unique_name());
     let longest = format!("{}{longest}", "a".repeat(320 - longest.len()));
-    let wide = format!("{}@example.test", unheard_of());
+    let wide = format!("{}@example.test", unique_name());
     let room = 320 - wide.len();
     let wide = format!("{}{}{wide}", "a".repeat(room % 2), "é".repeat(room / 2));
     for (path, good, member, longest, status) in [
@@ -149,15 +152,15 @@ pub async fn what_is_too_long_is_refused_and_never_cut(world: &World) {
     }
     // A password of the greatest length is whole: its last character counts.
     let password = format!("Aa1!{}", "é".repeat(510));
-    let user = world.user_with_password(&password, &[]).await;
+    let user = fixture.user_with_password(&password, &[]).await;
     session_of(&gateway, &user).await;
     let near = format!("{}e!", &password[..password.len() - 2]);
     let answer = gateway.log_in(&user.email, &near.into()).await;
     answer.is_error(401, "invalid_grant");
 }
 
-pub async fn another_grant_type_is_refused(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn another_grant_type_is_refused(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let mut body = session_of(&gateway, &user).await.pair();
     for grant_type in ["", "Session", "session ", "password", "refresh_token"] {
         body["grant_type"] = json!(grant_type);

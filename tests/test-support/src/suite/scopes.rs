@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::verifier::Verifier;
-use super::{BROWSE, READ, WRITE, World, session_of};
+use super::{BROWSE, IamFixture, READ, WRITE, session_of};
 use crate::endpoints::TOKEN;
 
-pub async fn granted_is_what_was_asked_for_and_may_be_held(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ, WRITE]).await);
+pub async fn granted_is_what_was_asked_for_and_may_be_held(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ, WRITE]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
     for (asked, granted) in [
@@ -39,8 +39,8 @@ pub async fn granted_is_what_was_asked_for_and_may_be_held(world: &World) {
     }
 }
 
-pub async fn where_nothing_is_granted_the_token_has_no_scope(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[]).await);
+pub async fn where_nothing_is_granted_the_token_has_no_scope(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
     for asked in [READ, ""] {
@@ -51,14 +51,14 @@ pub async fn where_nothing_is_granted_the_token_has_no_scope(world: &World) {
     }
 }
 
-pub async fn without_a_scope_the_default_is_asked_for(world: &World) {
-    let user = world.user(&[READ, WRITE]).await;
+pub async fn without_a_scope_the_default_is_asked_for(fixture: &IamFixture) {
+    let user = fixture.user(&[READ, WRITE]).await;
     let default = format!("{WRITE} {BROWSE} {READ}");
     for (default, granted) in [
         ("", String::new()),
         (default.as_str(), format!("{WRITE} {READ}")),
     ] {
-        let gateway = world.gateway_with(&[("token.default_scope", default)]);
+        let gateway = fixture.gateway_with(&[("token.default_scope", default)]);
         let session = session_of(&gateway, &user).await;
         let mut absent = session.pair();
         absent["grant_type"] = json!("session");
@@ -71,9 +71,9 @@ pub async fn without_a_scope_the_default_is_asked_for(world: &World) {
     }
 }
 
-pub async fn an_empty_grant_is_refused_where_the_operator_says_so(world: &World) {
-    let gateway = world.gateway_with(&[("token.refuse_empty_scope", "true")]);
-    let session = session_of(&gateway, &world.user(&[READ]).await).await;
+pub async fn an_empty_grant_is_refused_where_the_operator_says_so(fixture: &IamFixture) {
+    let gateway = fixture.gateway_with(&[("token.refuse_empty_scope", "true")]);
+    let session = session_of(&gateway, &fixture.user(&[READ]).await).await;
     for asked in ["", WRITE] {
         let answer = gateway.exchange(&session, asked).await;
         answer.is_error(400, "invalid_scope");
@@ -82,8 +82,8 @@ pub async fn an_empty_grant_is_refused_where_the_operator_says_so(world: &World)
     assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
 }
 
-pub async fn a_scope_outside_the_grammar_is_refused(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn a_scope_outside_the_grammar_is_refused(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let many = vec!["a"; 65].join(" ");
     let long = "a".repeat(2049);
@@ -108,8 +108,8 @@ pub async fn a_scope_outside_the_grammar_is_refused(world: &World) {
     assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
 }
 
-pub async fn the_longest_scope_is_served(world: &World) {
-    let (gateway, user) = (world.gateway(), world.user(&[READ]).await);
+pub async fn the_longest_scope_is_served(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let many = [vec!["a"; 63], vec![READ]].concat().join(" ");
     let long = format!("{} {READ}", "a".repeat(2047 - READ.len()));

@@ -8,16 +8,16 @@ use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};
 use josekit::jwt;
 use serde_json::{Value, json};
 
-use crate::app::{PUBLIC_URL, TestApp};
 use crate::client::http_client_builder;
 use crate::endpoints::METADATA;
+use crate::gateway::{PUBLIC_URL, TestGateway};
 
 /// The gateway's public keys, by their ids.
 pub struct Verifier(HashMap<String, Box<dyn JwsVerifier>>);
 
 impl Verifier {
     /// From the issuer to the metadata, from there to the keys (RFC 8414).
-    pub async fn discover(gateway: &TestApp) -> Self {
+    pub async fn discover(gateway: &TestGateway) -> Self {
         let http = resolving(gateway.addresses().public);
         let metadata = fetch(&http, &format!("{PUBLIC_URL}{METADATA}")).await;
         assert_eq!(metadata["issuer"], json!(PUBLIC_URL));

@@ -26,7 +26,7 @@ fn the_users_of_a_file_log_in_and_the_demo_users_do_not() {
         ("users.json", &format!(r#"{{"users": [{CAROL}]}}"#)),
     ] {
         let file = written(folder.path(), name, text);
-        let mut program = GATEWAY.serve(&[("IAM__MOCK__USERS_FILE", &file)]);
+        let mut program = GATEWAY.serve(&[("iam.mock.users_file", &file)]);
         let (public, _) = program.addresses();
         let mut connection = Connection::to(public);
         assert_eq!(connection.send(post(LOGIN, CAROL)).answer().status, 200);
@@ -56,20 +56,20 @@ fn a_users_file_that_was_not_read_whole_refuses_the_start_and_shows_no_password(
         ),
     ] {
         let file = written(folder.path(), name, text);
-        let ended = GATEWAY.run(&[], &[("IAM__MOCK__USERS_FILE", &file)]);
+        let ended = GATEWAY.run(&[], &[("iam.mock.users_file", &file)]);
         assert_eq!(ended.code, Some(64), "{ended:?}");
         let expected = format!("iam.mock.users_file: {file}: {told}");
         assert!(ended.err.contains(&expected), "{expected}\n{}", ended.err);
         assert!(!ended.everything().contains("canary"), "{ended:?}");
     }
-    let missing = GATEWAY.run(&[], &[("IAM__MOCK__USERS_FILE", "no/such.yaml")]);
+    let missing = GATEWAY.run(&[], &[("iam.mock.users_file", "no/such.yaml")]);
     assert_eq!(missing.code, Some(64), "{missing:?}");
     assert!(missing.err.contains("no/such.yaml: cannot be read"));
 }
 
 #[test]
 fn the_key_that_everybody_knows_is_published_and_the_first_screen_says_so() {
-    let mut program = GATEWAY.serve(&[("IAM__MOCK__FIXED_SIGNING_KEY", "true")]);
+    let mut program = GATEWAY.serve(&[("iam.mock.fixed_signing_key", "true")]);
     let (public, _) = program.addresses();
     let screen = program.told("grant_type");
     assert!(

@@ -5,24 +5,27 @@ use std::future::pending;
 use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix_web::rt::System;
 use auth_gateway::config::Settings;
 use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::{Addresses, Application, Parts};
+use iam_adapters::clock::{ManualClock, SystemClock};
 use iam_adapters::{Clock, IamAdapter};
 use tokio::sync::oneshot;
 
 use crate::client::Client;
+use crate::metrics;
+use crate::scripted_upstream::keycloak::{CLIENT, CLIENT_SECRET, PERMISSIONS_CLIENT, REALM};
 
-/// The issuer of every gateway under test. It names no port, so that one who can resolve the host
-/// finds the gateway wherever it listens.
+/// The issuer of every gateway under test. It names no port: a client resolves the host to the
+/// address at which the gateway listens.
 pub const PUBLIC_URL: &str = "http://gateway.test";
 
-/// The application, and a client of it. It ends when it is dropped.
+/// The application, and a client of it. It stops when it is dropped.
 #[derive(Debug)]
-pub struct TestApp {
+pub struct TestGateway {
     client: Client,
     addresses: Addresses,
     _running: Running,
@@ -34,33 +37,38 @@ struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
-impl TestApp {
-    /// In front of the IAM that the settings name.
-    pub fn spawn(clock: Arc<dyn Clock>, overrides: &[(&str, &str)]) -> Self {
-        let settings = settings(overrides);
-        let parts = prepare(&settings, clock);
-        Self::run(settings, parts)
+impl TestGateway {
+    /// In front of the IAM of the settings, by default the mock with its demo users, by the
+    /// machine's clock.
+    pub fn start(overrides: &[(&str, &str)]) -> Self {
+        Self::start_with_clock(Arc::new(SystemClock::default()), overrides)
     }
 
-    /// In front of this adapter, whatever the settings name.
-    pub fn in_front_of(
+    /// In front of the IAM of the settings.
+    pub fn start_with_clock(clock: Arc<dyn Clock>, overrides: &[(&str, &str)]) -> Self {
+        let settings = settings(overrides);
+        let parts = prepare(&settings, clock);
+        Self::with_namespaces(settings, parts)
+    }
+
+    /// In front of this adapter.
+    pub fn with_adapter(
         iam: Arc<dyn IamAdapter>,
         clock: Arc<dyn Clock>,
         overrides: &[(&str, &str)],
     ) -> Self {
         let settings = settings(overrides);
         let prepared = prepare(&settings, clock);
-        Self::run_one(settings, Parts { iam, ..prepared })
+        Self::from_parts(settings, Parts { iam, ..prepared })
     }
 
-    /// With all that was prepared, changed at will, and the namespaces of the mock where the settings
-    /// name it.
-    pub fn run(settings: Settings, parts: Parts) -> Self {
+    /// From prepared parts, with the namespaces of the mock if the settings choose it.
+    pub fn with_namespaces(settings: Settings, parts: Parts) -> Self {
         Self::build(settings, parts, mock_iam::build)
     }
 
-    /// With all that was prepared, changed at will: one gateway before the adapter in `parts`.
-    pub fn run_one(settings: Settings, parts: Parts) -> Self {
+    /// From prepared parts: one gateway in front of the adapter in `parts`.
+    pub fn from_parts(settings: Settings, parts: Parts) -> Self {
         Self::build(settings, parts, Application::build)
     }
 
@@ -74,8 +82,10 @@ impl TestApp {
         let thread = thread::spawn(move || {
             System::new().block_on(async move {
                 let app = build(&settings, parts).expect("two free ports");
-                bound.send(app.addresses()).expect("somebody waits");
-                // A test waits for nobody's connections: what is dropped here ends at once.
+                bound
+                    .send(app.addresses())
+                    .expect("the test waits for them");
+                // Without a graceful shutdown: what is dropped here ends at once.
                 tokio::select! {
                     ran = app.run_until_stopped(pending()) => ran.expect("listeners"),
                     _ = stopped => {}
@@ -93,13 +103,18 @@ impl TestApp {
         }
     }
 
-    /// Where the listeners are.
+    /// The sum of the series of a metric whose labels contain this text (see [`metrics::sum`]).
+    pub async fn metric(&self, name: &str, label: &str) -> u64 {
+        metrics::sum(self.addresses.management, name, label).await
+    }
+
+    /// The addresses of the listeners.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 }
 
-impl Deref for TestApp {
+impl Deref for TestGateway {
     type Target = Client;
 
     fn deref(&self) -> &Client {
@@ -119,8 +134,13 @@ impl Drop for Running {
     }
 }
 
-/// The parts of a gateway whose deadlines for clients do not expire because the machine is busy with
-/// other tests.
+/// A clock that starts at the time of day and runs only when a test advances it.
+pub fn manual_clock() -> Arc<ManualClock> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Arc::new(ManualClock::at(now.expect("a time after 1970")))
+}
+
+/// The parts of a gateway. Its deadlines for clients do not expire on a busy machine.
 pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Parts {
     let mut parts = Parts::prepare(settings, clock).expect("usable settings");
     let minute = Duration::from_secs(60);
@@ -134,7 +154,28 @@ pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Parts {
     parts
 }
 
-/// Small and on free ports; an override is a key (`session.freshness`) and its value.
+/// The settings of a gateway in front of a Keycloak, real or scripted.
+pub const fn keycloak_settings<'a>(
+    url: &'a str,
+    realm: &'a str,
+    client_id: &'a str,
+    client_secret: &'a str,
+) -> [(&'static str, &'a str); 5] {
+    [
+        ("iam.keycloak.url", url),
+        ("iam.keycloak.realm", realm),
+        ("iam.keycloak.client_id", client_id),
+        ("iam.keycloak.client_secret", client_secret),
+        ("iam.keycloak.permissions_client", PERMISSIONS_CLIENT),
+    ]
+}
+
+/// The settings of a gateway in front of a scripted Keycloak at this address.
+pub const fn scripted_keycloak_settings(url: &str) -> [(&'static str, &str); 5] {
+    keycloak_settings(url, REALM, CLIENT, CLIENT_SECRET)
+}
+
+/// Settings with one worker and free ports. An override is a key (`session.freshness`) and its value.
 pub fn settings(overrides: &[(&str, &str)]) -> Settings {
     let small = [
         ("http.listen", "127.0.0.1:0"),

@@ -13,11 +13,11 @@ use iam_adapters::{
     UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
-use test_support::app::TestApp;
 use test_support::client::{Response, Session};
+use test_support::gateway::{TestGateway, manual_clock};
 use tokio::sync::watch;
 
-use super::{STALE, clock};
+use super::STALE;
 
 const EMAIL: &str = "alice@example.test";
 const PASSWORD: &str = "alice-pass";
@@ -116,13 +116,13 @@ impl IamAdapter for Faulty {
 }
 
 /// A gateway before it.
-pub(super) struct Scene {
+pub(super) struct AdapterFixture {
     iam: Arc<Faulty>,
     pub(super) clock: Arc<ManualClock>,
-    pub(super) gateway: TestApp,
+    pub(super) gateway: TestGateway,
 }
 
-impl Scene {
+impl AdapterFixture {
     pub(super) fn new(overrides: &[(&str, &str)]) -> Self {
         Self::with_script(HashMap::new(), overrides)
     }
@@ -132,7 +132,7 @@ impl Scene {
         script: HashMap<Operation, Fault>,
         overrides: &[(&str, &str)],
     ) -> Self {
-        let clock = clock();
+        let clock = manual_clock();
         let mock = Mock::connect(&MockSettings::default(), Arc::<ManualClock>::clone(&clock));
         let iam = Arc::new(Faulty {
             mock: mock.expect("the demo users"),
@@ -140,7 +140,7 @@ impl Scene {
             probes: watch::Sender::default(),
         });
         let unanswered = [("upstream.probe_deadline", "60s")];
-        let gateway = TestApp::in_front_of(
+        let gateway = TestGateway::with_adapter(
             Arc::<Faulty>::clone(&iam),
             Arc::<ManualClock>::clone(&clock),
             &[&unanswered, overrides].concat(),

@@ -5,18 +5,18 @@ use iam_adapters::Subject;
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::rng::Rng;
-use test_support::suite::unheard_of;
+use test_support::suite::unique_name;
 
 use super::{REQUESTS, Turn};
 use crate::admin_api::AdminApi;
-use crate::scene::Scene;
+use crate::fixture::LiveFixture;
 
 const BUNDLES: usize = 4;
 const GROUPS: usize = 4;
 /// The most names in one request.
 const ASKED_MAX: usize = 9;
 
-pub(super) struct Household {
+pub(super) struct RoleSources {
     /// The client whose roles are the permissions, and those roles.
     client: String,
     roles: Vec<Value>,
@@ -28,7 +28,7 @@ pub(super) struct Household {
     strangers: Vec<String>,
 }
 
-/// What an administrator does. `true` gives, `false` takes; indices are those of the household.
+/// What an administrator does. `true` gives, `false` takes; indices are those of the users.
 #[derive(Debug)]
 pub(super) enum Change {
     Role(usize, bool),
@@ -38,10 +38,13 @@ pub(super) enum Change {
     RoleOfGroup(usize, usize, bool),
 }
 
-impl Household {
-    pub(super) async fn new(scene: &Scene, rng: &mut Rng) -> Self {
-        let api = &scene.administrator.api;
-        let client = scene.administrator.role("urn:shop:orders:order:read").await;
+impl RoleSources {
+    pub(super) async fn new(fixture: &LiveFixture, rng: &mut Rng) -> Self {
+        let api = &fixture.administrator.api;
+        let client = fixture
+            .administrator
+            .role("urn:shop:orders:order:read")
+            .await;
         let client = client["containerId"].as_str().expect("an id").to_owned();
         let all = api.get(&["clients", &client, "roles"]).await;
         let all = all.as_array().expect("roles").iter();
@@ -50,13 +53,13 @@ impl Household {
         roles.sort_by_key(|role| role["name"].to_string());
         assert!(roles.len() > 20, "{roles:?}");
         let bundles = join_all((0..BUNDLES).map(async |_| {
-            let name = format!("bundle-{}", unheard_of());
+            let name = format!("bundle-{}", unique_name());
             let role = Some(json!({ "name": name }));
             api.done(Method::POST, &["roles"], role).await;
             api.get(&["roles", &name]).await
         }));
         let groups = join_all((0..GROUPS).map(async |_| {
-            let group = Some(json!({ "name": format!("group-{}", unheard_of()) }));
+            let group = Some(json!({ "name": format!("group-{}", unique_name()) }));
             let made = api.done(Method::POST, &["groups"], group).await;
             made.id.expect("an id")
         }));
@@ -72,7 +75,7 @@ impl Household {
             ]
             .map(str::to_owned),
         );
-        let household = Self {
+        let users = Self {
             strangers: strangers.collect(),
             client,
             roles,
@@ -80,10 +83,10 @@ impl Household {
             groups,
         };
         for _ in 0..BUNDLES + GROUPS {
-            let reform = household.reform(rng);
-            household.carry_out(scene, None, &reform).await;
+            let reform = users.reform(rng);
+            users.carry_out(fixture, None, &reform).await;
         }
-        household
+        users
     }
 
     /// One user's next turn.
@@ -124,11 +127,16 @@ impl Household {
         asked.join(" ")
     }
 
-    pub(super) async fn carry_out(&self, scene: &Scene, user: Option<&Subject>, change: &Change) {
+    pub(super) async fn carry_out(
+        &self,
+        fixture: &LiveFixture,
+        user: Option<&Subject>,
+        change: &Change,
+    ) {
         let user = user.map_or("", Subject::as_str);
         let role = |at: &usize| Some(json!([self.roles[*at]]));
         let client = self.client.as_str();
-        let api = &scene.administrator.api;
+        let api = &fixture.administrator.api;
         match change {
             Change::Role(at, given) => {
                 let path = ["users", user, "role-mappings", "clients", client];

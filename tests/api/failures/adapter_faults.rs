@@ -5,7 +5,7 @@ use std::time::Duration;
 use iam_adapters::guarded::Operation;
 use iam_adapters::{IamError, Misconfiguration, Refusal};
 
-use super::faulty::{Fault, OPERATIONS, Scene};
+use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
 use super::{BROKEN, FULL, TOO_SLOW, Told, UNAVAILABLE, precisely, throttled};
 
 const MISCONFIGURATIONS: [Misconfiguration; 9] = [
@@ -22,11 +22,11 @@ const MISCONFIGURATIONS: [Misconfiguration; 9] = [
 
 async fn holds(faults: &[(IamError, Told)]) {
     for precise in [false, true] {
-        let scene = Scene::new(&[precisely(precise)]);
+        let fixture = AdapterFixture::new(&[precisely(precise)]);
         for (fault, told) in faults {
             for operation in OPERATIONS {
                 let why = format!("{fault:?} at {}", operation.name());
-                let answer = scene.meets(operation, Fault::Says(fault.clone())).await;
+                let answer = fixture.meets(operation, Fault::Says(fault.clone())).await;
                 told.is_in(&answer, precise, &why);
             }
         }
@@ -78,7 +78,7 @@ async fn a_gateway_with_too_many_calls_under_way_is_a_503() {
 #[tokio::test]
 async fn a_refusal_is_a_401_of_login_and_a_fault_anywhere_else() {
     for precise in [false, true] {
-        let scene = Scene::new(&[precisely(precise)]);
+        let fixture = AdapterFixture::new(&[precisely(precise)]);
         for refusal in [
             Refusal::InvalidCredentials,
             Refusal::Disabled,
@@ -86,10 +86,10 @@ async fn a_refusal_is_a_401_of_login_and_a_fault_anywhere_else() {
             Refusal::Incomplete,
         ] {
             let fault = Fault::Says(IamError::Refused(refusal));
-            let answer = scene.meets(Operation::Login, fault.clone()).await;
+            let answer = fixture.meets(Operation::Login, fault.clone()).await;
             answer.is_error(401, "invalid_grant");
             for operation in [Operation::Introspection, Operation::Logout] {
-                let answer = scene.meets(operation, fault.clone()).await;
+                let answer = fixture.meets(operation, fault.clone()).await;
                 BROKEN.is_in(&answer, precise, operation.name());
             }
         }
@@ -98,25 +98,25 @@ async fn a_refusal_is_a_401_of_login_and_a_fault_anywhere_else() {
 
 #[tokio::test]
 async fn knowledge_that_is_fresh_needs_no_iam() {
-    let scene = Scene::new(&[]);
-    let session = scene.log_in().await.session();
+    let fixture = AdapterFixture::new(&[]);
+    let session = fixture.log_in().await.session();
     for operation in OPERATIONS {
-        scene.fails(operation, Fault::Says(IamError::Saturated));
+        fixture.fails(operation, Fault::Says(IamError::Saturated));
     }
-    assert_eq!(scene.exchange(&session).await.status, 200);
-    scene.clock.advance(super::STALE);
-    FULL.is_in(&scene.exchange(&session).await, false, "stale");
+    assert_eq!(fixture.exchange(&session).await.status, 200);
+    fixture.clock.advance(super::STALE);
+    FULL.is_in(&fixture.exchange(&session).await, false, "stale");
 }
 
 #[tokio::test]
 async fn knowledge_may_be_stretched_over_an_outage_and_over_nothing_else() {
-    let scene = Scene::new(&[("stale_if_error", "5m")]);
-    let session = scene.log_in().await.session();
-    scene.clock.advance(super::STALE);
+    let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
+    let session = fixture.log_in().await.session();
+    fixture.clock.advance(super::STALE);
     let silent = IamError::Unreachable("gone".to_owned());
-    scene.fails(Operation::Introspection, Fault::Says(silent));
-    assert_eq!(scene.exchange(&session).await.status, 200);
+    fixture.fails(Operation::Introspection, Fault::Says(silent));
+    assert_eq!(fixture.exchange(&session).await.status, 200);
     let strange = IamError::Unreadable("HTML".to_owned());
-    scene.fails(Operation::Introspection, Fault::Says(strange));
-    BROKEN.is_in(&scene.exchange(&session).await, false, "it has spoken");
+    fixture.fails(Operation::Introspection, Fault::Says(strange));
+    BROKEN.is_in(&fixture.exchange(&session).await, false, "it has spoken");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, Moment};
 use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
-use test_support::suite::KeyFolder;
+use test_support::keys::TestKeys;
 
 use super::bus::Bus;
 use super::hearing::Hearsay;
@@ -22,7 +22,7 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 /// How many sessions a number can stand for: the newest.
 const IN_REACH: usize = 4;
 
-pub(super) struct Stage {
+pub(super) struct ModelFixture {
     pub(super) setting: Setting,
     pub(super) extent: Extent,
     pub(super) directory: Arc<Directory>,
@@ -41,8 +41,8 @@ pub(super) struct Stage {
     overrides: Vec<(String, String)>,
 }
 
-impl Stage {
-    pub(super) async fn new(setting: Setting, extent: Extent, keys: &KeyFolder) -> Self {
+impl ModelFixture {
+    pub(super) async fn new(setting: Setting, extent: Extent, keys: &TestKeys) -> Self {
         let true_clock = Arc::new(ManualClock::at(START));
         let directory = Directory::new(
             Identity::default(),
@@ -63,7 +63,7 @@ impl Stage {
         let unlimited = ["account_failures", "address_failures"]
             .map(|key| (format!("login_limits.{key}"), "0".to_owned()));
         let overrides = folders.into_iter().chain(times).chain(unlimited);
-        let mut stage = Self {
+        let mut fixture = Self {
             setting,
             extent,
             directory: Arc::new(directory),
@@ -79,14 +79,14 @@ impl Stage {
             overrides: overrides.collect(),
         };
         for user in 0..USERS {
-            stage.create_user(user);
+            fixture.create_user(user);
         }
         for _ in 0..REPLICAS {
-            let replica = stage.start(START).await;
-            stage.replicas.push(replica);
-            stage.join(stage.replicas.len() - 1, true);
+            let replica = fixture.start(START).await;
+            fixture.replicas.push(replica);
+            fixture.join(fixture.replicas.len() - 1, true);
         }
-        stage
+        fixture
     }
 
     fn create_user(&mut self, user: usize) {

@@ -1,0 +1,161 @@
+//! An in-memory IAM, gateways in front of it by one clock with the same keys, and their Redis.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use iam_adapters::clock::ManualClock;
+use iam_adapters::guarded::Operation;
+use iam_adapters::{Clock, Permission};
+use mock_iam::faults::{Answer as FaultAnswer, Rule};
+use mock_iam::{Directory, Identity, Mock, User, Users};
+use secrecy::SecretString;
+use test_support::client::Session;
+use test_support::gateway::{TestGateway, manual_clock};
+use test_support::keys::TestKeys;
+use test_support::wait::until;
+
+use crate::server::Server;
+
+pub(crate) const READ: &str = "urn:shop:orders:order:read";
+pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";
+pub(crate) const PASSWORD: &str = "alice-pass-of-the-tests";
+
+/// Longer than any test takes, because the caches also drop entries by the machine's clock. So an
+/// end that another gateway learns earlier came through Redis.
+const FRESHNESS: Duration = Duration::from_secs(3_600);
+
+/// For a gateway that serves before it has read the earlier revocations from Redis.
+pub(crate) const AT_ONCE: [(&str, &str); 1] = [("revocations.redis.catch_up_deadline", "1ms")];
+
+pub(crate) struct ReplicaFixture {
+    pub(crate) redis: Server,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) subject: String,
+    /// The adapters of the gateways.
+    iams: Mutex<Vec<Arc<Mock>>>,
+    keys: TestKeys,
+}
+
+impl ReplicaFixture {
+    /// With a new Redis; `None` if the machine has none.
+    pub(crate) fn new() -> Option<Self> {
+        Some(Self::with_redis(Server::start()?))
+    }
+
+    pub(crate) fn with_redis(redis: Server) -> Self {
+        let clock = manual_clock();
+        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let lifetime = Duration::from_secs(8 * 3600);
+        let identity = Identity::default();
+        let directory = Directory::new(identity, Users::default(), lifetime, time);
+        let directory = Arc::new(directory);
+        let permissions = [READ].map(|name| Permission::parse(name).expect("a name"));
+        let permissions = permissions.into_iter().collect();
+        let alice = User::new(EMAIL, PASSWORD.into(), permissions).expect("a valid user");
+        let subject = alice.subject().as_str().to_owned();
+        directory.create_user(alice).expect("a new user");
+        Self {
+            redis,
+            clock,
+            directory,
+            subject,
+            iams: Mutex::default(),
+            keys: TestKeys::new(),
+        }
+    }
+
+    /// Gateways with the Redis, all in step.
+    pub(crate) async fn replicas<const N: usize>(&self) -> [TestGateway; N] {
+        let replicas = std::array::from_fn(|_| self.gateway(&[]));
+        for replica in &replicas {
+            self.in_step(replica).await;
+        }
+        replicas
+    }
+
+    /// A gateway with the Redis and more settings.
+    pub(crate) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
+        let url = self.redis.url();
+        self.lone_gateway(&[&[("revocations.redis.url", url.as_str())], more].concat())
+    }
+
+    /// A gateway without Redis.
+    pub(crate) fn lone_gateway(&self, more: &[(&str, &str)]) -> TestGateway {
+        let freshness = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
+        let iam = Arc::new(Mock::new(Arc::clone(&self.directory)));
+        self.iams
+            .lock()
+            .expect("the IAMs")
+            .push(Arc::<Mock>::clone(&iam));
+        let clock = Arc::<ManualClock>::clone(&self.clock);
+        let settings = [&self.keys.settings()[..], &freshness, more].concat();
+        TestGateway::with_adapter(iam, clock, &settings)
+    }
+
+    /// Waits until the gateway receives every revocation. It distrusts what it cached up to this
+    /// moment, so the clock advances.
+    pub(crate) async fn in_step(&self, gateway: &TestGateway) {
+        gateway.wait_for_readiness("ready", &[]).await;
+        self.clock.advance(Duration::from_millis(1));
+    }
+
+    /// From now on logouts at the IAM fail for the gateways started so far.
+    pub(crate) fn break_logouts(&self) {
+        for iam in &*self.iams.lock().expect("the IAMs") {
+            let rule = Rule {
+                operation: Operation::Logout,
+                user: None,
+                times: None,
+                share: None,
+                delay: None,
+                answer: Some(FaultAnswer::ServerError),
+            };
+            iam.faults().add(rule).expect("a valid rule");
+        }
+    }
+
+    /// A session that all of these gateways have cached as alive.
+    pub(crate) async fn known_session(&self, gateways: &[&TestGateway]) -> Session {
+        let first = gateways.first().expect("a gateway");
+        let session = log_in(first).await;
+        for gateway in gateways {
+            assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
+        }
+        session
+    }
+
+    /// Advances the clock until all cached data is stale.
+    pub(crate) fn outlive_freshness(&self) {
+        self.clock.advance(FRESHNESS);
+    }
+}
+
+pub(crate) async fn log_in(gateway: &TestGateway) -> Session {
+    let password = SecretString::from(PASSWORD);
+    gateway.log_in(EMAIL, &password).await.session()
+}
+
+pub(crate) async fn log_out(gateway: &TestGateway, session: &Session) {
+    let answer = gateway.log_out(session).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+/// Whether the gateway issues tokens for the session. Panics on any response but a token or the
+/// refusal.
+pub(crate) async fn serves(gateway: &TestGateway, session: &Session) -> bool {
+    let answer = gateway.exchange(session, READ).await;
+    if answer.status != 200 {
+        answer.is_error(401, "invalid_grant");
+    }
+    answer.status == 200
+}
+
+/// Waits until the gateway refuses the session. Its clock stands still meanwhile, so its cached data
+/// stays fresh.
+pub(crate) async fn refuses(gateway: &TestGateway, session: &Session) {
+    until("the session to be refused", async || {
+        !serves(gateway, session).await
+    })
+    .await;
+}
