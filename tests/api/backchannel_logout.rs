@@ -1,4 +1,4 @@
-//! The IAM tells the gateway that sessions ended: what it is believed, and what it is not.
+//! Logout tokens of the IAM: which are accepted, and what they end.
 
 mod calling_back;
 mod flood;
@@ -10,12 +10,12 @@ use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
 use test_support::suite::{IamFixture, READ, session_of};
 
-/// What is known of a session stays good for longer than any of these tests goes on.
+/// Cached data stays fresh for longer than any of these tests takes.
 const FRESHNESS: [(&str, &str); 2] = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// A user with sessions, and the gateway that they were begun at.
+/// A user, and the gateway at which the user logs in.
 struct LogoutFixture {
     iam: IamFixture,
     gateway: TestGateway,
@@ -38,7 +38,7 @@ impl LogoutFixture {
         session_of(&self.gateway, &self.user).await
     }
 
-    /// A logout token about all of the user.
+    /// A logout token for all sessions of the user.
     async fn token(&self) -> String {
         let tokens = self.iam.administrator.end_sessions_of(&self.user).await;
         tokens.into_iter().next().expect("a logout token")
@@ -55,7 +55,7 @@ impl LogoutFixture {
 }
 
 #[tokio::test]
-async fn a_logout_token_about_a_user_ends_all_sessions_they_had_and_is_acknowledged() {
+async fn logout_token_for_a_user_ends_all_earlier_sessions_of_the_user() {
     let fixture = LogoutFixture::new().await;
     let neighbour = fixture.iam.user(&[READ]).await;
     let neighbours = session_of(&fixture.gateway, &neighbour).await;
@@ -64,7 +64,7 @@ async fn a_logout_token_about_a_user_ends_all_sessions_they_had_and_is_acknowled
         sessions.push(fixture.log_in().await);
     }
     let token = fixture.token().await;
-    // Here nobody knows of it yet, and what is known is fresh.
+    // The gateway has not received the token, and its data is fresh.
     fixture.is_alive(&sessions[0]).await;
     let answer = fixture.gateway.tell_logout(&token).await;
     assert_eq!((answer.status, &*answer.body), (200, &b""[..]));
@@ -80,7 +80,7 @@ async fn a_logout_token_about_a_user_ends_all_sessions_they_had_and_is_acknowled
 }
 
 #[tokio::test]
-async fn a_logout_token_about_one_session_ends_that_one_on_every_replica_it_is_sent_to() {
+async fn logout_token_for_a_session_ends_only_that_session_on_each_replica_that_receives_it() {
     let keys = TestKeys::new();
     let fixture = LogoutFixture::with(&keys.settings()).await;
     let replica = fixture
@@ -103,7 +103,7 @@ async fn a_logout_token_about_one_session_ends_that_one_on_every_replica_it_is_s
 }
 
 #[tokio::test]
-async fn what_is_no_good_logout_token_gets_a_400_and_ends_nothing() {
+async fn invalid_logout_token_is_a_400_and_ends_nothing() {
     let fixture = LogoutFixture::new().await;
     let session = fixture.log_in().await;
     let token = fixture.token().await;
@@ -137,7 +137,7 @@ async fn what_is_no_good_logout_token_gets_a_400_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_logout_token_is_good_once_and_not_for_long() {
+async fn logout_token_is_valid_once_and_expires() {
     let fixture = LogoutFixture::new().await;
     let (token, late) = (fixture.token().await, fixture.token().await);
     assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
@@ -152,7 +152,7 @@ async fn a_logout_token_is_good_once_and_not_for_long() {
 }
 
 #[tokio::test]
-async fn only_a_form_with_one_logout_token_is_read() {
+async fn only_a_form_with_exactly_one_logout_token_is_accepted() {
     let fixture = LogoutFixture::new().await;
     let session = fixture.log_in().await;
     let token = fixture.token().await;

@@ -1,4 +1,5 @@
-//! Before the first catch-up with the other replicas, by tokio's clock, which the tests move.
+//! The time before the first catch-up with the other replicas, by tokio's clock, which the tests
+//! advance.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 const DEADLINE: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A gateway around a Redis at this port.
+/// A gateway with a Redis at this port.
 fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let settings = settings(&[]);
@@ -27,7 +28,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
     let Connected {
         gateway, health, ..
     } = connect(&settings, &parts);
-    // Nothing here probes.
+    // The probe does not run here.
     health.needs_no_probe();
     let redis = Redis::new(&Address {
         host: "127.0.0.1".to_owned(),
@@ -49,7 +50,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
     (gateway, health, bus)
 }
 
-/// A login and an exchange; the latter's result.
+/// Logs in and exchanges; returns the result of the exchange.
 async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
     let email = "alice@example.test".to_owned();
     let credentials = Credentials::new(email, "alice-pass".into()).expect("an address");
@@ -72,9 +73,9 @@ fn report(gateway: &Gateway, health: &Health) -> (Readiness, Vec<ReasonCode>) {
     (report.readiness, codes.collect())
 }
 
-/// Neither a Redis that refuses connections nor one that accepts them and never answers.
+/// One Redis refuses connections, the other accepts them and never responds.
 #[tokio::test(start_paused = true)]
-async fn no_token_is_issued_until_the_catch_up_deadline_where_redis_refuses_or_hangs() {
+async fn no_token_is_issued_before_the_catch_up_deadline_if_redis_refuses_or_hangs() {
     let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
     let ports = [&hanging, &closed].map(|port| port.local_addr().expect("an address").port());

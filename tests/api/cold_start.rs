@@ -1,4 +1,4 @@
-//! Replicas that begin in the middle of a day: everybody comes at once, and they know nobody.
+//! Replicas that start while many sessions are in use, with empty caches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +20,10 @@ use test_support::suite::IamFixture;
 
 const REPLICAS: usize = 4;
 const SESSIONS: usize = 150;
-/// At the IAM at one time, from each replica.
+/// Concurrent introspections of each replica.
 const LIMIT: usize = 3;
 
-/// Counts the questions that are under way.
+/// Counts the introspections in progress.
 #[derive(Debug)]
 struct Counting {
     iam: Arc<dyn IamAdapter>,
@@ -54,7 +54,7 @@ impl IamAdapter for Counting {
         self.iam.authenticate(credentials, client).await
     }
 
-    /// Takes long enough for all the others to come in.
+    /// Takes long enough for all other requests to arrive.
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(under_way, Ordering::SeqCst);
@@ -84,7 +84,7 @@ impl IamAdapter for Counting {
 }
 
 #[tokio::test]
-async fn a_crowd_before_cold_replicas_is_served_without_a_flood_at_the_iam_and_nobody_is_refused() {
+async fn cold_replicas_serve_all_sessions_within_the_concurrency_limit_of_the_iam() {
     let fixture = IamFixture::in_memory();
     let keys = TestKeys::new();
     let user = fixture.user(&[READ]).await;
@@ -123,7 +123,7 @@ async fn a_crowd_before_cold_replicas_is_served_without_a_flood_at_the_iam_and_n
                 assert_eq!(answer.token().scope, READ);
                 return false;
             }
-            // Whoever is too many is told to come again, and does.
+            // A request beyond the limit is told to retry, and succeeds later.
             answer.is_error(503, "temporarily_unavailable");
             answer.header("retry-after");
             true

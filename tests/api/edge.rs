@@ -1,4 +1,4 @@
-//! The HTTP edge, byte by byte: what a client gets that is broken, hostile or merely odd.
+//! The HTTP edge, byte by byte: responses to malformed, hostile and unusual requests.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ mod ids;
 mod methods;
 mod slow;
 
-/// A gateway over the mock with its demo users.
+/// A gateway with the mock and its demo users.
 fn gateway() -> TestGateway {
     TestGateway::start(&[])
 }
@@ -27,13 +27,13 @@ fn connect(gateway: &TestGateway) -> Connection<std::net::TcpStream> {
     Connection::to(gateway.addresses().public)
 }
 
-/// The answer to one request on a connection of its own.
+/// The response to one request on a new connection.
 #[track_caller]
 fn ask(gateway: &TestGateway, request: impl AsRef<[u8]>) -> Answer {
     connect(gateway).send(request).answer()
 }
 
-/// Panics unless `openapi.yaml` describes the answer and it is in form.
+/// Panics unless `openapi.yaml` describes the response and its form is right.
 #[track_caller]
 fn judge(method: &str, path: &str, answer: &Answer) {
     let mut headers = HeaderMap::new();
@@ -46,7 +46,7 @@ fn judge(method: &str, path: &str, answer: &Answer) {
     in_form(answer);
 }
 
-/// Panics unless it has an id and, where it is an error, the form of one.
+/// Panics unless the response has a request id and, if it is an error, the form of an error.
 #[track_caller]
 fn in_form(answer: &Answer) {
     let id = answer.header("x-request-id").expect("an id");
@@ -63,7 +63,7 @@ fn in_form(answer: &Answer) {
         Some("application/json"),
         "{answer:?}"
     );
-    // A HEAD has none.
+    // The response to HEAD has no body.
     if !answer.body.is_empty() {
         let body = answer.json();
         assert_eq!(body["request_id"], id, "{answer:?}");

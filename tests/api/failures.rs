@@ -1,6 +1,5 @@
-//! The table of failures, cell by cell: what a client is told when something between it and its
-//! token does not work, by the mock behind a script, and by the Keycloak adapter over a wire that
-//! behaves badly.
+//! The table of failures: the response to a client for every fault of the IAM, with a faulty
+//! adapter and with a faulty Keycloak.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -23,10 +22,10 @@ mod slow_wire;
 mod stale;
 mod wire;
 
-/// What a client is told of one kind of fault.
+/// The response to one kind of fault.
 #[derive(Debug, Clone)]
 struct Told {
-    /// The status as the contract has it.
+    /// The status by default.
     status: u16,
     /// The status with `http.precise_backend_status`.
     precise: u16,
@@ -55,7 +54,7 @@ const FULL: Told = Told {
     ..UNAVAILABLE
 };
 
-/// The IAM asks for fewer calls, and for such a pause.
+/// The IAM asks for fewer calls, and for this pause.
 const fn throttled(seconds: u64) -> Told {
     Told {
         status: 429,
@@ -66,7 +65,7 @@ const fn throttled(seconds: u64) -> Told {
 }
 
 impl Told {
-    /// Panics unless a response says this and nothing else.
+    /// Panics unless this is the response.
     #[track_caller]
     fn is_in(&self, response: &Response, precise: bool, why: &str) {
         let status = if precise { self.precise } else { self.status };
@@ -87,10 +86,10 @@ impl Told {
     }
 }
 
-/// Longer than any knowledge stays fresh by default.
+/// Longer than the default freshness.
 const STALE: Duration = Duration::from_secs(60);
 
-/// `http.precise_backend_status`.
+/// The setting `http.precise_backend_status`.
 const fn precisely(precise: bool) -> (&'static str, &'static str) {
     let value = if precise { "true" } else { "false" };
     ("http.precise_backend_status", value)

@@ -1,4 +1,4 @@
-//! Keys that change under running gateways, and what their clients notice of it: nothing.
+//! Keys that change under running gateways without effect on clients.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_secs(120);
 const TOKEN_LIFETIME: Duration = Duration::from_secs(300);
 const SESSION_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// What is rotated.
+/// The folder in which keys are rotated.
 #[derive(Debug, Clone, Copy)]
 enum Folder {
     Signing,
@@ -66,7 +66,7 @@ struct Replica {
     place: PathBuf,
 }
 
-/// Replicas before one IAM, by one clock, and the operator's own copy of their keys.
+/// Replicas in front of one IAM, by one clock, and the operator's copy of their keys.
 struct Fleet {
     iam: IamFixture,
     user: Account,
@@ -75,7 +75,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// With one key of each purpose, long in use.
+    /// With one key of each purpose, in use for a long time.
     async fn new(replicas: usize) -> Self {
         let iam = IamFixture::in_memory();
         let user = iam.user(&[READ]).await;
@@ -97,7 +97,7 @@ impl Fleet {
         fleet
     }
 
-    /// Starts a gateway on what is in its folders.
+    /// Starts a gateway with the keys in its folders.
     fn start(&self, place: PathBuf) -> Replica {
         let folder = |folder: Folder| place.join(folder.name()).display().to_string();
         let settings = settings(&[
@@ -124,20 +124,20 @@ impl Fleet {
         Timestamp::from_second(now).expect("a time")
     }
 
-    /// Makes a key in the operator's copy; gives its id.
+    /// Generates a key in the operator's copy; returns its id.
     fn make(&self, folder: Folder, first_use: Timestamp) -> String {
         let key = keys::generate(folder.purpose(), first_use).expect("a key");
         keys::write_new(&self.master(folder), &key).expect("a key file");
         key.kid().to_owned()
     }
 
-    /// Takes a key out of the operator's copy.
+    /// Removes a key from the operator's copy.
     fn remove(&self, folder: Folder, kid: &str) {
         let path = self.master(folder).join(format!("{kid}.jwk"));
         keys::remove(&path).expect("removed");
     }
 
-    /// Brings the operator's copy to a place, as it is now.
+    /// Copies the operator's keys to a folder.
     fn deliver_to(&self, place: &Path) {
         for folder in Folder::BOTH {
             let (from, to) = (self.master(folder), place.join(folder.name()));
@@ -160,11 +160,11 @@ impl Fleet {
         }
     }
 
-    /// Brings the operator's copy to a replica, which looks at it.
+    /// Copies the operator's keys to a replica, which reloads them.
     fn deliver(&self, replica: usize) {
         let replica = &self.replicas[replica];
         self.deliver_to(&replica.place);
-        // It may have noticed by itself already.
+        // The file watcher may have reloaded them already.
         replica.keys.reload(self.iam.clock.now()).for_each(drop);
     }
 
@@ -178,7 +178,7 @@ impl Fleet {
         session_of(&self.replicas[replica].app, &self.user).await
     }
 
-    /// An access token, which nothing may keep this session from.
+    /// An access token of an exchange that has to succeed.
     async fn token(&self, replica: usize, session: &Session) -> String {
         let exchanged = self.replicas[replica].app.exchange(session, READ).await;
         exchanged.token().access_token

@@ -1,4 +1,4 @@
-//! How many logins may be tried, by whom, and what the IAM hears of it.
+//! Limits of login attempts, and which attempts reach the IAM.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +25,7 @@ mod operator;
 const ALICE: &str = "alice@example.test";
 const RIGHT: &str = "alice-pass";
 
-/// The mock with its demo users, and every login that reached it: address, password, client.
+/// The mock with its demo users, and every login that reached it: email address, password, client.
 #[derive(Debug)]
 struct Listening {
     mock: Mock,
@@ -82,7 +82,7 @@ impl IamAdapter for Listening {
     }
 }
 
-/// A gateway before an IAM that listens, and the clock of both.
+/// A gateway in front of a recording IAM, and the clock of both.
 struct LimitFixture {
     gateway: TestGateway,
     iam: Arc<Listening>,
@@ -116,13 +116,13 @@ impl LimitFixture {
         self.gateway.post(LOGIN, headers, body.to_string()).await
     }
 
-    /// What the IAM heard since it was last asked.
+    /// The logins that reached the IAM since the last call.
     fn heard(&self) -> Vec<(String, String, Option<String>)> {
         std::mem::take(&mut *self.iam.heard.lock().unwrap())
     }
 }
 
-/// Panics unless a limit stopped it, for so many seconds.
+/// Panics unless a limit refused it, for so many seconds.
 #[track_caller]
 fn is_stopped(answer: &Response, seconds: &str) {
     answer.is_error(429, "temporarily_unavailable");

@@ -1,11 +1,11 @@
-//! The gateway as its clients see it.
+//! The gateway as clients see it.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "tests use the machine's time, own clients and variables that choose what is tested"
 )]
 
-// The attribute tells clippy that what helps the tests is test code as well.
+// The attribute tells clippy that the helpers of tests are test code.
 #[cfg(test)]
 mod api_suite;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What `/metrics` counts, and that it counts no users.
+//! `/metrics`: what is counted, and that its size does not depend on users.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(crate) fn figures(gateway: &TestGateway) -> Exposition {
     Exposition::parse(&answer.body)
 }
 
-/// The status of a request, and its body.
+/// The status and body of a response.
 fn ask(gateway: &TestGateway, path: &str, body: &Value) -> (u16, Value) {
     let mut connection = Connection::to(gateway.addresses().public);
     let answer = connection.send(post(path, &body.to_string())).answer();
@@ -98,7 +98,7 @@ fn requests(route: &str, outcome: &str) -> String {
 }
 
 #[test]
-fn every_series_is_there_before_anything_happened() {
+fn every_series_exists_before_the_first_event() {
     let gateway = over_the_mock();
     let first = figures(&gateway);
     for route in ROUTES {
@@ -172,7 +172,7 @@ fn every_series_is_there_before_anything_happened() {
 }
 
 #[test]
-fn prometheus_is_told_what_it_is_given() {
+fn content_type_and_format_of_the_metrics_match() {
     let gateway = over_the_mock();
     let mut connection = Connection::to(gateway.addresses().management);
     let answer = connection.send(get("/metrics")).answer();
@@ -185,7 +185,7 @@ fn prometheus_is_told_what_it_is_given() {
 }
 
 #[test]
-fn the_number_of_series_does_not_depend_on_the_number_of_users() {
+fn number_of_series_is_independent_of_the_number_of_users() {
     let clock = Arc::new(SystemClock::default());
     let mut users = Users::default();
     let read: Permissions = [Permission::parse("read").expect("a name")]
@@ -232,7 +232,7 @@ fn the_number_of_series_does_not_depend_on_the_number_of_users() {
 }
 
 #[test]
-fn a_histogram_has_every_request_of_its_route() {
+fn histogram_contains_every_request_of_its_route() {
     let gateway = over_the_mock();
     let alice = serde_json::from_str(ALICE).expect("JSON");
     for _ in 0..20 {
@@ -251,7 +251,7 @@ fn a_histogram_has_every_request_of_its_route() {
 }
 
 #[test]
-fn the_age_of_a_key_grows_with_time() {
+fn age_of_a_key_grows_with_time() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let gateway = TestGateway::start_with_clock(clock.clone(), &[]);
     for age in [0, 90, 180] {

@@ -43,7 +43,7 @@ const FIRST: &str = "MODEL_FIRST";
 const STEPS: usize = 1000;
 
 #[test]
-fn whatever_happens_no_promise_about_time_is_broken() {
+fn operations_keep_every_time_limit_in_random_histories() {
     let keys = TestKeys::new();
     for scenario in kept::all() {
         for extent in [Extent::Operations, Extent::Service] {
@@ -57,7 +57,7 @@ fn whatever_happens_no_promise_about_time_is_broken() {
 }
 
 #[test]
-fn nor_is_it_broken_as_clients_see_it() {
+fn service_keeps_every_time_limit_in_random_histories() {
     let keys = TestKeys::new();
     let scenarios = number(SCENARIOS).unwrap_or(100).div_ceil(25);
     try_all(scenarios, STEPS / 2, Extent::Service, &keys);

@@ -1,6 +1,5 @@
-//! A namespace of a gateway before the bundled mock, as somebody who tests against it uses it: the
-//! API of the gateway and the controls of the mock. Every answer of the controls is held against
-//! their own description.
+//! A client of one namespace of a gateway with the mock: the API of the gateway and the control API
+//! of the mock. Every response of the control API is checked with its own document.
 
 use std::ops::Deref;
 
@@ -20,7 +19,7 @@ pub(crate) const BROWSE: &str = "urn:shop:catalog:item:read";
 
 const BASE: &str = "/mock/v1";
 
-/// A gateway before the mock with its demo users. Real time stands still.
+/// A gateway with the mock and its demo users, by a clock that stands still.
 pub(crate) fn gateway() -> TestGateway {
     gateway_with(&[])
 }
@@ -47,7 +46,7 @@ impl Deref for Namespace {
 }
 
 impl Namespace {
-    /// The one of those who name none.
+    /// The default namespace.
     pub(crate) fn unnamed(app: &TestGateway) -> Self {
         Self::with(app, HeaderMap::new())
     }
@@ -69,7 +68,7 @@ impl Namespace {
         }
     }
 
-    /// Makes any call of the controls.
+    /// Calls the control API.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -104,19 +103,19 @@ impl Namespace {
         self.tell(Method::POST, path, body).await
     }
 
-    /// Makes a call that has no body.
+    /// Makes a call without a body.
     pub(crate) async fn call(&self, method: Method, path: &str) -> Response {
         self.send(method, path, &[], Vec::new()).await
     }
 
-    /// Reads what has to be there.
+    /// Reads a resource that has to exist.
     pub(crate) async fn read(&self, path: &str) -> Value {
         let answer = self.call(Method::GET, path).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
     }
 
-    /// Makes a call, with no answer but that it was done.
+    /// Makes a call that returns no content.
     pub(crate) async fn done(&self, method: Method, path: &str) {
         let answer = self.call(method, path).await;
         assert_eq!(answer.status, 204, "{}", answer.text());
@@ -134,13 +133,13 @@ impl Namespace {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
-    /// How many calls the journal has.
+    /// The number of calls in the journal.
     pub(crate) async fn calls(&self, query: &str) -> u64 {
         let found = self.read(&format!("/journal?{query}")).await;
         found["count"].as_u64().expect("a number")
     }
 
-    /// Tries to log a demo user in.
+    /// Logs a demo user in; the login may fail.
     pub(crate) async fn try_log_in(&self, user: &str) -> Response {
         let name = user.split('@').next().unwrap_or_default();
         self.log_in(user, &SecretString::from(format!("{name}-pass")))

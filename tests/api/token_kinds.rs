@@ -1,4 +1,4 @@
-//! Every kind of token at every place that takes another kind.
+//! Every kind of token in every place that expects another kind.
 
 mod bad_sessions;
 
@@ -14,7 +14,8 @@ use test_support::gateway::TestGateway;
 use test_support::suite::verifier::Verifier;
 use test_support::suite::{IamFixture, READ, session_of};
 
-/// One token of each kind, by its name: all of them genuine, but for what begins with `made-up`.
+/// One token of each kind, by its name. All are genuine, except those whose names begin with
+/// `made-up`.
 async fn of_every_kind(
     fixture: &IamFixture,
     gateway: &TestGateway,
@@ -29,7 +30,7 @@ async fn of_every_kind(
         .authenticate(&credentials.unwrap(), &ClientContext::default())
         .await
         .unwrap();
-    // About another user, so that it would do no harm to the session in question.
+    // For another user, so that it would not end the session under test.
     let logout_token = fixture.administrator.end_sessions_of(&user).await.remove(0);
     let encoded = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let parts: Vec<_> = session.session_token.split('.').collect();
@@ -73,7 +74,7 @@ async fn of_every_kind(
 }
 
 #[tokio::test]
-async fn no_token_of_one_kind_is_taken_for_one_of_another() {
+async fn token_of_one_kind_is_not_accepted_as_another() {
     let fixture = IamFixture::in_memory();
     let gateway = fixture.gateway();
     let user = fixture.user(&[READ]).await;
@@ -118,7 +119,7 @@ async fn no_token_of_one_kind_is_taken_for_one_of_another() {
             "{kind}"
         );
     }
-    // Each is what it is all the same, and none of this has ended anything, also not at the IAM.
+    // Each is still valid in its own place, and no session ended, also not at the IAM.
     let answer = gateway.tell_logout(&kinds["logout token"]).await;
     assert_eq!(answer.status, 200);
     for _ in 0..2 {

@@ -160,7 +160,7 @@ fn module_uses_only_modules_below_it() {
         }
     }
     assert_eq!(back_edges, [""; 0]);
-    // A module that is not in the table would not be looked at.
+    // A module that is missing in the table would not be checked.
     let modules = fs::read_to_string(folder.join("lib.rs")).expect("text");
     let modules: BTreeSet<_> = modules
         .lines()

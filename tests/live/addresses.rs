@@ -1,4 +1,4 @@
-//! An address that changes hands at the IAM.
+//! Email addresses that move from one user to another at the IAM.
 
 use iam_conformance::Account;
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::fixture::LiveFixture;
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn users_who_swap_their_addresses_keep_their_sessions_their_ids_and_their_permissions() {
+async fn users_who_swap_email_addresses_keep_their_sessions_ids_and_permissions() {
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[]);
     let verifier = Verifier::discover(&gateway).await;

@@ -10,10 +10,10 @@ use tokio::sync::Mutex;
 
 use crate::keycloak::{Keycloak, address};
 
-/// An administrator's token lives for 60 s, and a call should not meet its end.
+/// An administrator's token lives for 60 s and must not expire during a call.
 const TOKEN_USED_FOR: Duration = Duration::from_secs(30);
 
-/// The API, as the administrator of the whole server sees it.
+/// The API with the rights of the server's administrator.
 #[derive(Debug)]
 pub(crate) struct AdminApi {
     http: reqwest::Client,
@@ -21,7 +21,7 @@ pub(crate) struct AdminApi {
     token: Mutex<Option<(Instant, SecretString)>>,
 }
 
-/// What it answered: the last part of `Location`, and the body where there is one.
+/// A response: the last part of `Location`, and the body if there is one.
 pub(crate) struct Done {
     pub(crate) status: StatusCode,
     pub(crate) id: Option<String>,
@@ -37,12 +37,12 @@ impl AdminApi {
         }
     }
 
-    /// Asks something of the realm, which has to succeed.
+    /// Reads from the realm, which has to succeed.
     pub(crate) async fn get(&self, path: &[&str]) -> Value {
         self.done(Method::GET, path, None).await.body
     }
 
-    /// Does something to the realm, which has to succeed.
+    /// Makes a call to the realm, which has to succeed.
     pub(crate) async fn done(&self, method: Method, path: &[&str], body: Option<Value>) -> Done {
         let done = self.call(method.clone(), path, body).await;
         assert!(
@@ -54,13 +54,13 @@ impl AdminApi {
         done
     }
 
-    /// Does something to the realm.
+    /// Makes a call to the realm.
     pub(crate) async fn call(&self, method: Method, path: &[&str], body: Option<Value>) -> Done {
         let path = [&[self.keycloak.realm.as_str()], path].concat();
         self.call_server(method, &path, body).await
     }
 
-    /// Does something to the server: its realms.
+    /// Makes a call to the server, below its realms.
     pub(crate) async fn call_server(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Roles that an administrator gives and takes, by every way that Keycloak knows.
+//! Roles that an administrator assigns and removes, in every way of Keycloak.
 
 use iam_conformance::Account;
 use reqwest::Method;
@@ -11,7 +11,7 @@ use crate::fixture::{LiveFixture, PERMISSIONS_ALONE};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_role_is_felt_once_freshness_is_over_and_not_before() {
+async fn changed_role_takes_effect_when_the_freshness_ends() {
     let (fixture, user) = scene_with_user(&[READ]).await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
@@ -33,7 +33,7 @@ async fn a_role_is_felt_once_freshness_is_over_and_not_before() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_composite_role_gives_what_it_holds_and_not_its_own_name() {
+async fn composite_role_grants_its_roles_and_not_its_own_name() {
     let (fixture, user) = scene_with_user(&[]).await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
@@ -73,7 +73,7 @@ async fn a_composite_role_gives_what_it_holds_and_not_its_own_name() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_group_gives_what_it_holds_to_its_members_as_long_as_they_are() {
+async fn group_grants_its_roles_to_its_current_members() {
     let (fixture, user) = scene_with_user(&[BROWSE]).await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
@@ -107,7 +107,7 @@ async fn a_group_gives_what_it_holds_to_its_members_as_long_as_they_are() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn what_every_user_has_for_keycloaks_own_purposes_is_no_permission() {
+async fn default_roles_of_keycloak_are_no_permissions() {
     let (fixture, user) = scene_with_user(&[READ]).await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;

@@ -21,32 +21,32 @@ use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 /// Which roles are permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PermissionsFrom {
-    /// Those of the client that stands for the API.
+    /// Those of the API's client.
     Client,
     /// Those of the realm.
     Realm,
 }
 
-/// An administrator, and the adapter to be judged over their realm.
+/// An administrator, and the adapter under test for the realm.
 #[derive(Debug)]
 pub(crate) struct Administrator {
     pub(crate) api: AdminApi,
     pub(crate) keycloak: Keycloak,
     adapter: Arc<dyn IamAdapter>,
-    /// The path of the roles that are permissions, and that of a user's mappings to them.
+    /// The path of the roles that are permissions, and that of a user's role mappings.
     roles: Vec<String>,
     mappings: Vec<String>,
     states: Vec<AccountState>,
     pub(crate) inbox: Option<LogoutInbox>,
 }
 
-/// How many wrong passwords lock an account, in a realm that locks accounts.
+/// The number of wrong passwords that locks an account, in a realm that locks accounts.
 pub(crate) const FAILURES_THAT_LOCK: usize = 5;
-/// So many wrong passwords lock it for certain.
+/// The most attempts until an account is locked.
 const ATTEMPTS_MAX: usize = 100;
 
 impl Administrator {
-    /// Administers the realm; the adapter is seen through `around`.
+    /// Administers the realm; `around` wraps the adapter.
     pub(crate) async fn new(
         keycloak: &Keycloak,
         from: PermissionsFrom,
@@ -81,7 +81,7 @@ impl Administrator {
         }
     }
 
-    /// Has the realm send its logout tokens here. Not for a realm that others use.
+    /// Makes the realm send its logout tokens here. Only for a realm of one test.
     pub(crate) async fn reading_logout_tokens(self) -> Self {
         let inbox = LogoutInbox::open().await;
         send_logout_tokens(&self.api, &self.keycloak, &inbox.url()).await;
@@ -91,7 +91,7 @@ impl Administrator {
         }
     }
 
-    /// Does something that ends sessions, and gives the logout tokens that came of it.
+    /// Makes a call that ends sessions; returns their logout tokens.
     async fn ending(&self, method: Method, path: &[&str]) -> Vec<String> {
         let received = || self.inbox.as_ref().map(LogoutInbox::tokens);
         let before = received().unwrap_or_default().len();
@@ -99,7 +99,7 @@ impl Administrator {
         received().unwrap_or_default().split_off(before)
     }
 
-    /// The role of that name, which is made where there is none.
+    /// The role with this name, created if it does not exist.
     pub(crate) async fn role(&self, name: &str) -> Value {
         let roles: Vec<_> = self.roles.iter().map(String::as_str).collect();
         let of_name = [&roles[..], &[name]].concat();
@@ -109,14 +109,14 @@ impl Administrator {
         }
         let made = json!({ "name": name });
         let made = self.api.call(Method::POST, &roles, Some(made)).await;
-        // Another test may have made it in between.
+        // Another test may have created it in the meantime.
         let there = [StatusCode::CREATED, StatusCode::CONFLICT].contains(&made.status);
         assert!(there, "{} {}", made.status, made.body);
         self.api.get(&of_name).await
     }
 
-    /// What a user may do by Keycloak's own reckoning: by roles of their own, by composite roles
-    /// and by groups.
+    /// The permissions of a user as Keycloak computes them: from the user's own roles, composite
+    /// roles and groups.
     pub(crate) async fn effective_permissions(&self, user: &Subject) -> BTreeSet<String> {
         let path = self.mappings_of(user.as_str());
         let path = [&path[..], &["composite"]].concat();
@@ -139,7 +139,7 @@ impl Administrator {
             .collect()
     }
 
-    /// Gives a user permissions by roles of their own, or takes such away.
+    /// Assigns roles to a user, or removes them.
     pub(crate) async fn map(&self, method: Method, user: &Subject, names: &[&str]) {
         let mut roles = Vec::new();
         for name in names {
@@ -149,7 +149,7 @@ impl Administrator {
         self.api.done(method, &path, Some(json!(roles))).await;
     }
 
-    /// Changes members of a user's representation, and leaves the others as they are.
+    /// Changes members of a user's representation.
     async fn change(&self, user: &Subject, changes: &[(&str, Value)]) {
         let path = ["users", user.as_str()];
         let mut representation = self.api.get(&path).await;
@@ -161,7 +161,7 @@ impl Administrator {
             .await;
     }
 
-    /// An attempt that comes while Keycloak still thinks about the one before counts for nothing.
+    /// Keycloak does not count an attempt that arrives while it processes the previous one.
     async fn lock(&self, user: &Account) {
         for _ in 0..ATTEMPTS_MAX {
             let status = self.keycloak.log_in(&user.email, "not the password").await;
@@ -262,7 +262,7 @@ impl Fixture for Administrator {
     async fn set_permissions(&self, user: &Account, permissions: &Permissions) {
         let path = self.mappings_of(user.subject.as_str());
         let held = names(&self.api.get(&path).await);
-        // What every user has for Keycloak's own purposes is no permission.
+        // The default roles of every user are no permissions.
         let built_in = format!("default-roles-{}", self.keycloak.realm);
         let right: BTreeSet<_> = permissions.iter().map(Permission::as_str).collect();
         let held: BTreeSet<_> = held.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Realms of a test's own, in the Keycloak that all tests share.
+//! New realms in the shared Keycloak, each for one test.
 
 use reqwest::Method;
 use secrecy::ExposeSecret;
@@ -15,7 +15,7 @@ pub(crate) async fn another_realm(more: &Value) -> Keycloak {
     let mut realm = json!({
         "realm": name,
         "enabled": true,
-        // The clients of these tests come from anywhere, over plain http.
+        // The clients of these tests use plain http from any address.
         "sslRequired": "none",
         "clients": [{
             "clientId": shared.client_id,
@@ -36,7 +36,8 @@ pub(crate) async fn another_realm(more: &Value) -> Keycloak {
     }
 }
 
-/// From now on the realm tells this address of every session of our client's that ends.
+/// From now on the realm sends a logout token to this address for every session of the gateway's
+/// client that ends.
 pub(crate) async fn send_logout_tokens(api: &AdminApi, keycloak: &Keycloak, url: &str) {
     let clients = api.get(&["clients"]).await;
     let mut clients = clients.as_array().expect("clients").iter();

@@ -1,4 +1,4 @@
-//! Keycloak tells a gateway which sessions ended, and the gateway need not find out for itself.
+//! Logout tokens of a real Keycloak.
 
 use futures_util::future::join_all;
 use iam_conformance::{Account, Fixture as _};
@@ -14,11 +14,11 @@ use crate::another_realm::{another_realm, send_logout_tokens};
 use crate::figures::{iam_calls, logout_tokens};
 use crate::fixture::{LONG_DEADLINES, LiveFixture};
 
-/// What is known of a session stays good for longer than a test may run, so whatever ends one is
-/// heard of.
+/// Cached data stays fresh for longer than a test takes, so an end that takes effect came by a
+/// logout token.
 const FRESHNESS: [(&str, &str); 2] = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
 
-/// Nobody could be served by a gateway that waits for the one thread or the one place it has.
+/// A gateway that waits for itself would serve no request with one worker and one permit.
 const ONE_OF_EACH: [(&str, &str); 3] = [
     ("http.workers", "1"),
     ("upstream.login_concurrency", "1"),
@@ -60,7 +60,7 @@ impl BackchannelFixture {
         self.live.user(&[]).await
     }
 
-    /// How many logout tokens the gateway has acted on.
+    /// The number of logout tokens that the gateway has accepted.
     async fn received(&self) -> u64 {
         logout_tokens(self.gateway.addresses().management, "session_ended").await
     }
@@ -72,7 +72,7 @@ impl BackchannelFixture {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_session_that_an_administrator_deletes_is_over_at_once_and_the_users_other_one_is_not() {
+async fn session_deleted_by_an_administrator_ends_at_once_and_other_sessions_stay() {
     let fixture = BackchannelFixture::new().await;
     let user = fixture.user().await;
     let deleted = session_of(&fixture.gateway, &user).await;
@@ -95,7 +95,7 @@ async fn a_session_that_an_administrator_deletes_is_over_at_once_and_the_users_o
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_user_whom_an_administrator_logs_out_everywhere_is_out_at_once() {
+async fn logout_of_all_sessions_by_an_administrator_ends_them_at_once() {
     let fixture = BackchannelFixture::new().await;
     let (user, neighbour) = (fixture.user().await, fixture.user().await);
     let mut sessions = Vec::new();
@@ -115,10 +115,10 @@ async fn a_user_whom_an_administrator_logs_out_everywhere_is_out_at_once() {
     assert_eq!(fixture.introspections().await, 0, "nobody had to ask");
 }
 
-/// Keycloak calls while it is itself being waited for, and lets the logout wait for the answer.
+/// Keycloak sends the logout token during the gateway's logout call, and waits for the response.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_logout_here_is_answered_while_keycloak_tells_us_of_it() {
+async fn logout_completes_while_keycloak_sends_its_logout_token() {
     let fixture = BackchannelFixture::new().await;
     let user = fixture.user().await;
     let session = session_of(&fixture.gateway, &user).await;
@@ -132,7 +132,7 @@ async fn a_logout_here_is_answered_while_keycloak_tells_us_of_it() {
     answer.is_error(401, "invalid_grant");
     assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
 
-    // One more than these would find no place to wait.
+    // One more than these would be refused.
     let mut crowd = Vec::new();
     for _ in 0..8 {
         crowd.push(session_of(&fixture.gateway, &user).await);
@@ -144,7 +144,7 @@ async fn a_logout_here_is_answered_while_keycloak_tells_us_of_it() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn what_else_keycloak_signs_is_no_logout_token() {
+async fn other_tokens_signed_by_keycloak_are_no_logout_tokens() {
     let fixture = BackchannelFixture::new().await;
     let user = fixture.user().await;
     let session = session_of(&fixture.gateway, &user).await;

@@ -1,4 +1,4 @@
-//! The promises of the adapter contract, held by the Keycloak adapter over a real Keycloak.
+//! The conformance suite of adapters, with the Keycloak adapter and a real Keycloak.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Observer for Silent {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn the_adapter_keeps_every_promise() {
+async fn adapter_passes_the_conformance_suite() {
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;
     iam_conformance::all(&Administrator::new(&keycloak, client, |bare| bare).await).await;
@@ -31,7 +31,7 @@ async fn the_adapter_keeps_every_promise() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn the_guarded_adapter_keeps_every_promise() {
+async fn guarded_adapter_passes_the_conformance_suite() {
     let limit = Limit {
         deadline: Duration::from_secs(60),
         concurrency: 4,
@@ -52,10 +52,10 @@ async fn the_guarded_adapter_keeps_every_promise() {
     iam_conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;
 }
 
-/// In a realm whose name needs encoding in an address, and whose logout tokens are read.
+/// In a realm whose name needs percent-encoding, and whose logout tokens are read.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn with_realm_roles_as_permissions_the_adapter_keeps_every_promise() {
+async fn adapter_with_realm_roles_passes_the_conformance_suite() {
     let keycloak = another_realm(&json!({})).await;
     let realm = PermissionsFrom::Realm;
     let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
@@ -68,10 +68,10 @@ async fn with_realm_roles_as_permissions_the_adapter_keeps_every_promise() {
     );
 }
 
-/// Not the whole suite: such a realm also refuses logins of one user at the same time.
+/// Not the whole suite: such a realm also refuses concurrent logins of one user.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn in_a_realm_that_locks_accounts_a_locked_one_is_refused_until_it_is_let_in() {
+async fn locked_account_is_refused_until_it_is_unlocked() {
     let locking = json!({
         "bruteForceProtected": true,
         "failureFactor": FAILURES_THAT_LOCK,

@@ -1,5 +1,5 @@
-//! The same calls to a real Keycloak and to the mock that stands in for one: the same status, the
-//! same `error` and `error_description`, and of a success the same members that the adapter reads.
+//! The same calls to a real Keycloak and to the mock: the responses have the same status, the same
+//! `error` and `error_description`, and the same members that the adapter reads.
 
 use serde_json::{Value, json};
 
@@ -19,11 +19,11 @@ use side::Client;
 const GATEWAY: Client<'_> = Client("auth-gateway", "for-tests-only-4Qm8vX2rT7bN1kY6");
 const OTHER: Client<'_> = Client("other-gateway", "for-tests-only-6Gx1nV4yR8tK3mB7");
 
-/// All that there is to compare, in one Keycloak of its own: it calls itself what it is called by,
-/// and has states that no other test could live with.
+/// All comparisons in one Keycloak of its own. It has no fixed host name, and its states would
+/// break other tests.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn the_mock_answers_as_keycloak_does() {
+async fn mock_responds_like_keycloak() {
     let instance = Instance::start_for_any_host().await;
     let real = Real::new(&instance.keycloak).await;
     let mocked = Mocked::start();
@@ -45,7 +45,7 @@ async fn the_mock_answers_as_keycloak_does() {
     assert!(theirs.len() > 90, "{} cases", theirs.len());
 }
 
-/// What of an answer is compared.
+/// The part of a response that is compared.
 fn compared(status: u16, retry: bool, body: &[u8]) -> Value {
     let body: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
     json!({

@@ -1,4 +1,4 @@
-//! A running Keycloak: the one that all tests share, or one of a test's own that it may kill.
+//! A running Keycloak: the shared one, or one of a single test that may kill it.
 
 use std::env;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +12,7 @@ use test_support::client::http_client;
 use test_support::gateway::keycloak_settings;
 use tokio::task::spawn_blocking;
 
-/// Where a realm is, and who may speak to it.
+/// The address of a realm and the credentials for it.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Keycloak {
     pub(crate) url: String,
@@ -24,7 +24,7 @@ pub(crate) struct Keycloak {
 }
 
 impl Keycloak {
-    /// The instance that the tests share. Whoever uses it makes users of their own.
+    /// The shared instance. Each test creates its own users.
     pub(crate) fn shared() -> Self {
         Self {
             url: told("KEYCLOAK_URL"),
@@ -36,7 +36,7 @@ impl Keycloak {
         }
     }
 
-    /// The same realm, spoken to as another client of it.
+    /// The same realm with the credentials of another client.
     pub(crate) fn as_client(&self, client_id: &str, client_secret: &str) -> Self {
         Self {
             client_id: client_id.to_owned(),
@@ -56,7 +56,7 @@ impl Keycloak {
         url.port().expect("a port of its own")
     }
 
-    /// What Keycloak itself says of a session, asked by hand.
+    /// Introspects a session at Keycloak without the gateway.
     pub(crate) async fn introspect(&self, refresh_token: &SecretString) -> Value {
         let answer = self
             .post(&["token", "introspect"])
@@ -71,12 +71,12 @@ impl Keycloak {
         answer.json().await.expect("JSON")
     }
 
-    /// A login by hand. Gives the status.
+    /// Logs in without the gateway; returns the status.
     pub(crate) async fn log_in(&self, email: &str, password: &str) -> u16 {
         self.grant(email, password).await.status().as_u16()
     }
 
-    /// The access token of a login by hand, which Keycloak signs for everybody to verify.
+    /// The access token of a login without the gateway.
     pub(crate) async fn access_token(&self, email: &str, password: &SecretString) -> SecretString {
         let answer = self.grant(email, password.expose_secret()).await;
         let answer: Value = answer.json().await.expect("JSON");
@@ -109,7 +109,7 @@ fn told(variable: &str) -> String {
     env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: tests/run sets it"))
 }
 
-/// An address below another, each part percent-encoded.
+/// A URL below another; each part is percent-encoded.
 pub(crate) fn address(base: &str, below: &[&str]) -> Url {
     let mut url = Url::parse(base).expect("an address");
     url.path_segments_mut()
@@ -119,10 +119,10 @@ pub(crate) fn address(base: &str, below: &[&str]) -> Url {
     url
 }
 
-/// What was committed before a kill must be there after it, or tests would fail by chance.
+/// Committed data must survive a kill.
 const DURABLE: &str = "--durable";
 
-/// A Keycloak of a test's own. It is killed when it is dropped.
+/// A Keycloak for one test. It is killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) keycloak: Keycloak,
@@ -138,17 +138,17 @@ struct Facts {
 }
 
 impl Instance {
-    /// Starts one with the data that all begin with.
+    /// Starts one with the initial data.
     pub(crate) async fn start() -> Self {
         Self::launch(vec![DURABLE.to_owned()]).await
     }
 
-    /// Starts one that calls itself whatever it is called by, as one without `--hostname` does.
+    /// Starts one without `--hostname`, which uses the host name of each request.
     pub(crate) async fn start_for_any_host() -> Self {
         Self::launch(vec!["--any-host".to_owned()]).await
     }
 
-    /// Ends it without a chance to put anything in order.
+    /// Kills it without a graceful shutdown.
     pub(crate) fn kill(mut self) -> Killed {
         let ended = self.process.0.try_wait().expect("a process");
         assert_eq!(ended, None, "it still runs");
@@ -158,7 +158,7 @@ impl Instance {
         }
     }
 
-    /// Elsewhere than on the test's own thread, so that its connections go on being looked after.
+    /// On another thread, so that the test's connections keep running.
     async fn launch(arguments: Vec<String>) -> Self {
         let launched = spawn_blocking(move || Self::launch_and_wait(&arguments));
         launched.await.expect("an instance")
@@ -175,7 +175,7 @@ impl Instance {
         let mut line = String::new();
         let stdout = process.stdout.take().expect("a pipe");
         let read = BufReader::new(stdout).read_line(&mut line);
-        // From here on it is ended whatever happens.
+        // From here on the process is killed on every path.
         let process = Ended(process);
         read.expect("standard output");
         let facts: Facts = serde_json::from_str(&line).expect("Keycloak starts and says where");
@@ -187,7 +187,7 @@ impl Instance {
     }
 }
 
-/// What is left of an instance: its data and its address.
+/// The data and address of a killed instance.
 #[derive(Debug)]
 pub(crate) struct Killed {
     home: String,
@@ -203,12 +203,12 @@ impl Killed {
     }
 }
 
-/// Ends the process when it is dropped.
+/// Kills the process when it is dropped.
 #[derive(Debug)]
 struct Ended(Child);
 
 impl Drop for Ended {
-    /// Both fail only where it has ended already.
+    /// Both fail only if it has ended already.
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

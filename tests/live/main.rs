@@ -1,12 +1,12 @@
-//! The gateway before a real Keycloak. `tests/run` starts one and tells where it is; every test here
-//! is ignored where nobody did.
+//! The gateway with a real Keycloak. `tests/run` starts one and sets its address in the
+//! environment; without it, every test is ignored.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "tests use the machine's time, own clients and variables that choose what is tested"
 )]
 
-// The attribute tells clippy that what helps the tests is test code as well.
+// The attribute tells clippy that the helpers of tests are test code.
 #[cfg(test)]
 mod addresses;
 #[cfg(test)]

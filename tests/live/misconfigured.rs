@@ -1,5 +1,4 @@
-//! What an operator can get wrong about a Keycloak, told apart by those who have to mend it and
-//! never blamed on a user.
+//! Misconfigurations at a real Keycloak: each has its own reason, and none is a 401.
 
 use iam_conformance::Account;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -11,7 +10,7 @@ use crate::fixture::LiveFixture;
 use crate::keycloak::Keycloak;
 use crate::process::{Process, gateway};
 
-/// A mistake, its code in readiness, and its words in the log.
+/// A misconfiguration, its code in readiness, and its text in the log.
 struct Mistake {
     keycloak: Keycloak,
     code: &'static str,
@@ -66,7 +65,7 @@ fn mistakes(right: &Keycloak) -> Vec<Mistake> {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_mistake_is_told_apart_in_readiness_and_log_and_is_no_users_401() {
+async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
     let wrong = SecretString::from("Aa1!not-the-password");
@@ -111,7 +110,7 @@ fn tells(line: &Value, words: &str) -> bool {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wrong() {
+async fn misconfigured_replica_never_reports_an_active_session_as_invalid() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let right = fixture.gateway(&keys.settings());
@@ -161,7 +160,7 @@ async fn a_living_session_is_never_called_invalid_by_a_replica_that_is_set_up_wr
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
+async fn check_names_each_misconfiguration_and_exits_as_unavailable() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
     for mistake in mistakes(&fixture.keycloak) {
@@ -182,7 +181,7 @@ async fn check_names_each_mistake_and_says_that_the_iam_does_not_serve() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn check_walks_a_test_account_through_login_exchange_and_logout() {
+async fn check_performs_login_exchange_and_logout_with_a_test_account() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
     let (code, said) = check(&fixture.keycloak, Some(&user));
@@ -201,7 +200,7 @@ async fn check_walks_a_test_account_through_login_exchange_and_logout() {
     assert!(said.contains("login refused"), "{said}");
 }
 
-/// What `check --online` prints, and how it ends.
+/// The exit code and output of `check --online`.
 fn check(keycloak: &Keycloak, account: Option<&Account>) -> (Option<i32>, String) {
     let mut command = gateway(&["check", "--online"], &keycloak.settings());
     if let Some(account) = account {

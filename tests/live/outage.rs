@@ -1,4 +1,4 @@
-//! Keycloak killed and started again under running gateways.
+//! Keycloak is killed and started again under running gateways.
 
 use iam_conformance::Account;
 use secrecy::SecretString;
@@ -12,14 +12,14 @@ use crate::fixture::LiveFixture;
 use crate::keycloak::{Instance, Keycloak};
 use crate::process::Process;
 
-/// Only what the test itself causes shall be the IAM's last word.
+/// Without probes, readiness shows the results of the test's requests only.
 const NO_PROBES: (&str, &str) = ("upstream.probe_interval", "1h");
 const MANY_PROBES: (&str, &str) = ("upstream.probe_interval", "50ms");
 
-/// One test, because starting a Keycloak is what takes the time.
+/// One test, because starting a Keycloak takes most of the time.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn an_outage_is_told_as_such_and_ends_without_a_restart() {
+async fn outage_of_keycloak_is_reported_as_such_and_ends_without_a_restart() {
     let keys = TestKeys::new();
     let settings = [&keys.settings()[..], &[NO_PROBES]].concat();
     let instance = Instance::start().await;
@@ -116,7 +116,7 @@ async fn everything_works_again(gateway: &TestGateway, user: &Account) {
     answer.is_error(401, "invalid_grant");
 }
 
-/// A gateway that finds everything out by itself, and tells in its log.
+/// A gateway that probes often, and logs the results.
 fn watching(keycloak: &Keycloak) -> Process {
     Process::start(&[&keycloak.settings()[..], &[MANY_PROBES]].concat())
 }

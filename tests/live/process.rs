@@ -1,4 +1,4 @@
-//! The gateway as the program that it is: a process with an environment, a log and an exit code.
+//! The gateway as a process with an environment, a log and an exit code.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -14,7 +14,7 @@ const GATEWAY: Executable = Executable {
     path: env!("CARGO_BIN_EXE_auth-gateway-dev"),
 };
 
-/// The program, with these arguments, these settings and no others.
+/// The program with these arguments and settings.
 pub(crate) fn gateway(arguments: &[&str], settings: &[(&str, &str)]) -> Command {
     GATEWAY.command(arguments, &[&LONG_DEADLINES[..], settings].concat())
 }
@@ -28,7 +28,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Runs it on free ports.
+    /// Starts it on free ports.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
         let one_worker = [("http.workers", "1")];
         let mut program = GATEWAY.serve(&[&LONG_DEADLINES[..], &one_worker, settings].concat());
@@ -40,7 +40,7 @@ impl Process {
         }
     }
 
-    /// Runs it, and waits until it has probed the IAM, which it does once and not again.
+    /// Starts it, and waits for its only probe of the IAM.
     pub(crate) async fn start_and_probe(settings: &[(&str, &str)]) -> Self {
         let once = [("upstream.probe_interval", "1h")];
         let process = Self::start(&[settings, &once].concat());

@@ -19,19 +19,19 @@ const USERS: usize = 25;
 const ROUNDS: usize = 20;
 const REQUESTS: usize = 2;
 
-/// A user, logged in.
+/// A user with a session.
 struct Player {
     account: Account,
     session: Session,
 }
 
-/// What happens to a user in one round, and what they ask for afterwards.
+/// The changes to a user in one round, and the scopes requested afterwards.
 struct Turn {
     changes: Vec<Change>,
     scopes: Vec<String>,
 }
 
-/// One request, what Keycloak says the user may do, and what the gateway granted.
+/// One request, the roles of the user at Keycloak, and the granted scope.
 struct Case {
     asked: String,
     held: BTreeSet<String>,
@@ -40,7 +40,7 @@ struct Case {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn the_granted_scope_is_what_keycloak_says_in_a_thousand_random_cases() {
+async fn granted_scope_equals_the_roles_of_keycloak_in_a_thousand_random_cases() {
     let mut rng = Rng::from_env("RANDOM_SCOPES_SEED");
     println!("RANDOM_SCOPES_SEED={}", rng.seed());
     let fixture = LiveFixture::new().await;
@@ -80,7 +80,7 @@ async fn round(
     players: &[Player],
     rng: &mut Rng,
 ) -> Vec<Case> {
-    // All random numbers are drawn before anything happens, so that the seed alone decides.
+    // All random numbers are drawn first, so that the run depends on the seed only.
     let turns: Vec<_> = players.iter().map(|_| sources.turn(rng)).collect();
     let reform = sources.reform(rng);
     sources.carry_out(fixture, None, &reform).await;
@@ -110,7 +110,7 @@ async fn round(
     join_all(cases).await.into_iter().flatten().collect()
 }
 
-/// Written without a look at how the gateway does it.
+/// Independent of the gateway's implementation.
 fn intersection(asked: &str, held: &BTreeSet<String>) -> String {
     let mut granted: Vec<&str> = Vec::new();
     for name in asked.split_whitespace() {
@@ -121,7 +121,7 @@ fn intersection(asked: &str, held: &BTreeSet<String>) -> String {
     granted.join(" ")
 }
 
-/// Whether everything that could go wrong had its chance.
+/// Whether every kind of case occurred.
 fn is_a_fair_sample(cases: &[Case]) {
     assert_eq!(cases.len(), USERS * ROUNDS * REQUESTS);
     let often = |what: &str, wanted: &dyn Fn(&Case) -> bool| {

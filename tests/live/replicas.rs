@@ -1,4 +1,4 @@
-//! Several gateways before one Keycloak, each with an adapter of its own, and many clients at once.
+//! Several gateways with one Keycloak, and many concurrent clients.
 
 use futures_util::future::join_all;
 use test_support::endpoints::JWKS;
@@ -13,7 +13,7 @@ const CROWD: usize = 200;
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn two_gateways_share_sessions_and_the_end_of_them() {
+async fn two_gateways_share_sessions_and_their_end() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let (one, other) = (
@@ -37,14 +37,14 @@ async fn two_gateways_share_sessions_and_the_end_of_them() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_crowd_with_one_session_asks_keycloak_once() {
+async fn concurrent_exchanges_of_one_session_make_one_introspection() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let first = fixture.gateway(&keys.settings());
     let session = session_of(&first, &fixture.user(&[READ]).await).await;
-    // It has never seen the session.
+    // It has not seen the session.
     let cold = fixture.gateway(&keys.settings());
-    // Connections first, so that the exchanges themselves come all at once.
+    // Connections are opened first, so that the exchanges are concurrent.
     join_all((0..CROWD).map(|_| cold.get(JWKS, &[]))).await;
     let crowd = (0..CROWD).map(|_| cold.exchange(&session, READ));
     for answer in join_all(crowd).await {

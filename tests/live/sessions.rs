@@ -1,4 +1,4 @@
-//! What becomes of a session at Keycloak and here, whoever ends it.
+//! Sessions at Keycloak and at the gateway, and every way in which they end.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use crate::fixture::{LONG_DEADLINES, LiveFixture, SESSIONS_ALONE, seconds};
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_not() {
+async fn session_deleted_by_an_administrator_ends_after_the_freshness_and_other_sessions_stay() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
@@ -24,7 +24,7 @@ async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_
     let kept = session_of(&gateway, &user).await;
     let upstream = keys.unsealed(&deleted);
     fixture.administrator.end_session(&user, &upstream).await;
-    // What is known is still fresh: nobody asks Keycloak.
+    // Cached data is still fresh, so Keycloak is not called.
     assert_eq!(gateway.exchange(&deleted, READ).await.token().scope, READ);
     fixture.outlive_freshness();
     let answer = gateway.exchange(&deleted, READ).await;
@@ -35,10 +35,11 @@ async fn a_session_deleted_by_an_administrator_is_over_and_the_users_others_are_
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn keycloak_knows_a_session_by_its_users_address_and_not_by_what_the_user_said_it_was() {
+async fn keycloak_receives_the_client_address_of_the_trusted_proxy_and_not_of_the_user() {
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[("http.trusted_proxies", "127.0.0.1")]);
-    // From within: over plain http, a realm that asks for TLS from outside refuses all others.
+    // Private addresses: over plain http, a realm that requires TLS for external requests refuses
+    // others.
     for (forwarded, address) in [
         ("10.1.1.1, 10.20.30.40", "10.20.30.40"),
         ("10.20.30.41:4711", "10.20.30.41"),
@@ -57,7 +58,7 @@ async fn keycloak_knows_a_session_by_its_users_address_and_not_by_what_the_user_
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_user_logged_out_everywhere_has_no_session_left() {
+async fn logout_of_all_sessions_by_an_administrator_ends_them_after_the_freshness() {
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[SESSIONS_ALONE]);
     let (user, neighbour) = (fixture.user(&[READ]).await, fixture.user(&[READ]).await);
@@ -77,7 +78,7 @@ async fn a_user_logged_out_everywhere_has_no_session_left() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_disabled_user_is_out_until_enabled_again() {
+async fn disabled_user_is_refused_until_enabled_again() {
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[SESSIONS_ALONE]);
     let user = fixture.user(&[READ]).await;
@@ -93,14 +94,14 @@ async fn a_disabled_user_is_out_until_enabled_again() {
     fixture.administrator.set_state(&user, active).await;
     let again = session_of(&gateway, &user).await;
     assert_eq!(gateway.exchange(&again, READ).await.token().scope, READ);
-    // A session that was told to be over stays so, whatever Keycloak thinks of it later.
+    // A session that was reported as inactive stays refused, whatever Keycloak reports later.
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
 }
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_deleted_user_is_out_and_may_still_log_out() {
+async fn deleted_user_is_refused_and_can_still_log_out() {
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[SESSIONS_ALONE]);
     let user = fixture.user(&[READ]).await;
@@ -119,7 +120,7 @@ async fn a_deleted_user_is_out_and_may_still_log_out() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn after_a_password_change_the_session_fares_as_keycloak_says() {
+async fn after_a_password_change_the_session_is_as_active_as_at_keycloak() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
@@ -140,7 +141,7 @@ async fn after_a_password_change_the_session_fares_as_keycloak_says() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
+async fn logout_ends_that_session_at_keycloak_and_no_other() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());
@@ -155,7 +156,7 @@ async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
     assert_eq!(active(&at_kept.secret).await, true);
     let left = fixture.administrator.sessions_of(&user.subject).await;
     assert_eq!(left, [at_kept.id].into());
-    // Known as fresh and yet refused: a logout here needs no time to be felt here.
+    // The gateway refuses the session although its cached data is fresh.
     let answer = gateway.exchange(&ended, READ).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(gateway.exchange(&kept, READ).await.status, 200);
@@ -164,7 +165,7 @@ async fn a_logout_here_ends_that_session_at_keycloak_and_no_other() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn a_session_expires_when_keycloak_says() {
+async fn session_expires_at_the_time_of_keycloak() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let settings = [
@@ -182,8 +183,8 @@ async fn a_session_expires_when_keycloak_says() {
     let told = fixture.keycloak.introspect(&upstream.secret).await;
     let at_keycloak = told["exp"].as_u64().expect("an expiry");
     let here = seconds(&session.expires_at);
-    // Counted from the moment before Keycloak was asked, so never later than Keycloak's, and
-    // earlier by no more than the login took.
+    // Counted from before the call to Keycloak: never later than at Keycloak, and earlier by the
+    // duration of the login at most.
     assert!(here <= at_keycloak, "{here} {at_keycloak}");
     assert!(at_keycloak - here <= after - before, "{here} {at_keycloak}");
     let verified = seconds(&session.verified_at);
@@ -192,7 +193,7 @@ async fn a_session_expires_when_keycloak_says() {
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn introspection_keeps_no_session_alive() {
+async fn introspection_does_not_extend_a_session() {
     let fixture = LiveFixture::new().await;
     let keys = TestKeys::new();
     let gateway = fixture.gateway(&[&keys.settings()[..], &[SESSIONS_ALONE]].concat());

@@ -1,4 +1,4 @@
-//! `check`: the settings tried before anybody depends on them.
+//! `check`: settings are tested before they are used.
 
 use test_support::gateway::scripted_keycloak_settings;
 use test_support::program::Ended;
@@ -19,7 +19,7 @@ fn online(variables: &[(&str, &str)]) -> Ended {
 }
 
 #[test]
-fn good_settings_are_told_in_short() {
+fn valid_settings_are_confirmed_on_standard_output() {
     let ended = GATEWAY.run(&["check"], &[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.starts_with("configuration ok\n"), "{}", ended.out);
@@ -27,7 +27,7 @@ fn good_settings_are_told_in_short() {
 }
 
 #[test]
-fn online_the_iam_is_asked_and_a_test_account_walks_through_a_session() {
+fn online_check_probes_the_iam_and_runs_a_session_of_a_test_account() {
     let ended = online(&[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
@@ -54,7 +54,7 @@ fn online_the_iam_is_asked_and_a_test_account_walks_through_a_session() {
 }
 
 #[test]
-fn a_test_account_with_a_wrong_password_is_told_without_the_password() {
+fn wrong_password_of_the_test_account_is_reported_without_the_password() {
     let wrong = [ACCOUNT[0], (ACCOUNT[1].0, "canary-of-the-check")];
     let ended = online(&wrong);
     assert_eq!(ended.code, Some(69), "{ended:?}");
@@ -67,7 +67,7 @@ fn a_test_account_with_a_wrong_password_is_told_without_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_settings() {
+async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
     let nobody = Refusing::start();
     let ended = online(&scripted_keycloak_settings(&nobody.url()));
     assert_eq!(ended.code, Some(69), "{ended:?}");
@@ -91,7 +91,7 @@ async fn an_iam_that_is_not_there_or_refuses_the_gateway_is_told_from_wrong_sett
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_online_nobody_is_asked_and_with_it_the_session_is_ended_again() {
+async fn check_calls_the_iam_only_with_online_and_ends_its_session() {
     let iam = ScriptedUpstream::keycloak().await;
     let ended = GATEWAY.run(
         &["check"],
@@ -100,7 +100,7 @@ async fn without_online_nobody_is_asked_and_with_it_the_session_is_ended_again()
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(iam.requests(), []);
 
-    // The probe asks about a made-up token.
+    // The probe introspects a made-up token.
     iam.once(INTROSPECTION, inactive());
     let ended = online(&[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -1,4 +1,4 @@
-//! No configuration at all: the gateway runs at once and says what to do with it.
+//! Without any configuration the gateway starts, and prints how to use it.
 
 use std::process::Command;
 
@@ -8,11 +8,11 @@ use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
 
-/// The last line of the first screen.
+/// The last line of the start screen.
 const LAST: &str = "grant_type";
 
 #[test]
-fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
+fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
     let mut program = GATEWAY.serve(&[]);
     let (public, management) = program.addresses();
     let screen = program.told(LAST);
@@ -47,7 +47,7 @@ fn the_first_screen_names_addresses_that_answer_the_demo_users_and_the_iam() {
 }
 
 #[test]
-fn the_lines_of_the_first_screen_work_when_they_are_pasted_into_a_shell() {
+fn commands_of_the_start_screen_work_in_a_shell() {
     let mut program = GATEWAY.serve(&[]);
     let screen = program.told(LAST);
     let (_, lines) = screen.split_once("Try it:").expect("something to try");
@@ -71,7 +71,7 @@ fn the_lines_of_the_first_screen_work_when_they_are_pasted_into_a_shell() {
 }
 
 #[test]
-fn logs_go_to_standard_output_as_json_where_that_is_no_terminal_and_the_screen_does_not() {
+fn logs_are_json_on_standard_output_without_a_terminal_and_exclude_the_start_screen() {
     let mut program = GATEWAY.serve(&[]);
     let (public, _) = program.addresses();
     let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
@@ -92,7 +92,7 @@ fn logs_go_to_standard_output_as_json_where_that_is_no_terminal_and_the_screen_d
 }
 
 #[test]
-fn human_logs_can_be_had_without_a_terminal_and_hold_no_escapes() {
+fn human_log_format_without_a_terminal_contains_no_escape_codes() {
     let mut program = GATEWAY.serve(&[("log.format", "human")]);
     program.told(LAST);
     program.signal("TERM");

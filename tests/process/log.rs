@@ -1,4 +1,4 @@
-//! The log: one line for each request, and what stands in it.
+//! The log: one line for each request, and its members.
 
 use serde_json::Value;
 use test_support::endpoints::{LOGIN, TOKEN};
@@ -35,7 +35,7 @@ fn end(program: Program) -> Vec<Value> {
 }
 
 #[test]
-fn a_request_has_one_line_with_all_that_is_known_of_it() {
+fn each_request_has_one_log_line_with_all_its_fields() {
     let mut program = GATEWAY.serve(&[]);
     let (public, management) = program.addresses();
     let mut connection = Connection::to(public);
@@ -106,12 +106,12 @@ fn a_request_has_one_line_with_all_that_is_known_of_it() {
         );
         assert!(!line.to_string().contains("a=b"), "{line}");
     }
-    // Probes and scrapes come all the time and say nothing.
+    // Probes and scrapes are frequent and are not logged.
     assert_eq!(of(&log, "probe"), Vec::<&Value>::new());
 }
 
 #[test]
-fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
+fn login_is_logged_with_its_subject_and_never_with_the_email_address() {
     let mut program = GATEWAY.serve(&[("login_limits.account_failures", "2")]);
     let (public, _) = program.addresses();
     let mut connection = Connection::to(public);
@@ -127,7 +127,7 @@ fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
     assert_eq!(log_in("empty", alice, ""), 401);
     assert_eq!(log_in("stopped", alice, "alice-pass"), 429);
     assert_eq!(log_in("bob", "bob@example.test", "wrong"), 401);
-    // What a terminal or a line-wise reader of logs would stumble over.
+    // Characters that would affect a terminal or a line-based log reader.
     assert_eq!(
         log_in("ansi", "\u{1b}[31mcanary@example.test", "wrong"),
         400
@@ -171,7 +171,7 @@ fn a_login_is_logged_with_its_user_and_never_with_the_address_that_was_typed() {
 }
 
 #[test]
-fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
+fn client_address_is_that_of_a_trusted_proxy_or_the_peer() {
     for (trusted, client) in [("127.0.0.0/8", "203.0.113.9"), ("10.0.0.0/8", "127.0.0.1")] {
         let mut program = GATEWAY.serve(&[("http.trusted_proxies", trusted)]);
         let (public, _) = program.addresses();
@@ -186,7 +186,7 @@ fn the_client_is_who_a_trusted_proxy_says_and_otherwise_the_peer() {
 }
 
 #[test]
-fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_others_way() {
+fn proxy_missing_in_the_settings_is_reported_once_if_its_clients_share_limits() {
     for (trusted, told) in [("10.0.0.0/8", 1), ("127.0.0.1", 0)] {
         let mut program = GATEWAY.serve(&[
             ("http.trusted_proxies", trusted),
@@ -206,7 +206,7 @@ fn a_proxy_that_nobody_named_is_told_of_once_where_its_clients_get_in_each_other
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
+async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(INTROSPECTION, inactive());
     let mut program = serve_with_one_probe(&keycloak);
@@ -242,7 +242,7 @@ async fn a_warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
+async fn cause_of_a_fault_is_in_the_log_line_of_its_request_only() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(INTROSPECTION, inactive());
     keycloak.on(GRANT, Answer::empty(503));
@@ -272,7 +272,7 @@ async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
         let error = line["error"].as_str().expect("a cause");
         assert!(error.starts_with("the IAM failed: "), "{error}");
     }
-    // That the IAM went from serving to failing is told as well, once.
+    // The transition from available to unavailable is logged once.
     let turned = log
         .iter()
         .filter(|line| line["message"] == "the IAM does not serve");
@@ -284,7 +284,7 @@ async fn the_cause_of_a_fault_stands_in_the_line_of_its_request_alone() {
 }
 
 #[test]
-fn a_client_that_is_at_fault_is_no_error_of_the_gateway() {
+fn invalid_request_is_logged_at_info_level() {
     let mut program = GATEWAY.serve(&[]);
     let (public, _) = program.addresses();
     let mut ids = Vec::new();

@@ -1,6 +1,6 @@
-//! What only the real executable can show: its streams, its signals, its exit codes.
+//! Tests of the development program: streams, signals, exit codes.
 
-// The attribute tells clippy that what helps the tests is test code as well.
+// The attribute tells clippy that the helpers of tests are test code.
 #[cfg(test)]
 mod check;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The controls of the mock in the real executable: what it writes, and how it ends.
+//! The control API of the mock in the real program: what it writes, and how it stops.
 
 use std::net::SocketAddr;
 
@@ -76,7 +76,7 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
         ),
     ] {
         tell(with_body("PUT", users, media_type, &file), 200);
-        // What is wrong with a file is told without what stands there.
+        // The error for a file does not contain its content.
         let wrong = file
             .replace(of_a_file, refused)
             .replace("password", "pasword");
@@ -119,7 +119,7 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
             assert!(!canary.is_in(text), "{text}");
         }
     }
-    // The same search finds what may be there, at that level and in those answers.
+    // The control: the same search finds text in that log and in those responses.
     let address = Canary::new("the address", email);
     assert!(said.iter().any(|text| address.is_in(text)));
     assert!(written.contains(r#""level":"TRACE""#), "the finest level");
@@ -135,7 +135,7 @@ fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
     for waiter in &mut waiters {
         waiter.send(&wait);
     }
-    // By then the one worker has begun with those before.
+    // By then the worker has begun with the earlier requests.
     assert_eq!(ask(management, &get("/mock/v1/status")).status, 200);
     program.signal("TERM");
     for waiter in &mut waiters {

@@ -17,7 +17,7 @@ use crate::GATEWAY;
 const SECRET: &str = "canary-of-the-client-secret";
 const PASSWORD: &str = "canary-of-the-password";
 
-/// The last line of the first screen where nothing is configured.
+/// The last line of the start screen without a configuration.
 const LAST: &str = "client_secret = ";
 
 fn listening(program: &mut Program) -> SocketAddr {
@@ -26,13 +26,13 @@ fn listening(program: &mut Program) -> SocketAddr {
     address.parse().expect("an address")
 }
 
-/// Two ports that were free a moment ago: the two programs have to know each other's beforehand.
+/// Two ports that were free a moment ago, because each program needs the other's address.
 fn free_ports() -> [u16; 2] {
     let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     held.map(|port| port.local_addr().expect("an address").port())
 }
 
-/// One configuration, as an operator would write it.
+/// A configuration as an operator writes it.
 fn configuration(folder: &Path) -> (String, [u16; 2]) {
     let ports = free_ports();
     let [gateway, iam] = ports;
@@ -136,14 +136,14 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
     let (status, _) = with_session(gateway, LOGOUT, &session);
     assert_eq!(status, 200);
     assert_eq!(with_session(gateway, TOKEN, &session).0, 401);
-    // The mock has told of it meanwhile, which is no trouble for anybody.
+    // The mock has sent a logout token in the meantime, which has no effect here.
     iam.logged("asked");
     assert_eq!(with_session(gateway, TOKEN, &other).0, 200);
     let ending = Connection::to(address)
         .send(bare("DELETE", "/mock/v1/sessions?notify=true"))
         .answer();
     assert_eq!(ending.json(), json!({"ended": 1, "notified": 1}));
-    // What is known of it would be fresh for an hour.
+    // The cached data would be fresh for an hour.
     assert_eq!(with_session(gateway, TOKEN, &other).0, 401);
     let journal = Connection::to(address)
         .send(get("/mock/v1/journal?operation=login"))
@@ -188,7 +188,7 @@ fn without_a_configuration_the_first_screen_holds_one_to_paste() {
     assert_eq!(answer.status, 200, "{answer:?}");
     iam.signal("INT");
     assert_eq!(iam.wait().code, Some(0));
-    // A gateway whose IAM is gone says so, and blames nobody.
+    // A gateway reports an unavailable IAM as a fault.
     let answer = Connection::to(gateway).send(post(LOGIN, ALICE)).answer();
     assert_eq!(answer.status, 500, "{answer:?}");
 }
@@ -204,7 +204,7 @@ fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
     assert_eq!(answer.status, 201, "{answer:?}");
     let mut waiting = Connection::to(address);
     waiting.send(get("/realms/shop/protocol/openid-connect/certs"));
-    // Answered behind the other, so that the other has come.
+    // Answered after the other request, so the other one has arrived.
     let faults = || {
         let list = Connection::to(address)
             .send(get("/mock/v1/faults"))

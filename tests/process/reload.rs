@@ -1,4 +1,4 @@
-//! A running gateway notices by itself that its keys changed.
+//! A running gateway reloads its keys by itself.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
 
-/// A gateway over folders of keys.
+/// A gateway with key folders.
 struct Scene {
     _folder: TempDir,
     signing: PathBuf,
@@ -35,7 +35,7 @@ fn generate(folder: &Path, purpose: &str) -> String {
     name.trim_end_matches(".jwk").to_owned()
 }
 
-/// Waits until the document at this path is as wanted.
+/// Waits until the document at this path fulfils the condition.
 #[track_caller]
 fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
     until_ok_blocking(path, || {
@@ -45,7 +45,7 @@ fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
 }
 
 impl Scene {
-    /// `lay` puts the first signing key there.
+    /// `lay` writes the first signing key to this folder.
     fn new(lay: impl FnOnce(&Path)) -> Self {
         Self::looking_every("30s", lay)
     }
@@ -90,7 +90,7 @@ impl Scene {
 }
 
 #[test]
-fn a_key_that_comes_and_one_that_goes_are_noticed() {
+fn added_and_removed_keys_are_detected() {
     let mut first = String::new();
     let mut fixture = Scene::new(|folder| first = generate(folder, "signing"));
     fixture.publishes(&[&first]);
@@ -104,7 +104,7 @@ fn a_key_that_comes_and_one_that_goes_are_noticed() {
 }
 
 #[test]
-fn a_broken_file_is_told_once_and_so_is_its_end() {
+fn broken_file_and_its_repair_are_reported_once_each() {
     let mut first = String::new();
     let fixture = Scene::new(|folder| first = generate(folder, "signing"));
     let path = fixture.signing.join("broken.jwk");
@@ -128,9 +128,9 @@ fn a_broken_file_is_told_once_and_so_is_its_end() {
     assert_eq!((about("WARN"), about("INFO")), (2, 2), "{log:#?}");
 }
 
-/// As Kubernetes brings a new secret to a pod.
+/// As Kubernetes updates a secret in a pod.
 #[test]
-fn a_swapped_mount_and_a_replaced_folder_are_noticed() {
+fn swapped_mount_and_replaced_folder_are_detected() {
     let generation = |folder: &Path, name: &str| {
         let kid = generate(&folder.join(name), "signing");
         symlink(name, folder.join("..data_tmp")).expect("linked");
@@ -156,9 +156,9 @@ fn a_swapped_mount_and_a_replaced_folder_are_noticed() {
     fixture.publishes(&[&third, &fourth]);
 }
 
-/// The key lies elsewhere, in a folder that nobody watches.
+/// The key is in another folder, which is not watched.
 #[test]
-fn what_the_system_does_not_tell_is_found_at_the_next_look() {
+fn change_without_a_file_system_event_is_found_at_the_next_poll() {
     let elsewhere = tempfile::tempdir().expect("a folder");
     let fixture = Scene::looking_every("1s", |folder| {
         let name = format!("{}.jwk", generate(elsewhere.path(), "signing"));

@@ -1,5 +1,4 @@
-//! The one report of everything that keeps the gateway from starting: settings, files, keys and
-//! certificates.
+//! The report of every problem that prevents the start: settings, files, keys and certificates.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +11,7 @@ use test_support::program::{Ended, Program};
 
 use crate::GATEWAY;
 
-/// A user and a group that own nothing.
+/// A user and a group that own no file.
 const NOBODY: u32 = 65534;
 
 /// A folder for the files of one gateway.
@@ -47,7 +46,7 @@ impl Files {
         }
     }
 
-    /// Settings for production with which nothing is wrong but, perhaps, their own mode.
+    /// Valid settings for production, except perhaps for the mode of their file.
     fn write_production(&self, iam: &str, mode: u32) {
         let (signing, sealing) = (self.path("signing"), self.path("sealing"));
         let text = format!(
@@ -174,7 +173,7 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
     }
 }
 
-/// Files that only their owner may read, and a gateway that runs as somebody else.
+/// Files that only their owner may read, and a gateway that runs as another user.
 #[test]
 fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
     let files = Files::new();
@@ -190,7 +189,7 @@ fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
         ),
         0o644,
     );
-    // Nobody but root may read what has no mode at all.
+    // Only root may read a file without any mode bit.
     for name in ["signing", "sealing", "secret", "key.pem"] {
         files.set_mode(name, 0);
     }
@@ -214,7 +213,7 @@ fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
 }
 
 #[test]
-fn variable_that_means_a_setting_and_sets_none_is_refused_with_the_nearest_key() {
+fn misspelt_variable_is_refused_with_the_nearest_key() {
     for (variable, nearest) in [
         ("AUTH_GATEWAY_HTTP__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
         ("AUTH_GATEWAY_HTTP__LISTN", "AUTH_GATEWAY__HTTP__LISTEN"),
@@ -240,7 +239,7 @@ fn variable_that_means_a_setting_and_sets_none_is_refused_with_the_nearest_key()
             "AUTH_GATEWAY__REDIS__URL",
             "AUTH_GATEWAY__REVOCATIONS__REDIS__URL",
         ),
-        // The names of variables tell upper from lower case.
+        // Names of variables are case-sensitive.
         ("auth_gateway__http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
         ("AUTH_GATEWAY_http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
         ("Auth_Gateway__Log__Format", "AUTH_GATEWAY__LOG__FORMAT"),
@@ -252,7 +251,7 @@ fn variable_that_means_a_setting_and_sets_none_is_refused_with_the_nearest_key()
 }
 
 #[test]
-fn variables_that_kubernetes_makes_for_a_service_of_this_name_are_ignored() {
+fn service_variables_of_kubernetes_are_ignored() {
     let ended = GATEWAY.run(
         &["check"],
         &[
@@ -260,7 +259,7 @@ fn variables_that_kubernetes_makes_for_a_service_of_this_name_are_ignored() {
             ("AUTH_GATEWAY_SERVICE_PORT_HTTP", "80"),
             ("AUTH_GATEWAY_PORT", "tcp://10.0.0.1:80"),
             ("AUTH_GATEWAY_PORT_8080_TCP_ADDR", "10.0.0.1"),
-            // Of services called `auth-gateway-http` and `auth-gateway-session`.
+            // Of services with the names `auth-gateway-http` and `auth-gateway-session`.
             ("AUTH_GATEWAY_HTTP_SERVICE_HOST", "10.0.0.2"),
             ("AUTH_GATEWAY_SESSION_PORT_80_TCP", "tcp://10.0.0.3:80"),
             ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
@@ -319,14 +318,14 @@ fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
 }
 
 #[test]
-fn production_refuses_settings_with_a_secret_that_everybody_may_read_or_change() {
+fn production_refuses_a_world_accessible_settings_file_with_a_secret() {
     let files = Files::new();
     files.generate_keys();
     let config = files.path("gateway.toml");
     for mode in [0o644, 0o604, 0o602] {
         files.write_production(INLINE, mode);
         let command = format!("chmod o-rw {config}");
-        // Also where the environment stands above what the file says: the file holds it still.
+        // Also if a variable overrides the secret of the file, because the file still contains it.
         for over in [
             &[][..],
             &[("iam.keycloak.client_secret", "0123456789abcdef")],
@@ -344,7 +343,7 @@ fn production_refuses_settings_with_a_secret_that_everybody_may_read_or_change()
         let ended = files.check(&[]);
         assert_eq!(ended.code, Some(0), "{mode:o}: {ended:?}");
     }
-    // Without a secret in it everybody may read it; and on a desk all the same.
+    // Without a secret, and in development, a world-readable file is allowed.
     files.write("secret", "canary-of-the-client-secret", 0o400);
     files.write_production(
         &format!("client_secret_file = \"{}\"", files.path("secret")),
@@ -357,7 +356,7 @@ fn production_refuses_settings_with_a_secret_that_everybody_may_read_or_change()
 }
 
 #[test]
-fn production_refuses_a_key_folder_that_everybody_may_write() {
+fn production_refuses_a_world_writable_key_folder() {
     let files = Files::new();
     files.generate_keys();
     files.write_production(INLINE, 0o600);
@@ -378,10 +377,9 @@ fn production_refuses_a_key_folder_that_everybody_may_write() {
     }
 }
 
-/// As Kubernetes mounts a secret: with a mode that lets everybody write, where nothing can be
-/// written.
+/// As Kubernetes mounts a secret: world-writable by its mode, on a read-only file system.
 #[test]
-fn production_takes_a_key_folder_of_any_mode_on_a_read_only_file_system() {
+fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
     const SCRIPT: &str = r#"
         mount -t tmpfs -o mode=0777 none "$1" && cp "$2"/*.jwk "$1" || exit 1
         [ "$3" = rw ] || mount -o remount,ro "$1" || exit 1

@@ -1,4 +1,4 @@
-//! Nothing secret is ever written, at any level, by us or by what we build on.
+//! No secret is ever written, at any log level, by the gateway or its dependencies.
 
 mod heads;
 mod keys;
@@ -15,7 +15,7 @@ use test_support::secrecy::{PASSWORD, SecrecyFixture, UPSTREAM_ACCESS, WRONG};
 use crate::GATEWAY;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_finest_level_no_line_no_error_and_no_figure_holds_a_secret() {
+async fn at_trace_level_no_log_line_error_or_metric_contains_a_secret() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 2, &[]).await;
     let mut granted = grant();
     granted["access_token"] = json!(UPSTREAM_ACCESS);
@@ -25,7 +25,7 @@ async fn at_the_finest_level_no_line_no_error_and_no_figure_holds_a_secret() {
         json!({"error": "invalid_grant", "error_description": "Invalid user credentials"});
     fixture.keycloak.once(GRANT, Answer::json(401, refused));
     fixture.log_in(WRONG, 401);
-    // From the cache, then by asking.
+    // From the cache, then by an introspection.
     fixture.exchange(0, &session, 200);
     fixture.exchange(1, &session, 200);
 
@@ -54,7 +54,7 @@ async fn at_the_finest_level_no_line_no_error_and_no_figure_holds_a_secret() {
     fixture.exchange(0, &session, 401);
     let written = fixture.end();
 
-    // It was the finest level, and dependencies had their say.
+    // The log has trace lines, also of dependencies.
     for target in [
         "auth_gateway::request",
         "actix_http",

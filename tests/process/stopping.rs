@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: readiness falls, what is under way finishes, nothing new is taken.
+//! SIGTERM and SIGINT: readiness fails, requests in progress finish, new ones are refused.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -30,7 +30,7 @@ fn readiness(management: SocketAddr) -> (u16, Value) {
 }
 
 #[test]
-fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
+fn idle_gateway_stops_at_once_with_open_connections() {
     for signal in SIGNALS {
         let mut program = GATEWAY.serve(&[("http.shutdown_deadline", "10m")]);
         let (public, _) = program.addresses();
@@ -54,7 +54,7 @@ fn an_idle_gateway_ends_well_at_once_whatever_connections_are_kept() {
 }
 
 #[test]
-fn readiness_falls_first_and_the_public_listener_goes_on_for_the_delay() {
+fn readiness_fails_first_and_the_public_listener_serves_during_the_delay() {
     for signal in SIGNALS {
         let mut program = GATEWAY.serve(&[("http.shutdown_delay", "10m")]);
         let (public, management) = program.addresses();
@@ -90,7 +90,7 @@ fn readiness_falls_first_and_the_public_listener_goes_on_for_the_delay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_waits_for_the_iam_gets_its_answer_before_the_end() {
+async fn request_in_progress_is_answered_before_the_gateway_stops() {
     for signal in SIGNALS {
         let keycloak = ScriptedUpstream::keycloak().await;
         keycloak.once(GRANT, Answer::json(200, grant()).held());
@@ -113,12 +113,12 @@ async fn a_request_that_waits_for_the_iam_gets_its_answer_before_the_end() {
 }
 
 #[test]
-fn a_body_of_which_half_had_come_is_still_read_and_answered() {
+fn incomplete_body_is_read_and_answered_before_the_gateway_stops() {
     let mut program = GATEWAY.serve(&[]);
     let (public, _) = program.addresses();
     let request = post(LOGIN, ALICE);
     let (begin, end) = request.split_at(request.len() - 20);
-    // 100 tells that the request has reached its handler.
+    // 100 shows that the request has reached its handler.
     let begin = begin.replace("\r\nHost", "\r\nExpect: 100-continue\r\nHost");
     let mut under_way = Connection::to(public);
     assert_eq!(under_way.send(begin).answer().status, 100);
@@ -131,7 +131,7 @@ fn a_body_of_which_half_had_come_is_still_read_and_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_never_finishes_is_cut_at_the_deadline_and_the_end_is_good_all_the_same() {
+async fn unfinished_request_is_aborted_at_the_deadline_and_the_exit_code_is_zero() {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(GRANT, Answer::hanging());
     let url = keycloak.url();

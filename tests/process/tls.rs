@@ -80,7 +80,7 @@ impl Certificate {
 }
 
 #[test]
-fn logins_go_over_tls_1_2_and_1_3_and_speak_http_1_1_whatever_else_is_offered() {
+fn tls_1_2_and_1_3_are_accepted_with_http_1_1_only() {
     let certificate = Certificate::new();
     let (mut program, public) = certificate.serve("info");
     assert!(
@@ -106,7 +106,7 @@ fn logins_go_over_tls_1_2_and_1_3_and_speak_http_1_1_whatever_else_is_offered() 
 }
 
 #[test]
-fn at_the_finest_level_tls_keeps_its_secrets_too() {
+fn at_trace_level_tls_writes_no_secret() {
     let certificate = Certificate::new();
     let (program, public) = certificate.serve("trace");
     let mut connection = certificate.connect(public, &TLS13, &[]);
@@ -142,7 +142,7 @@ fn at_the_finest_level_tls_keeps_its_secrets_too() {
     }
 }
 
-/// The library here knows no version before 1.2, so the hello is written out.
+/// The TLS library knows no version before 1.2, so the client hello is written by hand.
 #[test]
 fn tls_1_1_is_refused() {
     let certificate = Certificate::new();
@@ -161,7 +161,7 @@ fn tls_1_1_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_not_the_certificates_is_a_problem_of_the_settings() {
+fn key_of_another_certificate_is_invalid_configuration() {
     let (one, other) = (Certificate::new(), Certificate::new());
     let variables = [
         ("http.tls.certificate_file", &*one.path("chain.pem")),
@@ -176,7 +176,7 @@ fn a_key_that_is_not_the_certificates_is_a_problem_of_the_settings() {
 }
 
 #[test]
-fn a_key_that_is_open_to_everybody_is_refused() {
+fn world_readable_tls_key_is_refused() {
     let certificate = Certificate::new();
     let open = Permissions::from_mode(0o644);
     fs::set_permissions(certificate.path("key.pem"), open).expect("permissions");
@@ -195,7 +195,7 @@ fn a_key_that_is_open_to_everybody_is_refused() {
 }
 
 #[test]
-fn http_2_is_not_even_compiled_in() {
+fn http_2_is_not_compiled_in() {
     let lock = include_str!("../../Cargo.lock");
     assert!(lock.contains("name = \"actix-http\""));
     assert!(!lock.contains("name = \"h2\""));

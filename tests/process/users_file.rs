@@ -1,4 +1,4 @@
-//! What tests bring along: their users, and a key that they know beforehand.
+//! The users file and the fixed signing key of the mock, for test suites of applications.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn written(folder: &Path, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn the_users_of_a_file_log_in_and_the_demo_users_do_not() {
+fn users_file_replaces_the_demo_users() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [
         (
@@ -36,7 +36,7 @@ fn the_users_of_a_file_log_in_and_the_demo_users_do_not() {
 }
 
 #[test]
-fn a_users_file_that_was_not_read_whole_refuses_the_start_and_shows_no_password() {
+fn invalid_users_file_prevents_the_start_and_no_password_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let half =
         "users:\n- {email: a@b, password: canary}\n- {email: c@d, password: canary, role: x}";
@@ -68,7 +68,7 @@ fn a_users_file_that_was_not_read_whole_refuses_the_start_and_shows_no_password(
 }
 
 #[test]
-fn the_key_that_everybody_knows_is_published_and_the_first_screen_says_so() {
+fn fixed_signing_key_is_published_and_named_on_the_start_screen() {
     let mut program = GATEWAY.serve(&[("iam.mock.fixed_signing_key", "true")]);
     let (public, _) = program.addresses();
     let screen = program.told("grant_type");

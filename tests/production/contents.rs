@@ -1,4 +1,4 @@
-//! The production program contains nothing of the mock. The same search finds all of it in the
+//! The production program contains no part of the mock. The same search finds all of it in the
 //! development program: `tests/process/contents.rs`.
 
 use test_support::development_markers::found_in;

@@ -1,4 +1,4 @@
-//! `keys`: files that replicas share, made before they are used.
+//! `keys`: key files that replicas share, generated before they are used.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use test_support::wire::{Connection, get};
 
 use crate::{GATEWAY, KEYCLOAK};
 
-/// `keys.jwks_max_age` as it is unless set, and what clocks may disagree.
+/// The default of `keys.jwks_max_age`, and the allowed difference of clocks.
 const SEEN_BY_ALL: i64 = 300 + 60;
 
 fn now() -> i64 {
@@ -21,7 +21,7 @@ fn now() -> i64 {
     i64::try_from(now.as_secs()).expect("a time")
 }
 
-/// Makes a key and gives its file, and the time that was told for its first use.
+/// Generates a key; returns its file and its printed first use.
 fn generate(folder: &Path, more: &[&str]) -> (PathBuf, Timestamp) {
     let folder = folder.to_str().expect("text");
     let ended = GATEWAY.run(
@@ -56,7 +56,7 @@ fn list(folder: &Path) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_key_is_a_file_of_its_owner_alone_and_begins_when_it_was_told_to() {
+fn generated_key_file_belongs_to_its_owner_only_and_has_the_given_first_use() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, told) = generate(folder.path(), &["--first-use", "2030-01-31T13:00:00+01:00"]);
     assert_eq!(told, "2030-01-31T12:00:00Z".parse().expect("a time"));
@@ -67,7 +67,7 @@ fn a_key_is_a_file_of_its_owner_alone_and_begins_when_it_was_told_to() {
 }
 
 #[test]
-fn the_first_key_of_its_purpose_begins_at_once_and_a_further_one_once_all_have_seen_it() {
+fn first_key_is_used_at_once_and_a_further_one_after_publication() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().join("made/on/the/way");
     for purpose in ["signing", "sealing"] {
@@ -90,7 +90,7 @@ fn the_first_key_of_its_purpose_begins_at_once_and_a_further_one_once_all_have_s
             .expect("a time");
         assert_eq!(written.as_second(), second.as_second());
     }
-    // Gateways delay its use, whatever its file says.
+    // Gateways delay its use, whatever its file contains.
     let before = now() + SEEN_BY_ALL;
     let (path, forced) = generate(&folder, &["--first-use", "now"]);
     assert!((before..=now() + SEEN_BY_ALL).contains(&forced.as_second()));
@@ -103,7 +103,7 @@ fn the_first_key_of_its_purpose_begins_at_once_and_a_further_one_once_all_have_s
 }
 
 #[test]
-fn a_list_tells_for_each_purpose_which_key_a_gateway_would_choose() {
+fn list_marks_for_each_purpose_the_key_in_use() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     assert_eq!(
@@ -133,7 +133,7 @@ fn a_list_tells_for_each_purpose_which_key_a_gateway_would_choose() {
             "signing EdDSA retired 2020-01-01T00:00:00Z",
             "signing ES256 in use 2021-01-01T00:00:00Z",
             "signing ES256 waiting 2100-01-01T00:00:00Z",
-            // Before the first of all has come, that one: a gateway must not stand without a key.
+            // Before the first use of every key, the first one: a gateway needs a key.
             "sealing A256GCM in use 2100-01-01T00:00:00Z",
             "sealing A256GCM waiting 2101-01-01T00:00:00Z",
         ]
@@ -141,7 +141,7 @@ fn a_list_tells_for_each_purpose_which_key_a_gateway_would_choose() {
 }
 
 #[test]
-fn a_gateway_publishes_the_key_in_use_and_the_waiting_one() {
+fn gateway_publishes_the_key_in_use_and_the_waiting_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let signing = folder.path().join("signing");
     let sealing = folder.path().join("sealing");
@@ -167,7 +167,7 @@ fn a_gateway_publishes_the_key_in_use_and_the_waiting_one() {
 }
 
 #[test]
-fn a_folder_with_a_file_that_is_no_key_is_told_and_gets_no_further_key() {
+fn folder_with_an_invalid_file_is_reported_and_receives_no_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("broken.jwk");
     fs::write(&path, "canary").expect("written");

@@ -1,11 +1,11 @@
-//! The program for production: what it contains, and the commands and refusals that need no IAM.
+//! The production program: what it contains, and its commands and errors without an IAM.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "tests use the machine's time, own clients and variables that choose what is tested"
 )]
 
-// The attribute tells clippy that what helps the tests is test code as well.
+// The attribute tells clippy that the helpers of tests are test code.
 #[cfg(test)]
 mod contents;
 #[cfg(test)]

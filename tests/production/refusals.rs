@@ -1,5 +1,5 @@
-//! What the gateway does not begin with: each problem by its name, and an exit code that says whose
-//! fault it is.
+//! Settings with which the gateway does not start: each problem by its name, and an exit code for
+//! its kind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,13 +12,13 @@ const FREE: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn every_problem_of_the_settings_is_told_at_once_and_no_port_is_bound() {
+fn all_problems_of_the_settings_are_reported_together_and_no_port_is_bound() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
     let ended = GATEWAY.run(
         &["serve"],
         &[
-            // Were a port bound before the settings are refused, this one would be the problem.
+            // If a port were bound before the settings are checked, this one would be the problem.
             ("http.listen", &taken),
             ("http.workers", "0"),
             ("token.lifetime", "2d"),
@@ -40,7 +40,7 @@ fn every_problem_of_the_settings_is_told_at_once_and_no_port_is_bound() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_together_as_well() {
+fn unusable_files_are_reported_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     for name in ["signing", "sealing"] {
@@ -71,7 +71,7 @@ fn files_that_cannot_be_used_are_told_together_as_well() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_the_gateways_own_failure_and_named() {
+fn occupied_port_is_named_as_an_internal_failure() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     for (variable, key) in [
@@ -90,7 +90,7 @@ fn a_port_that_is_taken_is_the_gateways_own_failure_and_named() {
 }
 
 #[test]
-fn configuration_without_an_iam_is_refused_with_the_sections_that_there_are() {
+fn configuration_without_an_iam_is_refused_with_the_available_sections() {
     for environment in ["development", "production"] {
         let ended = GATEWAY.run(&["serve"], &[("ENVIRONMENT", environment)]);
         assert_eq!(ended.code, Some(64), "{ended:?}");
@@ -117,7 +117,7 @@ fn section_of_the_mock_is_unknown() {
 }
 
 #[test]
-fn production_refuses_keys_made_at_start_and_plain_http() {
+fn production_refuses_generated_keys_and_plain_http() {
     let ended = GATEWAY.run(&["check"], &[("ENVIRONMENT", "production")]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     for key in ["keys.signing_dir", "keys.sealing_dir", "http.public_url"] {
@@ -144,7 +144,7 @@ fn production_refuses_keys_made_at_start_and_plain_http() {
 }
 
 #[test]
-fn arguments_that_mean_nothing_and_a_file_that_is_not_there_are_a_matter_of_configuration() {
+fn unknown_arguments_and_a_missing_file_are_configuration_errors() {
     for arguments in [
         &["run"][..],
         &["--confg", "x"],

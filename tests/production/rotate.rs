@@ -32,7 +32,7 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A folder with keys of these ages, in hours; gives their ids, in the order of use.
+/// A folder with keys of these ages, in hours; returns their ids in the order of use.
 fn aged(ages: &[i64], more: &[&str]) -> (TempDir, Vec<String>) {
     let folder = tempdir().expect("a folder");
     let kids = ages.iter().map(|hours| {
@@ -65,7 +65,7 @@ fn states(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn rotating_again_and_again_makes_each_key_once() {
+fn repeated_rotate_makes_each_key_once() {
     let parent = tempdir().expect("a folder");
     let folder = parent.path().join("made/with/it");
     assert!(done(&keys("rotate", &folder, &[]))[0].contains("used from"));
@@ -104,7 +104,7 @@ fn two_rotations_at_once_make_one_key() {
 }
 
 #[test]
-fn a_key_begins_once_all_have_seen_it_and_is_like_the_one_before() {
+fn rotated_key_keeps_the_algorithm_and_is_used_after_publication() {
     let (folder, _) = aged(&[1_000], &["--alg", "EdDSA"]);
     let before = Timestamp::now();
     let made = keys("rotate", folder.path(), &["--jwks-max-age", "1h"]);
@@ -138,7 +138,7 @@ fn rotate_removes_retired_keys_and_no_others() {
     assert_eq!(states(folder.path()), ["honoured", "in use"]);
     keys("rotate", folder.path(), &["--token-lifetime", "5m"]);
     assert_eq!(states(folder.path()), ["in use"]);
-    // Sealing keys are honoured for as long as sessions live.
+    // Sealing keys are accepted for as long as sessions live.
     let (folder, _) = aged(&[100, 30, 10], &["--use", "sealing"]);
     assert_eq!(states(folder.path()), ["retired", "honoured", "in use"]);
     done(&keys("rotate", folder.path(), &["--use", "sealing"]));
@@ -146,7 +146,7 @@ fn rotate_removes_retired_keys_and_no_others() {
 }
 
 #[test]
-fn with_a_configuration_both_kinds_are_rotated_by_its_times() {
+fn rotate_with_a_configuration_uses_its_folders_and_times() {
     let (signing, _) = aged(&[1_000, 2], &[]);
     let (sealing, _) = aged(&[1_000, 2], &["--use", "sealing"]);
     let config = signing.path().join("gateway.toml");
@@ -171,7 +171,7 @@ fn with_a_configuration_both_kinds_are_rotated_by_its_times() {
 }
 
 #[test]
-fn a_broken_folder_is_not_rotated() {
+fn broken_folder_is_not_rotated() {
     let (folder, _) = aged(&[1_000], &[]);
     fs::write(folder.path().join("broken.jwk"), "{").expect("written");
     let before = files(folder.path());
@@ -182,7 +182,7 @@ fn a_broken_folder_is_not_rotated() {
 }
 
 #[test]
-fn a_key_is_removed_only_where_another_can_follow() {
+fn key_is_removed_only_if_another_can_replace_it() {
     let (folder, kids) = aged(&[100, 10], &[]);
     let remove = |kid: &str| keys("remove", folder.path(), &["--kid", kid]);
     let refused = remove("unknown");

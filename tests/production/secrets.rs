@@ -1,4 +1,4 @@
-//! Secrets come by the environment, and never out again.
+//! Secrets are read from the environment and never written.
 
 use test_support::endpoints::LOGIN;
 use test_support::gateway::keycloak_settings;
@@ -29,13 +29,13 @@ fn settings(url: &str) -> Vec<(&'static str, &str)> {
 
 async fn keycloak() -> ScriptedUpstream {
     let iam = ScriptedUpstream::keycloak().await;
-    // The first question is the probe's, about a made-up token.
+    // The first introspection is the probe's, of a made-up token.
     iam.once(INTROSPECTION, inactive());
     iam
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
+async fn no_command_writes_a_secret_of_its_environment() {
     let iam = keycloak().await;
     let url = iam.url();
     let offline = [("iam.keycloak.url", "http://127.0.0.1:1")];
@@ -56,23 +56,23 @@ async fn no_command_writes_a_secret_of_its_environment_whatever_happens() {
     }
 }
 
-/// The control: a value that is no secret is told where it is wrong, and this search finds it.
+/// The control: an invalid value that is no secret is reported, and this search finds it.
 #[test]
-fn a_value_that_cannot_be_read_is_told_where_it_is_no_secret() {
+fn invalid_value_is_reported_if_it_is_no_secret() {
     let ended = GATEWAY.run(&["check"], &[("http.workers", "canary-of-the-workers")]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.everything().contains("canary"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_command_writes_what_it_is_to_say_to_redis() {
+async fn no_command_writes_the_credentials_for_redis() {
     const URL: &str = "revocations.redis.url";
     const WORD: &str = "revocations.redis.password";
     const FILE: &str = "revocations.redis.password_file";
     const USER: &str = "revocations.redis.username";
     let iam = keycloak().await;
     let url = iam.url();
-    // Nobody listens there.
+    // This address refuses connections.
     let nobody = (URL, "redis://127.0.0.1:1");
     for (arguments, more, code, told) in [
         (
@@ -142,7 +142,7 @@ async fn no_command_writes_what_it_is_to_say_to_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_logs_everything_writes_neither_its_secret_nor_a_password() {
+async fn gateway_at_trace_level_writes_no_client_secret_and_no_password() {
     let iam = keycloak().await;
     let mut program = GATEWAY.serve(&settings(&iam.url()));
     let (public, management) = program.addresses();

@@ -1,4 +1,4 @@
-//! Whoever can write to Redis and publish there, but has no sealing key.
+//! An attacker with full access to Redis, but without a sealing key.
 
 use iam_adapters::Clock as _;
 use test_support::wait::until;
@@ -8,7 +8,7 @@ use crate::metrics::{has_received, has_sent_all};
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
 
 #[tokio::test]
-async fn nothing_that_happens_in_redis_revives_a_session() {
+async fn no_change_in_redis_revives_a_session() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -46,7 +46,7 @@ async fn nothing_that_happens_in_redis_revives_a_session() {
 }
 
 #[tokio::test]
-async fn garbage_is_ignored_and_counted_and_ends_nothing() {
+async fn invalid_message_is_ignored_and_counted() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -76,7 +76,7 @@ async fn garbage_is_ignored_and_counted_and_ends_nothing() {
         listener.metric("revocations_ignored_total", "").await == ignored
     })
     .await;
-    // A name that is nobody's ends nothing, under whatever kind it comes.
+    // A name of no session ends nothing, whatever its kind.
     admin.publish(format!("session:{} {soon}", session.session_id).as_bytes());
     has_received(&listener, 1).await;
     assert!(serves(&listener, &session).await);

@@ -1,17 +1,17 @@
-//! Replicas that come late, or were away for a while.
+//! Replicas that start late, or were disconnected for a while.
 
 use crate::fixture::{EMAIL, ReplicaFixture, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 
 #[tokio::test]
-async fn a_replica_that_starts_later_knows_what_ended_before_without_asking_the_iam() {
+async fn new_replica_knows_earlier_revocations_without_calling_the_iam() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
     let [early] = fixture.replicas().await;
     let living = fixture.known_session(&[&early]).await;
     let mut ended = Vec::new();
-    // More than one page of them.
+    // More than one page of SCAN.
     for _ in 0..520 {
         let session = crate::fixture::log_in(&early).await;
         log_out(&early, &session).await;
@@ -29,7 +29,7 @@ async fn a_replica_that_starts_later_knows_what_ended_before_without_asking_the_
 }
 
 #[tokio::test]
-async fn a_listener_that_redis_dropped_comes_back_and_feels_what_it_missed() {
+async fn replica_disconnected_by_redis_reconnects_and_receives_missed_revocations() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -38,28 +38,28 @@ async fn a_listener_that_redis_dropped_comes_back_and_feels_what_it_missed() {
         let session = fixture.known_session(&[&one, &other]).await;
         fixture.redis.admin().run("CLIENT KILL TYPE pubsub");
         log_out(&one, &session).await;
-        // Not by asking the IAM, which it does after a gap.
+        // Not by an introspection, which it makes after a gap.
         has_received(&other, round).await;
         assert!(!serves(&other, &session).await);
     }
 }
 
 #[tokio::test]
-async fn after_a_gap_nothing_is_believed_that_the_iam_said_before() {
+async fn replica_distrusts_cached_data_after_a_gap() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
     let [one, other] = fixture.replicas().await;
     let session = fixture.known_session(&[&one, &other]).await;
     assert!(fixture.directory.end_sessions_of(EMAIL).expect("known") > 0);
-    // The control: it is still fresh.
+    // The control: its cached data is still fresh.
     assert!(serves(&other, &session).await);
     fixture.redis.admin().run("CLIENT KILL TYPE pubsub");
     refuses(&other, &session).await;
 }
 
 #[tokio::test]
-async fn what_could_not_be_told_is_told_when_redis_is_back() {
+async fn pending_revocations_are_sent_when_redis_returns() {
     let Some(mut fixture) = ReplicaFixture::new() else {
         return;
     };

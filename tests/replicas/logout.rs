@@ -1,4 +1,4 @@
-//! Logouts, with Redis there and without.
+//! Logouts with and without Redis.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 
 #[tokio::test]
-async fn a_logout_at_any_replica_is_felt_at_every_other_however_fresh_their_knowledge_is() {
+async fn logout_at_one_replica_takes_effect_at_all_others_despite_fresh_data() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -20,7 +20,7 @@ async fn a_logout_at_any_replica_is_felt_at_every_other_however_fresh_their_know
         assert!(!serves(all[round % 3], &session).await);
         for replica in &all {
             refuses(replica, &session).await;
-            // And for good.
+            // The revocation is kept.
             assert!(!serves(replica, &session).await);
             log_out(replica, &session).await;
         }
@@ -45,7 +45,7 @@ async fn introspections(gateways: &[&test_support::gateway::TestGateway]) -> u64
 }
 
 #[tokio::test]
-async fn without_redis_a_logout_is_felt_at_the_others_within_the_freshness() {
+async fn without_redis_a_logout_takes_effect_at_other_replicas_within_the_freshness() {
     let Some(mut fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -62,7 +62,7 @@ async fn without_redis_a_logout_is_felt_at_the_others_within_the_freshness() {
         let session = fixture.known_session(&all).await;
         log_out(all[0], &session).await;
         assert!(!serves(all[0], &session).await);
-        // The control: nothing carries it, and knowledge is fresh.
+        // The control: no revocation was sent, and cached data is fresh.
         assert!(serves(all[1], &session).await && serves(all[2], &session).await);
         fixture.outlive_freshness();
         assert!(!serves(all[1], &session).await && !serves(all[2], &session).await);
@@ -70,7 +70,7 @@ async fn without_redis_a_logout_is_felt_at_the_others_within_the_freshness() {
 }
 
 #[tokio::test]
-async fn sessions_that_the_iam_ends_are_not_told_each_replica_asks_by_itself() {
+async fn session_ended_by_the_iam_is_not_sent_to_other_replicas() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -86,10 +86,10 @@ async fn sessions_that_the_iam_ends_are_not_told_each_replica_asks_by_itself() {
     assert!(!serves(&other, &session).await);
 }
 
-/// Not a promise but a measurement: `cargo test --test replicas -- --ignored --nocapture`.
+/// A measurement: `cargo test --test replicas -- --ignored --nocapture`.
 #[tokio::test]
 #[ignore = "measures, and tells nothing that could be right or wrong"]
-async fn how_soon_a_logout_is_felt() {
+async fn measure_the_delay_of_a_logout_at_other_replicas() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -119,7 +119,7 @@ async fn how_soon_a_logout_is_felt() {
     }
 }
 
-/// How often Redis ran a command since it started.
+/// The number of calls of a command in Redis since its start.
 fn calls(fixture: &ReplicaFixture, command: &str) -> u64 {
     let redis::Value::BulkString(text) = fixture.redis.admin().run("INFO commandstats") else {
         panic!("INFO answers with text");
@@ -153,7 +153,7 @@ async fn repeated_logouts_send_one_set_and_one_publish_to_redis() {
     assert_eq!((calls(&fixture, "set"), calls(&fixture, "publish")), (1, 1));
 }
 
-/// The IAM fails as well, so that the revocation is all that ends the victim's session elsewhere.
+/// The IAM fails as well, so only the revocation ends the victim's session at other replicas.
 #[tokio::test]
 async fn repeated_logouts_of_one_user_do_not_displace_the_pending_revocation_of_another() {
     let Some(mut fixture) = ReplicaFixture::new() else {

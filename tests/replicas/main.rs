@@ -1,12 +1,12 @@
-//! Several gateways with a real Redis between them. Where the machine has no `redis-server`, that is
-//! said and the tests are none; with CI=true it is a failure.
+//! Several gateways with a real Redis. Without `redis-server` on the machine, the tests print that
+//! they did not run; with CI=true they fail.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "tests use the machine's time, own clients and variables that choose what is tested"
 )]
 
-// The attribute tells clippy that what helps the tests is test code as well.
+// The attribute tells clippy that the helpers of tests are test code.
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]

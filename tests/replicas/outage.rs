@@ -1,14 +1,14 @@
-//! A Redis that is not there, for whatever reason: nothing waits for it and nothing fails for it.
+//! An unavailable Redis: no request waits for it or fails because of it.
 
 use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 
-/// How many sessions end at each gateway where everything is tried.
+/// The number of sessions that end at each gateway.
 const ENDS: u64 = 4;
 
-/// All that gateways do, with sessions that they know and with such as they have to ask about.
+/// Logins, exchanges with and without cached data, and logouts.
 async fn everything_works(gateways: [&TestGateway; 2]) {
     for (here, there) in [(gateways[0], gateways[1]), (gateways[1], gateways[0])] {
         for _ in 0..ENDS {
@@ -23,7 +23,7 @@ async fn everything_works(gateways: [&TestGateway; 2]) {
 const UNREACHABLE: [&str; 1] = ["revocations_unreachable"];
 
 #[tokio::test]
-async fn a_redis_that_comes_after_the_gateways_is_found() {
+async fn redis_that_starts_after_the_gateways_is_found() {
     let Some(mut fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -46,7 +46,7 @@ async fn a_redis_that_comes_after_the_gateways_is_found() {
 }
 
 #[tokio::test]
-async fn a_redis_that_dies_is_missed_and_one_that_returns_is_found() {
+async fn outage_of_redis_is_reported_and_its_return_is_detected() {
     let Some(mut fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -71,7 +71,7 @@ async fn a_redis_that_dies_is_missed_and_one_that_returns_is_found() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_is_noticed_and_holds_nobody_up() {
+async fn hanging_redis_is_detected_and_delays_no_request() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -84,10 +84,10 @@ async fn a_redis_that_hangs_is_noticed_and_holds_nobody_up() {
         gateway.wait_for_readiness("degraded", &UNREACHABLE).await;
     }
     everything_works([&one, &other]).await;
-    // The control: knowledge does not age here by itself.
+    // The control: cached data does not expire here by itself.
     assert!(serves(&other, &session).await);
     fixture.redis.signal("CONT");
-    // Not by asking the IAM, which it does after a gap.
+    // Not by an introspection, which it makes after a gap.
     has_received(&one, 2 * ENDS).await;
     has_received(&other, 2 * ENDS + 1).await;
     assert!(!serves(&other, &session).await);
@@ -98,7 +98,7 @@ async fn a_redis_that_hangs_is_noticed_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_is_noticed_also_by_whoever_has_nothing_to_tell() {
+async fn hanging_redis_is_detected_by_an_idle_replica() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -112,7 +112,7 @@ async fn a_redis_that_hangs_is_noticed_also_by_whoever_has_nothing_to_tell() {
 }
 
 #[tokio::test]
-async fn a_redis_that_sleeps_for_a_while_holds_nobody_up() {
+async fn paused_redis_delays_no_request() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };

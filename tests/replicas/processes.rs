@@ -1,4 +1,4 @@
-//! The real executable.
+//! The program with Redis.
 
 use test_support::client::Client;
 use test_support::metrics;
@@ -14,7 +14,7 @@ fn redis() -> Option<Server> {
 }
 
 #[tokio::test]
-async fn processes_tell_each_other_and_end_as_they_are_told() {
+async fn processes_share_revocations_and_stop_on_sigterm() {
     let Some(redis) = redis() else { return };
     let url = redis.url();
     let variables = [
@@ -51,7 +51,7 @@ async fn processes_tell_each_other_and_end_as_they_are_told() {
 }
 
 #[test]
-fn check_tells_whether_redis_can_be_reached() {
+fn check_reports_whether_redis_can_be_reached() {
     let Some(mut redis) = redis() else { return };
     let url = redis.url();
     let check = |password| {

@@ -1,4 +1,4 @@
-//! A Redis that answers, and refuses.
+//! A Redis that responds with errors.
 
 use test_support::gateway::TestGateway;
 
@@ -8,7 +8,7 @@ use crate::server::Server;
 
 const REFUSED: [&str; 1] = ["revocations_refused"];
 
-/// Logs a session out at the one and sees it felt at the other.
+/// Logs a session out at one gateway and waits until the other refuses it.
 async fn a_logout_is_felt(fixture: &ReplicaFixture, one: &TestGateway, other: &TestGateway) {
     let session = fixture.known_session(&[one, other]).await;
     log_out(one, &session).await;
@@ -16,12 +16,12 @@ async fn a_logout_is_felt(fixture: &ReplicaFixture, one: &TestGateway, other: &T
 }
 
 #[tokio::test]
-async fn a_redis_that_may_only_be_read_still_tells_and_keeps_once_it_may_be_written() {
+async fn read_only_redis_still_publishes_and_stores_once_it_is_writable() {
     keeps_nothing(&["REPLICAOF 127.0.0.1 1"], "REPLICAOF NO ONE").await;
 }
 
 #[tokio::test]
-async fn a_redis_that_is_full_still_tells_and_keeps_once_there_is_room() {
+async fn full_redis_still_publishes_and_stores_once_it_has_memory() {
     let full = [
         "CONFIG SET maxmemory-policy noeviction",
         "CONFIG SET maxmemory 1",
@@ -38,7 +38,7 @@ async fn keeps_nothing(begin: &[&str], end: &str) {
     for command in begin {
         admin.run(command);
     }
-    // More than one, so that those refused hold up nobody who comes after.
+    // More than one, so that a refused revocation does not block later ones.
     for _ in 0..5 {
         a_logout_is_felt(&fixture, &one, &other).await;
     }
@@ -54,7 +54,7 @@ async fn keeps_nothing(begin: &[&str], end: &str) {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_no_reason_to_fail_and_a_right_one_is_found_to_be_so() {
+async fn wrong_password_of_redis_degrades_only_and_a_changed_password_is_detected() {
     let password = Some("the password of this Redis");
     let Some(redis) = Server::start_with(password, &["--port", "{port}"]) else {
         return;
@@ -83,7 +83,7 @@ async fn a_wrong_password_is_no_reason_to_fail_and_a_right_one_is_found_to_be_so
     a_logout_is_felt(&fixture, &right, &other).await;
     let mut admin = fixture.redis.admin();
     admin.run("CONFIG SET requirepass another");
-    // Who is in stays in, so all are thrown out.
+    // Existing connections stay authenticated, so all are closed.
     admin.run("CLIENT KILL TYPE pubsub");
     for gateway in [&right, &other] {
         gateway
@@ -99,7 +99,7 @@ async fn a_wrong_password_is_no_reason_to_fail_and_a_right_one_is_found_to_be_so
 }
 
 #[tokio::test]
-async fn a_user_of_redis_with_no_more_rights_than_needed_is_enough() {
+async fn documented_minimal_permissions_of_a_redis_user_suffice() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What whoever reads all of Redis, and everything that goes through it, learns.
+//! What a reader of all data and traffic of Redis learns.
 
 mod programs;
 
@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, log_out, refuses};
 use crate::metrics::has_sent_all;
 
-/// Everything that any client sends, as it arrives.
+/// Every command of every client, as it arrives.
 struct Monitor(BufReader<TcpStream>);
 
 impl Monitor {
@@ -22,7 +22,7 @@ impl Monitor {
         Self(reader)
     }
 
-    /// All up to a line that contains this.
+    /// All lines up to one that contains this.
     fn up_to(mut self, mark: &str) -> String {
         let mut all = String::new();
         while !all.contains(mark) {
@@ -33,7 +33,7 @@ impl Monitor {
 }
 
 #[tokio::test]
-async fn redis_sees_no_session_no_token_no_user_and_no_key() {
+async fn redis_receives_no_session_no_token_no_user_and_no_key() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };

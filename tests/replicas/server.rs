@@ -1,4 +1,4 @@
-//! A Redis of a test's own, on a free port, which ends with the test.
+//! A Redis of one test, on a free port, which stops with the test.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -16,13 +16,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A Redis that keeps nothing on disk and listens here alone. None where this machine has no
-    /// Redis, which is said aloud, and is a failure where everything has to run.
+    /// A Redis without persistence on the loopback address. `None`, with a message, if this machine
+    /// has no Redis; a failure if CI=true.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(None, &["--port", "{port}"])
     }
 
-    /// With these options, in which `{port}` and `{folder}` are filled in.
+    /// With these options, in which `{port}` and `{folder}` are replaced.
     pub(crate) fn start_with(password: Option<&'static str>, options: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         Self::start_in(folder, password, options)
@@ -37,7 +37,7 @@ impl Server {
         if there.is_err() {
             let missing = "NOT RUN: redis-server is not installed (Debian: redis-server)";
             assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{missing}");
-            // The macros' output is shown of failures alone.
+            // The test harness prints the output of macros only for failed tests.
             writeln!(std::io::stderr(), "!!!!!!!!!!!!!!!!!!!! {missing}").expect("written");
             return None;
         }
@@ -48,7 +48,7 @@ impl Server {
             folder,
             password,
         };
-        // Somebody else may take the port in the moment between.
+        // Another process may take the port in the meantime.
         while server.child.is_none() {
             server.port = free_port();
             server.launch();
@@ -85,7 +85,7 @@ impl Server {
         self.child = Some(child);
     }
 
-    /// Kills it, and all that it knew with it.
+    /// Kills it; its data is lost.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("a child");
@@ -137,7 +137,7 @@ impl Drop for Server {
     }
 }
 
-/// Below the range from which the system takes the ports of outgoing connections.
+/// Below the range of ports that the system uses for outgoing connections.
 fn free_port() -> u16 {
     loop {
         let mut bits = [0; 2];
@@ -149,11 +149,11 @@ fn free_port() -> u16 {
     }
 }
 
-/// Whoever can do anything with a Redis.
+/// A client with all permissions of Redis.
 pub(crate) struct Admin(redis::Connection);
 
 impl Admin {
-    /// Runs a command, with spaces between its words.
+    /// Runs a command whose words are separated by spaces.
     #[track_caller]
     pub(crate) fn run(&mut self, command: &str) -> redis::Value {
         self.words(&command.split(' ').collect::<Vec<_>>())
@@ -181,7 +181,7 @@ impl Admin {
             .collect()
     }
 
-    /// Tells something in the name of a replica.
+    /// Publishes a message as a replica does.
     pub(crate) fn publish(&mut self, message: &[u8]) {
         let mut command = redis::cmd("PUBLISH");
         command.arg("auth-gateway:revocations").arg(message);

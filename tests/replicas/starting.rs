@@ -1,4 +1,4 @@
-//! A replica that starts, and what it may say before it knows what ended at the others.
+//! A replica that starts, and what it does before it has caught up.
 
 use crate::metrics::has_sent_all;
 
@@ -6,9 +6,9 @@ use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, serves};
 
 const CATCHING_UP: [&str; 1] = ["revocations_catching_up"];
 
-/// The IAM does not know of the logout, so that Redis alone does.
+/// The IAM does not know the logout, so only Redis does.
 #[tokio::test]
-async fn starting_replica_gives_no_token_for_a_session_that_ended_elsewhere_while_redis_hangs() {
+async fn starting_replica_issues_no_token_for_a_session_revoked_elsewhere_while_redis_hangs() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -50,13 +50,13 @@ async fn replica_that_never_finds_redis_serves_degraded_after_the_deadline() {
     let late = fixture.gateway(&AT_ONCE);
     late.wait_for_readiness("degraded", &["revocations_unreachable"])
         .await;
-    // What the documentation says can be accepted then, and nothing else.
+    // The documentation allows this case and no other.
     assert!(!serves(&late, &ended).await);
     assert!(serves(&late, &failed).await);
 }
 
 #[tokio::test]
-async fn replica_without_redis_in_its_settings_waits_for_nothing() {
+async fn replica_without_redis_in_its_settings_is_ready_at_once() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };

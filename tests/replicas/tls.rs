@@ -8,7 +8,7 @@ use test_support::gateway::TestGateway;
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::server::Server;
 
-/// An authority, in `ca.pem`, and a server's certificate for `name` under it.
+/// A certification authority in `ca.pem`, and a server certificate of it for `name`.
 fn certificates(folder: &Path, name: &str) {
     let mut authority = CertificateParams::new([]).expect("parameters");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -69,7 +69,7 @@ fn gateway(fixture: &ReplicaFixture, authority: &Path) -> TestGateway {
 }
 
 #[tokio::test]
-async fn revocations_travel_over_tls() {
+async fn revocations_are_sent_over_tls() {
     let Some(fixture) = behind_tls("localhost") else {
         return;
     };
@@ -84,7 +84,7 @@ async fn revocations_travel_over_tls() {
 }
 
 #[tokio::test]
-async fn a_redis_whose_certificate_is_not_good_is_not_spoken_to() {
+async fn redis_with_an_invalid_certificate_is_not_used() {
     let (Some(fixture), Some(misnamed)) = (behind_tls("localhost"), behind_tls("elsewhere.test"))
     else {
         return;

@@ -1,5 +1,5 @@
-//! An IAM that tells the gateway of the end of a session from within the logout that the gateway
-//! waits for, and waits for the answer, as Keycloak does.
+//! An IAM that sends a logout token during the gateway's logout call, and waits for the response,
+//! as Keycloak does.
 
 use std::sync::{Arc, OnceLock};
 
@@ -73,14 +73,14 @@ impl IamAdapter for CallingBack {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_logout_waits_for_an_iam_that_waits_for_us() {
+async fn logout_completes_while_the_iam_waits_for_its_logout_token_to_be_accepted() {
     let clock = Arc::new(SystemClock::default());
     let mock = Mock::connect(&MockSettings::default(), Arc::<SystemClock>::clone(&clock));
     let iam = Arc::new(CallingBack {
         mock: mock.expect("the demo users"),
         gateway: OnceLock::new(),
     });
-    // One thread to serve everything, and one place for logouts.
+    // One worker and one concurrent logout.
     let few = [("http.workers", "1"), ("upstream.logout_concurrency", "1")];
     let settings = [&FRESHNESS[..], &few].concat();
     let gateway = TestGateway::with_adapter(Arc::<CallingBack>::clone(&iam), clock, &settings);
@@ -95,7 +95,7 @@ async fn a_logout_waits_for_an_iam_that_waits_for_us() {
                 .session(),
         );
     }
-    // One has the place and eight may wait for it: a tenth at the same time would be refused.
+    // One logout is in progress and eight may wait: a tenth would be refused.
     for crowd in sessions.chunks(9) {
         let answers = join_all(crowd.iter().map(|session| gateway.log_out(session))).await;
         assert!(answers.iter().all(|answer| answer.status == 200));

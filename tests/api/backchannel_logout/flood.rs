@@ -1,4 +1,4 @@
-//! Forged logout tokens in numbers, and the genuine one among them.
+//! Many forged logout tokens, and a genuine one among them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use super::{FORM, LogoutFixture};
 use crate::metrics::figures;
 
-/// Every client says where it is, and is believed.
+/// Every client is a trusted proxy, so the tests choose the client addresses.
 const BEHIND_A_PROXY: [(&str, &str); 1] = [("http.trusted_proxies", "127.0.0.0/8")];
 
 const IAM: &str = "192.0.2.1";
@@ -21,7 +21,7 @@ impl LogoutFixture {
         self.gateway.post(BACKCHANNEL_LOGOUT, &headers, body).await
     }
 
-    /// So many forged tokens from one address; how often each status was the answer.
+    /// Sends so many forged tokens from one address; counts the response statuses.
     async fn flood_from(&self, address: &str, count: usize) -> BTreeMap<u16, usize> {
         let genuine = self.token().await;
         let (claims, _) = genuine.rsplit_once('.').expect("a compact JWS");
@@ -45,12 +45,12 @@ impl LogoutFixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forger_is_turned_away_for_a_while_and_the_iam_is_not() {
+async fn address_with_too_many_forged_logout_tokens_is_limited_and_the_iam_is_not() {
     let fixture = LogoutFixture::with(&BEHIND_A_PROXY).await;
     let session = fixture.log_in().await;
     let flood = fixture.flood_from(FORGER, 300).await;
     assert_eq!(flood, [(400, 50), (429, 250)].into());
-    // Whoever is turned away is not read: what it sends may even be good.
+    // Tokens of a limited address are not read, not even valid ones.
     let token = fixture.token().await;
     let answer = fixture.tell_from(FORGER, &token).await;
     answer.is_error(429, "temporarily_unavailable");
@@ -64,7 +64,7 @@ async fn a_forger_is_turned_away_for_a_while_and_the_iam_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_forger_and_iam_look_alike_the_iam_still_gets_through() {
+async fn logout_tokens_of_the_iam_are_accepted_from_an_address_that_also_sends_forgeries() {
     let fixture = LogoutFixture::with(&BEHIND_A_PROXY).await;
     let token = fixture.token().await;
     assert_eq!(fixture.tell_from(IAM, &token).await.status, 200);
@@ -78,7 +78,7 @@ async fn where_forger_and_iam_look_alike_the_iam_still_gets_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_became_of_each_token_is_counted() {
+async fn outcome_of_each_logout_token_is_counted() {
     let fixture = LogoutFixture::with(&BEHIND_A_PROXY).await;
     let token = fixture.token().await;
     for _ in 0..2 {

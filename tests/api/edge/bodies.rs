@@ -1,4 +1,4 @@
-//! How large a body may be, of which type, and how it may come.
+//! Size, content type and framing of request bodies.
 
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::wire::{ALICE, chunked, get, post};
@@ -8,7 +8,7 @@ use super::{ask, connect, gateway, refused};
 /// 16 KiB.
 const LARGEST: usize = 16 * 1024;
 
-/// A login with spaces up to this size.
+/// A login padded with spaces to this size.
 fn padded(size: usize) -> String {
     format!("{}{ALICE}", " ".repeat(size - ALICE.len()))
 }
@@ -29,7 +29,7 @@ fn in_chunks(body: &str, size: usize) -> String {
 }
 
 #[test]
-fn a_body_has_16_kib_at_most_however_it_comes() {
+fn body_is_limited_to_16_kib_in_either_framing() {
     let gateway = gateway();
     let (fits, exceeds) = (padded(LARGEST), padded(LARGEST + 1));
     assert_eq!(ask(&gateway, post(LOGIN, &fits)).status, 200);
@@ -47,7 +47,7 @@ fn a_body_has_16_kib_at_most_however_it_comes() {
 }
 
 #[test]
-fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
+fn body_with_a_too_large_content_length_is_refused_before_it_arrives() {
     let gateway = gateway();
     for path in [LOGIN, TOKEN, LOGOUT] {
         for length in ["16385", "18446744073709551615"] {
@@ -63,7 +63,7 @@ fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
 }
 
 #[test]
-fn a_body_without_an_end_is_refused_once_it_is_too_large() {
+fn endless_body_is_refused_once_it_is_too_large() {
     let gateway = gateway();
     let head = in_chunks("", 1);
     let head = head.strip_suffix("0\r\n\r\n").expect("no chunk");
@@ -76,7 +76,7 @@ fn a_body_without_an_end_is_refused_once_it_is_too_large() {
 }
 
 #[test]
-fn a_body_is_json_and_says_so() {
+fn body_must_be_json_with_that_content_type() {
     let gateway = gateway();
     for headers in [
         "Content-Type: application/json\r\n",
@@ -108,7 +108,7 @@ fn a_body_is_json_and_says_so() {
 }
 
 #[test]
-fn a_connection_serves_on_after_an_error_whose_request_was_read_whole() {
+fn connection_stays_open_after_an_error_if_the_request_was_read_completely() {
     let gateway = gateway();
     let mut connection = connect(&gateway);
     for body in ["", "{", "[]", "null", r#"{"email":1}"#] {
@@ -129,7 +129,7 @@ fn a_connection_serves_on_after_an_error_whose_request_was_read_whole() {
 }
 
 #[test]
-fn a_request_whose_body_breaks_off_reaches_nobody() {
+fn request_with_an_incomplete_body_is_not_processed() {
     let gateway = gateway();
     let request = post(LOGIN, ALICE);
     let mut connection = connect(&gateway);
@@ -139,9 +139,9 @@ fn a_request_whose_body_breaks_off_reaches_nobody() {
     assert_eq!(ask(&gateway, request).status, 200);
 }
 
-/// Such chunks cost many times what their bytes would cost in one piece.
+/// Such chunks cost far more to parse than the same bytes in one piece.
 #[test]
-fn a_body_in_tiny_chunks_is_refused_before_most_of_it_is_read() {
+fn body_in_tiny_chunks_is_refused_before_most_of_it_is_read() {
     let gateway = gateway();
     let tiny = in_chunks(&padded(LARGEST), 1);
     let mut connection = connect(&gateway);
@@ -150,7 +150,7 @@ fn a_body_in_tiny_chunks_is_refused_before_most_of_it_is_read() {
     assert_eq!(answer.header("connection"), Some("close"));
     connection.closed();
 
-    // Neither do extensions or trailers count as data.
+    // Extensions and trailers do not count as data.
     let head = tiny.split_once("\r\n\r\n").expect("a head").0;
     let extension = format!("{head}\r\n\r\n1;{}\r\n \r\n", "e".repeat(9_000));
     let trailers = format!("{head}\r\n\r\n0\r\n{}", "x: y\r\n".repeat(2_000));
@@ -164,7 +164,7 @@ fn a_body_in_tiny_chunks_is_refused_before_most_of_it_is_read() {
 }
 
 #[test]
-fn a_body_may_come_in_small_chunks() {
+fn body_in_small_chunks_is_accepted() {
     let gateway = gateway();
     for size in [16, 17, 64, 1024] {
         let request = in_chunks(&padded(LARGEST), size);

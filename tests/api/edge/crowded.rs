@@ -1,4 +1,4 @@
-//! More connections than the gateway takes, and more requests than it can serve.
+//! More connections than the limit, and more requests than a worker can serve.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ fn with_max_connections(limit: &str) -> TestGateway {
 }
 
 #[test]
-fn before_the_places_run_out_whoever_said_nothing_for_the_longest_makes_room() {
+fn near_the_connection_limit_the_longest_idle_connection_is_closed() {
     let gateway = with_max_connections("4");
     let mut silent: Vec<_> = (0..3).map(|_| connect(&gateway)).collect();
     for index in 0..20 {
-        // The last place: the longest-waiting goes without a word, so that there is one more.
+        // At the limit, the connection idle for the longest is closed without a response.
         silent.push(connect(&gateway));
         silent[index].closed();
     }
@@ -38,7 +38,7 @@ fn before_the_places_run_out_whoever_said_nothing_for_the_longest_makes_room() {
 }
 
 #[test]
-fn whoever_owes_the_rest_of_a_request_goes_before_whoever_had_an_answer() {
+fn connection_with_an_incomplete_request_is_closed_before_one_that_was_served() {
     let request = post(LOGIN, ALICE);
     for begin in ["", "POST ", &request[..request.len() - 1]] {
         let gateway = with_max_connections("4");
@@ -46,7 +46,7 @@ fn whoever_owes_the_rest_of_a_request_goes_before_whoever_had_an_answer() {
         assert_eq!(served.send(&request).answer().status, 200);
         let mut owing = connect(&gateway);
         owing.send(begin);
-        // With these two all places are taken, and one is made.
+        // These two reach the limit, so one connection is closed.
         let _others = [connect(&gateway), connect(&gateway)];
         assert!(!String::from_utf8_lossy(&owing.rest()).contains(" 200 "));
         assert_eq!(served.send(&request).answer().status, 200);
@@ -54,7 +54,7 @@ fn whoever_owes_the_rest_of_a_request_goes_before_whoever_had_an_answer() {
 }
 
 #[test]
-fn where_all_connections_are_at_work_a_further_one_is_refused_in_form() {
+fn connection_beyond_the_limit_is_refused_with_a_complete_503_response() {
     let never_answers = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", never_answers.local_addr().expect("bound"));
     let gateway = TestGateway::start(
@@ -84,9 +84,9 @@ fn where_all_connections_are_at_work_a_further_one_is_refused_in_form() {
     assert_eq!((shed(&gateway, "full"), shed(&gateway, "idle")), (1, 0));
 }
 
-/// Here any delay is too long, and there always is one once the worker has been measured.
+/// Every delay exceeds this limit once the worker has been measured.
 #[test]
-fn a_worker_that_is_behind_refuses_what_costs_and_the_connection_goes_on() {
+fn worker_that_is_behind_refuses_expensive_requests_and_keeps_the_connection() {
     let settings = settings(&[]);
     let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
     parts.timeouts.queue_delay = Duration::ZERO;
@@ -108,7 +108,7 @@ fn a_worker_that_is_behind_refuses_what_costs_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_worker_that_keeps_up_refuses_nobody() {
+fn worker_that_keeps_up_refuses_no_request() {
     let gateway = super::gateway();
     let request = exchange(&session(&gateway));
     for _ in 0..50 {

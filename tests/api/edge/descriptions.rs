@@ -1,4 +1,4 @@
-//! What a 400 tells: which member is wrong and how, and never its value.
+//! The description of a 400: it names the member and the fault, and never the value.
 
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
@@ -113,7 +113,7 @@ fn description_of_a_400_names_the_member_and_what_is_wrong_with_it() {
 }
 
 #[test]
-fn description_of_a_400_tells_of_a_body_that_is_no_text_and_of_a_query() {
+fn description_of_a_400_names_a_body_that_is_not_utf8_and_a_query() {
     let gateway = gateway();
     let latin = [&b"{\"email\":\"\xe9"[..], b"\"}"].concat();
     let head = format!(
@@ -130,7 +130,7 @@ fn description_of_a_400_tells_of_a_body_that_is_no_text_and_of_a_query() {
 }
 
 #[test]
-fn description_of_a_400_tells_what_is_wrong_with_the_scope_and_the_grant_type() {
+fn description_of_a_400_names_the_fault_of_the_scope_and_the_grant_type() {
     let gateway = gateway();
     let asked = |grant_type: &str, scope: &str| {
         let body = json!({
@@ -166,9 +166,9 @@ fn description_of_a_400_tells_what_is_wrong_with_the_scope_and_the_grant_type() 
     );
 }
 
-/// Why a pair was refused would help whoever tries pairs.
+/// A reason would help a client that guesses sessions.
 #[test]
-fn logout_tells_the_same_of_every_pair_that_is_no_session() {
+fn logout_has_the_same_description_for_every_invalid_session() {
     let gateway = gateway();
     let sessions = [(); 2].map(|()| {
         let answer = ask(&gateway, post(LOGIN, ALICE));
@@ -222,7 +222,7 @@ fn description_of_a_refused_logout_token_names_the_parameter_alone() {
 }
 
 #[test]
-fn description_of_a_400_names_the_header_that_holds_no_namespace() {
+fn description_of_a_400_names_the_header_with_an_invalid_namespace() {
     let gateway = gateway();
     let request = post(LOGIN, ALICE).replacen("\r\n", "\r\nMock-Namespace: a/b\r\n", 1);
     let told = told(LOGIN, &ask(&gateway, request), "invalid_request");

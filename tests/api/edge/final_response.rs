@@ -1,5 +1,5 @@
-//! A connection whose response says `connection: close` carries no further response, whatever the
-//! client goes on to send (RFC 9112 section 9.6).
+//! A response with `connection: close` is the last one of its connection, whatever the client sends
+//! afterwards (RFC 9112 section 9.6).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{connect, gateway, in_form};
 const POST: &str = "POST /api/v1/auth/login HTTP/1.1\r\nHost: gateway\r\n";
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// Requests whose response is the last one of their connection, with its status.
+/// Requests that end their connection, with the status of the response.
 fn last_requests() -> Vec<(String, u16)> {
     let too_large = chunked(&" ".repeat(17 * 1024), 4096);
     let long = "a".repeat(20_000);
@@ -63,7 +63,7 @@ fn last_requests() -> Vec<(String, u16)> {
     ]
 }
 
-/// What a client may go on to send.
+/// What a client may send afterwards.
 fn further() -> [String; 4] {
     [
         "a".repeat(21_000),
@@ -152,7 +152,7 @@ fn nothing_follows_a_408() {
     }
 }
 
-/// How many logins the gateway has served.
+/// The number of logins that the gateway has served.
 fn logins(gateway: &TestGateway) -> usize {
     let answer = Connection::to(gateway.addresses().management)
         .send(get("/metrics"))
@@ -168,7 +168,7 @@ fn logins(gateway: &TestGateway) -> usize {
 }
 
 #[test]
-fn a_request_behind_the_last_one_of_a_connection_is_not_served() {
+fn request_after_connection_close_is_not_served() {
     let gateway = gateway();
     let last = "GET /nowhere HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
     let mut connection = connect(&gateway);

@@ -1,5 +1,5 @@
-//! Where one request ends and the next begins. Whoever can make two parties disagree about that
-//! speaks in another's name.
+//! Where one request ends and the next begins. A client that makes two parties disagree about that
+//! can send requests as another client (request smuggling).
 
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::wire::{ALICE, bare, chunked, get, post};
@@ -9,7 +9,7 @@ use super::{ask, connect, gateway, in_form, refused};
 const JSON: &str = "Host: gateway\r\nContent-Type: application/json\r\n";
 
 #[test]
-fn what_is_no_request_or_can_be_read_in_two_ways_is_refused_and_the_connection_closed() {
+fn malformed_or_ambiguous_request_is_refused_and_the_connection_is_closed() {
     let gateway = gateway();
     let (length, chunks) = (ALICE.len(), chunked(ALICE, 10));
     let login =
@@ -65,7 +65,7 @@ fn what_is_no_request_or_can_be_read_in_two_ways_is_refused_and_the_connection_c
 }
 
 #[test]
-fn chunks_that_are_none_end_the_request_and_the_connection() {
+fn malformed_chunks_end_the_request_and_the_connection() {
     let gateway = gateway();
     for chunks in [
         "zz\r\n",
@@ -83,7 +83,7 @@ fn chunks_that_are_none_end_the_request_and_the_connection() {
 }
 
 #[test]
-fn requests_sent_in_a_row_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let gateway = gateway();
     let wrong = ALICE.replace("alice-pass", "wrong");
     let row = [
@@ -104,7 +104,7 @@ fn requests_sent_in_a_row_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_request_may_come_byte_by_byte() {
+fn request_sent_byte_by_byte_is_served() {
     let gateway = gateway();
     let mut connection = connect(&gateway);
     for byte in post(LOGIN, ALICE).bytes() {
@@ -114,7 +114,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_told_to_go_on() {
+fn expect_100_continue_receives_100() {
     let gateway = gateway();
     let request = post(LOGIN, ALICE).replace("\r\nHost", "\r\nExpect: 100-continue\r\nHost");
     let (head, body) = request.split_at(request.len() - ALICE.len());
@@ -124,7 +124,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
 }
 
 #[test]
-fn a_client_that_wants_no_further_request_gets_its_answer_and_the_end() {
+fn connection_close_is_answered_and_the_connection_is_closed() {
     let gateway = gateway();
     let closing = |request: String| request.replace("\r\nHost", "\r\nConnection: close\r\nHost");
     for (request, status) in [(post(LOGIN, ALICE), 200), (get("/nowhere"), 404)] {
@@ -136,7 +136,7 @@ fn a_client_that_wants_no_further_request_gets_its_answer_and_the_end() {
     }
 }
 
-/// Header lines that offer another protocol.
+/// Header lines that offer an upgrade.
 const UPGRADES: [&str; 9] = [
     "Connection: Upgrade\r\n",
     "Upgrade: websocket\r\n",
@@ -146,13 +146,13 @@ const UPGRADES: [&str; 9] = [
     "Connection: upgrade , keep-alive\r\nUpgrade: websocket, h2c\r\n",
     "Connection: keep-alive\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
     "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\nUpgrade: websocket\r\n",
-    // As the HTTP client of Java does.
+    // As Java's HTTP client sends it.
     "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
 ];
 
-/// RFC 9110 section 7.8: a server may ignore an offered upgrade and go on with the request.
+/// RFC 9110 section 7.8: a server may ignore an upgrade and process the request.
 #[test]
-fn an_offered_upgrade_is_ignored_and_the_connection_stays_open() {
+fn upgrade_is_ignored_and_the_connection_stays_open() {
     let gateway = gateway();
     for upgrade in UPGRADES {
         for (path, body, status) in [(LOGIN, ALICE, 200), (TOKEN, "{}", 400), (LOGOUT, "{}", 400)] {
@@ -181,7 +181,7 @@ fn an_offered_upgrade_is_ignored_and_the_connection_stays_open() {
 }
 
 #[test]
-fn an_upgrade_does_not_keep_a_connection_open_that_the_client_closes() {
+fn upgrade_does_not_override_connection_close() {
     let gateway = gateway();
     for options in ["close, Upgrade", "Upgrade, close"] {
         let upgrade = format!("Connection: {options}\r\nUpgrade: websocket\r\n");
@@ -194,7 +194,7 @@ fn an_upgrade_does_not_keep_a_connection_open_that_the_client_closes() {
     }
 }
 
-/// What follows it is for a tunnel that the gateway does not open, and no further request.
+/// The bytes after it are for a tunnel that the gateway does not open, and are no request.
 #[test]
 fn connect_is_refused_and_ends_the_connection() {
     let gateway = gateway();
@@ -209,7 +209,7 @@ fn connect_is_refused_and_ends_the_connection() {
     }
 }
 
-/// A request with a head of so many bytes, however it is made up.
+/// A request with a head of this size, in different ways.
 fn with_head_of(bytes: usize) -> [String; 3] {
     let line = "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n";
     let left = bytes - line.len() - 4;
@@ -221,12 +221,12 @@ fn with_head_of(bytes: usize) -> [String; 3] {
 }
 
 #[test]
-fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
+fn request_head_is_limited_to_16_kib() {
     let gateway = gateway();
     for request in with_head_of(15 * 1024) {
         assert_eq!(ask(&gateway, request).status, 404);
     }
-    // The second one is refused by what was parsed, the last before the whole of it is there.
+    // The second is refused after parsing, the last before it is complete.
     for bytes in [17 * 1024, 20_000, 200_000] {
         for request in with_head_of(bytes) {
             for before in [String::new(), get("/nowhere")] {
@@ -247,7 +247,7 @@ fn a_head_has_16_kib_at_most_whichever_part_of_it_is_long() {
 }
 
 #[test]
-fn more_headers_than_anybody_needs_are_refused() {
+fn too_many_headers_are_refused() {
     let gateway = gateway();
     let many = (0..200)
         .map(|n| format!("X-{n}: a\r\n"))
@@ -255,7 +255,7 @@ fn more_headers_than_anybody_needs_are_refused() {
         .concat();
     let many = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{many}\r\n");
     for (request, status) in [(many.as_str(), 431), ("GARBAGE\r\n\r\n", 400)] {
-        // Behind others, whose answers it does not touch.
+        // After other requests, whose responses are unaffected.
         for before in [0, 1, 20] {
             let mut connection = connect(&gateway);
             connection.send(get("/nowhere").repeat(before) + request);
@@ -272,7 +272,7 @@ fn more_headers_than_anybody_needs_are_refused() {
 }
 
 #[test]
-fn the_bound_of_a_head_counts_no_body_and_no_further_request() {
+fn limit_of_the_head_excludes_the_body_and_further_requests() {
     let gateway = gateway();
     let padded = format!("{}{ALICE}", " ".repeat(16 * 1024 - ALICE.len()));
     let mut connection = connect(&gateway);

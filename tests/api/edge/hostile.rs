@@ -1,4 +1,4 @@
-//! JSON that was not written to be read.
+//! JSON that is built to break a parser.
 
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
@@ -6,7 +6,7 @@ use test_support::wire::{ALICE, post};
 
 use super::{ask, exchange, gateway, refused, session};
 
-/// As deep, or as wide, as the largest body lets it.
+/// As deep or as wide as the largest body allows.
 fn bombs() -> Vec<String> {
     let deep = 8_000;
     let keys = (0..1_500)
@@ -27,7 +27,7 @@ fn bombs() -> Vec<String> {
 }
 
 #[test]
-fn depth_and_width_end_in_a_refusal() {
+fn deep_or_wide_json_is_refused() {
     let gateway = gateway();
     for bomb in bombs() {
         for path in [LOGIN, TOKEN, LOGOUT] {
@@ -49,7 +49,7 @@ fn depth_and_width_end_in_a_refusal() {
 }
 
 #[test]
-fn a_member_that_comes_twice_is_refused() {
+fn duplicate_member_is_refused() {
     let gateway = gateway();
     let session = session(&gateway);
     let good = exchange(&session);
@@ -71,7 +71,7 @@ fn a_member_that_comes_twice_is_refused() {
 }
 
 #[test]
-fn text_that_is_no_unicode_is_refused_and_what_is_odd_but_text_is_just_wrong() {
+fn text_that_is_not_unicode_is_a_400_and_unusual_unicode_is_a_401() {
     let gateway = gateway();
     let password = |text: &str| format!(r#"{{"email":"alice@example.test","password":"{text}"}}"#);
     for text in [
@@ -106,7 +106,7 @@ fn text_that_is_no_unicode_is_refused_and_what_is_odd_but_text_is_just_wrong() {
 }
 
 #[test]
-fn an_e_mail_address_with_control_characters_is_refused() {
+fn email_address_with_control_characters_is_refused() {
     let gateway = gateway();
     for character in ['\0', '\r', '\n', '\t', '\u{1b}', '\u{7f}', '\u{85}'] {
         let email = format!("alice{character}@example.test");

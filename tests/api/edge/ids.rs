@@ -1,4 +1,4 @@
-//! `x-request-id`: taken where it is fit, made where it is not, and the same wherever it stands.
+//! `x-request-id`: used if valid, replaced if not, and the same in every place.
 
 use test_support::endpoints::LOGIN;
 use test_support::wire::ALICE;
@@ -14,7 +14,7 @@ fn login(id: &str, body: &str) -> String {
 }
 
 #[test]
-fn an_id_that_is_fit_is_taken_over_on_success_and_on_error() {
+fn valid_request_id_is_used_on_success_and_on_error() {
     let gateway = gateway();
     let longest = "x".repeat(64);
     for id in [
@@ -33,7 +33,7 @@ fn an_id_that_is_fit_is_taken_over_on_success_and_on_error() {
 }
 
 #[test]
-fn an_id_that_is_not_is_replaced_by_one_that_is_unique() {
+fn invalid_request_id_is_replaced_by_a_unique_one() {
     let gateway = gateway();
     let mut made = Vec::new();
     let too_long = format!("x-request-id: {}\r\n", "x".repeat(65));
@@ -50,7 +50,7 @@ fn an_id_that_is_not_is_replaced_by_one_that_is_unique() {
     ] {
         for (body, status) in [(ALICE, 200), ("{}", 400)] {
             let answer = ask(&gateway, login(line, body));
-            // A control character makes it no header at all, and the request no request.
+            // A control character makes the header and the request malformed.
             if line.contains('\u{1b}') {
                 assert_eq!(answer.status, 400);
                 in_form(&answer);

@@ -1,4 +1,4 @@
-//! Paths that do not exist, and methods that a path does not have.
+//! Unknown paths, and methods that a path does not have.
 
 use test_support::wire::{Connection, bare};
 
@@ -25,7 +25,7 @@ const READ: [&str; 4] = [
 const MANAGED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
 #[test]
-fn a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has() {
+fn wrong_method_is_a_405_with_the_allowed_methods() {
     let gateway = gateway();
     let listeners = gateway.addresses();
     let public = POSTED.map(|path| (listeners.public, path, "POST"));
@@ -55,7 +55,7 @@ fn a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has() {
 }
 
 #[test]
-fn a_path_that_does_not_exist_is_not_found_by_any_method() {
+fn unknown_path_is_a_404_for_every_method() {
     let gateway = gateway();
     for path in [
         "/",
@@ -91,7 +91,7 @@ fn a_path_that_does_not_exist_is_not_found_by_any_method() {
 }
 
 #[test]
-fn what_is_read_can_be_asked_for_its_headers_alone() {
+fn head_is_allowed_wherever_get_is() {
     let gateway = gateway();
     for path in READ {
         let got = ask(&gateway, bare("GET", path));
@@ -101,13 +101,13 @@ fn what_is_read_can_be_asked_for_its_headers_alone() {
         for name in ["content-length", "content-type", "etag", "cache-control"] {
             assert_eq!(got.header(name), head.header(name), "{path} {name}");
         }
-        // Nothing of a body came, so the next answer begins where this one ended.
+        // No body was sent, so the next response begins here.
         assert_eq!(connection.send(bare("GET", path)).answer().body, got.body);
     }
 }
 
 #[test]
-fn a_trace_is_not_sent_back() {
+fn trace_is_not_echoed() {
     let gateway = gateway();
     for path in ["/api/v1/auth/login", "/nowhere"] {
         let request = format!("TRACE {path} HTTP/1.1\r\nHost: gateway\r\nX-Canary: canary\r\n\r\n");
@@ -118,7 +118,7 @@ fn a_trace_is_not_sent_back() {
 }
 
 #[test]
-fn no_answer_tells_what_software_gave_it() {
+fn no_response_names_the_server_software() {
     let gateway = gateway();
     for path in POSTED.iter().chain(&READ).chain(&["/nowhere"]) {
         let answer = ask(&gateway, bare("GET", path));

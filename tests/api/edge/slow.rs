@@ -1,4 +1,4 @@
-//! Clients that take their time, and hold a connection by it.
+//! Clients that are slow, and keep a connection open with it.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{connect, in_form, refused};
 const FOR_EVER: Duration = Duration::from_secs(3600);
 pub(super) const BRIEF: Duration = Duration::from_millis(50);
 
-/// Waits for ever, but for what a test changes.
+/// A gateway whose timeouts are long, except those that a test changes.
 pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> TestGateway {
     let settings = settings(&[]);
     let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
@@ -32,7 +32,7 @@ pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> Tes
 }
 
 #[test]
-fn a_body_that_does_not_come_in_time_is_given_up_in_form() {
+fn body_that_does_not_arrive_in_time_is_a_408() {
     let gateway = with_timeouts(|timeouts| timeouts.body = BRIEF);
     let request = post(LOGIN, ALICE);
     let mut connection = connect(&gateway);
@@ -42,7 +42,7 @@ fn a_body_that_does_not_come_in_time_is_given_up_in_form() {
 }
 
 #[test]
-fn headers_that_do_not_come_in_time_end_the_connection() {
+fn headers_that_do_not_arrive_in_time_close_the_connection() {
     let gateway = with_timeouts(|timeouts| timeouts.head = BRIEF);
     for begin in ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"] {
         let mut connection = connect(&gateway);
@@ -54,15 +54,15 @@ fn headers_that_do_not_come_in_time_end_the_connection() {
     }
 }
 
-/// An answer that nobody asked for could be taken for that of the next request.
+/// A response without a request could be taken for that of the next request.
 #[test]
-fn a_connection_on_which_nothing_comes_is_closed_without_a_word() {
+fn connection_without_a_request_is_closed_without_a_response() {
     let gateway = with_timeouts(|timeouts| timeouts.head = BRIEF);
     connect(&gateway).closed();
 }
 
 #[test]
-fn headers_of_a_later_request_that_do_not_come_in_time_end_the_connection_as_well() {
+fn late_headers_of_a_later_request_close_the_connection() {
     let gateway = with_timeouts(|timeouts| timeouts.head = BRIEF);
     for begin in ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"] {
         let mut connection = connect(&gateway);
@@ -72,7 +72,7 @@ fn headers_of_a_later_request_that_do_not_come_in_time_end_the_connection_as_wel
 }
 
 #[test]
-fn a_connection_without_a_further_request_is_closed_in_time() {
+fn idle_connection_is_closed_after_its_timeout() {
     let gateway = with_timeouts(|timeouts| timeouts.idle = BRIEF);
     let mut connection = connect(&gateway);
     assert_eq!(connection.send(post(LOGIN, ALICE)).answer().status, 200);
@@ -80,7 +80,7 @@ fn a_connection_without_a_further_request_is_closed_in_time() {
 }
 
 #[test]
-fn a_body_that_nobody_wants_holds_no_connection_for_ever() {
+fn unread_body_does_not_keep_a_connection_open() {
     let gateway = with_timeouts(|timeouts| {
         timeouts.head = BRIEF;
         timeouts.idle = BRIEF;
@@ -101,9 +101,9 @@ fn a_body_that_nobody_wants_holds_no_connection_for_ever() {
     }
 }
 
-/// More requests than all buffers between the two can hold, and none of the answers is read.
+/// More requests than all buffers can hold, and the client reads no response.
 #[test]
-fn answers_that_nobody_takes_end_the_connection() {
+fn responses_that_the_client_does_not_read_close_the_connection() {
     let gateway = with_timeouts(|timeouts| timeouts.write = BRIEF);
     let requests = get("/openapi.yaml").repeat(1000);
     let mut connection = connect(&gateway);
@@ -117,9 +117,9 @@ fn answers_that_nobody_takes_end_the_connection() {
     assert!((1..10_000).contains(&answers), "{answers}");
 }
 
-/// What was asked for is all answered, in order, to a client that asks faster than it reads.
+/// A client that sends faster than it reads receives all responses in order.
 #[test]
-fn a_client_that_takes_its_answers_late_gets_them_all() {
+fn slow_reader_receives_all_responses() {
     let gateway = with_timeouts(|_| {});
     let mut connection = connect(&gateway);
     let mut asking = connection.stream().try_clone().expect("a second hand");

@@ -1,4 +1,4 @@
-//! Every fault that an adapter can meet, in every operation.
+//! Every fault of an adapter, in every operation.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn holds(faults: &[(IamError, Told)]) {
 }
 
 #[tokio::test]
-async fn an_iam_that_does_not_serve_is_a_500_to_be_tried_again_later() {
+async fn unavailable_iam_is_a_500_with_retry_after() {
     holds(&[
         (IamError::Unreachable("gone".to_owned()), UNAVAILABLE),
         (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
@@ -45,25 +45,25 @@ async fn an_iam_that_does_not_serve_is_a_500_to_be_tried_again_later() {
 }
 
 #[tokio::test]
-async fn an_iam_that_is_not_understood_is_a_500() {
+async fn unreadable_response_of_the_iam_is_a_500() {
     holds(&[(IamError::Unreadable("HTML".to_owned()), BROKEN)]).await;
 }
 
 #[tokio::test]
-async fn an_iam_that_refuses_the_gateway_is_a_500() {
+async fn misconfiguration_at_the_iam_is_a_500() {
     let all = MISCONFIGURATIONS.map(|what| (IamError::misconfigured(what, "detail"), BROKEN));
     holds(&all).await;
 }
 
 #[tokio::test]
-async fn an_iam_that_asks_for_fewer_calls_is_a_429_with_its_own_pause() {
+async fn throttling_iam_is_a_429_with_its_retry_after() {
     let asks_for = |millis| IamError::Throttled {
         retry_after: Some(Duration::from_millis(millis)),
     };
     holds(&[
         (asks_for(7_000), throttled(7)),
         (asks_for(3_600_000), throttled(3_600)),
-        // Never zero, which would invite a loop.
+        // Never zero, because clients would retry in a loop.
         (asks_for(0), throttled(1)),
         (IamError::Throttled { retry_after: None }, throttled(5)),
     ])
@@ -71,12 +71,12 @@ async fn an_iam_that_asks_for_fewer_calls_is_a_429_with_its_own_pause() {
 }
 
 #[tokio::test]
-async fn a_gateway_with_too_many_calls_under_way_is_a_503() {
+async fn saturated_gateway_is_a_503() {
     holds(&[(IamError::Saturated, FULL)]).await;
 }
 
 #[tokio::test]
-async fn a_refusal_is_a_401_of_login_and_a_fault_anywhere_else() {
+async fn refusal_is_a_401_for_login_and_a_fault_elsewhere() {
     for precise in [false, true] {
         let fixture = AdapterFixture::new(&[precisely(precise)]);
         for refusal in [
@@ -97,7 +97,7 @@ async fn a_refusal_is_a_401_of_login_and_a_fault_anywhere_else() {
 }
 
 #[tokio::test]
-async fn knowledge_that_is_fresh_needs_no_iam() {
+async fn fresh_cached_data_needs_no_iam() {
     let fixture = AdapterFixture::new(&[]);
     let session = fixture.log_in().await.session();
     for operation in OPERATIONS {
@@ -109,7 +109,7 @@ async fn knowledge_that_is_fresh_needs_no_iam() {
 }
 
 #[tokio::test]
-async fn knowledge_may_be_stretched_over_an_outage_and_over_nothing_else() {
+async fn stale_data_is_used_during_an_outage_only() {
     let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
     let session = fixture.log_in().await.session();
     fixture.clock.advance(super::STALE);

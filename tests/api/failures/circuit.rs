@@ -1,4 +1,4 @@
-//! An IAM that fails again and again, and what clients, the operator and the IAM itself get of it.
+//! The circuit breaker, as clients, the operator and the IAM see it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::faulty_adapter::{AdapterFixture, Fault};
 use super::keycloak_fixture::{EMAIL, PASSWORD, PATHS, gateway};
 use super::{STALE, UNAVAILABLE, precisely};
 
-/// As many calls as it takes for a circuit to open.
+/// The number of failed calls that opens a circuit.
 const ENOUGH: usize = 20;
 
-/// How long it stays open.
+/// How long a circuit stays open.
 const PAUSE: Duration = Duration::from_secs(3);
 
 fn gone() -> Fault {
@@ -31,7 +31,7 @@ async fn circuit(fixture: &AdapterFixture, operation: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn an_open_circuit_is_told_to_everybody_whom_it_concerns() {
+async fn open_circuit_is_reported_to_clients_and_in_readiness() {
     for precise in [false, true] {
         let fixture = AdapterFixture::new(&[precisely(precise)]);
         let session = fixture.log_in().await.session();
@@ -47,11 +47,11 @@ async fn an_open_circuit_is_told_to_everybody_whom_it_concerns() {
             .gateway
             .wait_for_readiness("degraded", &["unreachable", "circuit_open"])
             .await;
-        // The IAM is there again, but is not asked yet.
+        // The IAM works again, but the circuit is still open.
         fixture.fails(Operation::Introspection, Fault::Never);
         let answer = fixture.exchange(&session).await;
         UNAVAILABLE.is_in(&answer, precise, "not asked");
-        // Another operation is another matter.
+        // Each operation has its own circuit.
         let other = fixture.log_in().await.session();
         assert_eq!(fixture.exchange(&other).await.status, 200);
         fixture
@@ -66,9 +66,9 @@ async fn an_open_circuit_is_told_to_everybody_whom_it_concerns() {
     }
 }
 
-/// The clock stands still, so no pause ends by itself.
+/// The clock stands still, so no circuit half-opens by time.
 #[tokio::test]
-async fn a_replica_is_ready_again_without_any_user_once_a_probe_succeeds() {
+async fn successful_probe_makes_a_replica_ready_again_without_a_request() {
     let script = HashMap::from([(Operation::Probe, gone())]);
     let fixture = AdapterFixture::with_script(script, &[("upstream.probe_interval", "20ms")]);
     let session = fixture.log_in().await.session();
@@ -103,7 +103,7 @@ fn is_a_token_or_a_fault(answer: &Response) -> bool {
 }
 
 #[tokio::test]
-async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone() {
+async fn failing_iam_under_load_ends_no_session_and_receives_no_further_calls() {
     const SESSIONS: usize = 60;
     let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
     let gateway = gateway(
@@ -121,7 +121,7 @@ async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone
         sessions.push(answer.session());
     }
     clock.advance(STALE);
-    // All at once; in the middle of it the IAM begins to fail.
+    // All at the same time, and the IAM begins to fail in between.
     let exchange_all = || {
         futures_util::future::join_all(
             sessions
@@ -159,7 +159,7 @@ async fn an_iam_that_begins_to_fail_under_load_logs_nobody_out_and_is_left_alone
 
     keycloak.in_good_health();
     clock.advance(PAUSE);
-    // The first to come find out.
+    // The first exchange closes the circuit.
     assert_eq!(
         gateway.exchange(&sessions[0], PERMISSIONS[0]).await.status,
         200

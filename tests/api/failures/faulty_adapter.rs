@@ -1,4 +1,4 @@
-//! The mock behind a script that lets single operations fail.
+//! The mock with operations that can be made to fail.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -23,7 +23,7 @@ const EMAIL: &str = "alice@example.test";
 const PASSWORD: &str = "alice-pass";
 const READ: &str = "urn:shop:orders:order:read";
 
-/// What a client can bring about.
+/// The operations that a client's request can cause.
 pub(super) const OPERATIONS: [Operation; 3] = [
     Operation::Login,
     Operation::Introspection,
@@ -35,12 +35,12 @@ pub(super) const OPERATIONS: [Operation; 3] = [
 pub(super) enum Fault {
     Says(IamError),
     Panics,
-    /// Not at all; of the keys: there are none, and no logout tokens.
+    /// Does not fail. For the keys: the IAM sends no logout tokens.
     Never,
 }
 
-/// The mock with its demo users, as good as ever where nothing else is in the script. Only a probe
-/// is never answered then, so that the operations alone have the last word on the IAM.
+/// The mock with its demo users. A probe is never answered unless a fault is set for it, so that
+/// readiness shows the results of operations only.
 #[derive(Debug)]
 pub(super) struct Faulty {
     mock: Mock,
@@ -115,7 +115,7 @@ impl IamAdapter for Faulty {
     }
 }
 
-/// A gateway before it.
+/// A gateway in front of it.
 pub(super) struct AdapterFixture {
     iam: Arc<Faulty>,
     pub(super) clock: Arc<ManualClock>,
@@ -127,7 +127,7 @@ impl AdapterFixture {
         Self::with_script(HashMap::new(), overrides)
     }
 
-    /// With faults from the very beginning.
+    /// With faults from the start.
     pub(super) fn with_script(
         script: HashMap<Operation, Fault>,
         overrides: &[(&str, &str)],
@@ -152,7 +152,7 @@ impl AdapterFixture {
         }
     }
 
-    /// From now on the operation fails so.
+    /// From now on the operation fails in this way.
     pub(super) fn fails(&self, operation: Operation, fault: Fault) {
         let mut script = self.iam.script.lock().expect("the script");
         script.insert(operation, fault);
@@ -163,7 +163,7 @@ impl AdapterFixture {
         self.iam.script.lock().expect("the script").clear();
     }
 
-    /// A logout token that ends all sessions of the one user.
+    /// A logout token that ends all sessions of the user.
     pub(super) fn logout_token(&self) -> String {
         let directory = self.iam.mock.directory();
         let users = directory.users();
@@ -188,7 +188,7 @@ impl AdapterFixture {
         self.gateway.exchange(session, READ).await
     }
 
-    /// The answer to the one request that needs an operation, which fails so.
+    /// The response to the request that calls this operation, which fails in this way.
     pub(super) async fn meets(&self, operation: Operation, fault: Fault) -> Response {
         self.recovers();
         let session = self.log_in().await.session();

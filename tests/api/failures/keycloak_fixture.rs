@@ -16,7 +16,7 @@ pub(super) const EMAIL: &str = "alice@example.test";
 pub(super) const PASSWORD: &str = "a password that stays here";
 pub(super) const SECRET: &str = "a client secret that stays here";
 
-/// The endpoints of Keycloak that a client's request can cause a call of.
+/// The endpoints of Keycloak that a client's request can cause a call to.
 pub(super) const PATHS: [&str; 3] = [TOKEN, INTROSPECTION, LOGOUT];
 
 /// A gateway and its Keycloak. The first probe is never answered, so that readiness shows the results

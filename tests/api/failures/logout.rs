@@ -9,7 +9,7 @@ use super::faulty_adapter::{AdapterFixture, Fault};
 use super::{BROKEN, STALE, TOO_SLOW, UNAVAILABLE, throttled};
 
 #[tokio::test]
-async fn a_logout_that_the_iam_does_not_confirm_ends_the_session_here_and_may_be_repeated() {
+async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated() {
     let fixture = AdapterFixture::new(&[]);
     let says = |error| Fault::Says(error);
     let tls = IamError::misconfigured(Misconfiguration::Tls, "expired");
@@ -31,7 +31,7 @@ async fn a_logout_that_the_iam_does_not_confirm_ends_the_session_here_and_may_be
         for _ in 0..2 {
             let answer = fixture.gateway.log_out(&session).await;
             told.is_in(&answer, false, &why);
-            // Fresh knowledge, or a word of the IAM that still calls it alive, changes nothing.
+            // Fresh data and an active session at the IAM change nothing.
             let answer = fixture.exchange(&session).await;
             answer.is_error(401, "invalid_grant");
             fixture.clock.advance(STALE);

@@ -1,4 +1,4 @@
-//! Logout tokens while the IAM's keys cannot be had, and where there are none.
+//! Logout tokens while the IAM's keys are unavailable, and for an IAM without logout tokens.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use iam_adapters::guarded::Operation;
 use super::faulty_adapter::{AdapterFixture, Fault};
 
 #[tokio::test]
-async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
+async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again() {
     for (fault, status, code) in [
         (
             IamError::Unreachable("refused".to_owned()),
@@ -35,7 +35,7 @@ async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
                 assert_eq!(fixture.exchange(&session).await.status, 200);
             }
             fixture.recovers();
-            // The IAM is not asked at once again.
+            // The IAM is not called again at once.
             fixture.clock.advance(Duration::from_secs(10));
             assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
             fixture
@@ -47,7 +47,7 @@ async fn without_the_keys_a_logout_token_ends_nothing_and_may_be_sent_again() {
 }
 
 #[tokio::test]
-async fn a_panic_over_the_keys_is_a_fault_of_one_logout_token_and_of_nothing_else() {
+async fn panic_while_fetching_keys_fails_one_logout_token_only() {
     let fixture = AdapterFixture::new(&[]);
     let session = fixture.log_in().await.session();
     fixture.fails(Operation::Keys, Fault::Panics);
@@ -58,7 +58,7 @@ async fn a_panic_over_the_keys_is_a_fault_of_one_logout_token_and_of_nothing_els
 }
 
 #[tokio::test]
-async fn before_an_iam_that_sends_no_logout_tokens_there_is_nothing_to_send_them_to() {
+async fn endpoint_for_logout_tokens_is_absent_if_the_iam_sends_none() {
     let silent = HashMap::from([(Operation::Keys, Fault::Never)]);
     let fixture = AdapterFixture::with_script(silent, &[]);
     let session = fixture.log_in().await.session();

@@ -1,4 +1,4 @@
-//! Settings that do not fit the Keycloak, each told apart in readiness and never a user's 401.
+//! Settings that do not fit Keycloak: each has its reason in readiness, and none is a 401.
 
 use test_support::scripted_upstream::Answer;
 use test_support::scripted_upstream::keycloak::{
@@ -10,7 +10,7 @@ use super::{BROKEN, precisely};
 
 const CREDENTIALS: &str = "Invalid client or Invalid client credentials";
 
-/// What answers, how, and what is wrong then.
+/// The path, its response, and the reason in readiness.
 fn rows() -> Vec<(&'static str, Answer, &'static str)> {
     vec![
         (
@@ -63,13 +63,13 @@ fn rows() -> Vec<(&'static str, Answer, &'static str)> {
 }
 
 #[tokio::test]
-async fn a_gateway_that_never_fitted_its_iam_gets_no_traffic_and_says_why() {
+async fn gateway_misconfigured_from_the_start_is_not_ready_and_reports_the_reason() {
     for (path, answer, code) in rows() {
         for precise in [false, true] {
             let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
             fixture.keycloak.on(path, answer.clone());
             BROKEN.is_in(&fixture.log_in().await, precise, code);
-            // Nothing but traffic finds out that introspection is right again.
+            // Only requests show that introspection works again.
             let status = match code {
                 "introspection" => "degraded",
                 _ => "not_ready",
@@ -83,7 +83,7 @@ async fn a_gateway_that_never_fitted_its_iam_gets_no_traffic_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_fits_its_iam_no_longer_stays_in_service() {
+async fn gateway_misconfigured_later_stays_ready_as_degraded() {
     let fixture = KeycloakFixture::new(&[]).await;
     assert_eq!(fixture.log_in().await.status, 200);
     for (path, answer, code) in rows() {
@@ -95,7 +95,7 @@ async fn a_gateway_that_fits_its_iam_no_longer_stays_in_service() {
 }
 
 #[tokio::test]
-async fn a_session_is_not_lost_to_settings_that_stopped_fitting() {
+async fn later_misconfiguration_ends_no_session() {
     let fixture = KeycloakFixture::new(&[]).await;
     for (answer, code) in [
         (
@@ -130,10 +130,10 @@ async fn a_session_is_not_lost_to_settings_that_stopped_fitting() {
 }
 
 #[tokio::test]
-async fn a_session_that_introspection_does_not_recognise_is_ended_and_not_handed_out() {
+async fn session_that_introspection_does_not_recognise_is_ended_and_not_returned() {
     let fixture = KeycloakFixture::new(&[]).await;
     fixture.keycloak.on(INTROSPECTION, inactive());
     BROKEN.is_in(&fixture.log_in().await, false, "introspection");
-    // The client does not wait for it.
+    // The client does not wait for the clean-up.
     fixture.keycloak.received(LOGOUT, 1).await;
 }

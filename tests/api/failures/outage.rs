@@ -13,7 +13,7 @@ async fn log_in(gateway: &TestGateway) -> Response {
 }
 
 #[tokio::test]
-async fn a_gateway_starts_without_its_iam_and_recovers_without_a_restart() {
+async fn gateway_starts_without_its_iam_and_recovers_without_a_restart() {
     for precise in [false, true] {
         let (port, clock) = (Refusing::start(), manual_clock());
         let gateway = gateway(&port.url(), &clock, &[precisely(precise)]);
@@ -32,7 +32,7 @@ async fn a_gateway_starts_without_its_iam_and_recovers_without_a_restart() {
 }
 
 #[tokio::test]
-async fn an_outage_is_felt_once_knowledge_is_stale_and_over_when_the_iam_is_back() {
+async fn outage_affects_exchanges_only_while_data_is_stale_and_the_iam_is_down() {
     let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
     let gateway = gateway(&keycloak.url(), &clock, &[]);
     let session = log_in(&gateway).await.session();

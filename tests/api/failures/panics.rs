@@ -1,4 +1,4 @@
-//! Code that panics, and the connection on which it did.
+//! Panics during a request, and the connection on which they happen.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
 use super::{BROKEN, STALE};
 
 #[tokio::test]
-async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {
+async fn panic_is_a_500_and_its_connection_stays_usable() {
     let fixture = AdapterFixture::new(&[]);
     let mut connection = Connection::open(fixture.gateway.addresses().public).await;
     for operation in OPERATIONS {
@@ -41,7 +41,7 @@ async fn a_panic_is_a_500_and_the_next_request_on_its_connection_is_served() {
 }
 
 #[tokio::test]
-async fn a_probe_that_panics_is_not_the_last_one() {
+async fn probing_continues_after_a_panic() {
     let script = HashMap::from([(Operation::Probe, Fault::Panics)]);
     let fixture = AdapterFixture::with_script(script, &[("upstream.probe_interval", "20ms")]);
     fixture.is_probed().await;
@@ -59,7 +59,7 @@ async fn a_probe_that_panics_is_not_the_last_one() {
     fixture.gateway.wait_for_readiness("ready", &[]).await;
 }
 
-/// One connection, and no other.
+/// A single connection.
 struct Connection(BufStream<TcpStream>);
 
 impl Connection {

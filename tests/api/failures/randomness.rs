@@ -1,4 +1,4 @@
-//! A machine that gives no random numbers.
+//! A system without random numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use test_support::gateway::{TestGateway, manual_clock, prepare, settings};
 
 use super::BROKEN;
 
-/// The machine's, until it runs dry.
+/// The system's random numbers, until they are switched off.
 #[derive(Debug, Default)]
 struct Well(AtomicBool);
 
@@ -24,7 +24,7 @@ impl Random for Well {
 }
 
 #[tokio::test]
-async fn without_random_numbers_nobody_gets_a_session_or_a_token_and_nobody_is_refused() {
+async fn without_random_numbers_login_and_exchange_are_faults_and_no_refusals() {
     let (settings, well) = (settings(&[]), Arc::<Well>::default());
     let mut parts = prepare(&settings, manual_clock());
     parts.random = Arc::<Well>::clone(&well);

@@ -1,4 +1,4 @@
-//! What the probe finds out before any user does.
+//! What the probe reports before any request.
 
 use serde_json::json;
 use test_support::gateway::manual_clock;
@@ -9,7 +9,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::keycloak_fixture::gateway;
 
-/// A Keycloak in good health, as a probe sees it: nobody made the token that it asks about.
+/// A Keycloak that works for a probe: the probe's made-up token is inactive.
 async fn healthy() -> ScriptedUpstream {
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.on(INTROSPECTION, inactive());
@@ -17,7 +17,7 @@ async fn healthy() -> ScriptedUpstream {
 }
 
 #[tokio::test]
-async fn a_probe_tells_why_the_iam_does_not_serve() {
+async fn probe_reports_why_the_iam_is_unavailable() {
     for (path, answer, status, code) in [
         (DISCOVERY, Answer::reset(), "degraded", "unreachable"),
         (DISCOVERY, Answer::empty(503), "degraded", "failed"),
@@ -63,7 +63,7 @@ async fn a_probe_tells_why_the_iam_does_not_serve() {
 }
 
 #[tokio::test]
-async fn a_probe_that_is_not_answered_in_time_says_so() {
+async fn probe_without_an_answer_in_time_is_reported_as_timed_out() {
     let keycloak = healthy().await;
     keycloak.on(DISCOVERY, Answer::hanging());
     let short = [("upstream.probe_deadline", "200ms")];
@@ -89,7 +89,7 @@ async fn replica_is_not_ready_while_the_iam_hangs_at_the_first_probe() {
 }
 
 #[tokio::test]
-async fn readiness_follows_the_iam_down_and_up_without_any_user() {
+async fn readiness_follows_the_iam_without_any_request() {
     let keycloak = healthy().await;
     let often = [("upstream.probe_interval", "20ms")];
     let gateway = gateway(&keycloak.url(), &manual_clock(), &often);

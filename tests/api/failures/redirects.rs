@@ -1,4 +1,4 @@
-//! A redirection, and what must not go where it points.
+//! Redirects, and what must not be sent to their target.
 
 use test_support::scripted_upstream::keycloak::DISCOVERY;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
@@ -7,7 +7,7 @@ use super::BROKEN;
 use super::keycloak_fixture::{KeycloakFixture, PATHS};
 
 #[tokio::test]
-async fn no_credential_follows_a_redirection() {
+async fn no_credential_follows_a_redirect() {
     let fixture = KeycloakFixture::new(&[]).await;
     assert_eq!(fixture.log_in().await.status, 200);
     let elsewhere = ScriptedUpstream::keycloak().await;
@@ -23,7 +23,7 @@ async fn no_credential_follows_a_redirection() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_points_elsewhere_gets_no_password() {
+async fn redirected_discovery_receives_no_password() {
     let fixture = KeycloakFixture::new(&[]).await;
     let elsewhere = ScriptedUpstream::keycloak().await;
     let there = format!("{}{DISCOVERY}", elsewhere.url());

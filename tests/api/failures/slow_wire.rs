@@ -1,4 +1,4 @@
-//! A Keycloak that keeps the gateway waiting.
+//! A Keycloak that does not respond in time.
 
 use test_support::scripted_upstream::Answer;
 use test_support::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, LOGOUT, TOKEN};
@@ -6,7 +6,7 @@ use test_support::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, LOGOUT
 use super::keycloak_fixture::KeycloakFixture;
 use super::{TOO_SLOW, precisely};
 
-/// The deadline of the operation that waits in vain; the others have all the time they need.
+/// The deadline of the operation under test; all others are long.
 const SHORT: &str = "200ms";
 
 async fn holds(path: &str, deadline: &str, ready: &str) {
@@ -16,29 +16,29 @@ async fn holds(path: &str, deadline: &str, ready: &str) {
             let response = fixture.meets(path, &answer).await;
             TOO_SLOW.is_in(&response, precise, path);
             fixture.is_ready(ready, &["timed_out"]).await;
-            // The adapter does not wait on for what nobody wants any more.
+            // The adapter closes the connection of an abandoned call.
             fixture.keycloak.hung_up(1).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_login_that_takes_too_long_is_a_500() {
+async fn login_that_takes_too_long_is_a_500() {
     holds(TOKEN, "upstream.login_deadline", "degraded").await;
 }
 
 #[tokio::test]
-async fn a_login_whose_issuer_cannot_be_confirmed_in_time_is_a_500() {
+async fn login_whose_issuer_is_not_confirmed_in_time_is_a_500() {
     holds(DISCOVERY, "upstream.login_deadline", "degraded").await;
 }
 
 #[tokio::test]
-async fn an_introspection_that_takes_too_long_is_a_500() {
+async fn introspection_that_takes_too_long_is_a_500() {
     holds(INTROSPECTION, "upstream.introspection_deadline", "degraded").await;
 }
 
 #[tokio::test]
-async fn a_logout_that_takes_too_long_is_a_500_and_the_session_is_over() {
+async fn logout_that_takes_too_long_is_a_500_and_ends_the_session() {
     holds(LOGOUT, "upstream.logout_deadline", "degraded").await;
     let fixture = KeycloakFixture::new(&[("upstream.logout_deadline", SHORT)]).await;
     let session = fixture.log_in().await.session();

@@ -1,4 +1,4 @@
-//! `stale_if_error`: what is told of it.
+//! How `stale_if_error` is reported.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn stale_tokens(fixture: &AdapterFixture) -> u64 {
 }
 
 #[tokio::test]
-async fn tokens_on_stale_knowledge_are_counted_and_told_while_they_are_served_and_not_longer() {
+async fn tokens_signed_on_stale_data_are_counted_and_reported_in_readiness_while_they_are_issued() {
     let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
     let session = fixture.log_in().await.session();
     assert_eq!(fixture.exchange(&session).await.status, 200);
@@ -26,7 +26,7 @@ async fn tokens_on_stale_knowledge_are_counted_and_told_while_they_are_served_an
 
     let gone = Fault::Says(IamError::Unreachable("gone".to_owned()));
     fixture.fails(Operation::Introspection, gone);
-    // More than it takes to open the circuit: who is not asked is silent, too.
+    // More calls than open the circuit: stale data is also used while it is open.
     for _ in 0..30 {
         assert_eq!(fixture.exchange(&session).await.status, 200);
     }
@@ -37,13 +37,13 @@ async fn tokens_on_stale_knowledge_are_counted_and_told_while_they_are_served_an
     assert_eq!(report.status, 200);
     assert_eq!(report.json()["iam"]["last_result"], json!("unreachable"));
 
-    // Nobody comes for a while.
+    // No request for a while.
     fixture.clock.advance(Duration::from_secs(10));
     fixture
         .gateway
         .wait_for_readiness("degraded", &codes[..2])
         .await;
-    // A logout counts at once.
+    // A logout takes effect at once.
     assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
     fixture
         .exchange(&session)
@@ -52,7 +52,7 @@ async fn tokens_on_stale_knowledge_are_counted_and_told_while_they_are_served_an
 }
 
 #[tokio::test]
-async fn past_its_bound_stale_knowledge_is_no_knowledge() {
+async fn stale_data_is_not_used_after_its_limit() {
     let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
     let session = fixture.log_in().await.session();
     fixture.fails(

@@ -1,4 +1,4 @@
-//! Everything that a Keycloak, or what stands before it, can say wrongly.
+//! Every fault of a Keycloak, or of a proxy in front of it, on the wire.
 
 use serde_json::json;
 use test_support::scripted_upstream::Answer;
@@ -12,7 +12,7 @@ use super::{BROKEN, Told, UNAVAILABLE, precisely, throttled};
 /// 10 MiB.
 const HUGE: usize = 10 << 20;
 
-/// An answer, what the client is told, and what readiness calls it.
+/// The response of Keycloak, the response to the client, and the reason in readiness.
 type Row = (&'static str, Answer, Told, &'static str);
 
 fn rows() -> Vec<Row> {
@@ -67,7 +67,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_on_the_wire_is_never_the_users_fault() {
+async fn wire_fault_is_never_a_401() {
     for precise in [false, true] {
         let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for path in PATHS {
@@ -87,7 +87,7 @@ async fn what_goes_wrong_on_the_wire_is_never_the_users_fault() {
 }
 
 #[tokio::test]
-async fn a_success_that_breaks_off_is_none() {
+async fn incomplete_success_is_a_fault() {
     for precise in [false, true] {
         let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for (path, whole) in [(TOKEN, grant()), (INTROSPECTION, active())] {
@@ -105,7 +105,7 @@ async fn a_success_that_breaks_off_is_none() {
 }
 
 #[tokio::test]
-async fn a_success_that_is_not_what_was_asked_for_is_none() {
+async fn success_with_unexpected_content_is_a_fault() {
     let fixture = KeycloakFixture::new(&[]).await;
     let changed = |mut whole: serde_json::Value, member: &str, value| {
         whole[member] = value;
@@ -132,9 +132,9 @@ async fn a_success_that_is_not_what_was_asked_for_is_none() {
 }
 
 #[tokio::test]
-async fn a_discovery_document_that_cannot_be_had_stops_a_login() {
+async fn unavailable_discovery_document_fails_a_login() {
     for (name, answer, told, code) in rows() {
-        // What was confirmed once is not asked for again, so a new gateway for each.
+        // Discovery is cached, so each case needs a new gateway.
         let fixture = KeycloakFixture::new(&[]).await;
         fixture.keycloak.on(DISCOVERY, answer);
         told.is_in(&fixture.log_in().await, false, name);
@@ -150,7 +150,7 @@ async fn a_discovery_document_that_cannot_be_had_stops_a_login() {
 }
 
 #[tokio::test]
-async fn a_no_of_keycloak_to_the_user_is_the_only_401() {
+async fn only_a_refusal_of_keycloak_is_a_401() {
     let fixture = KeycloakFixture::new(&[]).await;
     for (status, description) in [
         (400, "Invalid user credentials"),

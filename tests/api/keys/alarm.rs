@@ -1,4 +1,4 @@
-//! A folder of keys that is no good, and who hears of it.
+//! A broken key folder, and where it is reported.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{Fleet, Folder, MAX_AGE, Replica};
 use crate::metrics::figures;
 
 impl Replica {
-    /// Puts a file among its keys that was not written to its end.
+    /// Adds an incomplete file to its keys.
     fn breaks(&self, fleet: &Fleet, folder: Folder) {
         let path = self.place.join(folder.name()).join("broken.jwk");
         let draft = path.with_extension("draft");
@@ -37,7 +37,7 @@ fn reasons(report: &Response) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_broken_folder_is_told_and_refuses_nobody_until_it_is_mended() {
+async fn broken_key_folder_is_reported_and_refuses_no_session() {
     for folder in Folder::BOTH {
         let fleet = Fleet::new(1).await;
         let replica = &fleet.replicas[0];
@@ -69,7 +69,7 @@ async fn a_broken_folder_is_told_and_refuses_nobody_until_it_is_mended() {
 }
 
 #[tokio::test]
-async fn a_session_by_a_key_that_could_not_be_read_is_a_fault_and_never_a_refusal() {
+async fn session_sealed_with_an_unreadable_key_is_a_fault_and_no_refusal() {
     let fleet = Fleet::new(2).await;
     fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver(0);

@@ -1,4 +1,4 @@
-//! A key that was stolen, and how soon it is worth nothing.
+//! A stolen key that is removed, and when it becomes useless.
 
 use test_support::client::Response;
 use test_support::endpoints::JWKS;
@@ -34,7 +34,7 @@ impl Fleet {
 }
 
 #[tokio::test]
-async fn a_removed_signing_key_is_gone_at_once_and_with_every_verifier_after_the_max_age() {
+async fn removed_signing_key_is_unpublished_at_once_and_expires_at_verifiers_after_the_max_age() {
     let fleet = Fleet::new(1).await;
     let session = fleet.log_in(0).await;
     let stolen = fleet.token(0, &session).await;
@@ -63,7 +63,7 @@ async fn a_removed_signing_key_is_gone_at_once_and_with_every_verifier_after_the
 }
 
 #[tokio::test]
-async fn where_a_key_waits_it_takes_the_place_of_the_one_that_is_removed() {
+async fn waiting_key_replaces_a_removed_key_at_once() {
     let fleet = Fleet::new(1).await;
     let kid = fleet.signed_with().await;
     let waiting = fleet.make(Folder::Signing, fleet.now() + 10 * MAX_AGE);
@@ -75,7 +75,7 @@ async fn where_a_key_waits_it_takes_the_place_of_the_one_that_is_removed() {
 }
 
 #[tokio::test]
-async fn the_sessions_of_a_removed_sealing_key_are_over_and_no_others() {
+async fn removing_a_sealing_key_ends_its_sessions_only() {
     let fleet = Fleet::new(2).await;
     let old = fleet.log_in(0).await;
     let kid = fleet.replicas[0].keys.sealing.key_set();

@@ -1,4 +1,4 @@
-//! Rotation as `keys rotate` does it, again and again, under load.
+//! Repeated rotation under load, as `keys rotate` does it.
 
 use std::fs;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::{Fleet, Folder, TOKEN_LIFETIME};
 
 const STEP: u64 = 60;
 
-/// A simulated hour, in which each kind of key is replaced every five minutes.
+/// A simulated hour, in which each kind of key is rotated every five minutes.
 const STEPS: u64 = 60;
 const EVERY: Duration = Duration::from_secs(300);
 
-/// One who accepts access tokens and asks for the keys as seldom as it may.
+/// A verifier of access tokens that fetches the keys as rarely as it may.
 struct Caching {
     keys: Verifier,
     until: u64,
@@ -37,7 +37,7 @@ impl Caching {
     }
 }
 
-/// What `keys rotate` does, by the clock of the test.
+/// Does what `keys rotate` does, by the clock of the test.
 fn rotate(fleet: &Fleet, folder: Folder) -> bool {
     let mut files = keys::read_dir(&fleet.master(folder)).expect("a folder");
     files.sort_by_key(|(_, key)| key.first_use());
@@ -53,7 +53,7 @@ fn rotate(fleet: &Fleet, folder: Folder) -> bool {
 }
 
 #[tokio::test]
-async fn nobody_notices_that_keys_are_replaced_again_and_again() {
+async fn repeated_rotation_invalidates_no_session_and_no_token() {
     let fleet = Fleet::new(2).await;
     let mut verifiers = Vec::new();
     for _ in 0..3 {
@@ -66,7 +66,7 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
         for folder in Folder::BOTH {
             rotations += u64::from(rotate(&fleet, folder));
         }
-        // The file reaches one replica at once and the other half a minute later.
+        // One replica receives the file at once, the other half a minute later.
         fleet.deliver(0);
         for half in 0..2 {
             fleet.deliver(half);
@@ -84,7 +84,7 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
                     let replica = &fleet.replicas[(at + number) % 2];
                     *verifier = Caching::fetch(&replica.app, now).await;
                 }
-                // At once, and at the last moment: what lies between cannot be harder.
+                // At once and at the last moment, the two extremes.
                 let oldest = now - TOKEN_LIFETIME.as_secs() + STEP / 2;
                 for (_, token) in tokens.iter().filter(|(at, _)| *at == now || *at == oldest) {
                     let claims = verifier.keys.try_claims(token);
@@ -110,7 +110,7 @@ async fn nobody_notices_that_keys_are_replaced_again_and_again() {
 }
 
 #[tokio::test]
-async fn the_etag_of_the_published_keys_changes_with_them() {
+async fn etag_of_the_key_set_changes_with_the_keys() {
     let fleet = Fleet::new(1).await;
     let gateway = &fleet.replicas[0].app;
     let before = gateway.get(JWKS, &[]).await;

@@ -1,4 +1,4 @@
-//! What a client is told that tries too often, as the gateway is shipped.
+//! Responses to too many attempts, with the default settings.
 
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
@@ -6,7 +6,7 @@ use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use super::{ALICE, LimitFixture, RIGHT, is_stopped};
 
 #[tokio::test]
-async fn too_many_refusals_of_an_account_are_a_429_whether_or_not_it_exists() {
+async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists() {
     let fixture = LimitFixture::new(&[]);
     let mut told = Vec::new();
     for email in [ALICE, "nobody@example.test"] {
@@ -14,7 +14,7 @@ async fn too_many_refusals_of_an_account_are_a_429_whether_or_not_it_exists() {
             let answer = fixture.log_in(email, "wrong").await;
             answer.is_error(401, "invalid_grant");
         }
-        // The right password is no way around it, and is not looked at.
+        // The right password does not bypass the limit, and is not checked.
         let answer = fixture.log_in(email, RIGHT).await;
         is_stopped(&answer, "30");
         told.push(answer.text());
@@ -30,7 +30,7 @@ async fn too_many_refusals_of_an_account_are_a_429_whether_or_not_it_exists() {
 }
 
 #[tokio::test]
-async fn who_logged_in_from_here_before_is_stopped_by_nobody_elses_attempts() {
+async fn known_network_is_not_limited_by_failures_from_other_networks() {
     let fixture = LimitFixture::new(&[("http.trusted_proxies", "127.0.0.1")]);
     let home = [("x-forwarded-for", "203.0.113.9")];
     let answer = fixture.log_in_with(&home, ALICE, RIGHT).await;
@@ -47,7 +47,7 @@ async fn who_logged_in_from_here_before_is_stopped_by_nobody_elses_attempts() {
 }
 
 #[tokio::test]
-async fn an_address_that_was_refused_too_often_is_stopped_before_its_body_is_parsed() {
+async fn limited_address_is_refused_before_its_body_is_parsed() {
     let fixture = LimitFixture::new(&[]);
     for number in 0..100 {
         let answer = fixture
@@ -60,7 +60,7 @@ async fn an_address_that_was_refused_too_often_is_stopped_before_its_body_is_par
         is_stopped(&fixture.gateway.post(LOGIN, &[], body).await, "9");
     }
     assert_eq!(fixture.heard(), []);
-    // Only logins are: the others know their sessions by themselves.
+    // Only logins are limited: exchanges and logouts need a session.
     for path in [TOKEN, LOGOUT] {
         let answer = fixture.gateway.post_json(path, &json!({})).await;
         answer.is_error(400, "invalid_request");
@@ -68,7 +68,7 @@ async fn an_address_that_was_refused_too_often_is_stopped_before_its_body_is_par
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_login_counts_for_nothing() {
+async fn invalid_login_request_does_not_count() {
     let fixture = LimitFixture::new(&[]);
     for _ in 0..150 {
         for body in [
@@ -84,7 +84,7 @@ async fn a_body_that_is_no_login_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn what_works_is_not_limited_as_it_is_shipped() {
+async fn successful_logins_are_not_limited_by_default() {
     let fixture = LimitFixture::new(&[]);
     for _ in 0..300 {
         let session = fixture.log_in(ALICE, RIGHT).await.session();
@@ -94,7 +94,7 @@ async fn what_works_is_not_limited_as_it_is_shipped() {
 }
 
 #[tokio::test]
-async fn the_iam_gets_no_more_logins_a_second_than_the_operator_says() {
+async fn login_rate_at_the_iam_is_limited_by_the_setting() {
     let fixture = LimitFixture::new(&[("login_limits.rate", "5")]);
     for number in 0..50 {
         let answer = fixture
@@ -118,7 +118,7 @@ async fn account_begins_no_more_sessions_than_the_bound_however_many_logins_come
     for answer in answers.iter().filter(|answer| answer.status != 200) {
         answer.is_error(429, "temporarily_unavailable");
     }
-    // The IAM began as many: none is left behind there.
+    // The IAM began them, and the gateway ended each.
     assert_eq!(fixture.heard().len(), 20);
     is_stopped(&fixture.log_in(ALICE, RIGHT).await, "3");
     fixture.clock.advance(std::time::Duration::from_secs(3));

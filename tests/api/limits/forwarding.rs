@@ -1,11 +1,11 @@
-//! Whom a login counts for behind a proxy, and whom the IAM is told of.
+//! Which address a login counts for behind a proxy, and which address the IAM receives.
 
 use std::time::Duration;
 
 use super::{ALICE, LimitFixture, is_stopped};
 
-/// Lines of `X-Forwarded-For` that a trusted proxy sends, and the client they mean. What is not
-/// readable where it counts means the proxy itself.
+/// Values of `X-Forwarded-For` of a trusted proxy, and the client address. If the value cannot be
+/// read, the address is that of the proxy.
 const FORMS: [(&[&str], &str); 16] = [
     (&["203.0.113.9"], "203.0.113.9"),
     (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
@@ -27,7 +27,7 @@ const FORMS: [(&[&str], &str); 16] = [
 
 const WINDOW: Duration = Duration::from_secs(900);
 
-/// One refusal an address is enough, and the network around it may have ten.
+/// One refusal for each address, and ten for the network around it.
 fn fixture(trusted: &str) -> LimitFixture {
     LimitFixture::new(&[
         ("http.trusted_proxies", trusted),
@@ -44,7 +44,7 @@ fn headers<'a>(lines: &[&'a str]) -> Vec<(&'static str, &'a str)> {
 }
 
 #[tokio::test]
-async fn a_login_counts_for_the_client_that_a_trusted_proxy_means_and_the_iam_hears_of_it() {
+async fn login_counts_for_the_client_address_of_a_trusted_proxy_which_the_iam_receives() {
     let fixture = fixture("127.0.0.1,10.0.0.0/8");
     for (lines, client) in FORMS {
         let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
@@ -65,7 +65,7 @@ async fn a_login_counts_for_the_client_that_a_trusted_proxy_means_and_the_iam_he
 }
 
 #[tokio::test]
-async fn nobody_gets_another_count_by_what_they_say_of_themselves() {
+async fn forwarding_header_of_an_untrusted_client_does_not_change_its_count() {
     let fixture = fixture("10.0.0.0/8");
     for (lines, _) in FORMS {
         let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
@@ -83,7 +83,7 @@ async fn nobody_gets_another_count_by_what_they_say_of_themselves() {
 }
 
 #[tokio::test]
-async fn no_other_header_is_another_client() {
+async fn unsupported_forwarding_header_is_ignored() {
     let fixture = fixture("127.0.0.1");
     fixture
         .log_in(ALICE, "wrong")
@@ -104,7 +104,7 @@ async fn no_other_header_is_another_client() {
 }
 
 #[tokio::test]
-async fn the_addresses_of_one_64_are_one_client() {
+async fn addresses_of_one_ipv6_64_network_count_as_one_client() {
     let fixture = fixture("127.0.0.1");
     for (address, status) in [
         ("2001:db8:1:1::1", 401),

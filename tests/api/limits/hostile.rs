@@ -1,9 +1,9 @@
-//! Names and passwords that were not chosen to be remembered: each is refused, and the IAM hears
-//! of it either to the byte or not at all.
+//! Unusual email addresses and passwords: each is refused, and the IAM receives it unchanged or not
+//! at all.
 
 use super::LimitFixture;
 
-/// What could mean something to a directory, a database, a shell, a log, a terminal or an eye.
+/// Text with a meaning for a directory, a database, a shell, a log or a terminal.
 const TEXTS: [&str; 44] = [
     "alice",
     "Alice",
@@ -51,7 +51,7 @@ const TEXTS: [&str; 44] = [
     "xn--alice-cua",
 ];
 
-/// Control characters, of the first block and of the second, alone and in company.
+/// Control characters of both blocks, alone and inside text.
 fn controls() -> impl Iterator<Item = char> {
     ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}')
 }
@@ -64,7 +64,7 @@ fn fixture() -> LimitFixture {
 }
 
 #[tokio::test]
-async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
+async fn unusual_email_address_reaches_the_iam_unchanged_and_matches_no_account() {
     let fixture = fixture();
     let mut tried = 0;
     for text in TEXTS {
@@ -77,7 +77,7 @@ async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
             format!("alice@example.test{text}"),
             format!("{text}@{text}"),
         ] {
-            // Alice herself, and whom the mock takes for her.
+            // Alice, and addresses that the mock matches with hers.
             if email.to_lowercase() == "alice@example.test" {
                 continue;
             }
@@ -93,7 +93,7 @@ async fn an_odd_address_reaches_the_iam_to_the_byte_and_matches_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_no_address_is_a_400_and_the_iam_hears_nothing() {
+async fn invalid_email_address_is_a_400_without_a_call_to_the_iam() {
     let fixture = fixture();
     let mut emails: Vec<String> = [
         "",
@@ -138,7 +138,7 @@ async fn what_is_no_address_is_a_400_and_the_iam_hears_nothing() {
 }
 
 #[tokio::test]
-async fn a_password_of_any_kind_reaches_the_iam_to_the_byte() {
+async fn every_password_reaches_the_iam_unchanged() {
     let fixture = fixture();
     let mut passwords = vec![
         "p".to_owned(),
@@ -173,7 +173,7 @@ async fn a_password_of_any_kind_reaches_the_iam_to_the_byte() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_empty_or_too_long_does_not_reach_the_iam() {
+async fn empty_or_too_long_password_does_not_reach_the_iam() {
     let fixture = fixture();
     fixture
         .log_in("alice@example.test", "")

@@ -1,4 +1,4 @@
-//! Resetting the login limits of an account, and who may.
+//! Resetting the login limits of an account, and the token that allows it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{ALICE, LimitFixture, RIGHT, is_stopped};
 const RESET: &str = "/admin/v1/login-limits/reset";
 const TOKEN: &str = "operators-token-of-some-length";
 
-/// Posts to the management listener, and holds the answer against `openapi.yaml`.
+/// Posts to the management listener, and checks the response with `openapi.yaml`.
 fn reset(gateway: &TestGateway, headers: &[(&str, &str)], body: &Value) -> Answer {
     let body = body.to_string();
     let lines = headers
@@ -41,7 +41,7 @@ fn bearer(token: &str) -> (&'static str, String) {
     ("Authorization", format!("Bearer {token}"))
 }
 
-/// Refused logins with a minute between two of them.
+/// Refused logins, one minute apart.
 async fn fail(fixture: &LimitFixture, headers: &[(&str, &str)], attempts: usize) {
     for _ in 0..attempts {
         let answer = fixture.log_in_with(headers, ALICE, "wrong").await;
@@ -108,7 +108,7 @@ async fn slow_pace_of_a_known_network_is_reset_by_an_address_in_it() {
 }
 
 #[tokio::test]
-async fn call_of_an_operator_needs_the_token_of_the_settings() {
+async fn operator_call_needs_the_configured_token() {
     let body = json!({"email": ALICE});
     let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
     let missing = "Bearer realm=\"management\"";
@@ -149,7 +149,7 @@ async fn call_of_an_operator_needs_the_token_of_the_settings() {
 }
 
 #[tokio::test]
-async fn call_of_an_operator_is_forbidden_where_the_settings_have_no_token() {
+async fn operator_call_is_forbidden_without_a_configured_token() {
     let fixture = LimitFixture::new(&[]);
     let (name, token) = bearer(TOKEN);
     for headers in [&[][..], &[(name, token.as_str())]] {
@@ -190,7 +190,7 @@ async fn reset_without_an_email_address_is_invalid() {
 }
 
 #[tokio::test]
-async fn reset_is_for_the_namespace_that_its_header_names() {
+async fn reset_applies_to_the_namespace_of_its_header() {
     let gateway = TestGateway::start(&[("management.token", TOKEN)]);
     let (name, token) = bearer(TOKEN);
     let namespace = |name| [("Mock-Namespace", name)];

@@ -1,8 +1,8 @@
-//! The text that Prometheus reads, read as strictly as the format allows (`OpenMetrics` 1.0).
+//! A strict reader of the exposition format (`OpenMetrics` 1.0).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every series by its name and labels, as they are written, and its value.
+/// Every series by its name and labels, with its value as text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Exposition(BTreeMap<String, String>);
 
@@ -14,7 +14,7 @@ struct Family {
 }
 
 impl Exposition {
-    /// Panics where the text breaks a rule of the format.
+    /// Panics if the text breaks a rule of the format.
     #[track_caller]
     pub(crate) fn parse(text: &str) -> Self {
         let body = text.strip_suffix("# EOF\n").expect("an end that is said");
@@ -52,20 +52,20 @@ impl Exposition {
         all
     }
 
-    /// The value of a series, as it is written.
+    /// The value of a series, as text.
     #[track_caller]
     pub(crate) fn value(&self, series: &str) -> &str {
         let value = self.0.get(&sorted(series));
         value.unwrap_or_else(|| panic!("no {series}: {:#?}", self.names()))
     }
 
-    /// The value of a series that counts.
+    /// The value of a counter.
     #[track_caller]
     pub(crate) fn count(&self, series: &str) -> u64 {
         self.value(series).parse().expect("a whole number")
     }
 
-    /// The one series of this metric with this label, whatever its other labels are.
+    /// The only series of this metric with this label.
     #[track_caller]
     pub(crate) fn only(&self, metric: &str, label: &str) -> &str {
         let of_metric = |series: &&str| {
@@ -84,7 +84,7 @@ impl Exposition {
         self.0.keys().map(String::as_str).collect()
     }
 
-    /// A bucket holds what the ones below it hold, and the last holds all.
+    /// Buckets are cumulative, and the last one contains all observations.
     fn histograms_add_up(&self) {
         let mut buckets = BTreeMap::<String, Vec<(f64, u64)>>::new();
         for name in self.0.keys() {
@@ -127,7 +127,7 @@ impl Family {
     }
 }
 
-/// The labels in alphabetical order, as no rule is about theirs.
+/// The labels in alphabetical order, because their order has no meaning.
 fn sorted(series: &str) -> String {
     let Some((name, labels)) = series.split_once('{') else {
         return series.to_owned();

@@ -1,4 +1,4 @@
-//! Which counters move when something happens: those, and no other.
+//! Which counters change with each outcome, and that no other does.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ struct IamFixture {
 }
 
 impl IamFixture {
-    /// A gateway whose first probe is over, and whose next one is far away.
+    /// A gateway whose first probe is complete, and whose next one is an hour away.
     async fn new() -> Self {
         Self::with(&[]).await
     }
@@ -33,7 +33,7 @@ impl IamFixture {
             ]
             .concat(),
         );
-        // The last that a probe asks.
+        // The last call of a probe.
         keycloak.received(GRANT, 1).await;
         Self { keycloak, gateway }
     }
@@ -43,7 +43,7 @@ impl IamFixture {
         ask(&self.gateway, LOGIN, &alice)
     }
 
-    /// Panics unless exactly these counters move, by one each.
+    /// Panics unless exactly these counters change, by one each.
     #[track_caller]
     fn counts(&self, counters: &[&str], happens: impl FnOnce()) {
         let before = figures(&self.gateway);
@@ -57,7 +57,7 @@ impl IamFixture {
             .map(|name| (name, after.count(name) - before.count(name)))
             .filter(|(_, by)| *by != 0)
             .map(|(name, by)| (name.replace("auth_gateway_", ""), by))
-            // Which key it was is chance.
+            // Either key may be the one in use.
             .map(|(name, by)| match name.split_once("{kid=") {
                 Some((name, _)) => (name.to_owned(), by),
                 None => (name, by),
@@ -69,7 +69,7 @@ impl IamFixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_end_of_a_login_has_its_counters() {
+async fn each_outcome_of_a_login_is_counted() {
     let fixture = IamFixture::new().await;
     let wrong = json!({"error": "invalid_grant", "error_description": "Invalid user credentials"});
     for (answer, status, outcome, call) in [
@@ -118,7 +118,7 @@ async fn each_end_of_a_login_has_its_counters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_end_of_an_exchange_and_of_a_logout_has_its_counters() {
+async fn each_outcome_of_an_exchange_and_a_logout_is_counted() {
     let fixture = IamFixture::new().await;
     let (_, session) = fixture.log_in();
     for (path, more, status, counters) in [
@@ -173,7 +173,7 @@ async fn each_end_of_an_exchange_and_of_a_logout_has_its_counters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
+async fn limited_login_is_counted_by_its_limit() {
     for (limit, setting) in [
         ("account", "login_limits.account_failures"),
         ("account_slow", "login_limits.account_failures_in_a_row"),
@@ -193,7 +193,7 @@ async fn a_login_that_a_limit_stops_is_counted_by_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_would_begin_too_many_sessions_is_counted_as_such() {
+async fn login_beyond_the_session_limit_is_counted_as_such() {
     let setting = "login_limits.account_sessions_per_minute";
     let fixture = IamFixture::with(&[(setting, "1")]).await;
     assert_eq!(fixture.log_in().0, 200);
@@ -205,7 +205,7 @@ async fn a_login_that_would_begin_too_many_sessions_is_counted_as_such() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_request_is_counted_as_one_that_is_invalid() {
+async fn malformed_request_is_counted_as_invalid() {
     let fixture = IamFixture::new().await;
     fixture.counts(
         &["requests_total{outcome=\"invalid_request\",route=\"other\"}"],

@@ -29,7 +29,7 @@ fn method(name: &str) -> Method {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has() {
+async fn wrong_method_is_a_405_with_the_allowed_methods() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     for (path, verbs) in paths() {

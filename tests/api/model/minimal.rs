@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_what_the_breach_needs() {
+    fn minimal_scenario_contains_only_what_the_violation_needs() {
         let needed = [Step::Restart { at: 7 }, Step::Restart { at: 8 }];
         let breaks = |scenario: &Scenario| {
             let mut wanted = needed.iter().peekable();

@@ -1,4 +1,4 @@
-//! Every way in which a session is no session, by one who has the sealing key and makes what he likes.
+//! Every kind of invalid session, made with the real sealing key.
 
 use auth_gateway::gateway::keys::KeySet;
 use auth_gateway::gateway::session::{FORMAT, SealedSession, SealingKey, seal};
@@ -8,10 +8,10 @@ use test_support::client::Session;
 use test_support::keys::TestKeys;
 use test_support::suite::{IamFixture, READ, session_of};
 
-/// The id of what is sealed here: a session that nobody else has.
+/// The session id in what is sealed here.
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// A session as the gateway would seal it, but for one thing.
+/// A session as the gateway seals it, with one change.
 fn sealed(
     fixture: &IamFixture,
     key_set: &KeySet<SealingKey>,
@@ -39,7 +39,7 @@ fn sealed(
     }
 }
 
-/// What comes of a good session in the hands of somebody without a key.
+/// Changes to a valid session that need no key.
 fn altered(session: &Session) -> Vec<(&'static str, Session)> {
     let parts: Vec<_> = session.session_token.split('.').collect();
     let [header, nonce, text, tag] = [0, 2, 3, 4].map(|at| parts[at]);
@@ -66,7 +66,7 @@ fn altered(session: &Session) -> Vec<(&'static str, Session)> {
 }
 
 #[tokio::test]
-async fn every_bad_session_that_is_known_without_the_iam_is_told_alike() {
+async fn invalid_sessions_detected_without_the_iam_have_identical_responses() {
     let keys = TestKeys::new();
     let fixture = IamFixture::in_memory();
     let gateway = fixture.replica(&keys);

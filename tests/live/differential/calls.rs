@@ -1,4 +1,4 @@
-//! The calls, and what of their answers is compared.
+//! The calls, and which parts of their responses are compared.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,10 +11,10 @@ use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 pub(super) const PROTOCOL: &str = "/realms/shop/protocol/openid-connect";
 
-/// All that was seen at one side, by name.
+/// All responses of one side, by name.
 pub(super) struct Seen<'s> {
     pub(super) side: &'s dyn Side,
-    /// By what name the server is called.
+    /// The host name by which the server is called.
     pub(super) host: &'static str,
     pub(super) all: Vec<(String, Value)>,
 }
@@ -31,7 +31,7 @@ impl<'s> Seen<'s> {
         }
     }
 
-    /// Posts a form as a client, and notes what is answered; gives the body.
+    /// Posts a form as a client and records the response; returns the body.
     pub(super) async fn post(
         &mut self,
         name: &str,
@@ -95,7 +95,7 @@ impl<'s> Seen<'s> {
         let mut seen = compared(status, retry, &bytes);
         let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         seen["read"] = Self::read_by_the_adapter(&body);
-        // The one thing that cannot be the same.
+        // The issuer differs by design.
         let text = seen.to_string();
         let port = self.side.url().rsplit(':').next().expect("a port");
         let text = text.replace(&format!(":{port}"), ":PORT");
@@ -148,7 +148,7 @@ impl<'s> Seen<'s> {
             part(&body["refresh_token"], 1),
         );
         let lives = body["refresh_expires_in"].as_i64().expect("seconds");
-        // A second may pass between the parts of a login.
+        // A second may pass during the login.
         let near = |seconds: i64| (28_700..=28_800).contains(&seconds);
         let exp =
             refresh["exp"].as_i64().expect("seconds") - refresh["iat"].as_i64().expect("seconds");

@@ -1,4 +1,4 @@
-//! Every case, in the order in which both sides go through them.
+//! Every case, in the order in which both sides run it.
 
 use reqwest::Method;
 use serde_json::Value;
@@ -222,7 +222,8 @@ async fn published(seen: &mut Seen<'_>) {
     }
 }
 
-/// A token that is nearly the same. Its very last character may say the same as another would.
+/// A token with one changed character. The last character may have bits without meaning, so it
+/// stays.
 fn tampered(token: &str) -> String {
     let (head, tail) = token.split_at(token.len() - 9);
     let turned = tail.chars().map(|c| if c == 'A' { 'B' } else { 'A' });

@@ -1,4 +1,4 @@
-//! What an administrator, an operator and another name of the server change.
+//! Changes by an administrator or an operator, and other host names of the server.
 
 use super::GATEWAY;
 use super::calls::{PROTOCOL, Seen, login};

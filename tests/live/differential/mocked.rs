@@ -1,4 +1,4 @@
-//! The mock that stands in for the same realm, and its administrator.
+//! The mock of the same realm, and its administrator.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -19,7 +19,7 @@ use super::side::{Setting, Side};
 use super::{GATEWAY, OTHER};
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
-/// Those of `realm.json`.
+/// The client's credentials in `realm.json`.
 const USERS: &str = r#"
     [[users]]
     email = "alice@example.test"
@@ -42,7 +42,7 @@ const USERS: &str = r#"
 /// As in `realm.json`.
 const SESSION_LIFETIME: Duration = Duration::from_secs(28_800);
 
-/// It ends when it is dropped.
+/// It stops when it is dropped.
 pub(super) struct Mocked {
     url: String,
     http: reqwest::Client,

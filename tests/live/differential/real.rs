@@ -23,7 +23,7 @@ impl Real {
             http: http_client(),
             api: AdminApi::new(keycloak.clone()),
         };
-        // The gateway's client of the tests is not to tell anybody.
+        // The gateway's client of the tests must not send logout tokens.
         assert_eq!(real.api.get(&[]).await["realm"], "shop");
         real
     }

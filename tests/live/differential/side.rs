@@ -1,4 +1,4 @@
-//! One of the two that are compared.
+//! One side of the comparison.
 
 use async_trait::async_trait;
 use reqwest::{Method, RequestBuilder};
@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client<'a>(pub(super) &'a str, pub(super) &'a str);
 
-/// How a realm is set.
+/// The settings of a realm.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Setting {
     Enabled(bool),
@@ -16,7 +16,7 @@ pub(super) enum Setting {
     SslRequired(bool),
 }
 
-/// What an administrator does, the same on both sides.
+/// An administrator's calls, the same on both sides.
 #[async_trait]
 pub(super) trait Side: Sync {
     /// `http://localhost:PORT`.
@@ -24,19 +24,19 @@ pub(super) trait Side: Sync {
 
     fn http(&self) -> &reqwest::Client;
 
-    /// Sets the realm otherwise.
+    /// Changes the settings of the realm.
     async fn set(&self, setting: Setting);
 
-    /// Switches an account off, or on again.
+    /// Disables or enables an account.
     async fn disable(&self, email: &str, disabled: bool);
 
-    /// Removes an account.
+    /// Deletes an account.
     async fn delete(&self, email: &str);
 
     /// Ends all sessions of an account.
     async fn end_sessions_of(&self, email: &str);
 
-    /// Gives an account one more permission.
+    /// Assigns one more permission to an account.
     async fn permit(&self, email: &str, permission: &str);
 
     fn request(&self, method: Method, host: &str, path: &str) -> RequestBuilder {
@@ -45,7 +45,7 @@ pub(super) trait Side: Sync {
     }
 }
 
-/// The names in a list of roles, in order, without those of Keycloak's own.
+/// The names in a list of roles, sorted, without Keycloak's default roles.
 pub(super) fn roles(of: &Value) -> Vec<String> {
     let all = of["roles"].as_array().cloned().unwrap_or_default();
     let mut names: Vec<_> = all

@@ -13,22 +13,22 @@ use crate::fixture::LiveFixture;
 
 const BUNDLES: usize = 4;
 const GROUPS: usize = 4;
-/// The most names in one request.
+/// The most scopes in one request.
 const ASKED_MAX: usize = 9;
 
 pub(super) struct RoleSources {
-    /// The client whose roles are the permissions, and those roles.
+    /// The client whose roles are the permissions, and its roles.
     client: String,
     roles: Vec<Value>,
     /// Composite roles of the realm.
     bundles: Vec<Value>,
     /// The ids of groups.
     groups: Vec<String>,
-    /// Names that nobody can be granted, though some of them are roles of every user.
+    /// Names that cannot be granted, some of which are roles of every user.
     strangers: Vec<String>,
 }
 
-/// What an administrator does. `true` gives, `false` takes; indices are those of the users.
+/// A change by an administrator. `true` assigns, `false` removes; indices are those of the users.
 #[derive(Debug)]
 pub(super) enum Change {
     Role(usize, bool),
@@ -49,7 +49,7 @@ impl RoleSources {
         let all = api.get(&["clients", &client, "roles"]).await;
         let all = all.as_array().expect("roles").iter();
         let mut roles: Vec<_> = all.filter(|role| is_shops(role)).cloned().collect();
-        // The order in which they come is the database's.
+        // The database returns them in any order.
         roles.sort_by_key(|role| role["name"].to_string());
         assert!(roles.len() > 20, "{roles:?}");
         let bundles = join_all((0..BUNDLES).map(async |_| {
@@ -89,7 +89,7 @@ impl RoleSources {
         users
     }
 
-    /// One user's next turn.
+    /// The changes and scopes of one user in one round.
     pub(super) fn turn(&self, rng: &mut Rng) -> Turn {
         let changes = (0..=rng.index(3)).map(|_| {
             let given = rng.one_in(2);
@@ -104,7 +104,7 @@ impl RoleSources {
         Turn { changes, scopes }
     }
 
-    /// A change that touches many users at once.
+    /// A change that affects many users at once.
     pub(super) fn reform(&self, rng: &mut Rng) -> Change {
         let (role, given) = (rng.index(self.roles.len()), rng.index(3) > 0);
         if rng.one_in(2) {
@@ -175,7 +175,7 @@ fn name(role: &Value) -> String {
     role["name"].as_str().expect("a name").to_owned()
 }
 
-/// The roles of the imported realm, and not those that other tests add.
+/// The roles of the imported realm, without those that other tests add.
 fn is_shops(role: &Value) -> bool {
     name(role).starts_with("urn:shop:")
 }

@@ -1,4 +1,4 @@
-//! Headers in which clients carry secrets to others, and requests that are none.
+//! Headers that contain secrets of clients, and malformed requests.
 
 use serde_json::json;
 use test_support::endpoints::LOGIN;
@@ -11,7 +11,7 @@ const BEARER: &str = "canary-bearer-token-0123";
 const COOKIE: &str = "canary-cookie-0123";
 const ADDRESS: &str = "canary-address-0123";
 
-/// With every header that may hold a secret, or the address of somebody else.
+/// With every header that may contain a secret or the address of another client.
 fn laden(request: &str) -> String {
     let headers = format!(
         "\r\nAuthorization: Bearer {BEARER}\r\nProxy-Authorization: Basic {BEARER}\r\n\
@@ -23,8 +23,8 @@ fn laden(request: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_header_holds_is_not_written_however_the_request_ends() {
-    // A proxy of ours, so that forwarded addresses are read.
+async fn header_values_are_never_written() {
+    // From a trusted proxy, so that forwarded addresses are read.
     let trusted = [("http.trusted_proxies", "127.0.0.0/8")];
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &trusted).await;
     for (what, canary) in [
@@ -75,7 +75,7 @@ async fn what_a_header_holds_is_not_written_however_the_request_ends() {
         assert_eq!(answer.status, status, "{request:.300}: {answer:?}");
         fixture.record(&answer);
     }
-    // Broken off in the head, and in the body; and another protocol.
+    // Incomplete in the head and in the body, and another protocol.
     let laden = laden(&whole);
     for text in [
         &laden[..200],
@@ -87,7 +87,7 @@ async fn what_a_header_holds_is_not_written_however_the_request_ends() {
         let rest = String::from_utf8_lossy(&connection.rest()).into_owned();
         fixture.record_text(rest);
     }
-    // The other listener.
+    // The management listener.
     let (_, management) = fixture.replicas[0].addresses();
     for request in [
         laden_get("/health/ready"),

@@ -1,4 +1,4 @@
-//! Key files that come, go and are broken while a gateway runs, and the commands for them.
+//! Key files that are added, removed and broken while a gateway runs, and the commands for them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use crate::GATEWAY;
 
 const CANARY: &str = "canary-in-a-key-file-0123456789a";
 
-/// Lets the private members of all keys be looked for.
+/// Adds the private members of all keys to the secrets.
 fn watch(fixture: &mut SecrecyFixture, purpose: &str) {
     for entry in fs::read_dir(fixture.key_folder(purpose)).expect("a folder") {
         let text = fs::read(entry.expect("a file").path()).expect("a file");
@@ -26,7 +26,7 @@ fn watch(fixture: &mut SecrecyFixture, purpose: &str) {
     }
 }
 
-/// Puts a file there as a whole, of this mode.
+/// Writes a file atomically, with this mode.
 fn put(path: &Path, text: &str, mode: u32) {
     let draft = path.with_extension("draft");
     fs::write(&draft, text).expect("written");
@@ -43,7 +43,7 @@ fn command(fixture: &mut SecrecyFixture, verb: &str, more: &[&str], code: i32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
+async fn keys_rotated_and_removed_at_run_time_are_never_written() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
     fixture.log_in(PASSWORD, 200);
     for (verb, more) in [
@@ -67,7 +67,7 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
         let kid = kid.to_str().expect("text");
         let folder = fixture.key_folder("signing");
         let folder = folder.to_str().expect("text");
-        // Some are needed still: what is told then holds no more.
+        // Some are still needed, and the error does not contain them.
         let ended = GATEWAY.run(&["keys", "remove", "--dir", folder, "--kid", kid], &[]);
         fixture.record_text(ended.everything());
     }
@@ -77,7 +77,7 @@ async fn keys_that_are_rotated_and_removed_under_way_are_never_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
+async fn invalid_key_file_is_reported_by_its_name_only() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
     fixture.add_secret("what a key file holds", CANARY);
     fixture.log_in(PASSWORD, 200);
@@ -119,7 +119,7 @@ async fn a_key_file_that_is_no_good_is_told_of_by_its_name_and_nothing_in_it() {
             0o600,
         ),
         ("sealing", sealing("a", "A256GCM", time), 0o644),
-        // The id of a key in use, for another one; and one key twice.
+        // The id of a key in use for another key, and one key twice.
         ("sealing", sealing(&kid(&good), "A256GCM", time), 0o600),
         ("sealing", good.clone(), 0o600),
         ("signing", signing("P-256"), 0o600),

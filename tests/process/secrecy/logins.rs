@@ -1,4 +1,4 @@
-//! Logins that are refused or stopped, and what the log says of whose they were.
+//! Refused and limited logins, and how the log names their accounts.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -14,7 +14,7 @@ use crate::GATEWAY;
 const LIMITED: [(&str, &str); 1] = [("login_limits.account_failures", "2")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_login_leaves_neither_its_password_nor_its_address_nor_a_hash_to_guess_it_by() {
+async fn limited_login_writes_no_password_no_email_address_and_no_unkeyed_hash() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 2, &LIMITED).await;
     fixture.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
@@ -37,19 +37,19 @@ async fn a_stopped_login_leaves_neither_its_password_nor_its_address_nor_a_hash_
     assert_eq!(accounts.len(), 9);
     accounts.sort();
     accounts.dedup();
-    // One in each process: without the process' key, nobody can tell it for an address.
+    // One hash for each process: it cannot be computed without the process's key.
     let [one, other] = &accounts[..] else {
         panic!("{accounts:?}");
     };
     for account in [one, other] {
         assert!(!unkeyed().contains(account), "{account}");
     }
-    // The control: what is looked through does hold such hashes.
+    // The control: the list contains such hashes.
     let begin = digest(&SHA256, EMAIL.as_bytes());
     assert!(unkeyed().contains(&hex(&begin.as_ref()[..8])));
 }
 
-/// What anybody can compute of the address.
+/// Hashes of the address that need no key.
 fn unkeyed() -> String {
     let mut hashes = String::new();
     for algorithm in [&SHA1_FOR_LEGACY_USE_ONLY, &SHA256, &SHA384, &SHA512] {
@@ -67,7 +67,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_at_all() {
+async fn email_address_with_control_characters_is_never_written() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &LIMITED).await;
     fixture.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
@@ -85,7 +85,7 @@ async fn an_address_that_would_write_lines_or_colours_of_its_own_is_not_written_
             fixture.post_json(0, LOGIN, &login, status);
         }
     }
-    // What is no login at all, with all that one has in it.
+    // Invalid login requests that contain the credentials.
     for body in [
         format!(r#"{{"email":"{EMAIL}","password":"{PASSWORD}"#),
         format!(r#"{{"email":["{EMAIL}"],"password":"{PASSWORD}"}}"#),

@@ -1,4 +1,4 @@
-//! Logout tokens, whose holder has power over sessions, and the keys that they are verified with.
+//! Logout tokens, which can end sessions, and the keys that verify them.
 
 use serde_json::{Value, json};
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
@@ -13,7 +13,7 @@ use crate::GATEWAY;
 const CANARY: &str = "canary-in-a-form-0123";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_logout_token_genuine_or_forged_is_ever_repeated() {
+async fn no_part_of_a_logout_token_is_written() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 2, &[]).await;
     let url = fixture.keycloak.url();
     fixture.add_secret("the IAM's id of a session", SESSION);
@@ -24,7 +24,7 @@ async fn no_logout_token_genuine_or_forged_is_ever_repeated() {
     let token = logout_token(&url, "canary-of-jti-session", &by_session);
     fixture.send_logout_token(0, &token, 200);
     fixture.exchange(0, &session, 401);
-    // Again, and where nobody has been told yet.
+    // A replay, and a replica that has not received the token.
     fixture.send_logout_token(0, &token, 400);
     fixture.exchange(1, &session, 200);
     let token = logout_token(&url, "canary-of-jti-subject", &by_subject);
@@ -32,7 +32,7 @@ async fn no_logout_token_genuine_or_forged_is_ever_repeated() {
     fixture.exchange(1, &session, 401);
 
     for forged in forged(&url) {
-        // As many as are looked at before their sender is turned away, and one after that.
+        // As many as are verified before the sender is limited, and one more.
         fixture.send_logout_token(1, &forged, 400);
     }
     fixture.read_management();
@@ -70,7 +70,7 @@ fn forged(url: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_that_holds_no_logout_token_is_not_repeated_and_neither_is_a_query() {
+async fn invalid_form_and_query_are_not_written() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
     fixture.add_secret("a form's value", CANARY);
     fixture.log_in(PASSWORD, 200);
@@ -112,9 +112,9 @@ async fn a_form_that_holds_no_logout_token_is_not_repeated_and_neither_is_a_quer
     fixture.end();
 }
 
-/// Each by a gateway of its own, since keys that could not be had are not asked for again at once.
+/// Each with a new gateway, because unavailable keys are not fetched again at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_iam_says_in_place_of_its_keys_is_not_repeated() {
+async fn invalid_key_set_of_the_iam_is_not_written() {
     let key = |name: &str, value: &str| {
         let mut key =
             json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "k"});

@@ -1,4 +1,4 @@
-//! An IAM that fails or dawdles, and gateways with more to do than they can do.
+//! An IAM that fails or is slow, and gateways with more requests than they can serve.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use test_support::wire::post;
 
 use crate::GATEWAY;
 
-/// What is known is stale after a second, and one call goes on at a time.
+/// Cached data is stale after a second, and one login at a time is allowed.
 const TIGHT: [(&str, &str); 8] = [
     ("stale_if_error", "5m"),
     ("session.freshness", "1s"),
@@ -24,7 +24,7 @@ const TIGHT: [(&str, &str); 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_circuit_and_stale_knowledge_tell_nothing_of_those_who_met_them() {
+async fn open_circuit_and_stale_data_write_no_secret() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &TIGHT).await;
     let session = fixture.log_in(PASSWORD, 200);
     fixture.exchange(0, &session, 200);
@@ -56,13 +56,13 @@ fn login() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_in_vain_for_a_slow_iam_leaves_nothing_behind() {
+async fn timed_out_login_writes_no_secret() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &TIGHT).await;
     fixture.log_in(PASSWORD, 200);
     fixture
         .keycloak
         .on(GRANT, Answer::json(200, grant()).held());
-    // One is at the IAM, some wait until it is too late, and the rest are sent away at once.
+    // One login is at the IAM, some wait until their deadline, and the others are refused at once.
     let mut connections = Vec::new();
     for _ in 0..12 {
         let mut connection = fixture.connect(0);
@@ -87,7 +87,7 @@ async fn whoever_waits_in_vain_for_a_slow_iam_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_finds_no_place_leaves_nothing_behind() {
+async fn refused_connection_writes_no_secret() {
     const PLACES: usize = 8;
     let full = [
         ("http.workers", "1"),

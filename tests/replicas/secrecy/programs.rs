@@ -1,4 +1,4 @@
-//! What the executables write while they speak to each other by way of Redis.
+//! What the programs write about Redis.
 
 use serde_json::json;
 use test_support::canary::Canary;
@@ -18,7 +18,7 @@ const WRONG: &str = "canary-of-a-wrong-password-of-redis";
 
 const RIGHTS: [&str; 7] = ["reset", "on", "~*", "&*", "+@all", "-@dangerous", "-debug"];
 
-/// A Redis with these options that knows the user.
+/// A Redis with these options and the user.
 fn redis(options: &[&str]) -> Option<Server> {
     let redis = Server::start_with(None, &[&["--port", "{port}"], options].concat())?;
     let password = format!(">{REDIS_PASSWORD}");
@@ -34,12 +34,12 @@ fn settings<'a>(url: &'a str, password: &'a str) -> [(&'a str, &'a str); 4] {
         ("revocations.redis.url", url),
         ("revocations.redis.username", USER),
         ("revocations.redis.password", password),
-        // What is refused is the same before and after.
+        // The outcome is the same before and after the catch-up.
         ("revocations.redis.catch_up_deadline", "1ms"),
     ]
 }
 
-/// Gateways around the Redis, which hide how they come to it.
+/// Gateways with the Redis, whose credentials are secrets.
 async fn around(redis: &Server, count: usize, password: &str) -> SecrecyFixture {
     let url = redis.url();
     let mut fixture = SecrecyFixture::start(GATEWAY, count, &settings(&url, password)).await;
@@ -53,7 +53,7 @@ async fn around(redis: &Server, count: usize, password: &str) -> SecrecyFixture 
     fixture
 }
 
-/// Lets the names of all revocations be looked for, and tells how many there are.
+/// Adds the names of all revocations to the secrets; returns their number.
 fn hide_names(fixture: &mut SecrecyFixture, admin: &mut Admin) -> usize {
     let dump = admin.dump();
     for (key, _) in &dump {
@@ -64,7 +64,7 @@ fn hide_names(fixture: &mut SecrecyFixture, admin: &mut Admin) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_iam_tells_goes_through_redis_without_a_name_and_through_no_log() {
+async fn logout_tokens_reach_redis_as_hashes_and_no_log() {
     let Some(redis) = redis(&[]) else { return };
     let monitor = Monitor::of(redis.port());
     let mut fixture = around(&redis, 2, REDIS_PASSWORD).await;
@@ -73,7 +73,7 @@ async fn what_the_iam_tells_goes_through_redis_without_a_name_and_through_no_log
     }
     fixture.add_secret("the IAM's id of a session", SESSION);
     let url = fixture.keycloak.url();
-    // One ended here, and, by the IAM, one and all.
+    // One session ended by a logout, one and then all by the IAM.
     let session = fixture.log_in(PASSWORD, 200);
     fixture.post_json(0, LOGOUT, &session, 200);
     let again = fixture.log_in(PASSWORD, 200);
@@ -111,10 +111,10 @@ async fn what_the_iam_tells_goes_through_redis_without_a_name_and_through_no_log
     assert!(written.contains("in step with the other replicas"));
 }
 
-/// An error of Redis may quote the command that it is about: who came, by which password, or whose
-/// session ended.
+/// An error of Redis may quote its command, with a user name, a password or the name of a
+/// revocation.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_redis_quotes_when_it_refuses_is_not_repeated() {
+async fn quoted_command_in_an_error_of_redis_is_not_written() {
     for (options, password, complaint) in [
         (
             &["--rename-command", "HELLO", "nothing"][..],
@@ -151,14 +151,14 @@ async fn what_redis_quotes_when_it_refuses_is_not_repeated() {
         fixture.record_text(checked.everything());
         let written = fixture.end();
         assert!(written.contains("refuses: "), "the cause is told");
-        // What Redis quotes of a command stands between such quotes.
+        // A quoted command would contain this key.
         assert!(!written.contains("auth-gateway:revocation:"), "{options:?}");
     }
 }
 
-/// What a right is lacking for is told by Redis with the user's name.
+/// Redis names the user in its error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_lacks_a_right_is_not_named() {
+async fn redis_user_without_a_permission_is_not_written() {
     for lacking in ["-subscribe", "-scan", "-set", "-publish", "resetkeys"] {
         let Some(redis) = redis(&[]) else { return };
         redis.admin().words(&["ACL", "SETUSER", USER, lacking]);

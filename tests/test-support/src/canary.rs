@@ -1,12 +1,12 @@
-//! Secrets that can be found again, in whatever dress.
+//! Secrets that are found in every encoding.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
-/// The shortest piece of a secret that is taken for the secret.
+/// The shortest secret, so that it cannot occur by chance.
 const PIECE: usize = 12;
 
-/// One secret, and what it is.
+/// One secret and its description.
 #[derive(Debug, Clone)]
 pub struct Canary {
     /// What the secret is, for messages.
@@ -31,8 +31,8 @@ impl Canary {
                 .concat(),
         );
         dresses.push(percent_encoded(secret));
-        // Where it stands within a longer text, its base64 depends on what stands before it, and
-        // its first and last characters on their neighbours.
+        // Inside a longer text, the base64 of a secret depends on the text before it, and its first
+        // and last characters on the neighbouring bytes.
         for before in 0..3 {
             let padded = [&b"xx"[..before], bytes].concat();
             let text = BASE64.encode(&padded);
@@ -44,7 +44,7 @@ impl Canary {
         Self { what, dresses }
     }
 
-    /// Whether it is in there.
+    /// Whether the text contains the secret.
     pub fn is_in(&self, text: &str) -> bool {
         self.dresses.iter().any(|dress| text.contains(dress))
     }
@@ -65,7 +65,7 @@ fn percent_encoded(text: &str) -> String {
 }
 
 #[test]
-fn a_canary_is_found_in_every_dress() {
+fn canary_is_found_in_every_encoding() {
     let secret = "a secret/of+the client";
     let canary = Canary::new("a secret", secret);
     for text in [

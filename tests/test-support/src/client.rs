@@ -1,5 +1,5 @@
-//! The gateway as a program sees it that calls it: a verb for each endpoint. Every response is held
-//! against `openapi.yaml` before a test sees it.
+//! An HTTP client with a method for each endpoint. Every response is checked with `openapi.yaml`
+//! before a test receives it.
 
 use std::fmt::Display;
 
@@ -20,8 +20,8 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 const JSON: &str = "application/json";
 
-/// An HTTP client with connections of its own, because each test has a runtime of its own. It uses
-/// no proxy and follows no redirect.
+/// An HTTP client with its own connections, because each test has its own runtime. It uses no proxy
+/// and follows no redirect.
 pub fn http_client() -> reqwest::Client {
     http_client_builder().build().expect("an HTTP client")
 }
@@ -47,7 +47,7 @@ impl Client {
         Self::with(HeaderMap::new(), public, management)
     }
 
-    /// The same, with these headers on everything.
+    /// The same, with these headers on every request.
     pub fn with(headers: HeaderMap, public: impl Display, management: impl Display) -> Self {
         Self {
             http: http_client_builder()
@@ -81,7 +81,7 @@ impl Client {
 
     /// Sends a logout token, as an IAM does.
     pub async fn tell_logout(&self, logout_token: &str) -> Response {
-        // A compact JWS needs no escapes.
+        // A compact JWS needs no percent-encoding.
         let form = format!("logout_token={logout_token}");
         self.post(BACKCHANNEL_LOGOUT, &[("content-type", FORM)], form)
             .await
@@ -92,7 +92,7 @@ impl Client {
         self.post(path, &[], body.to_string()).await
     }
 
-    /// Posts anything, as JSON unless the headers say otherwise.
+    /// Posts a body, as JSON unless the headers have a content type.
     pub async fn post(
         &self,
         path: &str,
@@ -106,19 +106,19 @@ impl Client {
             .await
     }
 
-    /// Asks the public listener.
+    /// GET from the public listener.
     pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
         self.send(Method::GET, &self.public, path, headers, Vec::new())
             .await
     }
 
-    /// Asks the public listener for the headers alone.
+    /// HEAD from the public listener.
     pub async fn head(&self, path: &str) -> Response {
         self.send(Method::HEAD, &self.public, path, &[], Vec::new())
             .await
     }
 
-    /// Asks the management listener whether the gateway is ready.
+    /// The readiness of the gateway, from the management listener.
     pub async fn ready(&self) -> Response {
         self.send(Method::GET, &self.management, READY, &[], Vec::new())
             .await

@@ -1,5 +1,5 @@
-//! Holds a response against its description: whatever the gateway answers, `openapi.yaml` describes,
-//! and whatever its bundled mock is told, the control API's own document does.
+//! Checks responses with their description: those of the gateway with `openapi.yaml`, those of the
+//! mock's control API with its own document.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ const DOCUMENT: &str = "urn:auth-gateway:openapi";
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// A document, read as a promise.
+/// An `OpenAPI` document.
 #[derive(Debug)]
 pub struct Contract {
     name: &'static str,
@@ -78,8 +78,8 @@ impl Contract {
 
     /// Panics unless the document describes this response to this request.
     ///
-    /// `path` may carry a query. Other methods on a known path are judged as its 405, unknown
-    /// paths as `NotFound`.
+    /// `path` may have a query. Other methods of a known path are checked as its 405, unknown paths
+    /// as `NotFound`.
     #[track_caller]
     pub fn check(&self, method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
         let judged = self.judge(method, path, status, headers, body);
@@ -105,10 +105,10 @@ impl Contract {
         self.judge_body(&response, method, headers, body)
     }
 
-    /// Where the document describes this answer.
+    /// The place in the document that describes this response.
     fn response(&self, method: &str, path: &str, status: u16) -> Result<Pointer, String> {
         let mut path = path.split('?').next().unwrap_or_default();
-        // RFC 8414 section 3.1: the issuer's path may follow. OpenAPI has no words for such a path.
+        // RFC 8414 section 3.1: the issuer's path may follow. OpenAPI cannot express such a path.
         if path.starts_with(&format!("{METADATA}/")) {
             path = METADATA;
         }
@@ -116,7 +116,7 @@ impl Contract {
             return elsewhere(status);
         };
         let verb = match method {
-            // RFC 9110 section 9.3.2: the same answer, but for the body.
+            // RFC 9110 section 9.3.2: the same response without the body.
             "HEAD" if operations.contains_key("get") => "get".to_owned(),
             _ => method.to_ascii_lowercase(),
         };
@@ -133,7 +133,7 @@ impl Contract {
         found.map_err(|_| format!("{operation} has no response {status}"))
     }
 
-    /// What the document says of a path: of itself, or of the template that it fits.
+    /// The description of a path: its own, or that of a matching template.
     fn item(&self, path: &str) -> Option<(Pointer, &Map<String, Value>)> {
         let paths = Pointer::root().child("paths");
         let known = self.at(&paths)?.as_object()?;
@@ -211,7 +211,7 @@ impl Contract {
         self.document.pointer(pointer.as_str())
     }
 
-    /// Follows a reference object to what it refers to.
+    /// Resolves a reference object.
     fn resolve(&self, pointer: Pointer) -> Result<Pointer, String> {
         let value = self.at(&pointer);
         let value = value.ok_or_else(|| format!("{} has no {}", self.name, pointer.as_str()))?;
@@ -258,7 +258,7 @@ fn read_yaml(yaml: &[u8]) -> Result<Value, String> {
     serde_saphyr::from_slice_with_options(yaml, options).map_err(|error| error.to_string())
 }
 
-/// What a path answers that the document does not list.
+/// The description for a path that the document does not list.
 fn elsewhere(status: u16) -> Result<Pointer, String> {
     let name = match status {
         404 => "NotFound",
@@ -272,7 +272,7 @@ fn elsewhere(status: u16) -> Result<Pointer, String> {
         .child(name))
 }
 
-/// What the document says in prose, since no schema joins a body to its headers.
+/// The rules that the document has in prose, because no schema relates a body to its headers.
 fn judge_error(headers: &HeaderMap, body: &Value) -> Result<(), String> {
     let Some(error) = body.get("error").and_then(Value::as_str) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Texts by which a program file is searched for what only the development program may contain.
+//! Texts that only the development program may contain.
 
 use std::fs;
 

@@ -44,7 +44,7 @@ impl TestKeys {
         Self {
             signing: generate("signing", KeyPurpose::Signing(algorithm)),
             sealing: generate("sealing", KeyPurpose::Sealing),
-            folder: folder,
+            folder,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Somebody who reads the logout tokens that a realm sends.
+//! A receiver of the logout tokens of a realm.
 
 use reqwest::Url;
 
@@ -18,13 +18,13 @@ impl LogoutInbox {
         Self(server)
     }
 
-    /// Where a realm is to send them.
+    /// The address for the realm's settings.
     pub fn url(&self) -> String {
         format!("{}{PATH}", self.0.url())
     }
 
-    /// All that came so far. Keycloak waits until one was taken, so those of an end are here once
-    /// Keycloak has ended something.
+    /// All tokens so far. Keycloak waits for the response, so the tokens of a session are here once
+    /// its end has returned.
     pub fn tokens(&self) -> Vec<String> {
         let requests = self.0.requests_to(PATH);
         requests

@@ -1,4 +1,4 @@
-//! Logout tokens as the scripted Keycloak signs them.
+//! Logout tokens of the scripted Keycloak.
 
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,12 +12,12 @@ use crate::scripted_upstream::keycloak::CLIENT;
 pub(crate) static SIGNER: LazyLock<LogoutSigner> =
     LazyLock::new(|| LogoutSigner::generate().expect("random numbers"));
 
-/// The realm of the Keycloak at this address.
+/// The issuer of the Keycloak at this address.
 pub fn issuer(url: &str) -> String {
     format!("{url}/realms/shop")
 }
 
-/// A token of the IAM at this address with these claims; `id` makes it another one.
+/// A token of the IAM at this address with these claims and this `jti`.
 pub fn logout_token(url: &str, id: &str, who: &Value) -> String {
     signed("logout+jwt", &claims(url, id, who))
 }
@@ -35,7 +35,7 @@ pub fn claims(url: &str, id: &str, who: &Value) -> Value {
     claims.into()
 }
 
-/// A compact JWS by the realm's key.
+/// A compact JWS, signed with the realm's key.
 pub fn signed(typ: &str, claims: &Value) -> String {
     let header = json!({"alg": "ES256", "kid": SIGNER.key_id(), "typ": typ});
     let token = SIGNER.sign(&header.to_string(), &claims.to_string());

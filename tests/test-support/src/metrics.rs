@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use crate::client::http_client;
 
-/// The sum of all series of a metric whose labels contain this text. The name comes without
-/// `auth_gateway_`. Panics where there is no such series.
+/// The sum of all series of a metric whose labels contain this text. The name has no
+/// `auth_gateway_`. Panics if there is no such series.
 pub async fn sum(management: impl Display, name: &str, label: &str) -> u64 {
     let request = http_client().get(format!("http://{management}/metrics"));
     let response = request.send().await.expect("a response");

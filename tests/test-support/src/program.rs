@@ -1,4 +1,4 @@
-//! The executable, started by a test and ended with it.
+//! A program that a test starts. It is killed when it is dropped.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::wait::DEADLINE;
 
-/// One stream of the program, line by line, as the lines come.
+/// The lines of one output stream.
 #[derive(Debug)]
 struct Stream {
     lines: Receiver<String>,
@@ -30,7 +30,7 @@ impl Stream {
         }
     }
 
-    /// The first line that is as wanted, among those that came already or are still to come.
+    /// The first line that matches, among the earlier and the next ones.
     #[track_caller]
     fn find(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         if let Some(line) = self.seen.iter().find(|line| wanted(line)) {
@@ -59,7 +59,7 @@ impl Stream {
     }
 }
 
-/// A running program; it is killed when it is dropped.
+/// A running program.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
@@ -67,10 +67,10 @@ pub struct Program {
     err: Option<Stream>,
 }
 
-/// How a program ended, and all it ever wrote.
+/// The exit code and all output of a program.
 #[derive(Debug)]
 pub struct Ended {
-    /// The exit code; none where a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// All of standard output.
     pub out: String,
@@ -79,21 +79,21 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Every line of standard output, which has to be JSON each.
+    /// Every line of standard output, each of which has to be JSON.
     pub fn log(&self) -> Vec<Value> {
         let parse =
             |line: &str| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
         self.out.lines().map(parse).collect()
     }
 
-    /// Both streams.
+    /// Standard output and standard error.
     pub fn everything(&self) -> String {
         format!("{}\n{}", self.out, self.err)
     }
 }
 
-/// An executable under test. Only the test binary knows where it is: cargo sets
-/// `CARGO_BIN_EXE_<name>` for the integration tests of the package that has the executable.
+/// A program under test. Its path is known to the test binary only: cargo sets
+/// `CARGO_BIN_EXE_<name>` for the integration tests of the package.
 #[derive(Debug, Clone, Copy)]
 pub struct Executable {
     /// The file.
@@ -117,12 +117,12 @@ impl Executable {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs it until it exits.
     pub fn run(self, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
         self.spawn(arguments, variables).wait()
     }
 
-    /// Starts it with any arguments.
+    /// Starts it with these arguments.
     pub fn spawn(self, arguments: &[&str], variables: &[(&str, &str)]) -> Program {
         Program::start(self.command(arguments, variables))
     }
@@ -160,7 +160,7 @@ impl Program {
         self.logged_with("message", message)
     }
 
-    /// Waits for a log line with this member.
+    /// Waits for a log line with this member and value.
     #[track_caller]
     pub fn logged_with(&mut self, member: &str, value: &str) -> Value {
         let said = |line: &str| {
@@ -170,7 +170,7 @@ impl Program {
         serde_json::from_str(&line).expect("JSON")
     }
 
-    /// Waits for a line on standard error that contains this text, and gives it with all before it.
+    /// Waits for a line on standard error that contains this text; returns all lines up to it.
     #[track_caller]
     pub fn told(&mut self, text: &str) -> String {
         let stream = self.err.as_mut().expect("runs");
@@ -198,7 +198,7 @@ impl Program {
         assert!(sent.expect("a shell").success());
     }
 
-    /// Waits for the end.
+    /// Waits until it exits.
     pub fn wait(mut self) -> Ended {
         let (out, err) = (self.out.take(), self.err.take());
         Ended {

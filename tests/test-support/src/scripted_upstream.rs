@@ -1,6 +1,5 @@
-//! An HTTP/1.1 server on a free loopback port that answers from a script, well or badly, and
-//! remembers what it was asked. It ends when it is dropped. Needs tokio and `serde_json` alone, so
-//! that other test binaries can take it in by path.
+//! An HTTP/1.1 server on a free loopback port with scripted responses, well-formed or not. It
+//! records its requests and stops when it is dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,7 +18,7 @@ pub mod keycloak;
 pub use answer::Answer;
 use answer::Manner;
 
-/// One request, as it came over the wire.
+/// One request as it was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The method.
@@ -33,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The values of a header, joined by `|` where it was sent more than once.
+    /// The values of a header, joined by `|` if it occurs more than once.
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<_> = self
             .headers
@@ -69,18 +68,18 @@ struct Shared {
 pub struct ScriptedUpstream {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Ends every connection with it.
+    /// Dropping it closes every connection.
     _server: JoinSet<()>,
 }
 
 impl ScriptedUpstream {
-    /// Starts with an empty script: every path is answered with 500.
+    /// Starts without a script: every path responds with 500.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         Self::at(listener.expect("a free port"))
     }
 
-    /// Starts on a port that refused connections until now.
+    /// Starts on a port that refused connections so far.
     pub fn in_place_of(port: Refusing) -> Self {
         Self::at(port.0.listen(1024).expect("the port"))
     }
@@ -107,7 +106,7 @@ impl ScriptedUpstream {
         format!("http://{}", self.address)
     }
 
-    /// From now on, this path is answered so.
+    /// From now on this path has this response.
     pub fn on(&self, path: &str, answer: Answer) -> &Self {
         let mut script = self.shared.script.lock().expect("the script");
         script.always.insert(path.to_owned(), answer);
@@ -115,7 +114,7 @@ impl ScriptedUpstream {
         self
     }
 
-    /// The next request of this path is answered so, after those already in line.
+    /// The next request of this path has this response, after those already queued.
     pub fn once(&self, path: &str, answer: Answer) -> &Self {
         let mut script = self.shared.script.lock().expect("the script");
         let line = script.once.entry(path.to_owned()).or_default();
@@ -124,7 +123,7 @@ impl ScriptedUpstream {
         self
     }
 
-    /// Every request so far, in the order they came.
+    /// Every request so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.borrow().clone()
     }
@@ -136,7 +135,7 @@ impl ScriptedUpstream {
         requests
     }
 
-    /// Waits until so many requests of one path have come, since the start.
+    /// Waits until this path has received so many requests since the start.
     pub async fn received(&self, path: &str, count: usize) {
         let mut requests = self.shared.requests.subscribe();
         let of_path = |all: &Vec<Request>| all.iter().filter(|one| one.path == path).count();
@@ -144,25 +143,25 @@ impl ScriptedUpstream {
         seen.expect("the server runs");
     }
 
-    /// Waits until so many clients have given up on an answer, since the start.
+    /// Waits until so many clients have closed their connection without a response since the start.
     pub async fn hung_up(&self, count: usize) {
         let mut hung_up = self.shared.hung_up.subscribe();
         let seen = hung_up.wait_for(|seen| *seen >= count).await;
         seen.expect("the server runs");
     }
 
-    /// Lets one held answer go, the one that is waiting or the next one.
+    /// Releases one held response, the current or the next one.
     pub fn release(&self) {
         self.shared.released.add_permits(1);
     }
 }
 
-/// An address that refuses connections, for as long as this lives.
+/// An address that refuses connections until this is dropped.
 #[derive(Debug)]
 pub struct Refusing(TcpSocket);
 
 impl Refusing {
-    /// Takes a port and does not listen on it.
+    /// Binds a port without listening on it.
     pub fn start() -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         let any = "127.0.0.1:0".parse().expect("an address");
@@ -179,7 +178,7 @@ impl Refusing {
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        // A client that goes away in the middle is part of the play.
+        // A client may close its connection at any time.
         connections.spawn(converse(stream, Arc::clone(&shared)));
         while connections.try_join_next().is_some() {}
     }
@@ -207,7 +206,7 @@ impl Shared {
     }
 }
 
-/// Plays one answer; tells whether the connection serves another request.
+/// Sends one response; returns whether the connection can serve another request.
 async fn perform(answer: &Answer, stream: &mut TcpStream, shared: &Shared) -> io::Result<bool> {
     match answer.manner {
         Manner::Whole => {
@@ -248,7 +247,7 @@ async fn perform(answer: &Answer, stream: &mut TcpStream, shared: &Shared) -> io
 }
 
 async fn gone(stream: &mut TcpStream, shared: &Shared) {
-    // The client has said all that it has to say; whatever comes now is its end.
+    // The client has sent its request, so reading returns when it closes the connection.
     let mut one = [0];
     let _ = stream.read(&mut one).await;
     shared.hung_up.send_modify(|count| *count += 1);
@@ -266,7 +265,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
     }
 }
 
-/// The first request in the buffer and its length, once it is whole.
+/// The first request in the buffer and its length, if it is complete.
 fn parse(buffer: &[u8]) -> Option<(Request, usize)> {
     let end = buffer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&buffer[..end]).expect("a head of text");

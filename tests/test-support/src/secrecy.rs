@@ -126,7 +126,7 @@ impl SecrecyFixture {
         Connection::to(self.replicas[replica].addresses().0)
     }
 
-    /// Adds a response to what is searched.
+    /// Adds a response to the searched output.
     pub fn record(&mut self, answer: &wire::Answer) {
         self.ids
             .push(answer.header("x-request-id").expect("an id").to_owned());
@@ -135,7 +135,7 @@ impl SecrecyFixture {
         }
     }
 
-    /// Adds text to what is searched.
+    /// Adds text to the searched output.
     pub fn record_text(&mut self, text: String) {
         self.responses.push(text);
     }

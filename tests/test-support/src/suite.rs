@@ -1,5 +1,5 @@
 //! The suite of the API, for any IAM: each test is an async function over an [`IamFixture`], all of
-//! them in one table. It panics where the gateway breaks its contract.
+//! them in one table. A test panics where the gateway breaks its contract.
 
 #![expect(missing_docs, reason = "the name of a test is its documentation")]
 
@@ -33,54 +33,54 @@ pub mod verifier;
 macro_rules! for_each_test {
     ($macro:ident) => {
         $macro! {
-            login::a_login_returns_a_session_and_nothing_more,
-            login::every_login_is_a_session_of_its_own,
-            login::every_refused_login_gets_the_same_answer,
-            login::an_account_let_in_again_logs_in,
-            login::a_password_is_taken_character_for_character,
-            login::what_a_client_adds_to_a_login_chooses_nothing,
-            exchange::an_exchange_returns_a_token_and_nothing_more,
-            exchange::a_session_is_not_used_up_by_an_exchange,
-            exchange::a_token_names_its_user_its_session_and_its_time,
-            exchange::several_audiences_are_named_in_their_order,
-            scopes::granted_is_what_was_asked_for_and_may_be_held,
-            scopes::where_nothing_is_granted_the_token_has_no_scope,
-            scopes::without_a_scope_the_default_is_asked_for,
-            scopes::an_empty_grant_is_refused_where_the_operator_says_so,
-            scopes::a_scope_outside_the_grammar_is_refused,
-            scopes::the_longest_scope_is_served,
-            lifetimes::a_token_lives_as_long_as_the_operator_says,
-            lifetimes::no_token_outlives_its_session,
-            lifetimes::a_session_ends_at_the_second_it_said,
-            logout::a_logout_says_ok_and_nothing_more,
-            logout::a_repeated_logout_is_a_success,
-            logout::a_logout_ends_the_session_and_no_other,
-            logout::a_token_outlives_the_logout_of_its_session,
-            bad_sessions::the_id_of_one_session_with_the_token_of_another_does_nothing,
-            bad_sessions::every_bad_session_gets_the_same_answer,
-            bad_sessions::a_logout_with_what_is_no_session_ends_nothing,
-            requests::a_member_that_is_missing_or_of_another_type_is_refused,
-            requests::a_body_that_is_no_json_object_is_refused,
-            requests::members_that_nobody_knows_are_ignored,
-            requests::a_query_is_refused,
-            requests::what_is_too_long_is_refused_and_never_cut,
-            requests::another_grant_type_is_refused,
-            administration::a_permission_given_or_taken_is_felt_within_its_time,
-            administration::a_session_ended_by_the_administrator_is_felt_within_its_time,
-            administration::a_user_switched_off_is_out_within_the_freshness,
-            administration::a_deleted_user_is_out_within_the_freshness,
-            administration::a_changed_password_is_the_only_one,
+            login::login_returns_a_session_and_nothing_else,
+            login::each_login_begins_a_new_session,
+            login::every_refused_login_has_the_same_response,
+            login::reenabled_account_can_log_in,
+            login::password_is_compared_exactly,
+            login::additional_members_of_a_login_have_no_effect,
+            exchange::exchange_returns_a_token_and_nothing_else,
+            exchange::session_can_be_exchanged_repeatedly,
+            exchange::token_contains_user_session_and_times,
+            exchange::several_audiences_keep_their_order,
+            scopes::granted_scope_is_the_intersection_of_requested_and_held,
+            scopes::token_without_granted_scope_has_no_scope_claim,
+            scopes::missing_scope_means_the_default_scope,
+            scopes::empty_scope_is_refused_if_configured,
+            scopes::malformed_scope_is_refused,
+            scopes::longest_allowed_scope_is_accepted,
+            lifetimes::token_lifetime_follows_the_setting,
+            lifetimes::token_does_not_outlive_its_session,
+            lifetimes::session_expires_at_its_stated_second,
+            logout::logout_returns_ok_and_nothing_else,
+            logout::repeated_logout_succeeds,
+            logout::logout_ends_only_its_session,
+            logout::token_remains_valid_after_logout,
+            bad_sessions::session_id_with_the_token_of_another_session_is_refused,
+            bad_sessions::every_invalid_session_has_the_same_response,
+            bad_sessions::logout_of_an_invalid_session_ends_nothing,
+            requests::missing_or_mistyped_member_is_refused,
+            requests::body_that_is_not_a_json_object_is_refused,
+            requests::unknown_members_are_ignored,
+            requests::query_is_refused,
+            requests::too_long_value_is_refused_and_never_truncated,
+            requests::other_grant_type_is_refused,
+            administration::changed_permission_takes_effect_within_its_ttl,
+            administration::session_ended_by_the_administrator_is_refused_within_the_freshness,
+            administration::disabled_user_is_refused_within_the_freshness,
+            administration::deleted_user_is_refused_within_the_freshness,
+            administration::changed_password_replaces_the_old_one,
             replicas::replicas_publish_the_same_keys,
-            replicas::a_session_of_one_replica_is_good_at_another,
-            replicas::a_session_outlives_the_replica_that_made_it,
-            replicas::a_replica_takes_nobodys_word_but_the_iams,
-            replicas::a_logout_at_one_replica_is_felt_at_another_within_the_freshness,
-            replicas::a_gateway_with_other_keys_accepts_nothing,
-            discovery::a_token_is_verified_from_discovery_alone,
-            discovery::a_token_that_was_altered_is_not_verified,
-            discovery::the_metadata_says_what_there_is,
-            discovery::the_published_keys_are_public,
-            discovery::what_is_published_may_be_cached,
+            replicas::session_of_one_replica_is_valid_at_another,
+            replicas::session_outlives_its_replica,
+            replicas::replica_accepts_liveness_from_the_iam_only,
+            replicas::logout_at_one_replica_takes_effect_at_another_within_the_freshness,
+            replicas::gateway_with_other_keys_accepts_no_session,
+            discovery::token_can_be_verified_from_discovery,
+            discovery::altered_token_is_not_verified,
+            discovery::metadata_lists_the_endpoints,
+            discovery::published_keys_contain_no_private_member,
+            discovery::published_documents_can_be_cached,
         }
     };
 }
@@ -128,7 +128,7 @@ impl IamFixture {
         TestGateway::with_adapter(self.administrator.adapter(), clock, overrides)
     }
 
-    /// A gateway with the keys in this folder.
+    /// A gateway with these keys.
     pub fn replica(&self, keys: &TestKeys) -> TestGateway {
         self.gateway_with(&keys.settings())
     }

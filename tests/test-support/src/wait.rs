@@ -1,10 +1,10 @@
-//! Waiting for a condition that becomes true by itself.
+//! Waiting for a condition.
 
 use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Ends a test that would hang. Far longer than anything that is waited for takes.
+/// Ends a test that would hang. Far longer than any wait takes.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 const INTERVAL: Duration = Duration::from_millis(2);

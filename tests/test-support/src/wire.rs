@@ -1,4 +1,4 @@
-//! HTTP/1.1 byte by byte, where a client library would be too polite.
+//! HTTP/1.1 byte by byte, for requests that a client library cannot send.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::wait::DEADLINE;
 
-/// One answer.
+/// One response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status code.
@@ -19,7 +19,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The value of a header that is there once at most.
+    /// The value of a header that occurs once at most.
     #[track_caller]
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(sent, _)| sent == name);
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// A connection, over anything that bytes can be read from and written to.
+/// A connection over any stream.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -51,14 +51,14 @@ impl Connection<TcpStream> {
         Self::over(stream)
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending direction.
     pub fn finish(&self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Uses a stream that is open already.
+    /// Uses an open stream.
     pub fn over(stream: S) -> Self {
         Self {
             stream,
@@ -66,21 +66,21 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Sends bytes; a connection that the peer has closed is no failure here.
+    /// Sends bytes; a closed connection is no error here.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        // A peer that has heard enough may close before all is said.
+        // The peer may close the connection before it has read everything.
         let _ = self.stream.write_all(bytes.as_ref());
         let _ = self.stream.flush();
         self
     }
 
-    /// Reads one answer to a request that was no HEAD.
+    /// Reads the response to a request that is no HEAD.
     #[track_caller]
     pub fn answer(&mut self) -> Answer {
         self.receive(false)
     }
 
-    /// Reads one answer to a HEAD, which announces a body and has none.
+    /// Reads the response to a HEAD, which has a length and no body.
     #[track_caller]
     pub fn answer_to_head(&mut self) -> Answer {
         self.receive(true)
@@ -122,26 +122,26 @@ impl<S: Read + Write> Connection<S> {
         answer
     }
 
-    /// Panics unless the peer closes now, without another byte.
+    /// Panics unless the peer closes the connection without another byte.
     #[track_caller]
     pub fn closed(&mut self) {
         let rest = self.rest();
         assert_eq!(String::from_utf8_lossy(&rest), "", "left over");
     }
 
-    /// All that comes until the peer closes.
+    /// All bytes until the peer closes the connection.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
         while self.more() {}
         std::mem::take(&mut self.read)
     }
 
-    /// What is below.
+    /// The underlying stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Reads on; tells whether there was anything.
+    /// Reads more bytes; returns whether there were any.
     #[track_caller]
     fn more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
@@ -161,7 +161,7 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// A request with a JSON body, whole.
+/// A request with a JSON body.
 pub fn post(path: &str, body: &str) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -175,7 +175,7 @@ pub fn get(path: &str) -> String {
     bare("GET", path)
 }
 
-/// A request without a body.
+/// A request without a body, with any method.
 pub fn bare(method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }

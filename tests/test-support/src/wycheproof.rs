@@ -1,6 +1,6 @@
-//! The JOSE vectors of Wycheproof (C2SP/wycheproof, `testvectors_v1`), where a folder of them is at hand: each is a
-//! token, the key or keys that it is held against, and the verdict. They are data of others and not kept here; what
-//! they taught has tests of its own.
+//! The JOSE vectors of Wycheproof (C2SP/wycheproof, `testvectors_v1`), if a folder with them
+//! exists: each has a token, the keys to verify it, and the expected result. They are not part of
+//! this project.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -8,32 +8,33 @@ use std::sync::Once;
 
 use serde_json::Value;
 
-/// Names the folder with `json_web_signature_test.json` and its like.
+/// The variable with the folder that contains `json_web_signature_test.json` and the other files.
 const FOLDER: &str = "WYCHEPROOF_VECTORS";
 
-/// One test of a file, with what its group shares.
+/// One vector, with the shared data of its group.
 pub struct Vector {
     /// The file and the number, for messages.
     pub name: String,
-    /// What its group has in common.
+    /// The shared data of its group.
     pub group: String,
     /// What is tested.
     pub comment: String,
-    /// The token, whatever it is.
+    /// The token, in any form.
     pub token: String,
-    /// Whether it is good.
+    /// Whether it is valid.
     pub valid: bool,
-    /// The key or key set that its sender has.
+    /// The key or key set of its sender.
     pub private: Value,
-    /// The key or key set that its receiver has; null where both share a secret.
+    /// The key or key set of its receiver; null if both share a secret.
     pub public: Value,
 }
 
-/// The vectors of a kind (`signature`, `encryption`, `key`, `crypto`); none, said loudly, where no folder is named.
+/// The vectors of a kind (`signature`, `encryption`, `key`, `crypto`); empty, with a message, if no
+/// folder is set.
 pub fn vectors(kind: &str) -> Option<Vec<Vector>> {
     let Some(folder) = std::env::var_os(FOLDER) else {
         static ONCE: Once = Once::new();
-        // Not by the macro, of which a test that passes shows nothing.
+        // The test harness does not print the output of macros for passed tests.
         ONCE.call_once(|| {
             let told =
                 format!("\n!!!!!!!!!! NOT RUN: Wycheproof's vectors: {FOLDER} names no folder\n");
@@ -53,7 +54,7 @@ pub fn vectors(kind: &str) -> Option<Vec<Vector>> {
                 name: format!("{kind} {}", test["tcId"]),
                 group: text(&group["comment"]).expect("a comment"),
                 comment: text(&test["comment"]).expect("a comment"),
-                // A token in another serialization is an object; it has no other form here either.
+                // A token in another serialization is an object, which is invalid here as well.
                 token: token.unwrap_or_else(|| test["jws"].to_string()),
                 valid: test["result"] == "valid",
                 private: group["private"].clone(),

@@ -1,10 +1,10 @@
-//! What the gateway answered.
+//! Responses of the gateway.
 
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// One response, of which `openapi.yaml` approves.
+/// One response, which `openapi.yaml` describes.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status code.
@@ -36,7 +36,7 @@ pub fn names(object: &Value) -> Vec<String> {
     names
 }
 
-/// What an exchange returned.
+/// The response to an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the contract names them so")]
 pub struct Token {
@@ -61,7 +61,7 @@ impl Response {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }
 
-    /// A header that has to be there.
+    /// A header that has to exist.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
@@ -69,13 +69,13 @@ impl Response {
         value.to_str().expect("a header of text")
     }
 
-    /// The session, where this is a login that succeeded.
+    /// The session of a login that has to succeed.
     #[track_caller]
     pub fn session(&self) -> Session {
         self.success()
     }
 
-    /// The token, where this is an exchange that succeeded.
+    /// The token of an exchange that has to succeed.
     #[track_caller]
     pub fn token(&self) -> Token {
         self.success()

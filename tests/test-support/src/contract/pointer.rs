@@ -10,13 +10,13 @@ impl Pointer {
         Self(String::new())
     }
 
-    /// One member further down; the name may hold any character.
+    /// A member of this place; the name may contain any character.
     pub(super) fn child(&self, name: &str) -> Self {
         let name = name.replace('~', "~0").replace('/', "~1");
         Self(format!("{}/{name}", self.0))
     }
 
-    /// As a URI carries it (section 6); the braces of a template are all that it may not.
+    /// As a URI fragment (section 6): only the braces of a template are not allowed there.
     pub(super) fn fragment(&self) -> String {
         self.0.replace('{', "%7B").replace('}', "%7D")
     }
@@ -33,7 +33,7 @@ impl From<&str> for Pointer {
     }
 }
 
-/// Whether a path is one of a template's: as many parts, and alike where there is no parameter.
+/// Whether a path matches a template: it has as many parts, which are equal except for parameters.
 pub(super) fn fits(template: &str, path: &str) -> bool {
     let (mut known, mut given) = (template.split('/'), path.split('/'));
     loop {

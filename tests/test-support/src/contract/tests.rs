@@ -1,4 +1,4 @@
-//! The judge is judged first: what it lets pass, and what it must not.
+//! Tests of the check itself: what it accepts, and what it must not accept.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn refused(judged: Result<(), String>, why: &str) {
 }
 
 #[test]
-fn a_response_as_described_passes() {
+fn response_as_described_passes() {
     Contract::get().check(
         "POST",
         TOKEN,
@@ -62,12 +62,12 @@ fn a_response_as_described_passes() {
 
 #[test]
 #[should_panic(expected = "does not describe")]
-fn a_response_otherwise_than_described_panics() {
+fn undescribed_response_panics() {
     Contract::get().check("POST", TOKEN, 201, &headers(&[]), b"{}");
 }
 
 #[test]
-fn a_field_of_another_type_is_caught() {
+fn member_of_another_type_is_detected() {
     let mut body = token();
     body["expires_in"] = json!("3600");
     refused(
@@ -77,7 +77,7 @@ fn a_field_of_another_type_is_caught() {
 }
 
 #[test]
-fn a_missing_or_an_additional_member_is_caught() {
+fn missing_or_additional_member_is_detected() {
     let mut body = token();
     body["refresh_token"] = json!("x");
     refused(
@@ -96,7 +96,7 @@ fn a_missing_or_an_additional_member_is_caught() {
 }
 
 #[test]
-fn a_missing_header_or_one_of_another_value_is_caught() {
+fn missing_or_different_header_is_detected() {
     let refusal = error("invalid_grant");
     refused(
         judge("POST", LOGIN, 401, &headers(&[]), &refusal),
@@ -116,7 +116,7 @@ fn a_missing_header_or_one_of_another_value_is_caught() {
 }
 
 #[test]
-fn a_status_that_is_not_listed_is_caught() {
+fn undescribed_status_is_detected() {
     let body = error("invalid_request");
     refused(judge("POST", LOGIN, 422, &headers(&[]), &body), "422");
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
@@ -125,14 +125,14 @@ fn a_status_that_is_not_listed_is_caught() {
 }
 
 #[test]
-fn a_code_that_does_not_belong_to_the_status_is_caught() {
+fn error_code_of_another_status_is_detected() {
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     let fault = error("server_error");
     refused(judge("POST", LOGIN, 401, &challenge, &fault), "/error");
 }
 
 #[test]
-fn a_temporary_fault_says_when_to_come_back_and_a_lasting_one_does_not() {
+fn only_a_temporary_fault_has_retry_after() {
     let temporary = error("temporarily_unavailable");
     let lasting = error("server_error");
     let (plain, later) = (headers(&[]), headers(&[("retry-after", "1")]));
@@ -145,7 +145,7 @@ fn a_temporary_fault_says_when_to_come_back_and_a_lasting_one_does_not() {
 }
 
 #[test]
-fn a_request_id_that_differs_between_header_and_body_is_caught() {
+fn different_request_ids_in_header_and_body_are_detected() {
     let mut body = error("invalid_request");
     body["request_id"] = json!("r2");
     refused(
@@ -155,7 +155,7 @@ fn a_request_id_that_differs_between_header_and_body_is_caught() {
 }
 
 #[test]
-fn another_content_type_is_caught() {
+fn different_content_type_is_detected() {
     let mut text = headers(&[]);
     text.insert("content-type", HeaderValue::from_static("text/plain"));
     refused(judge("POST", TOKEN, 200, &text, &token()), "text/plain");
@@ -167,7 +167,7 @@ fn another_content_type_is_caught() {
 }
 
 #[test]
-fn an_unknown_path_is_a_404_and_another_method_a_405() {
+fn unknown_path_is_a_404_and_unknown_method_a_405() {
     let body = error("invalid_request");
     let plain = headers(&[]);
     assert_eq!(judge("GET", "/nowhere?a=b", 404, &plain, &body), Ok(()));
@@ -179,7 +179,7 @@ fn an_unknown_path_is_a_404_and_another_method_a_405() {
 }
 
 #[test]
-fn a_private_key_in_the_key_set_is_caught() {
+fn private_key_in_the_key_set_is_detected() {
     let mut keys = headers(&[("etag", "\"1\"")]);
     keys.insert(
         "content-type",
@@ -205,7 +205,7 @@ fn a_private_key_in_the_key_set_is_caught() {
 }
 
 #[test]
-fn a_path_with_a_parameter_is_judged_as_its_template() {
+fn path_with_a_parameter_is_checked_as_its_template() {
     let contract = Contract::of_the_control();
     let body = error("not_found");
     let judge = |method: &str, path: &str, status| {
@@ -239,7 +239,7 @@ fn every_path_of_the_documents_has_a_method() {
 }
 
 #[test]
-fn the_documents_have_the_version_of_the_program() {
+fn documents_have_the_version_of_the_program() {
     for contract in [Contract::get(), Contract::of_the_control()] {
         let version = contract.document.pointer("/info/version");
         assert_eq!(version, Some(&json!(env!("CARGO_PKG_VERSION"))));
@@ -264,7 +264,7 @@ fn examples(at: &Pointer, value: &Value, found: &mut Vec<(Pointer, Value)>) {
 }
 
 #[test]
-fn every_example_in_the_documents_is_a_true_one() {
+fn every_example_in_the_documents_matches_its_schema() {
     for contract in [Contract::get(), Contract::of_the_control()] {
         let mut found = Vec::new();
         examples(&Pointer::root(), &contract.document, &mut found);
@@ -277,7 +277,7 @@ fn every_example_in_the_documents_is_a_true_one() {
 }
 
 #[test]
-fn the_document_describes_itself() {
+fn document_describes_its_own_endpoint() {
     let mut yaml = headers(&[("etag", "\"1\"")]);
     yaml.insert(
         "cache-control",

@@ -1,26 +1,26 @@
-//! What the scripted server can say, and how.
+//! The responses of the scripted server.
 
 use serde_json::Value;
 
-/// How an answer is given.
+/// How a response is sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Manner {
     Whole,
-    /// So many bytes of the body, then the end of the connection.
+    /// So many bytes of the body, then the connection is closed.
     CutAfter(usize),
-    /// Not at all: the connection is reset.
+    /// The connection is reset without a response.
     Reset,
-    /// Not at all: the connection stays.
+    /// No response; the connection stays open.
     Hanging,
-    /// The body alone, with no word of HTTP.
+    /// The body only, without HTTP.
     Bare,
-    /// Whole, once it is released.
+    /// Complete, when it is released.
     Held,
-    /// A space of the body every few milliseconds, and no end in sight.
+    /// One space of the body every few milliseconds, without an end.
     Dripping,
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     status: u16,
@@ -59,18 +59,18 @@ impl Answer {
         }
     }
 
-    /// A page for people.
+    /// An HTML page.
     pub fn html(status: u16) -> Self {
         let page = "<!doctype html><title>Welcome</title>";
         Self::text(status, "text/html;charset=UTF-8", page)
     }
 
-    /// Elsewhere.
+    /// A redirect.
     pub fn redirect(status: u16, to: &str) -> Self {
         Self::empty(status).with("Location", to)
     }
 
-    /// JSON that goes on for so many bytes.
+    /// JSON whitespace of this length.
     pub fn padded(status: u16, length: usize) -> Self {
         Self::text(status, "application/json", &" ".repeat(length))
     }
@@ -83,7 +83,7 @@ impl Answer {
         }
     }
 
-    /// What a server of another protocol says.
+    /// The greeting of an SSH server.
     pub fn not_http() -> Self {
         Self {
             manner: Manner::Bare,
@@ -91,7 +91,7 @@ impl Answer {
         }
     }
 
-    /// Nothing, on a connection that stays.
+    /// No response on an open connection.
     pub fn hanging() -> Self {
         Self {
             manner: Manner::Hanging,
@@ -99,7 +99,7 @@ impl Answer {
         }
     }
 
-    /// A body that trickles and never ends.
+    /// A slow body without an end.
     pub fn dripping() -> Self {
         Self {
             manner: Manner::Dripping,
@@ -114,28 +114,28 @@ impl Answer {
         self
     }
 
-    /// Without saying beforehand how long it is.
+    /// With chunked transfer encoding.
     #[must_use]
     pub fn chunked(mut self) -> Self {
         self.chunked = true;
         self
     }
 
-    /// Its last byte announced and never sent.
+    /// Without its last byte.
     #[must_use]
     pub fn cut_short(mut self) -> Self {
         self.manner = Manner::CutAfter(self.body.len() - 1);
         self
     }
 
-    /// Its body ending in the middle, and said to end there.
+    /// With half of its body, and the matching `Content-Length`.
     #[must_use]
     pub fn truncated(mut self) -> Self {
         self.body.truncate(self.body.len() / 2);
         self
     }
 
-    /// Not before `ScriptedUpstream::release`.
+    /// Sent after `ScriptedUpstream::release`.
     #[must_use]
     pub fn held(mut self) -> Self {
         self.manner = Manner::Held;

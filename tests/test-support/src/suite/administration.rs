@@ -1,15 +1,15 @@
-//! Promises about what an administrator does at the IAM while sessions live.
+//! Changes by an administrator at the IAM while sessions are active.
 
 use iam_conformance::AccountState;
 use secrecy::SecretString;
 
 use super::{IamFixture, READ, WRITE, permissions, session_of, unique_name};
 
-/// The longest that anything may go unnoticed, in seconds, as these gateways are set.
+/// The freshness of these gateways, in seconds.
 const FRESHNESS: u64 = 30;
 const SETTINGS: [(&str, &str); 2] = [("session.freshness", "30s"), ("permissions.ttl", "30s")];
 
-pub async fn a_permission_given_or_taken_is_felt_within_its_time(fixture: &IamFixture) {
+pub async fn changed_permission_takes_effect_within_its_ttl(fixture: &IamFixture) {
     let apart = [("session.freshness", "1h"), ("permissions.ttl", "30s")];
     let gateway = fixture.gateway_with(&apart);
     let user = fixture.user(&[READ]).await;
@@ -32,7 +32,9 @@ pub async fn a_permission_given_or_taken_is_felt_within_its_time(fixture: &IamFi
     }
 }
 
-pub async fn a_session_ended_by_the_administrator_is_felt_within_its_time(fixture: &IamFixture) {
+pub async fn session_ended_by_the_administrator_is_refused_within_the_freshness(
+    fixture: &IamFixture,
+) {
     let apart = [("session.freshness", "30s"), ("permissions.ttl", "1h")];
     let gateway = fixture.gateway_with(&apart);
     let (user, neighbour) = (fixture.user(&[READ]).await, fixture.user(&[READ]).await);
@@ -44,13 +46,13 @@ pub async fn a_session_ended_by_the_administrator_is_felt_within_its_time(fixtur
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(gateway.exchange(&neighbours, READ).await.status, 200);
-    // What is over already needs no ending, and the user may come back.
+    // Logout of an ended session succeeds, and the user can log in again.
     assert_eq!(gateway.log_out(&session).await.status, 200);
     let again = session_of(&gateway, &user).await;
     assert_eq!(gateway.exchange(&again, READ).await.token().scope, READ);
 }
 
-pub async fn a_user_switched_off_is_out_within_the_freshness(fixture: &IamFixture) {
+pub async fn disabled_user_is_refused_within_the_freshness(fixture: &IamFixture) {
     let administrator = &fixture.administrator;
     let off = AccountState::Disabled;
     assert!(administrator.account_states().contains(&off));
@@ -64,7 +66,7 @@ pub async fn a_user_switched_off_is_out_within_the_freshness(fixture: &IamFixtur
     answer.is_error(401, "invalid_grant");
 }
 
-pub async fn a_deleted_user_is_out_within_the_freshness(fixture: &IamFixture) {
+pub async fn deleted_user_is_refused_within_the_freshness(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway_with(&SETTINGS), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     fixture.administrator.delete_user(&user).await;
@@ -76,7 +78,7 @@ pub async fn a_deleted_user_is_out_within_the_freshness(fixture: &IamFixture) {
     assert_eq!(gateway.log_out(&session).await.status, 200);
 }
 
-pub async fn a_changed_password_is_the_only_one(fixture: &IamFixture) {
+pub async fn changed_password_replaces_the_old_one(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     session_of(&gateway, &user).await;
     let new = SecretString::from(format!("Aa1!{}", unique_name()));

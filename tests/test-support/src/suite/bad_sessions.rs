@@ -1,10 +1,10 @@
-//! Promises about what is no session, or one no longer.
+//! Invalid and ended sessions.
 
 use super::{IamFixture, READ, session_of};
 use crate::client::Session;
 use crate::gateway::TestGateway;
 
-pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(fixture: &IamFixture) {
+pub async fn session_id_with_the_token_of_another_session_is_refused(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let one = session_of(&gateway, &user).await;
     let other = session_of(&gateway, &user).await;
@@ -19,7 +19,7 @@ pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(fixtur
         let answer = gateway.log_out(&mixed).await;
         answer.is_error(400, "invalid_request");
     }
-    // Nor did any of it end at the IAM.
+    // No session ended at the IAM either.
     for _ in 0..2 {
         for session in [&one, &other, &neighbours] {
             assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
@@ -28,7 +28,7 @@ pub async fn the_id_of_one_session_with_the_token_of_another_does_nothing(fixtur
     }
 }
 
-pub async fn every_bad_session_gets_the_same_answer(fixture: &IamFixture) {
+pub async fn every_invalid_session_has_the_same_response(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("session.max_lifetime", "1h")]);
     let user = fixture.user(&[READ]).await;
     let expired = session_of(&gateway, &user).await;
@@ -57,7 +57,7 @@ pub async fn every_bad_session_gets_the_same_answer(fixture: &IamFixture) {
     assert_eq!(gateway.exchange(&session, READ).await.status, 200);
 }
 
-pub async fn a_logout_with_what_is_no_session_ends_nothing(fixture: &IamFixture) {
+pub async fn logout_of_an_invalid_session_ends_nothing(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let elsewhere = session_of(&fixture.gateway(), &user).await;
@@ -71,13 +71,13 @@ pub async fn a_logout_with_what_is_no_session_ends_nothing(fixture: &IamFixture)
     }
 }
 
-/// Alive here, and at the IAM.
+/// Active at the gateway and at the IAM.
 async fn is_alive(fixture: &IamFixture, gateway: &TestGateway, session: &Session) {
     fixture.advance(30);
     assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
 }
 
-/// Pairs that are nearly the session.
+/// Pairs that differ slightly from the session.
 fn forged(session: &Session) -> Vec<Session> {
     let token = &session.session_token;
     let parts: Vec<_> = token.split('.').collect();
@@ -92,8 +92,8 @@ fn forged(session: &Session) -> Vec<Session> {
         format!("{token}.{}", parts[4]),
         parts[..4].join("."),
     ];
-    // Something else at the beginning and in the middle of each part; the very last character of
-    // a part may hold bits that say nothing.
+    // A changed character at the beginning and in the middle of each part. The last character of a
+    // part may have bits without meaning.
     for (at, part) in parts
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! Promises about what verifiers find by themselves.
+//! Discovery for token verifiers.
 
 use auth_gateway::gateway::keys::Algorithm;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::endpoints::{JWKS, METADATA, TOKEN};
 use crate::gateway::PUBLIC_URL;
 use crate::keys::TestKeys;
 
-pub async fn a_token_is_verified_from_discovery_alone(fixture: &IamFixture) {
+pub async fn token_can_be_verified_from_discovery(fixture: &IamFixture) {
     let user = fixture.user(&[READ]).await;
     for algorithm in Algorithm::ALL {
         let gateway = fixture.replica(&TestKeys::with_algorithm(algorithm));
@@ -22,7 +22,7 @@ pub async fn a_token_is_verified_from_discovery_alone(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_token_that_was_altered_is_not_verified(fixture: &IamFixture) {
+pub async fn altered_token_is_not_verified(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
@@ -37,7 +37,7 @@ pub async fn a_token_that_was_altered_is_not_verified(fixture: &IamFixture) {
     verifier.claims(&more);
 }
 
-pub async fn the_metadata_says_what_there_is(fixture: &IamFixture) {
+pub async fn metadata_lists_the_endpoints(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     let answer = gateway.get(METADATA, &[]).await;
     assert_eq!(
@@ -53,7 +53,7 @@ pub async fn the_metadata_says_what_there_is(fixture: &IamFixture) {
     );
 }
 
-pub async fn the_published_keys_are_public(fixture: &IamFixture) {
+pub async fn published_keys_contain_no_private_member(fixture: &IamFixture) {
     for algorithm in Algorithm::ALL {
         let gateway = fixture.replica(&TestKeys::with_algorithm(algorithm));
         let published = gateway.get(JWKS, &[]).await.json();
@@ -69,7 +69,7 @@ pub async fn the_published_keys_are_public(fixture: &IamFixture) {
     }
 }
 
-pub async fn what_is_published_may_be_cached(fixture: &IamFixture) {
+pub async fn published_documents_can_be_cached(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("keys.jwks_max_age", "5m")]);
     for path in [JWKS, METADATA, "/openapi.yaml"] {
         let answer = gateway.get(path, &[]).await;

@@ -1,4 +1,4 @@
-//! Promises about `POST token`.
+//! `POST token`.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::verifier::Verifier;
 use super::{IamFixture, READ, WRITE, session_of};
 use crate::gateway::PUBLIC_URL;
 
-pub async fn an_exchange_returns_a_token_and_nothing_more(fixture: &IamFixture) {
+pub async fn exchange_returns_a_token_and_nothing_else(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let answer = gateway.exchange(&session, READ).await;
@@ -26,7 +26,7 @@ pub async fn an_exchange_returns_a_token_and_nothing_more(fixture: &IamFixture) 
     assert_eq!(body["token_type"], json!("bearer"));
 }
 
-pub async fn a_session_is_not_used_up_by_an_exchange(fixture: &IamFixture) {
+pub async fn session_can_be_exchanged_repeatedly(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ, WRITE]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
@@ -39,7 +39,7 @@ pub async fn a_session_is_not_used_up_by_an_exchange(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_token_names_its_user_its_session_and_its_time(fixture: &IamFixture) {
+pub async fn token_contains_user_session_and_times(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
@@ -63,7 +63,7 @@ pub async fn a_token_names_its_user_its_session_and_its_time(fixture: &IamFixtur
     );
 }
 
-pub async fn several_audiences_are_named_in_their_order(fixture: &IamFixture) {
+pub async fn several_audiences_keep_their_order(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[
         ("token.audience", "urn:shop:orders,urn:shop:catalog"),
         ("token.client_id", "shop"),

@@ -1,4 +1,4 @@
-//! Promises about how long tokens and sessions live.
+//! Lifetimes of tokens and sessions.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::verifier::Verifier;
 use super::{IamFixture, READ, session_of};
 
-pub async fn a_token_lives_as_long_as_the_operator_says(fixture: &IamFixture) {
+pub async fn token_lifetime_follows_the_setting(fixture: &IamFixture) {
     let user = fixture.user(&[]).await;
     for (overrides, lifetime) in [(&[][..], 3600), (&[("token.lifetime", "5m")], 300)] {
         let longer = [overrides, &[("session.max_lifetime", "2h")]].concat();
@@ -14,12 +14,12 @@ pub async fn a_token_lives_as_long_as_the_operator_says(fixture: &IamFixture) {
         let session = session_of(&gateway, &user).await;
         let left = u64::try_from(expiry(&session.expires_at)).expect("after 1970") - fixture.now();
         let token = gateway.exchange(&session, "").await.token();
-        // The IAM may have promised less than the token's lifetime.
+        // The IAM's session may be shorter than the token's lifetime.
         assert_eq!(token.expires_in, left.min(lifetime));
     }
 }
 
-pub async fn no_token_outlives_its_session(fixture: &IamFixture) {
+pub async fn token_does_not_outlive_its_session(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("session.max_lifetime", "60s")]);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &fixture.user(&[]).await).await;
@@ -32,7 +32,7 @@ pub async fn no_token_outlives_its_session(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_session_ends_at_the_second_it_said(fixture: &IamFixture) {
+pub async fn session_expires_at_its_stated_second(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("session.max_lifetime", "60s")]);
     let session = session_of(&gateway, &fixture.user(&[READ]).await).await;
     fixture.advance(59);
@@ -41,7 +41,7 @@ pub async fn a_session_ends_at_the_second_it_said(fixture: &IamFixture) {
     fixture.advance(1);
     let answer = gateway.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
-    // What is over already needs no ending.
+    // Logout of an expired session succeeds.
     assert_eq!(gateway.log_out(&session).await.status, 200);
 }
 

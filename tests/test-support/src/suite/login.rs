@@ -1,4 +1,4 @@
-//! Promises about `POST login`.
+//! `POST login`.
 
 use iam_conformance::{Account, AccountState};
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{IamFixture, READ, session_of, unique_name};
 use crate::endpoints::LOGIN;
 
-pub async fn a_login_returns_a_session_and_nothing_more(fixture: &IamFixture) {
+pub async fn login_returns_a_session_and_nothing_else(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let answer = gateway.log_in(&user.email, &user.password).await;
     assert_eq!(answer.status, 200);
@@ -29,7 +29,7 @@ pub async fn a_login_returns_a_session_and_nothing_more(fixture: &IamFixture) {
     assert!(seconds(&session.expires_at) > fixture.now());
 }
 
-pub async fn every_login_is_a_session_of_its_own(fixture: &IamFixture) {
+pub async fn each_login_begins_a_new_session(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let one = session_of(&gateway, &user).await;
     let other = session_of(&gateway, &user).await;
@@ -40,7 +40,7 @@ pub async fn every_login_is_a_session_of_its_own(fixture: &IamFixture) {
     }
 }
 
-pub async fn every_refused_login_gets_the_same_answer(fixture: &IamFixture) {
+pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let wrong = SecretString::from("Aa1!not-the-password");
     let answer = gateway.log_in(&user.email, &wrong).await;
@@ -70,7 +70,7 @@ pub async fn every_refused_login_gets_the_same_answer(fixture: &IamFixture) {
     }
 }
 
-pub async fn an_account_let_in_again_logs_in(fixture: &IamFixture) {
+pub async fn reenabled_account_can_log_in(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     for state in fixture.administrator.account_states() {
         let user = fixture.user(&[READ]).await;
@@ -83,7 +83,7 @@ pub async fn an_account_let_in_again_logs_in(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_password_is_taken_character_for_character(fixture: &IamFixture) {
+pub async fn password_is_compared_exactly(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     for (right, near) in [
         (" Aa1! spaces at the ends ", "Aa1! spaces at the ends"),
@@ -97,7 +97,7 @@ pub async fn a_password_is_taken_character_for_character(fixture: &IamFixture) {
     }
 }
 
-pub async fn what_a_client_adds_to_a_login_chooses_nothing(fixture: &IamFixture) {
+pub async fn additional_members_of_a_login_have_no_effect(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let chosen = "A".repeat(22);
     let body = json!({

@@ -1,11 +1,11 @@
-//! Promises about `POST logout`.
+//! `POST logout`.
 
 use serde_json::json;
 
 use super::verifier::Verifier;
 use super::{IamFixture, READ, session_of};
 
-pub async fn a_logout_says_ok_and_nothing_more(fixture: &IamFixture) {
+pub async fn logout_returns_ok_and_nothing_else(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let session = session_of(&gateway, &user).await;
     let answer = gateway.log_out(&session).await;
@@ -15,7 +15,7 @@ pub async fn a_logout_says_ok_and_nothing_more(fixture: &IamFixture) {
     assert_eq!(answer.json(), json!({ "status": "Ok" }));
 }
 
-pub async fn a_repeated_logout_is_a_success(fixture: &IamFixture) {
+pub async fn repeated_logout_succeeds(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let session = session_of(&gateway, &user).await;
     let told = gateway.log_out(&session).await.text();
@@ -24,7 +24,7 @@ pub async fn a_repeated_logout_is_a_success(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_logout_ends_the_session_and_no_other(fixture: &IamFixture) {
+pub async fn logout_ends_only_its_session(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let neighbour = fixture.user(&[READ]).await;
     let ended = session_of(&gateway, &user).await;
@@ -32,7 +32,7 @@ pub async fn a_logout_ends_the_session_and_no_other(fixture: &IamFixture) {
     let neighbours = session_of(&gateway, &neighbour).await;
     assert_eq!(gateway.exchange(&ended, READ).await.status, 200);
     assert_eq!(gateway.log_out(&ended).await.status, 200);
-    // At once, and also when the IAM is asked again.
+    // At once, and also after an introspection.
     for _ in 0..2 {
         let answer = gateway.exchange(&ended, READ).await;
         answer.is_error(401, "invalid_grant");
@@ -43,7 +43,7 @@ pub async fn a_logout_ends_the_session_and_no_other(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_token_outlives_the_logout_of_its_session(fixture: &IamFixture) {
+pub async fn token_remains_valid_after_logout(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let token = gateway.exchange(&session, READ).await.token();

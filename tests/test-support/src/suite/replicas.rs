@@ -1,4 +1,4 @@
-//! Promises about several gateways before one IAM.
+//! Several gateways in front of one IAM.
 
 use super::verifier::Verifier;
 use super::{IamFixture, READ, session_of};
@@ -14,7 +14,7 @@ pub async fn replicas_publish_the_same_keys(fixture: &IamFixture) {
     assert_ne!(stranger.get(JWKS, &[]).await.text(), told);
 }
 
-pub async fn a_session_of_one_replica_is_good_at_another(fixture: &IamFixture) {
+pub async fn session_of_one_replica_is_valid_at_another(fixture: &IamFixture) {
     let keys = TestKeys::new();
     let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
     let user = fixture.user(&[READ]).await;
@@ -29,7 +29,7 @@ pub async fn a_session_of_one_replica_is_good_at_another(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_session_outlives_the_replica_that_made_it(fixture: &IamFixture) {
+pub async fn session_outlives_its_replica(fixture: &IamFixture) {
     let keys = TestKeys::new();
     let user = fixture.user(&[READ]).await;
     let first = fixture.replica(&keys);
@@ -39,18 +39,20 @@ pub async fn a_session_outlives_the_replica_that_made_it(fixture: &IamFixture) {
     assert_eq!(second.exchange(&session, READ).await.token().scope, READ);
 }
 
-pub async fn a_replica_takes_nobodys_word_but_the_iams(fixture: &IamFixture) {
+pub async fn replica_accepts_liveness_from_the_iam_only(fixture: &IamFixture) {
     let keys = TestKeys::new();
     let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
     let user = fixture.user(&[READ]).await;
     let session = session_of(&one, &user).await;
     fixture.administrator.end_sessions_of(&user).await;
-    // It never saw the session, so no time has to pass.
+    // It has not seen the session, so nothing is cached.
     let answer = other.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
 }
 
-pub async fn a_logout_at_one_replica_is_felt_at_another_within_the_freshness(fixture: &IamFixture) {
+pub async fn logout_at_one_replica_takes_effect_at_another_within_the_freshness(
+    fixture: &IamFixture,
+) {
     let keys = TestKeys::new();
     let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
     let session = session_of(&one, &fixture.user(&[READ]).await).await;
@@ -64,7 +66,7 @@ pub async fn a_logout_at_one_replica_is_felt_at_another_within_the_freshness(fix
     }
 }
 
-pub async fn a_gateway_with_other_keys_accepts_nothing(fixture: &IamFixture) {
+pub async fn gateway_with_other_keys_accepts_no_session(fixture: &IamFixture) {
     let (one, other) = (fixture.gateway(), fixture.gateway());
     let session = session_of(&one, &fixture.user(&[READ]).await).await;
     let answer = other.exchange(&session, READ).await;

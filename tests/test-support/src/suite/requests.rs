@@ -1,4 +1,4 @@
-//! Promises about requests that are not as they should be.
+//! Invalid requests.
 
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{IamFixture, READ, session_of, unique_name};
 use crate::client::Response;
 use crate::endpoints::{LOGIN, LOGOUT, TOKEN};
 
-/// A good request to each endpoint, none of which ends a session that another one needs.
+/// A valid request to each endpoint; none ends a session that another one needs.
 async fn good(
     fixture: &IamFixture,
     gateway: &crate::gateway::TestGateway,
@@ -33,7 +33,7 @@ fn names(answer: &Response, member: &str) {
     assert!(told.contains(&format!("`{member}`")), "{member}: {told}");
 }
 
-pub async fn a_member_that_is_missing_or_of_another_type_is_refused(fixture: &IamFixture) {
+pub async fn missing_or_mistyped_member_is_refused(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     for (path, good) in good(fixture, &gateway).await {
         let members = good.as_object().expect("an object").keys();
@@ -51,7 +51,7 @@ pub async fn a_member_that_is_missing_or_of_another_type_is_refused(fixture: &Ia
                 let answer = gateway.post_json(path, &odd).await;
                 names(&answer, member);
             }
-            // Which of the two would count?
+            // Duplicate members are ambiguous.
             let twice = good.to_string();
             let twice = format!("{{{:?}:\"x\",{}", member, &twice[1..]);
             let answer = gateway.post(path, &[], twice).await;
@@ -61,7 +61,7 @@ pub async fn a_member_that_is_missing_or_of_another_type_is_refused(fixture: &Ia
     }
 }
 
-pub async fn a_body_that_is_no_json_object_is_refused(fixture: &IamFixture) {
+pub async fn body_that_is_not_a_json_object_is_refused(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     for (path, good) in good(fixture, &gateway).await {
         let text = good.to_string();
@@ -102,7 +102,7 @@ pub async fn a_body_that_is_no_json_object_is_refused(fixture: &IamFixture) {
     }
 }
 
-pub async fn members_that_nobody_knows_are_ignored(fixture: &IamFixture) {
+pub async fn unknown_members_are_ignored(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     for (path, mut good) in good(fixture, &gateway).await {
         good["remember_me"] = json!({ "for": ["ever", 1, null] });
@@ -111,7 +111,7 @@ pub async fn members_that_nobody_knows_are_ignored(fixture: &IamFixture) {
     }
 }
 
-pub async fn a_query_is_refused(fixture: &IamFixture) {
+pub async fn query_is_refused(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     for (path, good) in good(fixture, &gateway).await {
         for query in ["?session_token=x", "?a"] {
@@ -123,7 +123,7 @@ pub async fn a_query_is_refused(fixture: &IamFixture) {
     }
 }
 
-pub async fn what_is_too_long_is_refused_and_never_cut(fixture: &IamFixture) {
+pub async fn too_long_value_is_refused_and_never_truncated(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     let [(_, login), (_, exchange), (_, logout)] = good(fixture, &gateway).await;
     let longest = format!("{}@example.test", unique_name());
@@ -134,7 +134,8 @@ pub async fn what_is_too_long_is_refused_and_never_cut(fixture: &IamFixture) {
     for (path, good, member, longest, status) in [
         (LOGIN, &login, "email", longest, 401),
         (LOGIN, &login, "password", "p".repeat(1024), 401),
-        // Bytes are counted: `x` before it is one too many, and fewer characters than a schema allows.
+        // The limit counts bytes: `x` before it is one too many, with fewer characters than a
+        // schema allows.
         (LOGIN, &login, "email", wide, 401),
         (LOGIN, &login, "password", "é".repeat(512), 401),
         (TOKEN, &exchange, "session_token", "t".repeat(8192), 401),
@@ -150,7 +151,7 @@ pub async fn what_is_too_long_is_refused_and_never_cut(fixture: &IamFixture) {
         let answer = gateway.post_json(path, &body).await;
         names(&answer, member);
     }
-    // A password of the greatest length is whole: its last character counts.
+    // A password of the maximum length is used completely: its last character counts.
     let password = format!("Aa1!{}", "é".repeat(510));
     let user = fixture.user_with_password(&password, &[]).await;
     session_of(&gateway, &user).await;
@@ -159,7 +160,7 @@ pub async fn what_is_too_long_is_refused_and_never_cut(fixture: &IamFixture) {
     answer.is_error(401, "invalid_grant");
 }
 
-pub async fn another_grant_type_is_refused(fixture: &IamFixture) {
+pub async fn other_grant_type_is_refused(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let mut body = session_of(&gateway, &user).await.pair();
     for grant_type in ["", "Session", "session ", "password", "refresh_token"] {

@@ -1,4 +1,4 @@
-//! Promises about what a token grants.
+//! Granted scopes.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::verifier::Verifier;
 use super::{BROWSE, IamFixture, READ, WRITE, session_of};
 use crate::endpoints::TOKEN;
 
-pub async fn granted_is_what_was_asked_for_and_may_be_held(fixture: &IamFixture) {
+pub async fn granted_scope_is_the_intersection_of_requested_and_held(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ, WRITE]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
@@ -39,7 +39,7 @@ pub async fn granted_is_what_was_asked_for_and_may_be_held(fixture: &IamFixture)
     }
 }
 
-pub async fn where_nothing_is_granted_the_token_has_no_scope(fixture: &IamFixture) {
+pub async fn token_without_granted_scope_has_no_scope_claim(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
@@ -51,7 +51,7 @@ pub async fn where_nothing_is_granted_the_token_has_no_scope(fixture: &IamFixtur
     }
 }
 
-pub async fn without_a_scope_the_default_is_asked_for(fixture: &IamFixture) {
+pub async fn missing_scope_means_the_default_scope(fixture: &IamFixture) {
     let user = fixture.user(&[READ, WRITE]).await;
     let default = format!("{WRITE} {BROWSE} {READ}");
     for (default, granted) in [
@@ -71,7 +71,7 @@ pub async fn without_a_scope_the_default_is_asked_for(fixture: &IamFixture) {
     }
 }
 
-pub async fn an_empty_grant_is_refused_where_the_operator_says_so(fixture: &IamFixture) {
+pub async fn empty_scope_is_refused_if_configured(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("token.refuse_empty_scope", "true")]);
     let session = session_of(&gateway, &fixture.user(&[READ]).await).await;
     for asked in ["", WRITE] {
@@ -82,7 +82,7 @@ pub async fn an_empty_grant_is_refused_where_the_operator_says_so(fixture: &IamF
     assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
 }
 
-pub async fn a_scope_outside_the_grammar_is_refused(fixture: &IamFixture) {
+pub async fn malformed_scope_is_refused(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let many = vec!["a"; 65].join(" ");
@@ -108,7 +108,7 @@ pub async fn a_scope_outside_the_grammar_is_refused(fixture: &IamFixture) {
     assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
 }
 
-pub async fn the_longest_scope_is_served(fixture: &IamFixture) {
+pub async fn longest_allowed_scope_is_accepted(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
     let session = session_of(&gateway, &user).await;
     let many = [vec!["a"; 63], vec![READ]].concat().join(" ");

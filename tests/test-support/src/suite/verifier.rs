@@ -1,4 +1,4 @@
-//! One who accepts access tokens, and knows of the gateway nothing but its issuer.
+//! A verifier of access tokens that knows only the issuer of the gateway.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use crate::client::http_client_builder;
 use crate::endpoints::METADATA;
 use crate::gateway::{PUBLIC_URL, TestGateway};
 
-/// The gateway's public keys, by their ids.
+/// The gateway's public keys by their ids.
 pub struct Verifier(HashMap<String, Box<dyn JwsVerifier>>);
 
 impl Verifier {
-    /// From the issuer to the metadata, from there to the keys (RFC 8414).
+    /// Reads the issuer's metadata, then its keys (RFC 8414).
     pub async fn discover(gateway: &TestGateway) -> Self {
         let http = resolving(gateway.addresses().public);
         let metadata = fetch(&http, &format!("{PUBLIC_URL}{METADATA}")).await;
@@ -27,14 +27,13 @@ impl Verifier {
         Self(keys.keys().into_iter().map(verifier).collect())
     }
 
-    /// The claims of a token that the gateway signed.
+    /// The claims of a valid access token.
     #[track_caller]
     pub fn claims(&self, token: &str) -> Value {
         self.try_claims(token).expect("a token of the gateway")
     }
 
-    /// The claims of a token, where the gateway signed it, and as an access token (RFC 9068
-    /// section 4).
+    /// The claims of a token if it is a valid access token of the gateway (RFC 9068 section 4).
     ///
     /// # Errors
     ///
@@ -55,7 +54,7 @@ impl Verifier {
     }
 }
 
-/// A client for which the issuer's host is where the gateway listens.
+/// A client that resolves the issuer's host to the gateway's address.
 fn resolving(gateway: SocketAddr) -> reqwest::Client {
     let host = PUBLIC_URL.trim_start_matches("http://");
     http_client_builder()
