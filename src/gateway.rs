@@ -397,7 +397,7 @@ impl Gateway {
         let notice = tokens.verify(token).await?;
         self.session_ends
             .end_by_logout_token(&notice.ended, notice.issued_at);
-        tokens.take(&notice);
+        tokens.mark_used(&notice);
         Ok(notice.ended)
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::guarded::{Circuit, Observer, Operation};
+use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamError, Moment};
 
 use crate::telemetry::metrics::Metrics;

@@ -5,7 +5,7 @@
 //! * [`http`]: routes, request and response bodies, middleware and problem responses.
 //! * [`server`]: connection limits, deadlines and load shedding of a listener. Imports no other
 //!   module.
-//! * [`replicas`]: what the replicas of a gateway send each other through Redis.
+//! * [`replication`]: sends and receives revocations through Redis.
 //! * [`health`] and [`telemetry`]: readiness, metrics and logs.
 //! * [`config`]: the settings.
 //! * [`startup`]: connects all of these.
@@ -16,7 +16,7 @@ pub mod config;
 pub mod gateway;
 pub mod health;
 pub mod http;
-pub mod replicas;
+pub mod replication;
 pub mod server;
 pub mod startup;
 pub mod telemetry;

@@ -20,8 +20,8 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Server, ServerHandle};
 use actix_web::web::Data;
 use anyhow::Context as _;
-use iam_adapters::Guarded;
-use iam_adapters::guarded::Observer;
+use iam_adapters::ResilientAdapter;
+use iam_adapters::resilient::Observer;
 
 use crate::config::Settings;
 use crate::gateway::TokenPolicy;
@@ -30,7 +30,7 @@ use crate::gateway::revocations::Revocations;
 use crate::gateway::{Gateway, GatewayParts, Policy};
 use crate::health::{Health, Lifecycle};
 use crate::http::{self, Front, LogoutTokenRateLimiter};
-use crate::replicas::Bus;
+use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 
 pub use parts::Parts;
@@ -65,7 +65,7 @@ pub struct Connected {
     /// The three operations.
     pub gateway: Arc<Gateway>,
     /// The way to the IAM.
-    pub iam: Arc<Guarded>,
+    pub iam: Arc<ResilientAdapter>,
     /// What is known of the IAM's state.
     pub health: Arc<Health>,
 }
@@ -82,10 +82,10 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let health = Arc::new(health);
     let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
     let limits = settings.upstream.limits();
-    let iam = Guarded::new(Arc::clone(&parts.iam), limits, clock, &observer);
+    let iam = ResilientAdapter::new(Arc::clone(&parts.iam), limits, clock, &observer);
     let iam = Arc::new(iam);
     let gateway = Gateway::new(GatewayParts {
-        iam: Arc::<Guarded>::clone(&iam),
+        iam: Arc::<ResilientAdapter>::clone(&iam),
         keys: Arc::clone(&parts.keys),
         clock: Arc::clone(clock),
         random: Arc::clone(&parts.random),
@@ -157,7 +157,7 @@ pub struct Application {
     addresses: Addresses,
     probing: Pin<Box<dyn Future<Output = ()>>>,
     lifecycle: Lifecycle,
-    bus: Option<Bus>,
+    replication: Option<ReplicationStream>,
     keys: keys::Watch,
     shutdown_delay: Duration,
 }
@@ -218,7 +218,7 @@ impl Application {
         let front = Data::from(served.front);
         let timeouts = parts.timeouts;
         let keys = keys::Watch::new(settings, parts.keys, Arc::clone(&parts.clock));
-        let bus = revocations::bus(
+        let replication = revocations::replication_stream(
             settings,
             parts.redis,
             &front.gateway,
@@ -256,7 +256,7 @@ impl Application {
             },
             probing: served.probing,
             lifecycle: parts.lifecycle,
-            bus,
+            replication,
             keys,
             shutdown_delay: settings.http.shutdown_delay,
         })
@@ -279,7 +279,7 @@ impl Application {
         let serving = actix_web::rt::spawn(self.public);
         let beside = actix_web::rt::spawn(self.management);
         let probing = actix_web::rt::spawn(self.probing);
-        let telling = revocations::run(self.bus);
+        let replication = revocations::run(self.replication);
         let watching = actix_web::rt::spawn(self.keys.run());
         tracing::info!(
             http.address = %self.addresses.public,
@@ -293,7 +293,7 @@ impl Application {
             () = stopped => Ok(Ok(())),
         };
         probing.abort();
-        revocations::end(telling).await;
+        revocations::end(replication).await;
         watching.abort();
         management.stop(true).await;
         tracing::info!("stopped");

@@ -1,12 +1,76 @@
-//! Sessions that an IAM has begun and that no client will receive.
+//! Ends sessions of the IAM that no client will receive, because a login failed or was cancelled.
+
+use std::sync::LazyLock;
 
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::error::IamError;
 
-/// Ends such a session in a task of its own, because no client waits for it: `end` is the call to
-/// the IAM. Outside of a runtime nothing can be sent, and the session ends when it expires.
+/// The number of calls in flight. No request waits for them, but a command that exits after a login
+/// does.
+static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(watch::Sender::default);
+
+/// Counts a call in flight until it is dropped, also with its runtime.
+struct InFlight;
+
+impl InFlight {
+    fn new() -> Self {
+        IN_FLIGHT.send_modify(|calls| *calls += 1);
+        Self
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        IN_FLIGHT.send_modify(|calls| *calls -= 1);
+    }
+}
+
+/// A new session of the IAM, which is ended on drop unless the login succeeds.
+pub struct AbandonedSession<C, F>
+where
+    C: FnOnce() -> F,
+    F: Future<Output = Result<(), IamError>> + Send + 'static,
+{
+    adapter: &'static str,
+    end: Option<C>,
+}
+
+impl<C, F> AbandonedSession<C, F>
+where
+    C: FnOnce() -> F,
+    F: Future<Output = Result<(), IamError>> + Send + 'static,
+{
+    /// `end` makes the call that ends the session.
+    pub const fn new(adapter: &'static str, end: C) -> Self {
+        Self {
+            adapter,
+            end: Some(end),
+        }
+    }
+
+    /// Keeps the session, because the login has succeeded.
+    pub fn keep(mut self) {
+        self.end = None;
+    }
+}
+
+impl<C, F> Drop for AbandonedSession<C, F>
+where
+    C: FnOnce() -> F,
+    F: Future<Output = Result<(), IamError>> + Send + 'static,
+{
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end_session(self.adapter, end());
+        }
+    }
+}
+
+/// Ends a session with the call `end` in its own task, because no client waits for it. Without a
+/// runtime nothing can be sent, and the session ends when it expires.
 pub fn end_session<F>(adapter: &'static str, end: F)
 where
     F: Future<Output = Result<(), IamError>> + Send + 'static,
@@ -14,7 +78,9 @@ where
     let Ok(runtime) = Handle::try_current() else {
         return;
     };
-    let task = async move {
+    let in_flight = InFlight::new();
+    let call = async move {
+        let _in_flight = in_flight;
         if let Err(error) = end.await {
             tracing::warn!(
                 iam.adapter = adapter,
@@ -23,5 +89,12 @@ where
             );
         }
     };
-    runtime.spawn(task.in_current_span());
+    runtime.spawn(call.in_current_span());
+}
+
+/// Waits until all calls of [`end_session`] in this process have ended.
+pub async fn calls_ended() {
+    let mut calls = IN_FLIGHT.subscribe();
+    // Fails only if the sender is dropped, which is static.
+    let _ = calls.wait_for(|calls| *calls == 0).await;
 }

@@ -1,15 +1,14 @@
-//! The contract: everything the gateway needs an IAM to be able to do.
+//! The contract: the operations that the gateway needs of an IAM.
 
 use std::fmt;
 
 use async_trait::async_trait;
 
 use crate::error::IamError;
-use crate::logout_token::VerificationKeys;
+use crate::jwk::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
-/// What an IAM can do, beyond the contract of every adapter. The conformance suite tests what an
-/// adapter states.
+/// What an IAM can do beyond the contract. The conformance suite tests what an adapter declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Where sessions exist.
@@ -25,24 +24,24 @@ pub struct Capabilities {
 /// Where the sessions of an IAM exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionLocation {
-    /// At the IAM: it can end one, and introspection notices that.
+    /// At the IAM: it can end one, and introspection reports that.
     Iam,
-    /// In the gateway's session token alone. The IAM can neither end a session nor know of one;
-    /// only the gateway's revocations end it early.
+    /// Only in the gateway's session token. The IAM has no sessions; only the gateway's revocations
+    /// end one before it expires.
     SessionToken,
 }
 
 /// How old the permissions of an introspection are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionAge {
-    /// They are those of now.
+    /// Those at the time of the introspection.
     Current,
-    /// They are those of the login; a change takes effect at the next login.
+    /// Those at the time of the login; a change takes effect at the next login.
     Login,
 }
 
 impl Capabilities {
-    /// Those of an authorization server with sessions of its own, such as Keycloak.
+    /// The capabilities of an authorization server with its own sessions, such as Keycloak.
     pub const FULL: Self = Self {
         sessions: SessionLocation::Iam,
         notices_disabled: true,
@@ -51,7 +50,7 @@ impl Capabilities {
     };
 }
 
-/// In words, for operators.
+/// A description for operators.
 impl fmt::Display for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.sessions {
@@ -75,23 +74,23 @@ impl fmt::Display for Capabilities {
     }
 }
 
-/// One kind of IAM, spoken to in its own language.
+/// Calls one kind of IAM by its own protocol.
 ///
-/// # What an adapter promises
+/// # Rules for an adapter
 ///
-/// * It translates and does not decide: no cache, no deadline, no retry, no limit. Those live in
-///   [`Guarded`](crate::Guarded), once, around any adapter.
-/// * A fault is never a refusal. [`IamError::Refused`] and [`Introspection::Inactive`] are said
-///   only where the IAM itself said them, understood to the last member; whatever is unclear is
+/// * It translates and does not decide: no cache, no deadline, no retry, no limit. Those exist once,
+///   in [`ResilientAdapter`](crate::ResilientAdapter), around every adapter.
+/// * A fault is never a refusal. [`IamError::Refused`] and [`Introspection::Inactive`] require an
+///   explicit response of the IAM that was understood completely. An unclear response is
 ///   [`IamError::Unreadable`], and an IAM that rejects the gateway's own credentials is
 ///   [`IamError::Misconfigured`].
-/// * Credentials reach the IAM byte for byte, and reach nothing else: no log, no error, no URL.
-/// * A dropped future leaves nothing behind that harms the next call.
+/// * Credentials reach the IAM byte for byte, and appear in no log, error or URL.
+/// * A dropped future does not affect the next call.
 ///
-/// # What a wrapper must do
+/// # Rules for a wrapper
 ///
-/// Forward every method. There are no default bodies, so that a wrapper which forgets one does
-/// not compile.
+/// It forwards every method. There are no default bodies, so a wrapper without one of them does not
+/// compile.
 ///
 /// The suite in the crate `iam-conformance` tests an adapter for this.
 #[async_trait]
@@ -99,12 +98,11 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     /// The adapter's name, as in the configuration (`keycloak`), the logs and the metrics.
     fn name(&self) -> &'static str;
 
-    /// Which IAM this is, stable over restarts and equal on all replicas: a session made at one
-    /// issuer is refused where another one is configured. For OIDC servers the `issuer` (RFC 8414
-    /// section 2).
+    /// Identifies the IAM. Stable over restarts and equal on all replicas: a session of one issuer is
+    /// refused if another issuer is configured. For OIDC servers the `issuer` (RFC 8414 section 2).
     fn issuer(&self) -> &str;
 
-    /// What the IAM can do beyond this contract. Never changes.
+    /// What the IAM can do beyond this contract. Constant.
     fn capabilities(&self) -> Capabilities;
 
     /// Verifies the credentials and begins a session at the IAM.
@@ -114,52 +112,52 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`IamError::Refused`] where the IAM says no to this user; any other variant is a fault.
+    /// [`IamError::Refused`] if the IAM refuses this user; any other variant is a fault.
     async fn authenticate(
         &self,
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError>;
 
-    /// Asks whether the session is alive and what its user may do now (RFC 7662).
+    /// Returns whether the session is active, and the permissions that its user has now (RFC 7662).
     ///
     /// Changes nothing at the IAM: it neither extends the session nor rotates its secrets, so it
-    /// may be repeated at will.
+    /// can be repeated.
     ///
     /// # Errors
     ///
-    /// Faults only. "No longer alive" is an answer: [`Introspection::Inactive`].
+    /// Faults only. A session that has ended is [`Introspection::Inactive`].
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError>;
 
     /// Ends the session at the IAM.
     ///
-    /// Idempotent: a session that is already gone is a success.
+    /// Idempotent: it succeeds if the session has already ended.
     ///
     /// # Errors
     ///
     /// Faults only.
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError>;
 
-    /// Whom the IAM addresses its logout tokens to (`aud` in OpenID Connect Back-Channel Logout 1.0
-    /// section 2.4): the gateway's own client id. None: it sends no such tokens.
+    /// The audience of the IAM's logout tokens (`aud` in OpenID Connect Back-Channel Logout 1.0
+    /// section 2.4): the gateway's own client id. `None`: the IAM sends no logout tokens.
     fn logout_audience(&self) -> Option<&str>;
 
-    /// The public keys that verify what the IAM signs, logout tokens among it, as of now.
+    /// Fetches the IAM's current public keys, which verify its logout tokens.
     ///
-    /// Only [`LogoutTokens`](crate::logout_token::LogoutTokens) asks, and keeps them for a while.
-    /// They come from where the configuration says, never from where a token says.
+    /// [`LogoutTokens`](crate::logout_token::LogoutTokens) calls it and caches the result. The address
+    /// comes from the configuration, never from a token.
     ///
     /// # Errors
     ///
-    /// Faults only; [`IamError::Unreadable`] where there is no key that can be used, and where
-    /// the IAM sends no logout tokens.
+    /// Faults only; [`IamError::Unreadable`] if there is no usable key, or if the IAM sends no logout
+    /// tokens.
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError>;
 
-    /// Tells whether the IAM would serve this gateway now. Cheap, changes nothing, and proves the
-    /// gateway's own credentials where the IAM lets it.
+    /// Tests whether the IAM would serve this gateway now. Cheap, changes nothing, and verifies the
+    /// gateway's own credentials if the IAM allows that.
     ///
     /// # Errors
     ///
-    /// The fault that the next call would meet.
+    /// The fault that the next call would return.
     async fn probe(&self) -> Result<(), IamError>;
 }

@@ -1,5 +1,5 @@
-//! The one HTTP client: what every adapter that speaks HTTP may rely on, and what a failure on
-//! the wire means. Deadlines are the decorator's: it drops the future.
+//! The HTTP client of all adapters, and the mapping of its errors to [`IamError`]. Deadlines are those
+//! of [`ResilientAdapter`](crate::ResilientAdapter), which drops the future.
 
 use std::fmt;
 use std::io;
@@ -20,76 +20,75 @@ use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::files;
 
-use renewed::Renewed;
+use recycled::RecycledClient;
 
 mod fault;
-mod renewed;
-mod secure;
+mod recycled;
+mod tls;
 
-/// The longest body that is read, in bytes. Discovery documents have some 8 KiB, tokens with
-/// hundreds of roles some 50 KiB; whatever is longer was not written by an IAM for us.
+/// The maximum length of a response body in bytes. Discovery documents have about 8 KiB, tokens with
+/// hundreds of roles about 50 KiB.
 pub const BODY_MAX: usize = 256 * 1024;
 
-/// Servers and what stands before them close idle connections after 60 s and more. A connection
-/// taken up shorter than that is not one that is just being closed.
+/// Shorter than the idle timeout of servers and proxies (60 s and more), so that a request is not sent
+/// on a connection that is just being closed.
 const POOL_IDLE: Duration = Duration::from_secs(20);
 
-/// How soon a peer that is gone without a word is looked for on a connection that waits.
+/// When TCP keep-alive starts to test an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a peer may leave what was sent to it unacknowledged: a host that is gone without a word
-/// ends its connections, whoever waits on them or does not.
+/// How long sent data may stay unacknowledged before the connection is closed (`TCP_USER_TIMEOUT`), for
+/// a host that disappeared without closing its connections.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
 /// How the client connects.
 #[derive(Debug, Clone)]
 pub struct ClientSettings {
-    /// How long a connection may take to come about, name resolution and TLS included.
+    /// The deadline of a new connection, including name resolution and TLS.
     pub connect_deadline: Duration,
-    /// PEM certificates that are trusted beside the machine's own.
+    /// PEM certificates that are trusted in addition to the machine's own.
     pub ca_file: Option<PathBuf>,
 }
 
-/// Why there is no client.
+/// Why a client could not be created.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The file of certificates cannot be read.
+    /// The file with certificates cannot be read.
     #[error("ca_file: {}: {}", path.display(), files::reason(source))]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file holds no PEM certificate, or a broken one.
+    /// The file contains no PEM certificate, or an invalid one.
     #[error("ca_file: {}: not a file of PEM certificates", .0.display())]
     NotCertificates(PathBuf),
-    /// TLS cannot be set up: as a rule the machine has no trusted certificates at all.
+    /// TLS cannot be set up, usually because the machine has no trusted certificates.
     #[error("no TLS: the machine has no usable certificate authorities")]
     Tls,
 }
 
-/// A client that verifies every certificate, follows no redirect, asks no proxy and speaks
-/// TLS 1.2 or later. It looks the IAM's name up again at least every 30 s, however busy its
-/// connections are.
+/// A client that verifies every certificate, follows no redirect, uses no proxy and requires TLS 1.2
+/// or later. It resolves the IAM's name again at least every 30 s, also while its connections are busy.
 #[derive(Debug)]
-pub struct UpstreamClient(Renewed);
+pub struct UpstreamClient(RecycledClient);
 
-/// The answer to one request, read whole.
-pub struct Answer {
-    /// Its status; never a redirection.
+/// A complete response.
+pub struct Response {
+    /// The status; never a redirection.
     pub status: StatusCode,
-    /// Its `Retry-After`, where that is a number of seconds.
+    /// `Retry-After`, if it is a number of seconds.
     pub retry_after: Option<Duration>,
-    /// Its body, at most [`BODY_MAX`] bytes.
+    /// The body, at most [`BODY_MAX`] bytes.
     pub body: Vec<u8>,
 }
 
-/// Shows no body: tokens are in there.
-impl fmt::Debug for Answer {
+/// Without the body, which may contain tokens.
+impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("Response")
             .field("status", &self.status)
             .field("retry_after", &self.retry_after)
             .field("body_bytes", &self.body.len())
@@ -98,11 +97,11 @@ impl fmt::Debug for Answer {
 }
 
 impl ClientSettings {
-    /// Reads the additional certificates; none where no file is named.
+    /// Reads the additional certificates; empty if no file is configured.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] where the file cannot be read or holds no certificate.
+    /// [`ClientError`] if the file cannot be read or contains no certificate.
     pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ClientError> {
         let Some(file) = &self.ca_file else {
             return Ok(Vec::new());
@@ -112,7 +111,7 @@ impl ClientSettings {
             source,
         })?;
         let not_certificates = || ClientError::NotCertificates(file.clone());
-        // Read into a store of roots first, so that a broken one is found here and by its file.
+        // Added to a root store here, so that an invalid certificate is reported with its file.
         let mut roots = RootCertStore::empty();
         let mut certificates = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -128,16 +127,16 @@ impl ClientSettings {
 }
 
 impl UpstreamClient {
-    /// Makes the client; connects to nothing. The clock decides when names are looked up again.
+    /// Creates the client without connecting. The clock determines when names are resolved again.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] where certificates cannot be loaded.
+    /// [`ClientError`] if certificates cannot be loaded.
     pub fn new(settings: &ClientSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        Renewed::new(recipe(settings)?, clock).map(Self)
+        RecycledClient::new(client_builder(settings)?, clock).map(Self)
     }
 
-    /// A client that asks another name service than the machine's.
+    /// Creates a client with its own name resolution.
     ///
     /// # Errors
     ///
@@ -147,29 +146,29 @@ impl UpstreamClient {
         clock: Arc<dyn Clock>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, ClientError> {
-        let recipe = recipe(settings)?;
-        let resolving = move || recipe().dns_resolver(Arc::clone(&resolver));
-        Renewed::new(resolving, clock).map(Self)
+        let builder = client_builder(settings)?;
+        let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));
+        RecycledClient::new(with_resolver, clock).map(Self)
     }
 
-    /// Begins a GET.
+    /// A GET request.
     pub fn get(&self, url: &Url) -> RequestBuilder {
         self.0.client().get(url.clone())
     }
 
-    /// Begins a POST.
+    /// A POST request.
     pub fn post(&self, url: &Url) -> RequestBuilder {
         self.0.client().post(url.clone())
     }
 
-    /// Sends a request and reads the answer whole, whatever its status, except a redirection.
+    /// Sends a request and reads the complete response, with any status except a redirection.
     ///
     /// # Errors
     ///
-    /// [`IamError::Unreachable`] where the connection fails or breaks,
-    /// [`IamError::Misconfigured`] where it cannot be made secure or the answer is a redirection,
-    /// [`IamError::Unreadable`] where the answer is not HTTP or longer than [`BODY_MAX`].
-    pub async fn send(&self, request: RequestBuilder) -> Result<Answer, IamError> {
+    /// [`IamError::Unreachable`] if the connection fails,
+    /// [`IamError::Misconfigured`] if TLS fails or the response is a redirection,
+    /// [`IamError::Unreadable`] if the response is not HTTP or longer than [`BODY_MAX`].
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, IamError> {
         let mut response = request.send().await.map_err(fault::of)?;
         let status = response.status();
         if status.is_redirection() {
@@ -198,7 +197,7 @@ impl UpstreamClient {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer {
+        Ok(Response {
             status,
             retry_after,
             body,
@@ -206,23 +205,23 @@ impl UpstreamClient {
     }
 }
 
-/// How every client is made, one like the other: the TLS settings are read once, and the tickets
-/// that shorten a handshake outlive the client that got them.
+/// A function that returns the builder of each client. The TLS configuration is shared, so that session
+/// tickets outlive the client that received them.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place that makes clients"
+    reason = "the only place that creates clients"
 )]
-fn recipe(
+fn client_builder(
     settings: &ClientSettings,
 ) -> Result<impl Fn() -> ClientBuilder + Send + Sync + 'static, ClientError> {
-    let tls = secure::settings(settings.certificates()?)?;
+    let tls = tls::config(settings.certificates()?)?;
     let connect_deadline = settings.connect_deadline;
     Ok(move || {
         let builder = Client::builder()
             .user_agent("auth-gateway")
             .tls_backend_preconfigured(tls.clone())
             .redirect(redirect::Policy::none())
-            // The decorator knows which operations may be repeated; the client does not.
+            // `ResilientAdapter` retries, because it knows which operations are idempotent.
             .retry(retry::never())
             .referer(false)
             .no_proxy()

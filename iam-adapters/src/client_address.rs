@@ -15,7 +15,7 @@ impl ClientAddress {
         self.0
     }
 
-    /// The network that one household or server has for itself: an IPv4 address, or an IPv6 /64.
+    /// The network of one household or server: an IPv4 address, or an IPv6 /64.
     #[must_use]
     pub const fn network(self) -> Network {
         match self.0 {

@@ -1,4 +1,4 @@
-//! Time as an argument, so that a test moves it by hand.
+//! Time as an argument, so that tests control it.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -8,23 +8,23 @@ mod shifted;
 
 pub use shifted::{Offset, OutOfRange, ShiftedClock};
 
-/// How far the wall clock may fall behind the monotonic one before knowledge is called stale.
-/// Time servers correct by less; whoever sets a clock back by more would otherwise keep ended
-/// sessions alive.
+/// How far the wall clock may fall behind the monotonic clock before cached data counts as stale. Time
+/// servers correct by less; a clock that is set back by more would keep ended sessions active.
 const BACKWARD_JUMP: Duration = Duration::from_secs(60);
 
-/// One moment, by two clocks.
+/// A point in time on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Since 1970-01-01T00:00:00Z; jumps when somebody sets the clock.
+    /// Since 1970-01-01T00:00:00Z; jumps when the clock is set.
     pub unix: Duration,
-    /// Since some fixed point of this process; stands still while the machine is suspended.
+    /// Since a fixed point in this process; stops while the machine is suspended.
     pub monotonic: Duration,
 }
 
 impl Moment {
-    /// How long ago `earlier` was, by whichever clock says longer: a suspended machine stops the
-    /// one, a clock set back the other. A wall clock that jumped back makes the age infinite.
+    /// The time since `earlier`: the longer one of both clocks, because a suspended machine stops the
+    /// monotonic clock, and the wall clock can be set back. [`Duration::MAX`] if the wall clock was set
+    /// back by more than a minute.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         let monotonic = self.monotonic.saturating_sub(earlier.monotonic);
@@ -41,13 +41,13 @@ impl Moment {
     }
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Moment;
 }
 
-/// The machine's clocks.
+/// The clocks of the machine.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
@@ -65,7 +65,7 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the clock itself")]
     fn now(&self) -> Moment {
         Moment {
-            // Before 1970 every session has not begun yet, and everything fails closed.
+            // A clock before 1970 reads as 1970: every session begins in the future, and is refused.
             unix: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default(),
@@ -74,12 +74,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock for tests, which stands still until it is set.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Moment>);
 
 impl ManualClock {
-    /// Stands at the given time since 1970-01-01T00:00:00Z.
+    /// Starts at this time since 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn at(unix: Duration) -> Self {
         Self(Mutex::new(Moment {
@@ -88,14 +88,14 @@ impl ManualClock {
         }))
     }
 
-    /// Lets both clocks run on.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         now.unix += by;
         now.monotonic += by;
     }
 
-    /// Sets the wall clock alone, as an operator does.
+    /// Sets only the wall clock, as an operator does.
     pub fn set_wall(&self, unix: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unix = unix;
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_the_longer_of_the_two_clocks() {
+    fn age_is_the_longer_one_of_both_clocks() {
         let then = moment(1_000, 10);
         assert_eq!(moment(1_005, 15).since(then), Duration::from_secs(5));
         assert_eq!(moment(4_600, 11).since(then), Duration::from_secs(3_600));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_set_back_by_more_than_a_minute_makes_everything_old() {
+    fn wall_clock_set_back_by_more_than_a_minute_makes_every_age_infinite() {
         let then = moment(1_000, 10);
         assert_eq!(moment(940, 10).since(then), Duration::ZERO);
         assert_eq!(moment(939, 10).since(then), Duration::MAX);

@@ -1,5 +1,5 @@
-//! What an adapter can meet, named by meaning. The words are for logs and readiness, never for a
-//! client, and hold no secret, no credential and no text that the IAM chose freely.
+//! The errors of an adapter. Their texts are for logs and readiness, not for clients. They contain no
+//! secret, no credential and no free text of the IAM.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ use thiserror::Error;
 /// Why a call to the IAM did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IamError {
-    /// The IAM says no to this user. The only variant that is not a fault.
+    /// The IAM refuses this user. The only variant that is not a fault.
     #[error("the IAM refused the login: {0}")]
     Refused(Refusal),
-    /// No answer could be had: refused, reset, no such host.
+    /// No response: connection refused or reset, no such host.
     #[error("the IAM cannot be reached: {0}")]
     Unreachable(String),
-    /// No answer within the deadline of the operation.
+    /// No response within the deadline of the operation.
     #[error("the IAM did not answer within {0:?}")]
     TimedOut(Duration),
-    /// The IAM answered that it failed (a 5xx).
+    /// The IAM reported its own failure (a 5xx).
     #[error("the IAM failed: {0}")]
     Failed(String),
-    /// The IAM asks for fewer calls (a 429), with the pause it named.
-    #[error("the IAM asks for fewer calls")]
+    /// The IAM limits the rate of calls (a 429).
+    #[error("the IAM limits the rate of calls")]
     Throttled {
         /// Its `Retry-After`, where it sent one in seconds.
         retry_after: Option<Duration>,
     },
-    /// The IAM said something that the adapter does not understand.
-    #[error("the answer of the IAM cannot be read: {0}")]
+    /// The adapter does not understand the response of the IAM.
+    #[error("the response of the IAM cannot be read: {0}")]
     Unreadable(String),
-    /// The IAM refuses the gateway itself, or is not the IAM it was configured to be.
+    /// The IAM refuses the gateway itself, or is not the configured IAM.
     #[error("the IAM does not accept this gateway: {what} ({detail})")]
     Misconfigured {
-        /// What is wrong, one of a fixed set.
+        /// The cause.
         what: Misconfiguration,
-        /// What was seen, and what to look at.
+        /// What was found, and which settings to check.
         detail: String,
     },
-    /// The gateway's own bound on calls under way is reached; the IAM was not asked.
-    #[error("too many calls to the IAM are under way")]
+    /// The gateway's limit of concurrent calls is reached; the IAM was not called.
+    #[error("too many concurrent calls to the IAM")]
     Saturated,
-    /// Too many calls failed of late, so the IAM was not asked: it is left alone for a moment.
-    #[error("the IAM failed too often of late and was not asked")]
+    /// The circuit is open because too many recent calls failed; the IAM was not called.
+    #[error("circuit open: too many recent calls to the IAM failed")]
     CircuitOpen,
 }
 
 impl IamError {
-    /// The variant as a short stable name.
+    /// The stable name of the variant in logs and metrics.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl IamError {
         }
     }
 
-    /// Shorthand for [`IamError::Misconfigured`].
+    /// A [`IamError::Misconfigured`].
     pub fn misconfigured(what: Misconfiguration, detail: impl Into<String>) -> Self {
         Self::Misconfigured {
             what,
@@ -72,26 +72,26 @@ impl IamError {
     }
 }
 
-/// Why the IAM said no to a user. For the log alone: to the client all of these look alike.
+/// Why the IAM refused a user. For the log only: clients get the same response for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// Unknown user, wrong password, or a lock that the IAM does not tell apart from them.
+    /// Unknown user, wrong password, or a locked account that the IAM does not distinguish from them.
     #[error("invalid credentials")]
     InvalidCredentials,
     /// The account is disabled.
     #[error("account disabled")]
     Disabled,
-    /// The account is locked for a while.
+    /// The account is temporarily locked.
     #[error("account locked")]
     Locked,
-    /// The account still has something to do at the IAM, such as setting a new password.
+    /// The user must first complete an action at the IAM, such as setting a new password.
     #[error("account incomplete")]
     Incomplete,
 }
 
 impl Refusal {
-    /// The reason as a short stable name.
+    /// The stable name of the reason in logs and metrics.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl Refusal {
     }
 }
 
-/// What keeps the gateway and the IAM from working together until somebody changes a setting.
+/// Why the gateway cannot use the IAM until a setting of either is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Misconfiguration {
     /// The IAM does not know the gateway's client.
@@ -112,32 +112,32 @@ pub enum Misconfiguration {
     /// The IAM does not accept the gateway's secret.
     #[error("wrong client secret")]
     ClientSecret,
-    /// The IAM has no such tenant (a realm, an organisation), or it is switched off.
+    /// The IAM has no such tenant (a realm, an organisation), or it is disabled.
     #[error("unknown or disabled tenant")]
     Tenant,
-    /// The IAM does not let the gateway log users in with their password.
+    /// The IAM does not allow the gateway to log users in with their password.
     #[error("login with a password is not allowed")]
     PasswordLogin,
-    /// The IAM calls itself by another name than the configured one.
+    /// The issuer of the IAM is not the configured one.
     #[error("another issuer")]
     Issuer,
-    /// The IAM calls a living session dead: the gateway does not ask as it should.
-    #[error("introspection does not recognise living sessions")]
+    /// Introspection reports an active session as inactive.
+    #[error("introspection does not recognise active sessions")]
     Introspection,
-    /// The session was made by another client of the same IAM, which alone may ask about it.
+    /// The session belongs to another client of the IAM, which alone may introspect it.
     #[error("session of another client")]
     ForeignClient,
-    /// The connection cannot be made secure, or is not as secure as the IAM demands.
+    /// The TLS connection fails, or the IAM requires TLS.
     #[error("TLS")]
     Tls,
-    /// Anything else that the IAM holds against the gateway.
+    /// Any other reason for which the IAM refuses the gateway.
     #[error("refused")]
     Other,
 }
 
 impl Misconfiguration {
-    /// Whether a probe fails as long as it lasts. Otherwise only a login or an exchange shows that it
-    /// is over.
+    /// Whether probes fail while it lasts. Otherwise only a login or an exchange shows that it has
+    /// ended.
     #[must_use]
     pub const fn fails_probes(self) -> bool {
         match self {
@@ -153,7 +153,7 @@ impl Misconfiguration {
         }
     }
 
-    /// The cause as a short stable name.
+    /// The stable name of the cause in readiness and metrics.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {

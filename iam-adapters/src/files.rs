@@ -1,4 +1,4 @@
-//! Files that settings name: why one cannot be read, and whether everybody may.
+//! Files that settings name: read errors and permissions.
 
 use std::fs::Metadata;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Whether others than owner and group may read or write. The group may: orchestrators and service
-/// managers hand secrets over to a group.
+/// The permission bits of other users than owner and group. The group may read: orchestrators and
+/// service managers provide secrets to a group.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
-/// Why a file or a folder cannot be read.
+/// The reason why a file or a folder cannot be read.
 #[must_use]
 pub fn reason(error: &io::Error) -> String {
     match error.kind() {
@@ -23,22 +23,22 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
-/// The permission bits of a file, with those for set-user-ID, set-group-ID and sticky.
+/// The permission bits of a file, including set-user-ID, set-group-ID and sticky.
 #[must_use]
 pub fn mode(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o7777
 }
 
-/// A file with a secret that everybody on the machine may read or change.
+/// A file with a secret that every user of the machine may read or change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("everybody may read or change it (mode {mode:04o}); run: chmod o-rw {}", path.display())]
+#[error("every user may read or change it (mode {mode:04o}); run: chmod o-rw {}", path.display())]
 pub struct Exposed {
     path: PathBuf,
     mode: u32,
 }
 
 impl Exposed {
-    /// Refuses a file with a secret that others than its owner and its group may read or change.
+    /// Refuses a file with a secret that other users than its owner and its group may read or change.
     ///
     /// # Errors
     ///

@@ -1,44 +1,48 @@
-//! Keycloak, 26.4 and later: login by direct grant, liveness and permissions by introspection of
-//! the refresh token, logout by refresh token; logout tokens verified with the realm's keys.
+//! Keycloak, 26.4 and later: login by direct grant, introspection of the refresh token for liveness and
+//! permissions, logout by refresh token, and logout tokens verified with the realm's keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use reqwest::{RequestBuilder, StatusCode};
+use secrecy::ExposeSecret as _;
 use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
 
+use crate::abandoned::AbandonedSession;
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::client::{ClientError, UpstreamClient};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
-use crate::logout_token::VerificationKeys;
+use crate::jwk::{NoKeys, VerificationKeys};
 use crate::oauth2::{OAuth2Client, Rejected};
-use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+use crate::types::{
+    Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
+};
 
-mod calls;
 mod dialect;
 mod roles;
 mod settings;
-mod unclaimed;
 mod wire;
 
 pub use settings::KeycloakSettings;
 
-use calls::Seen;
 use dialect::DIALECT;
 use roles::RoleReader;
-use unclaimed::Unclaimed;
-use wire::UnverifiedRefreshToken;
+use wire::{Discovery, Grant, Introspected, UnverifiedRefreshToken};
 
 const NAME: &str = "keycloak";
 
-/// How long a login waits for the permissions, which it can do without.
-const LOOK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a login waits for the permissions, without which it can succeed.
+const LOGIN_INTROSPECTION_DEADLINE: Duration = Duration::from_secs(2);
 
-/// One realm of a Keycloak, spoken to as one confidential client.
+/// For the end of an abandoned session. No client waits for it, so it may take longer than a logout.
+const ABANDONED_SESSION_DEADLINE: Duration = Duration::from_secs(10);
+
+/// One realm of a Keycloak, as one confidential client.
 #[derive(Debug)]
 pub struct Keycloak {
     server: OAuth2Client,
@@ -52,38 +56,37 @@ pub struct Keycloak {
     roles: RoleReader,
     /// The discovery document has named the configured issuer.
     issuer_confirmed: AtomicBool,
-    /// Introspection has called a session active since the last sign of trouble, so that its
-    /// "inactive" can be believed.
+    /// Introspection has reported a session as active since the last misconfiguration, so "inactive" is
+    /// reliable.
     introspection_proven: AtomicBool,
-    /// A password grant has got past the client and on to the user since the last sign of trouble,
-    /// so that direct grants are known to be on.
+    /// A password grant has reached the check of the user since the last misconfiguration, so direct
+    /// grants are enabled.
     grants_proven: AtomicBool,
-    /// Introspection has called a living session inactive, and not been right since. No probe can
-    /// find that out by itself.
-    introspection_lied: AtomicBool,
+    /// Introspection has reported an active session as inactive, and no session as active since. A
+    /// probe cannot find that.
+    introspection_failed: AtomicBool,
 }
 
-/// Why there is no [`Keycloak`].
+/// Why a [`Keycloak`] could not be created.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// The settings cannot be used.
     #[error("{}", reasons.join("\n"))]
     Settings {
-        /// Each thing that is wrong, without the value.
+        /// Each problem, without the value.
         reasons: Vec<String>,
     },
-    /// There is no client to speak with.
+    /// The HTTP client could not be created.
     #[error("iam.keycloak: {0}")]
     Client(#[from] ClientError),
 }
 
 impl Keycloak {
-    /// Prepares to speak to a realm; reads the files that the settings name, and connects to
-    /// nothing.
+    /// Creates the adapter; reads the certificates that the settings name, and does not connect.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] where the settings cannot be used.
+    /// [`SetupError`] if the settings cannot be used.
     pub fn new(
         settings: &KeycloakSettings,
         connect_deadline: Duration,
@@ -98,7 +101,7 @@ impl Keycloak {
         })?;
         let http = UpstreamClient::new(&settings.client(connect_deadline), clock)?;
         let protocol =
-            |below: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], below].concat());
+            |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());
         Ok(Self {
             server: OAuth2Client::new(http, &settings.client_id, &secret, DIALECT),
             discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
@@ -112,62 +115,18 @@ impl Keycloak {
             issuer_confirmed: AtomicBool::new(false),
             introspection_proven: AtomicBool::new(false),
             grants_proven: AtomicBool::new(false),
-            introspection_lied: AtomicBool::new(false),
+            introspection_failed: AtomicBool::new(false),
         })
     }
 
-    /// How many role names were left out since the start because they cannot stand in a scope;
-    /// repeats count.
+    /// How many role names were dropped since the start because they are not valid in a scope; repeats
+    /// count.
     #[must_use]
     pub fn dropped_permissions(&self) -> u64 {
         self.roles.dropped()
     }
 
-    /// What "inactive" means. It is also what Keycloak says of a living session to another
-    /// client, under another host name, or where it does not take our hint; believed blindly, it
-    /// would log everybody out.
-    async fn judge_inactive(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.check_client(session)?;
-        if self.introspection_proven.load(Ordering::Relaxed) {
-            return Ok(Introspection::Inactive);
-        }
-        // Only until introspection is proven, because a refresh writes at Keycloak, extends the
-        // idle time and, in a realm that rotates refresh tokens, uses this one up.
-        match self.refresh(session).await {
-            Ok(()) => Err(introspection_lies()),
-            Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
-            Err(Rejected::Fault(fault)) => Err(fault),
-        }
-    }
-
-    /// Refuses a session that names another client as its own: that one alone may ask about it or
-    /// end it. What names no client at all is nobody's session, and no reason to complain.
-    fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        match UnverifiedRefreshToken::read(&session.secret) {
-            Some(token) if token.azp != self.client_id => Err(IamError::misconfigured(
-                Misconfiguration::ForeignClient,
-                "look at client_id: was it changed while sessions live?",
-            )),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Forgets what was proven where the IAM turns out not to fit the settings.
-    fn noting<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
-        if let Err(IamError::Misconfigured { what, .. }) = &result {
-            if *what == Misconfiguration::Introspection {
-                self.introspection_lied.store(true, Ordering::Relaxed);
-            }
-            // That one is about the session in hand.
-            if *what != Misconfiguration::ForeignClient {
-                self.introspection_proven.store(false, Ordering::Relaxed);
-                self.grants_proven.store(false, Ordering::Relaxed);
-                self.issuer_confirmed.store(false, Ordering::Relaxed);
-            }
-        }
-        result
-    }
-
+    /// Logs in, and introspects the new session for its permissions.
     async fn log_in(
         &self,
         credentials: &Credentials,
@@ -176,46 +135,238 @@ impl Keycloak {
         if !self.issuer_confirmed.load(Ordering::Relaxed) {
             self.confirm_issuer().await?;
         }
-        let mut login = self.password_grant(credentials, client).await?;
-        let unclaimed = Unclaimed::new(self, &login.session);
-        let seen = timeout(LOOK_PATIENCE, self.look(&login.session)).await;
-        let seen = seen.unwrap_or(Err(IamError::TimedOut(LOOK_PATIENCE)));
-        let mut permissions = None;
-        match self.noting(seen) {
-            Ok(Seen::Active { permissions: seen }) => permissions = Some(seen),
-            Ok(Seen::Inactive) => return Err(introspection_lies()),
-            // The login itself stands; the first exchange asks again, and answers for it.
-            Err(error) => tracing::warn!(
-                iam.adapter = NAME,
-                %error,
-                "no permissions could be had with a login"
-            ),
+        let login = self.password_grant(credentials, client).await?;
+        let session = &login.session;
+        let abandoned = AbandonedSession::new(NAME, || self.end_abandoned(session));
+        let introspected =
+            timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
+        let introspected =
+            introspected.unwrap_or(Err(IamError::TimedOut(LOGIN_INTROSPECTION_DEADLINE)));
+        let permissions = match self.record_misconfiguration(introspected) {
+            Ok(Introspection::Active { permissions, .. }) => Some(permissions),
+            Ok(Introspection::Inactive) => return Err(active_session_reported_inactive()),
+            // The login succeeds. The first exchange introspects again, and reports the fault.
+            Err(error) => {
+                tracing::warn!(
+                    iam.adapter = NAME,
+                    %error,
+                    "login without permissions: the introspection of the new session failed"
+                );
+                None
+            }
+        };
+        abandoned.keep();
+        Ok(Authenticated {
+            permissions,
+            ..login
+        })
+    }
+
+    /// Direct grant (RFC 6749 section 4.3). Requests no scope: `openid` would add an id token that is
+    /// not used, `offline_access` a session without an end.
+    async fn password_grant(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        let granted = self
+            .server
+            .password_grant(&self.token, credentials, client)
+            .await;
+        if !matches!(granted, Err(Rejected::Fault(_))) {
+            self.grants_proven.store(true, Ordering::Relaxed);
         }
-        unclaimed.claim();
-        login.permissions = permissions;
-        Ok(login)
+        match granted {
+            Ok(grant) => read_grant(grant, &self.client_id),
+            Err(Rejected::InvalidGrant(description)) => {
+                Err(IamError::Refused(dialect::login_refusal(&description)))
+            }
+            Err(Rejected::Fault(fault)) => Err(fault),
+        }
+    }
+
+    /// Introspection (RFC 7662) of the refresh token. Without the hint, Keycloak reads it as an access
+    /// token and reports it as inactive.
+    async fn introspect_once(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let response = self
+            .introspect_token(session.secret.expose_secret())
+            .await?;
+        if !response.active {
+            return Ok(Introspection::Inactive);
+        }
+        let is_same = response.sub.as_deref() == Some(session.subject.as_str())
+            && response.sid.as_deref() == Some(session.id.as_str())
+            && response.is_of_client(&self.client_id);
+        if !is_same {
+            return Err(IamError::Unreadable(
+                "the introspection response is about another session, subject or client".to_owned(),
+            ));
+        }
+        self.introspection_proven.store(true, Ordering::Relaxed);
+        self.introspection_failed.store(false, Ordering::Relaxed);
+        Ok(Introspection::Active {
+            subject: session.subject.clone(),
+            permissions: self.roles.permissions(&response),
+        })
+    }
+
+    async fn introspect_token(&self, token: &str) -> Result<Introspected, IamError> {
+        self.server
+            .introspect(&self.introspection, token, "refresh_token")
+            .await
+    }
+
+    /// Decides whether "inactive" means that the session has ended. Keycloak also reports an active
+    /// session as inactive to another client, under another host name, or if it ignores the hint. Then
+    /// all users would be logged out.
+    async fn confirm_inactive(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.check_client(session)?;
+        if self.introspection_proven.load(Ordering::Relaxed) {
+            return Ok(Introspection::Inactive);
+        }
+        // Only until introspection is proven, because a refresh writes at Keycloak, extends the idle
+        // timeout and, in a realm that rotates refresh tokens, invalidates this one.
+        let refreshed = self.server.refresh_grant(&self.token, &session.secret);
+        match refreshed.await.map(|_: Grant| ()) {
+            Ok(()) => Err(active_session_reported_inactive()),
+            Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
+            Err(Rejected::Fault(fault)) => Err(fault),
+        }
+    }
+
+    /// Refuses a session that names another client, because only that client may introspect or end it.
+    /// A refresh token that names no client is accepted.
+    fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        match UnverifiedRefreshToken::read(&session.secret) {
+            Some(token) if token.azp != self.client_id => Err(IamError::misconfigured(
+                Misconfiguration::ForeignClient,
+                "check client_id: was it changed while sessions exist?",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        let response = self.server.send(self.logout_request(session)).await?;
+        match response.status {
+            StatusCode::NO_CONTENT => return Ok(()),
+            // A 200 with a page is the response of another server.
+            StatusCode::OK if response.body.is_empty() => return Ok(()),
+            _ => {}
+        }
+        match self.server.rejected(&response) {
+            // Already ended, unless it is the session of another client.
+            Rejected::InvalidGrant(_) => self.check_client(session),
+            Rejected::Fault(fault) => Err(fault),
+        }
+    }
+
+    /// Ends the user session, for all clients that share it.
+    fn logout_request(&self, session: &UpstreamSession) -> RequestBuilder {
+        self.server
+            .post(&self.logout)
+            .form(&[("refresh_token", session.secret.expose_secret())])
+    }
+
+    fn end_abandoned(
+        &self,
+        session: &UpstreamSession,
+    ) -> impl Future<Output = Result<(), IamError>> + Send + use<> {
+        let request = self
+            .logout_request(session)
+            .timeout(ABANDONED_SESSION_DEADLINE);
+        async move {
+            match request.send().await.map(|response| response.status()) {
+                Ok(status) if status.is_success() => Ok(()),
+                Ok(status) => Err(IamError::Failed(format!("status {}", status.as_u16()))),
+                Err(_) => Err(IamError::Unreachable("no response".to_owned())),
+            }
+        }
+    }
+
+    /// Fetches the realm's keys from the realm's own address. The address in the discovery document is
+    /// not used, so that the document cannot redirect the call.
+    async fn fetch_keys(&self) -> Result<VerificationKeys, IamError> {
+        let keys = self.server.fetch_bytes(&self.keys).await?;
+        VerificationKeys::parse(&keys)
+            .map_err(|NoKeys| IamError::Unreadable("the realm's keys".to_owned()))
     }
 
     async fn prove_all(&self) -> Result<(), IamError> {
         self.confirm_issuer().await?;
         self.prove_credentials().await?;
-        // Only until they are proven: Keycloak takes note of it as of a login that failed.
+        // Only until they are proven, because Keycloak records it as a failed login.
         if !self.grants_proven.load(Ordering::Relaxed) {
             self.prove_grants().await?;
         }
-        if self.introspection_lied.load(Ordering::Relaxed) {
-            return Err(introspection_lies());
+        if self.introspection_failed.load(Ordering::Relaxed) {
+            return Err(active_session_reported_inactive());
         }
         Ok(())
     }
 
-    async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        match self.end(session).await {
-            Ok(()) => Ok(()),
-            // Gone already, unless Keycloak says the same because it is not ours to end.
-            Err(Rejected::InvalidGrant(_)) => self.check_client(session),
-            Err(Rejected::Fault(fault)) => Err(fault),
+    /// Checks that the server is the configured issuer (RFC 8414 section 3.3: identical).
+    async fn confirm_issuer(&self) -> Result<(), IamError> {
+        let fetched = self.server.fetch(&self.discovery, "discovery document");
+        let Discovery { issuer } = fetched.await?;
+        if issuer != self.issuer {
+            return Err(IamError::misconfigured(
+                Misconfiguration::Issuer,
+                format!(
+                    "the discovery document names another issuer than {}: check url and issuer",
+                    self.issuer
+                ),
+            ));
         }
+        self.issuer_confirmed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Proves the gateway's own credentials by the introspection of an invalid token.
+    async fn prove_credentials(&self) -> Result<(), IamError> {
+        if self.introspect_token("probe").await?.active {
+            return Err(IamError::Unreadable(
+                "introspection reports an invalid token as active".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Proves that direct grants are enabled by one without a user. Keycloak checks the client before it
+    /// rejects the missing user.
+    async fn prove_grants(&self) -> Result<(), IamError> {
+        let request = self.server.post(&self.token);
+        let request = request.form(&[("grant_type", "password")]);
+        let response = self.server.send(request).await?;
+        if response.status != StatusCode::OK {
+            match self.server.rejected(&response) {
+                // `invalid_request`: the user is missing.
+                Rejected::InvalidGrant(_)
+                | Rejected::Fault(IamError::Misconfigured {
+                    what: Misconfiguration::Other,
+                    ..
+                }) => {}
+                Rejected::Fault(fault) => return Err(fault),
+            }
+        }
+        self.grants_proven.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Resets what was proven if the result is a misconfiguration.
+    fn record_misconfiguration<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
+        if let Err(IamError::Misconfigured { what, .. }) = &result {
+            if *what == Misconfiguration::Introspection {
+                self.introspection_failed.store(true, Ordering::Relaxed);
+            }
+            // A foreign client concerns only this session.
+            if *what != Misconfiguration::ForeignClient {
+                self.introspection_proven.store(false, Ordering::Relaxed);
+                self.grants_proven.store(false, Ordering::Relaxed);
+                self.issuer_confirmed.store(false, Ordering::Relaxed);
+            }
+        }
+        result
     }
 }
 
@@ -238,23 +389,19 @@ impl IamAdapter for Keycloak {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.noting(self.log_in(credentials, client).await)
+        self.record_misconfiguration(self.log_in(credentials, client).await)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let seen = match self.look(session).await {
-            Ok(Seen::Active { permissions }) => Ok(Introspection::Active {
-                subject: session.subject.clone(),
-                permissions,
-            }),
-            Ok(Seen::Inactive) => self.judge_inactive(session).await,
-            Err(fault) => Err(fault),
+        let introspected = match self.introspect_once(session).await {
+            Ok(Introspection::Inactive) => self.confirm_inactive(session).await,
+            result => result,
         };
-        self.noting(seen)
+        self.record_misconfiguration(introspected)
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.noting(self.log_out(session).await)
+        self.record_misconfiguration(self.log_out(session).await)
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -262,17 +409,49 @@ impl IamAdapter for Keycloak {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.noting(self.fetch_keys().await)
+        self.record_misconfiguration(self.fetch_keys().await)
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        self.noting(self.prove_all().await)
+        self.record_misconfiguration(self.prove_all().await)
     }
 }
 
-fn introspection_lies() -> IamError {
+fn active_session_reported_inactive() -> IamError {
     IamError::misconfigured(
         Misconfiguration::Introspection,
-        "a living session is called inactive: look at client_id and at the host name of the IAM",
+        "an active session is reported as inactive: check client_id and the host name of the IAM",
     )
+}
+
+/// Reads the response of a password grant.
+fn read_grant(grant: Grant, client_id: &str) -> Result<Authenticated, IamError> {
+    let Some(secret) = grant.refresh_token else {
+        return Err(IamError::misconfigured(
+            Misconfiguration::Other,
+            "a login returns no refresh token: enable refresh tokens for the client",
+        ));
+    };
+    let unreadable = |what: &str| IamError::Unreadable(format!("token response: {what}"));
+    let token = UnverifiedRefreshToken::read(&secret)
+        .ok_or_else(|| unreadable("the refresh token is no JWT"))?;
+    if token.azp != client_id {
+        return Err(unreadable("the refresh token is another client's"));
+    }
+    if token.sid.is_empty() || grant.session_state.as_ref() != Some(&token.sid) {
+        return Err(unreadable("session_state is not the refresh token's sid"));
+    }
+    let subject = Subject::new(token.sub).ok_or_else(|| unreadable("no subject"))?;
+    Ok(Authenticated {
+        session: UpstreamSession {
+            subject,
+            id: token.sid,
+            secret,
+        },
+        expires_in: match grant.refresh_expires_in {
+            0 => None,
+            seconds => Some(Duration::from_secs(seconds)),
+        },
+        permissions: None,
+    })
 }

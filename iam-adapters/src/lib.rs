@@ -7,23 +7,23 @@ mod client_address;
 pub mod clock;
 pub mod error;
 pub mod files;
-pub mod guarded;
 pub mod json;
+pub mod jwk;
 pub mod keycloak;
 pub mod logout_token;
 pub mod oauth2;
 pub mod registry;
+pub mod resilient;
 pub mod scope;
 pub mod secret_file;
-pub mod spelling;
 pub mod types;
 
 pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
-pub use guarded::Guarded;
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
+pub use resilient::ResilientAdapter;
 pub use scope::{InvalidScope, Permission, Permissions, Scope};
 pub use types::{
     Authenticated, ClientContext, Credentials, Introspection, InvalidCredentials, Subject,

@@ -1,53 +1,52 @@
-//! Logout tokens: the IAM's own word that a session, or all sessions of a user, ended (OpenID
+//! Logout tokens: the IAM's signed statement that a session, or all sessions of a user, ended (OpenID
 //! Connect Back-Channel Logout 1.0).
 //!
-//! Anybody may send anything and call it a logout token. So nothing that one says is read before
-//! its signature is verified, by a key that the IAM itself publishes and with the one algorithm
-//! that this key is for; and nothing that one says chooses where a key comes from.
+//! Anyone can send a logout token. So no claim is read before the signature is verified, with a key
+//! that the IAM publishes and with the one algorithm of that key. Nothing in a token selects where a
+//! key comes from.
 
 mod claims;
-mod error;
-mod jwk;
 mod jws;
 mod key_cache;
-mod taken;
+mod used_tokens;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use thiserror::Error;
+
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
+use crate::error::IamError;
 use crate::types::Subject;
 
 pub use claims::{AGE_MAX, SKEW_MAX};
-pub use error::{InvalidLogoutToken, LogoutTokenError};
-pub use jwk::{NoKeys, VerificationKeys};
+pub use jws::verify_signature;
 
 use jws::Jws;
 use key_cache::KeyCache;
-use taken::{Taken, TokenId};
+use used_tokens::UsedTokens;
 
-/// The longest logout token that is looked at, in bytes. Keycloak's have some 800.
+/// The maximum length of a logout token in bytes. Keycloak's have about 800.
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// What ended at the IAM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// The one session of this id (`sid`). Where the token names a subject beside it, that says
-    /// no more: the id alone is one session's.
+    /// The session with this id (`sid`), also if the token names a subject (`sub`) too.
     Session(String),
-    /// Every session that this user had (`sub` without `sid`).
+    /// All sessions of this user (`sub` without `sid`).
     AllOf(Subject),
 }
 
-/// What a logout token says, now that it is verified.
+/// The content of a verified logout token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogoutNotice {
     /// What ended.
     pub ended: Ended,
     /// When the IAM issued it, in seconds since 1970 by the IAM's clock (`iat`).
     pub issued_at: u64,
-    id: TokenId,
+    jti: String,
 }
 
 /// Verifies the logout tokens of one IAM.
@@ -56,11 +55,12 @@ pub struct LogoutTokens {
     audience: String,
     clock: Arc<dyn Clock>,
     keys: Arc<KeyCache>,
-    taken: Mutex<Taken>,
+    used: Mutex<UsedTokens>,
 }
 
 impl LogoutTokens {
-    /// For the tokens of this IAM, which shall be guarded already; none where it sends none.
+    /// Verifies the tokens of this IAM, which is a [`ResilientAdapter`](crate::ResilientAdapter) in the
+    /// gateway. `None`: it sends no logout tokens.
     pub fn of(iam: Arc<dyn IamAdapter>, clock: Arc<dyn Clock>) -> Option<Self> {
         let audience = iam.logout_audience()?.to_owned();
         Some(Self {
@@ -68,38 +68,38 @@ impl LogoutTokens {
             iam,
             audience,
             clock,
-            taken: Mutex::default(),
+            used: Mutex::default(),
         })
     }
 
-    /// Verifies a token (section 2.6). As a rule that asks nobody: the IAM's keys are kept for a
-    /// while, and are asked for again, seldom, where a token names one that is not among them.
+    /// Verifies a token (section 2.6). Usually without a call to the IAM: its keys are cached, and
+    /// fetched again, with a limited rate, for a token with an unknown key id.
     ///
     /// # Errors
     ///
-    /// [`LogoutTokenError::Invalid`] where the token is not good, and never will be;
-    /// [`LogoutTokenError::NoKeys`] where that cannot be told now.
+    /// [`LogoutTokenError::Invalid`] if the token is invalid; [`LogoutTokenError::NoKeys`] if it cannot
+    /// be verified now.
     pub async fn verify(&self, token: &str) -> Result<LogoutNotice, LogoutTokenError> {
         let jws = Jws::parse(token)?;
-        let keys = self.keys.with(&jws.key_id).await?;
+        let keys = self.keys.containing(&jws.key_id).await?;
         let claims = jws.verify(&keys)?;
         let now = self.clock.now();
         let notice = claims::check(&claims, self.iam.issuer(), &self.audience, now)?;
-        let known = self.taken().knows(&notice.id, now);
-        if known {
+        let is_used = self.used().contains(&notice.jti, now);
+        if is_used {
             return Err(InvalidLogoutToken::Replayed.into());
         }
         Ok(notice)
     }
 
-    /// Takes note that a notice was acted on, so that its token is not accepted again. Not sooner:
-    /// an IAM whose notice met a fault here has to be able to repeat it.
-    pub fn take(&self, notice: &LogoutNotice) {
-        self.taken().note(notice.id, self.clock.now());
+    /// Refuses the token of this notice from now on. Called after the sessions were ended, so that the
+    /// IAM can send a token again whose processing failed.
+    pub fn mark_used(&self, notice: &LogoutNotice) {
+        self.used().insert(&notice.jti, self.clock.now());
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn used(&self) -> MutexGuard<'_, UsedTokens> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,6 +109,121 @@ impl fmt::Debug for LogoutTokens {
             .field("iam", &self.iam)
             .field("audience", &self.audience)
             .finish_non_exhaustive()
+    }
+}
+
+/// Why a logout token was not accepted. The messages are for the log, and contain nothing of the token.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LogoutTokenError {
+    /// The token is invalid, and will stay invalid.
+    #[error("invalid logout token: {0}")]
+    Invalid(InvalidLogoutToken),
+    /// The IAM's keys are not available now, so the token could not be verified.
+    #[error("no keys to verify a logout token with: {0}")]
+    NoKeys(IamError),
+}
+
+impl From<InvalidLogoutToken> for LogoutTokenError {
+    fn from(why: InvalidLogoutToken) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+/// The first error that was found in a logout token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidLogoutToken {
+    /// Over [`TOKEN_BYTES_MAX`].
+    #[error("too long")]
+    TooLong,
+    /// Not a compact JWS (RFC 7515 section 7.1) with a readable header that names a key.
+    #[error("not a compact JWS")]
+    Malformed,
+    /// The header requires an extension (RFC 7515 section 4.1.11); none is supported.
+    #[error("a critical extension")]
+    Critical,
+    /// Another type of token (section 2.4).
+    #[error("not typed as a logout token")]
+    Type,
+    /// The IAM has no such key, or had none at the last fetch.
+    #[error("an unknown key")]
+    UnknownKey,
+    /// The key is for another algorithm.
+    #[error("not the algorithm of the key")]
+    Algorithm,
+    /// Signed with another key, or altered.
+    #[error("a wrong signature")]
+    Signature,
+    /// A claim is missing, repeated or of the wrong type.
+    #[error("claims missing or of another type")]
+    Claims,
+    /// Of another issuer.
+    #[error("another issuer")]
+    Issuer,
+    /// For another audience.
+    #[error("another audience")]
+    Audience,
+    /// Issued too long ago, or in the future.
+    #[error("not issued just now")]
+    Time,
+    /// Past its `exp`, or before its `nbf`.
+    #[error("expired, or not valid yet")]
+    Expired,
+    /// Without the logout event.
+    #[error("no logout event")]
+    Event,
+    /// Without `sid` and `sub`.
+    #[error("neither sid nor sub")]
+    NoSubject,
+    /// With a `nonce`, which only ID tokens have.
+    #[error("a nonce")]
+    Nonce,
+    /// Already used.
+    #[error("a replay")]
+    Replayed,
+}
+
+impl InvalidLogoutToken {
+    /// All reasons.
+    pub const ALL: [Self; 16] = [
+        Self::TooLong,
+        Self::Malformed,
+        Self::Critical,
+        Self::Type,
+        Self::UnknownKey,
+        Self::Algorithm,
+        Self::Signature,
+        Self::Claims,
+        Self::Issuer,
+        Self::Audience,
+        Self::Time,
+        Self::Expired,
+        Self::Event,
+        Self::NoSubject,
+        Self::Nonce,
+        Self::Replayed,
+    ];
+
+    /// The stable name of the reason in logs and metrics.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::TooLong => "too_long",
+            Self::Malformed => "malformed",
+            Self::Critical => "critical",
+            Self::Type => "type",
+            Self::UnknownKey => "unknown_key",
+            Self::Algorithm => "algorithm",
+            Self::Signature => "signature",
+            Self::Claims => "claims",
+            Self::Issuer => "issuer",
+            Self::Audience => "audience",
+            Self::Time => "time",
+            Self::Expired => "expired",
+            Self::Event => "event",
+            Self::NoSubject => "no_subject",
+            Self::Nonce => "nonce",
+            Self::Replayed => "replayed",
+        }
     }
 }
 

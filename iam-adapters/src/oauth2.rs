@@ -1,5 +1,5 @@
-//! What adapters for OAuth 2 servers share: the requests of a confidential client, and the meaning of
-//! the server's error responses.
+//! Shared by adapters for OAuth 2 servers: the requests of a confidential client, and the meaning of
+//! error responses.
 
 use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, StatusCode};
@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use url::{Url, form_urlencoded};
 
-use crate::client::{Answer, UpstreamClient};
+use crate::client::{Response, UpstreamClient};
 use crate::error::IamError;
 use crate::json;
 use crate::types::{ClientContext, Credentials};
@@ -21,14 +21,14 @@ pub use error_response::{Dialect, ErrorResponse, Rejected};
 #[derive(Debug)]
 pub struct OAuth2Client {
     http: UpstreamClient,
-    /// Form-encoded, as RFC 6749 section 2.3.1 asks for before HTTP Basic; so is the secret.
+    /// Form-encoded, as RFC 6749 section 2.3.1 requires for HTTP Basic; so is the secret.
     id: String,
     secret: SecretString,
     dialect: Dialect,
 }
 
 impl OAuth2Client {
-    /// The client of this id, with this secret.
+    /// A client with this id and secret.
     #[must_use]
     pub fn new(http: UpstreamClient, id: &str, secret: &SecretString, dialect: Dialect) -> Self {
         Self {
@@ -39,27 +39,27 @@ impl OAuth2Client {
         }
     }
 
-    /// A request of the client to an endpoint.
+    /// An authenticated POST request to an endpoint.
     pub fn post(&self, endpoint: &Url) -> RequestBuilder {
         let secret = Some(self.secret.expose_secret());
         self.http.post(endpoint).basic_auth(&self.id, secret)
     }
 
-    /// Sends a request, and reads the JSON object of its 200. `what` names it in errors.
+    /// Sends a request, and reads the JSON object of a 200 response. `what` names the object in errors.
     ///
     /// # Errors
     ///
-    /// [`Rejected`] where the response is another one.
+    /// [`Rejected`] for any other response.
     pub async fn call<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
         what: &str,
     ) -> Result<T, Rejected> {
-        let answer = self.send(request).await?;
-        if answer.status != StatusCode::OK {
-            return Err(self.rejected(&answer));
+        let response = self.send(request).await?;
+        if response.status != StatusCode::OK {
+            return Err(self.rejected(&response));
         }
-        json::object(&answer.body)
+        json::object(&response.body)
             .map_err(|_| IamError::Unreadable(format!("{what} with status 200")).into())
     }
 
@@ -79,31 +79,31 @@ impl OAuth2Client {
     ///
     /// Faults only.
     pub async fn fetch_bytes(&self, url: &Url) -> Result<Vec<u8>, IamError> {
-        let answer = self.send(self.http.get(url)).await?;
-        if answer.status == StatusCode::OK {
-            Ok(answer.body)
+        let response = self.send(self.http.get(url)).await?;
+        if response.status == StatusCode::OK {
+            Ok(response.body)
         } else {
-            Err(self.rejected(&answer).into_fault())
+            Err(self.rejected(&response).into_fault())
         }
     }
 
-    /// Sends a request and gives the response, whatever its status.
+    /// Sends a request and returns the response, with any status.
     ///
     /// # Errors
     ///
     /// Faults only.
-    pub async fn send(&self, request: RequestBuilder) -> Result<Answer, IamError> {
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, IamError> {
         self.http.send(request).await
     }
 
     /// The meaning of a response that is not the expected success.
     #[must_use]
-    pub fn rejected(&self, answer: &Answer) -> Rejected {
-        error_response::meaning(answer, &self.dialect)
+    pub fn rejected(&self, response: &Response) -> Rejected {
+        error_response::meaning(response, &self.dialect)
     }
 
-    /// Resource owner password credentials grant (RFC 6749 section 4.3), without a scope. The
-    /// user's address and the id of the request go along in `X-Forwarded-For` and `X-Request-Id`.
+    /// Resource owner password credentials grant (RFC 6749 section 4.3), without a scope. Sends the
+    /// client's address and the request id in `X-Forwarded-For` and `X-Request-Id`.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl OAuth2Client {
         self.call(request, TOKEN_RESPONSE).await
     }
 
-    /// Refresh grant (RFC 6749 section 6). A server that rotates refresh tokens uses this one up.
+    /// Refresh grant (RFC 6749 section 6). A server that rotates refresh tokens invalidates this one.
     ///
     /// # Errors
     ///
@@ -159,13 +159,13 @@ impl OAuth2Client {
         let request = self
             .post(endpoint)
             .form(&[("token", token), ("token_type_hint", hint)]);
-        let called = self.call(request, "introspection answer").await;
+        let called = self.call(request, "introspection response").await;
         called.map_err(Rejected::into_fault)
     }
 }
 
-/// The name of a token endpoint's 200 in errors.
-const TOKEN_RESPONSE: &str = "token answer";
+/// The name of the 200 response of a token endpoint in errors.
+const TOKEN_RESPONSE: &str = "token response";
 
 fn form_encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()

@@ -1,8 +1,6 @@
-//! Which kinds of IAM there are, and how a section `[iam.<name>]` of the configuration becomes an
-//! adapter.
+//! The kinds of IAM, and how a section `[iam.<name>]` of the configuration becomes an adapter.
 //!
-//! The registry is a value: a program that bundles another kind of IAM adds it to
-//! [`Registry::default`].
+//! The registry is a value: a program with another kind of IAM adds it to [`Registry::default`].
 
 use std::any::Any;
 use std::error::Error;
@@ -26,74 +24,73 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// The adapter's name, as in the configuration, the logs and the metrics.
     fn name(&self) -> &'static str;
 
-    /// Everything that is wrong with the settings, each line beginning with the key and a colon;
-    /// production asks for more. Reads the files that they name.
+    /// All problems of the settings, each as one line that begins with the key and a colon. There are
+    /// more rules in production. Reads the files that the settings name.
     fn problems(&self, production: bool) -> Vec<String>;
 
-    /// Makes the adapter; `connect_deadline` is for each connection to the IAM. Connects to
-    /// nothing yet.
+    /// Creates the adapter without connecting; `connect_deadline` is that of each connection to the
+    /// IAM.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] where the settings cannot be used.
+    /// [`SetupError`] if the settings cannot be used.
     fn connect(
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError>;
 
-    /// How many logins a second a small installation of the IAM can do, from all replicas together;
-    /// none: any number.
+    /// How many logins per second a small installation of the IAM can process, from all replicas;
+    /// `None`: unlimited.
     fn logins_per_second(&self) -> Option<NonZeroU32>;
 
-    /// How many sessions an account may begin in a minute by default; 0: any number.
+    /// How many sessions an account may begin per minute by default; 0: unlimited.
     fn sessions_per_minute(&self) -> u32 {
         20
     }
 
-    /// What of these settings is publicly known. A gateway with any of it must not be reachable
+    /// The publicly known credentials in these settings. A gateway that has any must not be reachable
     /// from other machines.
     fn public_credentials(&self) -> PublicCredentials {
         PublicCredentials::default()
     }
 }
 
-/// Credentials that anybody can look up, because they are built in or published.
+/// Credentials that are publicly known, because they are built in or published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PublicCredentials {
-    /// Built-in accounts are in use; the setting that replaces them.
+    /// The setting that replaces the built-in accounts, if they are in use.
     pub accounts_replaced_by: Option<&'static str>,
-    /// The key that signs access tokens is published; the setting that chooses it.
+    /// The setting of the key that signs access tokens, if that key is published.
     pub signing_key_set_by: Option<&'static str>,
     /// The management listener changes users and sessions without authentication.
     pub open_administration: bool,
 }
 
-/// Why there is no adapter: one line for each problem, beginning with the setting's key and a
-/// colon.
+/// Why an adapter could not be created: one line per problem, each with the setting's key and a colon.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct SetupError(Box<dyn Error + Send + Sync>);
 
 impl SetupError {
-    /// The error of an adapter.
+    /// Wraps the error of an adapter.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(error.into())
     }
 }
 
-/// The settings of the IAM behind the gateway, of whichever kind.
+/// The settings of the IAM, of any kind.
 #[derive(Debug, Clone)]
 pub struct IamSettings(Arc<dyn AdapterSettings>);
 
 impl IamSettings {
-    /// These settings.
+    /// Wraps the settings of an adapter.
     #[must_use]
     pub fn new(settings: impl AdapterSettings) -> Self {
         Self(Arc::new(settings))
     }
 
-    /// The settings, where they are of this type.
+    /// The settings, if they are of this type.
     #[must_use]
     pub fn downcast_ref<S: AdapterSettings>(&self) -> Option<&S> {
         let settings: &dyn Any = &*self.0;
@@ -109,7 +106,7 @@ impl Deref for IamSettings {
     }
 }
 
-/// No IAM is configured, and none can be.
+/// No IAM is configured.
 impl Default for IamSettings {
     fn default() -> Self {
         Self::new(Unconfigured {
@@ -118,10 +115,10 @@ impl Default for IamSettings {
     }
 }
 
-/// No section `[iam.…]`. Commands that need no IAM work with it.
+/// Stands for a missing section `[iam.…]`. Commands that need no IAM accept it.
 #[derive(Debug)]
 struct Unconfigured {
-    /// Those that there could be.
+    /// The possible sections.
     sections: String,
 }
 
@@ -154,7 +151,7 @@ pub struct AdapterKind {
 }
 
 impl AdapterKind {
-    /// The kind whose section `[iam.<name>]` is read into `S`.
+    /// The kind whose section `[iam.<name>]` is deserialized into `S`.
     #[must_use]
     pub const fn of<S: AdapterSettings + DeserializeOwned>(name: &'static str) -> Self {
         Self {
@@ -180,20 +177,20 @@ impl AdapterKind {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] where a value is missing or of another type. It may quote the value.
+    /// [`ConfigError`] if a value is missing or of another type. It may quote the value.
     pub fn read(&self, section: Value) -> Result<IamSettings, ConfigError> {
         (self.read)(section)
     }
 }
 
-/// Every kind of IAM that a program can be configured for.
+/// All kinds of IAM that a program can be configured for.
 #[derive(Debug, Clone)]
 pub struct Registry {
     kinds: Vec<AdapterKind>,
     default: Option<IamSettings>,
 }
 
-/// The IAMs for production. None is the default: a configuration has to name one.
+/// The IAMs for production. There is no default: the configuration must name one.
 impl Default for Registry {
     fn default() -> Self {
         Self {
@@ -204,8 +201,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The same with another kind, whose default settings hold where the configuration has no
-    /// section `[iam.…]`.
+    /// Adds a kind, whose default settings are used if the configuration has no section `[iam.…]`.
     #[must_use]
     pub fn with_default<S>(mut self, name: &'static str) -> Self
     where
@@ -216,14 +212,14 @@ impl Registry {
         self
     }
 
-    /// Every kind.
+    /// All kinds.
     #[must_use]
     pub fn kinds(&self) -> &[AdapterKind] {
         &self.kinds
     }
 
-    /// The settings that hold where the configuration has no section `[iam.…]`. Without a default
-    /// kind no adapter can be made of them.
+    /// The settings that are used if the configuration has no section `[iam.…]`. Without a default
+    /// kind, no adapter can be created from them.
     #[must_use]
     pub fn default_settings(&self) -> IamSettings {
         self.default.clone().unwrap_or_else(|| {
@@ -256,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_reads_its_section_and_makes_an_adapter_of_its_name() {
+    fn kind_reads_its_section_and_creates_an_adapter_with_its_name() {
         let settings = read("keycloak", KEYCLOAK).expect("settings");
         assert_eq!(settings.name(), "keycloak");
         assert_eq!(settings.problems(false), [""; 0]);
@@ -299,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_can_be_had_in_their_own_type() {
+    fn settings_are_available_in_their_own_type() {
         let settings = read("keycloak", KEYCLOAK).expect("settings");
         let keycloak = settings.downcast_ref::<KeycloakSettings>();
         assert_eq!(keycloak.expect("Keycloak's").realm, "shop");

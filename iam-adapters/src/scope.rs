@@ -1,14 +1,14 @@
-//! Scopes and permissions: what a client asks for, and what a user may hold.
+//! Scopes that a client requests, and permissions that a user has.
 
 use std::borrow::Borrow;
 use std::fmt;
 
 use thiserror::Error;
 
-/// The most names that one request may ask for.
+/// The maximum number of names in one request.
 pub const SCOPE_NAMES_MAX: usize = 64;
 
-/// The longest scope string accepted, in bytes.
+/// The maximum length of a scope string in bytes.
 pub const SCOPE_BYTES_MAX: usize = 2048;
 
 /// RFC 6749 section 3.3: `scope-token = 1*( %x21 / %x23-5B / %x5D-7E )`.
@@ -19,20 +19,20 @@ fn is_scope_token(name: &str) -> bool {
             .all(|byte| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E))
 }
 
-/// The scope that a client asks for: names joined by single spaces (RFC 6749 section 3.3), at most
+/// The scope that a client requests: names joined by single spaces (RFC 6749 section 3.3), at most
 /// [`SCOPE_NAMES_MAX`] of them in [`SCOPE_BYTES_MAX`] bytes. May be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope<'a>(&'a str);
 
 impl<'a> Scope<'a> {
-    /// The scope that asks for nothing.
+    /// The empty scope.
     pub const EMPTY: Self = Self("");
 
     /// Reads a scope string; the empty string is the empty scope.
     ///
     /// # Errors
     ///
-    /// [`InvalidScope`] where the grammar or a bound is broken.
+    /// [`InvalidScope`] if it violates the grammar or a limit.
     pub fn parse(text: &'a str) -> Result<Self, InvalidScope> {
         if text.is_empty() {
             return Ok(Self::EMPTY);
@@ -50,19 +50,19 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether it asks for nothing.
+    /// Whether it has no names.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names asked for, in order.
+    /// The names in their order.
     pub fn names(self) -> impl Iterator<Item = &'a str> {
         self.0.split(' ').filter(|name| !name.is_empty())
     }
 
-    /// What is granted: the names asked for that are among the permissions, in the order asked
-    /// for, each once (RFC 6749 section 3.3: "partially ignore").
+    /// The granted scope: the requested names that are among the permissions, in the requested order,
+    /// each once (RFC 6749 section 3.3: "partially ignore").
     #[must_use]
     pub fn granted(self, permissions: &Permissions) -> String {
         let mut granted = String::with_capacity(self.0.len());
@@ -78,10 +78,10 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Why a text cannot be a scope, to be read after what holds it.
+/// Why a text is not a valid scope. The message follows the name of the member or setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidScope {
-    /// Not names of the characters that RFC 6749 section 3.3 allows, joined by single spaces.
+    /// Not names of the characters in RFC 6749 section 3.3, joined by single spaces.
     #[error("must be scope names with one space between them (RFC 6749 section 3.3)")]
     Grammar,
     /// More than [`SCOPE_NAMES_MAX`] names.
@@ -92,7 +92,7 @@ pub enum InvalidScope {
     TooLong,
 }
 
-/// A scope name that a user may hold.
+/// A scope name that a user can have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Permission(Box<str>);
 
@@ -101,7 +101,7 @@ impl Permission {
     ///
     /// # Errors
     ///
-    /// [`InvalidScope`] where the name could not stand in a scope string.
+    /// [`InvalidScope`] if the name is not valid in a scope string.
     pub fn parse(name: &str) -> Result<Self, InvalidScope> {
         if name.len() > SCOPE_BYTES_MAX {
             return Err(InvalidScope::TooLong);
@@ -132,16 +132,16 @@ impl fmt::Display for Permission {
     }
 }
 
-/// All that a user may hold: sorted, each once.
+/// All permissions of a user: sorted, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Permissions(Box<[Permission]>);
 
 impl Permissions {
-    /// Whether the name is among them: the same bytes, upper and lower case told apart.
+    /// Whether the name is among them. Case-sensitive.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0
-            .binary_search_by(|held| held.as_str().cmp(name))
+            .binary_search_by(|permission| permission.as_str().cmp(name))
             .is_ok()
     }
 
@@ -162,22 +162,22 @@ impl Permissions {
         self.0.is_empty()
     }
 
-    /// The bytes that they take up on the heap, for a cache that counts bytes.
+    /// Their size on the heap in bytes, for the weight of a cache entry.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.0
             .iter()
-            .map(|held| size_of::<Permission>() + held.0.len())
+            .map(|permission| size_of::<Permission>() + permission.0.len())
             .sum()
     }
 }
 
 impl FromIterator<Permission> for Permissions {
     fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
-        let mut held: Vec<_> = permissions.into_iter().collect();
-        held.sort_unstable();
-        held.dedup();
-        Self(held.into())
+        let mut sorted: Vec<_> = permissions.into_iter().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        Self(sorted.into())
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_joined_by_single_spaces_and_nothing_else() {
+    fn scope_names_are_separated_by_single_spaces_only() {
         for text in [
             " ", " a", "a ", "a  b", "a\tb", "a\nb", "a\0", "\"", "\\", "é", "\u{7f}", "a b ",
         ] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_bytes_are_bounded() {
+    fn number_of_names_and_bytes_is_bounded() {
         let many = |count| vec!["a"; count].join(" ");
         assert!(Scope::parse(&many(SCOPE_NAMES_MAX)).is_ok());
         assert_eq!(
@@ -224,16 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn granted_keeps_the_order_asked_for_and_drops_repeats_and_strangers() {
+    fn granted_scope_keeps_the_requested_order_without_duplicates_and_unknown_names() {
         let held = permissions(&["a", "b", "c"]);
-        let asked = Scope::parse("c x a c A b a").expect("grammar");
-        assert_eq!(asked.granted(&held), "c a b");
+        let requested = Scope::parse("c x a c A b a").expect("grammar");
+        assert_eq!(requested.granted(&held), "c a b");
         assert_eq!(Scope::EMPTY.granted(&held), "");
-        assert_eq!(asked.granted(&Permissions::default()), "");
+        assert_eq!(requested.granted(&Permissions::default()), "");
     }
 
     #[test]
-    fn a_permission_that_could_not_stand_in_a_scope_is_refused() {
+    fn permission_that_is_no_scope_name_is_refused() {
         for name in ["", "a b", "a\"", "ü", "a\\"] {
             assert_eq!(
                 Permission::parse(name),
@@ -245,14 +245,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn granted_is_the_intersection_in_the_order_asked_for(
-            asked in proptest::collection::vec("[a-e]{1,2}", 0..20),
+        fn granted_scope_is_the_intersection_in_the_requested_order(
+            requested in proptest::collection::vec("[a-e]{1,2}", 0..20),
             held in proptest::collection::btree_set("[a-e]{1,2}", 0..20),
         ) {
-            let text = asked.join(" ");
+            let text = requested.join(" ");
             let permissions = held.iter().filter_map(|name| Permission::parse(name).ok()).collect();
             let mut seen = BTreeSet::new();
-            let model: Vec<_> = asked
+            let model: Vec<_> = requested
                 .iter()
                 .filter(|name| held.contains(*name) && seen.insert(*name))
                 .cloned()
@@ -262,13 +262,13 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused_by_the_grammar(text in "\\PC{0,40}|[ -~]{0,40}|.{0,20}") {
-            let legal = text.is_empty()
+        fn text_is_accepted_exactly_if_it_matches_the_grammar(text in "\\PC{0,40}|[ -~]{0,40}|.{0,20}") {
+            let is_valid = text.is_empty()
                 || text.split(' ').all(|name| {
                     !name.is_empty()
                         && name.chars().all(|c| ('!'..='~').contains(&c) && c != '"' && c != '\\')
                 });
-            prop_assert_eq!(Scope::parse(&text).is_ok(), legal);
+            prop_assert_eq!(Scope::parse(&text).is_ok(), is_valid);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A secret in a file of its own, as orchestrators hand it over.
+//! A secret in its own file, as orchestrators provide it.
 
 use std::fmt;
 use std::fs::File;
@@ -11,10 +11,10 @@ use thiserror::Error;
 
 use crate::files::{self, Exposed};
 
-/// Longer than any secret; shorter than what is mistaken for one.
+/// Longer than any secret; a larger file was named by mistake.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Why a file gives no secret: names the file, and holds nothing of its content.
+/// Why a secret cannot be read from a file. Names the file, and contains nothing of its content.
 #[derive(Debug, Error)]
 pub struct SecretFileError {
     path: PathBuf,
@@ -46,7 +46,7 @@ enum Reason {
     NotASecret,
 }
 
-/// Reads the secret, without the line's end that editors leave behind.
+/// Reads the secret, without the line break at its end that editors add.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_the_text_without_its_last_line_end() {
+    fn secret_is_the_text_without_the_line_break_at_its_end() {
         for (content, secret) in [
             (&b"s3cret"[..], "s3cret"),
             (b"s3cret\n", "s3cret"),
@@ -103,28 +103,28 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_may_read_or_change_is_no_secret() {
+    fn file_that_every_user_may_read_or_change_is_refused() {
         for mode in [0o604, 0o602, 0o644, 0o777] {
             let file = file(b"s3cret", mode);
-            let told = read(file.path()).expect_err("exposed").to_string();
+            let error = read(file.path()).expect_err("exposed").to_string();
             let path = file.path().display();
             let expected = format!(
-                "{path}: everybody may read or change it (mode {mode:04o}); run: chmod o-rw {path}"
+                "{path}: every user may read or change it (mode {mode:04o}); run: chmod o-rw {path}"
             );
-            assert_eq!(told, expected);
+            assert_eq!(error, expected);
         }
     }
 
     #[test]
-    fn what_cannot_be_a_secret_is_refused() {
+    fn file_without_a_valid_secret_is_refused() {
         let long = vec![b'x'; BYTES_MAX];
         assert!(read(file(&long, 0o600).path()).is_ok());
         for content in [&[&long[..], b"x"].concat()[..], b"\xff\xfe"] {
             let refused = read(file(content, 0o600).path());
-            let told = refused.expect_err("no secret").to_string();
+            let error = refused.expect_err("no secret").to_string();
             assert!(
-                told.ends_with(": is not a secret in UTF-8 of at most 64 KiB"),
-                "{told}"
+                error.ends_with(": is not a secret in UTF-8 of at most 64 KiB"),
+                "{error}"
             );
         }
         let folder = tempfile::tempdir().unwrap();
@@ -133,10 +133,10 @@ mod tests {
             (Path::new("/nowhere/at/all"), "no such file or directory"),
             (folder.path(), "is a directory"),
         ] {
-            let told = read(path).expect_err("no file").to_string();
-            assert_eq!(told, format!("{}: {reason}", path.display()));
+            let error = read(path).expect_err("no file").to_string();
+            assert_eq!(error, format!("{}: {reason}", path.display()));
         }
-        let told = read(Path::new("s3cret")).expect_err("no file").to_string();
-        assert!(!told.contains("s3cret"), "{told}");
+        let error = read(Path::new("s3cret")).expect_err("no file").to_string();
+        assert!(!error.contains("s3cret"), "{error}");
     }
 }

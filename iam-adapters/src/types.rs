@@ -1,4 +1,4 @@
-//! The words that the gateway and every adapter share.
+//! The types that the gateway and the adapters share.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use thiserror::Error;
 use crate::client_address::ClientAddress;
 use crate::scope::Permissions;
 
-/// The longest e-mail address accepted, in bytes: 64 for the local part, the `@`, 255 for the
+/// The maximum length of an e-mail address in bytes: 64 for the local part, the `@`, 255 for the
 /// domain (RFC 5321 section 4.5.3.1).
 pub const EMAIL_MAX: usize = 320;
 
-/// The longest password accepted, in bytes. Generous (64 characters of 4 bytes fit four times
-/// over), and bounded because the IAM hashes whatever it is sent.
+/// The maximum length of a password in bytes. Four times 64 characters of 4 bytes; bounded because the
+/// IAM hashes every password that it receives.
 pub const PASSWORD_MAX: usize = 1024;
 
 /// An e-mail address and a password, exactly as the user sent them.
 ///
-/// Neither is trimmed, folded or normalised: that is for the IAM to do or not to do.
+/// Neither is trimmed, case-folded or normalised; the IAM decides about that.
 #[derive(Clone)]
 pub struct Credentials {
     email: String,
@@ -27,21 +27,21 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Takes both as they are.
+    /// Checks the format of the address and the lengths.
     ///
     /// # Errors
     ///
-    /// [`InvalidCredentials`] where the address has not the shape of one, or either is too long.
-    /// An empty password is fine here; [`Credentials::has_empty_password`] tells.
+    /// [`InvalidCredentials`] if the address is not an e-mail address, or either is too long. An empty
+    /// password is no error here; see [`Credentials::has_empty_password`].
     pub fn new(email: String, password: SecretString) -> Result<Self, InvalidCredentials> {
         let mut parts = email.split('@');
-        let shaped = parts.next().is_some_and(|local| !local.is_empty())
+        let has_two_parts = parts.next().is_some_and(|local| !local.is_empty())
             && parts.next().is_some_and(|domain| !domain.is_empty())
             && parts.next().is_none();
         if email.len() > EMAIL_MAX {
             return Err(InvalidCredentials::EmailTooLong);
         }
-        if !shaped || email.chars().any(char::is_control) {
+        if !has_two_parts || email.chars().any(char::is_control) {
             return Err(InvalidCredentials::Email);
         }
         if password.expose_secret().len() > PASSWORD_MAX {
@@ -62,22 +62,22 @@ impl Credentials {
         &self.password
     }
 
-    /// Whether the password is empty. Some directories let anybody in with an empty one (RFC 4513
-    /// section 5.1.2), so the gateway never passes it on.
+    /// Whether the password is empty. Some directories accept every user with an empty password
+    /// (RFC 4513 section 5.1.2), so the gateway never sends it to the IAM.
     #[must_use]
     pub fn has_empty_password(&self) -> bool {
         self.password.expose_secret().is_empty()
     }
 }
 
-/// Shows neither: an e-mail address is personal data, and no log needs it.
+/// Redacted: an e-mail address is personal data, and no log needs it.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials([REDACTED])")
     }
 }
 
-/// Why a pair of strings cannot be credentials.
+/// Why two strings are not valid credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidCredentials {
     /// Not exactly one `@` with something on both sides, or a control character.
@@ -86,26 +86,26 @@ pub enum InvalidCredentials {
     /// Over [`EMAIL_MAX`] bytes.
     #[error("the e-mail address is too long")]
     EmailTooLong,
-    /// Over [`PASSWORD_MAX`] bytes. Never cut: a cut password would be another one.
+    /// Over [`PASSWORD_MAX`] bytes. Never truncated: a truncated password is another password.
     #[error("the password is too long")]
     PasswordTooLong,
 }
 
-/// What the gateway knows of the client on whose behalf it calls.
+/// The client on whose behalf the gateway calls the IAM.
 #[derive(Debug, Clone, Default)]
 pub struct ClientContext {
-    /// The client's address, for the IAM's own defences and audit.
+    /// The client's address, for the IAM's brute-force protection and audit log.
     pub address: Option<ClientAddress>,
-    /// The id of the request, the same as in the gateway's log.
+    /// The id of the request, as in the gateway's log.
     pub request_id: String,
 }
 
-/// The immutable id of a user at the IAM; never the e-mail address, which may change hands.
+/// The immutable id of a user at the IAM. Not the e-mail address, which may pass to another user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject(String);
 
 impl Subject {
-    /// Takes the id as the IAM gave it; none where it is empty.
+    /// The id as the IAM returned it; `None` if it is empty.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Option<Self> {
         let id = id.into();
@@ -125,38 +125,38 @@ impl fmt::Display for Subject {
     }
 }
 
-/// The IAM's own session, as the gateway carries it inside the sealed session token.
+/// The IAM's session, as it is stored in the sealed session token.
 #[derive(Debug, Clone)]
 pub struct UpstreamSession {
-    /// Whose session it is.
+    /// The user of the session.
     pub subject: Subject,
-    /// The IAM's id of it (OIDC: `sid`).
+    /// The IAM's id of the session (OIDC: `sid`).
     pub id: String,
-    /// What proves it to the IAM (Keycloak: the refresh token).
+    /// The credential of the session at the IAM (Keycloak: the refresh token).
     pub secret: SecretString,
 }
 
-/// A login that succeeded.
+/// A successful login.
 #[derive(Debug, Clone)]
 pub struct Authenticated {
-    /// The session that the IAM began.
+    /// The new session of the IAM.
     pub session: UpstreamSession,
-    /// How long the IAM promises it to live, counted from the call; none: without end.
+    /// The lifetime of the session, counted from the call; `None`: unlimited.
     pub expires_in: Option<Duration>,
-    /// What the user may do, where the IAM told already; then the first token costs no call.
+    /// The permissions of the user, if the IAM returned them; then the first exchange makes no call.
     pub permissions: Option<Permissions>,
 }
 
-/// The IAM's word on a session.
+/// The IAM's statement about a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Introspection {
-    /// Ended, expired, or its user may no longer use it.
+    /// Ended, expired, or no longer permitted to its user.
     Inactive,
-    /// Alive.
+    /// Active.
     Active {
-        /// Whose session it is.
+        /// The user of the session.
         subject: Subject,
-        /// What the user may do now.
+        /// The permissions of the user now.
         permissions: Permissions,
     },
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_needs_one_at_sign_with_something_on_both_sides() {
+    fn email_address_needs_one_at_sign_between_two_parts() {
         for email in [
             "",
             "alice",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_bounded_and_nothing_is_cut() {
+    fn lengths_are_bounded_and_nothing_is_truncated() {
         let longest = format!("{}@b", "a".repeat(EMAIL_MAX - 2));
         assert_eq!(
             credentials(&longest, "x").map(|c| c.email().len()).ok(),

@@ -1,26 +1,27 @@
-//! `check`: tries the settings, and, where asked to, the IAM with them.
+//! `check`: tests the settings and, with `--online`, the IAM.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use iam_adapters::{ClientContext, Credentials, IamAdapter as _, Scope};
+use iam_adapters::{ClientContext, Credentials, IamAdapter as _, Scope, abandoned};
 use secrecy::ExposeSecret as _;
+use tokio::time::timeout;
 
 use super::Exit;
 use crate::config::{InvalidSettings, Settings};
 use crate::startup::{self, Parts};
 
-/// Names the test account with which `--online` walks through login, exchange and logout.
+/// The test account with which `--online` logs in, exchanges the session and logs out.
 const EMAIL_VARIABLE: &str = "AUTH_GATEWAY_CHECK_EMAIL";
 const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
 
-/// Tells whether the settings and the files that they name can be used, and in short what they
-/// come to, or all that is wrong with them. `online` asks the IAM too.
+/// Writes a summary of the settings, or all problems of the settings and the files that they name.
+/// `online` tests the IAM too.
 ///
 /// # Errors
 ///
-/// Where the text cannot be written, or no runtime can be had.
+/// If the text cannot be written, or no runtime can be started.
 pub(super) fn check(
     prepared: Result<(Settings, Parts), InvalidSettings>,
     online: bool,
@@ -44,7 +45,13 @@ pub(super) fn check(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let walked = runtime.block_on(walk(&settings, &parts, account, out))?;
+    let logout_deadline = settings.upstream.limits().logout.deadline;
+    let walked = runtime.block_on(async {
+        let walked = walk(&settings, &parts, account, out).await;
+        // A failed login ends its session in a task, which ends with the runtime.
+        let _ = timeout(logout_deadline, abandoned::calls_ended()).await;
+        walked
+    })?;
     Ok(match walked {
         Ok(()) => Exit::Ok,
         Err(failed) => {
@@ -54,8 +61,8 @@ pub(super) fn check(
     })
 }
 
-/// Every step that a user's session takes, each told when it is done. The inner error is the
-/// IAM's, or that of Redis.
+/// Makes each call of a user's session, and writes its result. The inner error is that of the IAM or
+/// of Redis.
 async fn walk(
     settings: &Settings,
     parts: &Parts,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::registry::Registry;
-use iam_adapters::spelling::nearest;
 use serde_aux::serde_introspection::serde_introspect;
+use strsim::osa_distance;
 
 use super::{
     CacheSettings, HttpSettings, KeySettings, LogSettings, LoginLimitSettings, ManagementSettings,
@@ -128,5 +128,43 @@ pub(super) fn join(section: &str, name: &str) -> String {
         name.to_owned()
     } else {
         format!("{section}.{name}")
+    }
+}
+
+/// The known name with the fewest edits to `written`. The sections before a dot of a known name may be
+/// omitted, which counts as one edit. `None` if no name is known.
+fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let edits = |name: &str| {
+        let tails = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        let tails = tails.map(|tail| osa_distance(written, tail) + 1);
+        tails.fold(osa_distance(written, name), usize::min)
+    };
+    known.into_iter().min_by_key(|name| edits(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_name_has_the_fewest_edits_and_may_omit_its_sections() {
+        let known = [
+            "http.listen",
+            "iam.keycloak.url",
+            "redis.url",
+            "token.lifetime",
+            "token",
+        ];
+        for (written, nearest_name) in [
+            ("http.listn", "http.listen"),
+            ("http_listen", "http.listen"),
+            ("listen", "http.listen"),
+            ("keycloak.url", "iam.keycloak.url"),
+            ("tokn", "token"),
+            ("token.lifetmie", "token.lifetime"),
+        ] {
+            assert_eq!(nearest(written, known), Some(nearest_name), "{written}");
+        }
+        assert_eq!(nearest("a", []), None);
     }
 }

@@ -309,3 +309,56 @@ fn a_word_that_is_no_level_is_not_taken_for_a_filter() {
         [""; 0]
     );
 }
+
+#[test]
+fn client_secret_is_read_from_its_file() {
+    let load_secret = |content: &[u8]| {
+        let file = NamedTempFile::new().unwrap();
+        fs::write(file.path(), content).unwrap();
+        let text = format!("{KEYCLOAK}\nclient_secret_file = {:?}", file.path());
+        load_text(&text, &[]).map(|settings| {
+            let keycloak = settings.iam.downcast_ref::<KeycloakSettings>();
+            let secret = keycloak.expect("Keycloak's").secret().expect("a secret");
+            secret.expose_secret().to_owned()
+        })
+    };
+    for (content, expected) in [
+        (&b" a b \n"[..], " a b "),
+        (b"a\r\n", "a"),
+        (b"a", "a"),
+        (b"a\nb\n", "a\nb"),
+    ] {
+        assert_eq!(load_secret(content).expect("settings"), expected);
+    }
+    for content in [&b"\n"[..], b"", b"\xff\xfe"] {
+        assert_eq!(load_secret(content).unwrap_err().problems.len(), 1);
+    }
+}
+
+#[test]
+fn client_secret_and_its_file_exclude_each_other_and_a_relative_path_is_not_shown() {
+    let both = format!("{KEYCLOAK}\nclient_secret = 'x'\nclient_secret_file = '/nonexistent'");
+    assert_eq!(
+        problems(&both, &[]),
+        ["iam.keycloak: client_secret and client_secret_file exclude each other (set in FILE)"]
+    );
+    for (path, reason) in [
+        (
+            "/nonexistent/file",
+            "/nonexistent/file: no such file or directory",
+        ),
+        (
+            "canary",
+            "no such file or directory (a relative path, not shown because it may be the secret \
+             itself)",
+        ),
+    ] {
+        let text = format!("{KEYCLOAK}\nclient_secret_file = '{path}'");
+        assert_eq!(
+            problems(&text, &[]),
+            [format!(
+                "iam.keycloak.client_secret_file: {reason} (set in FILE)"
+            )]
+        );
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,

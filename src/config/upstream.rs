@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iam_adapters::guarded::{Limit, Limits};
+use iam_adapters::resilient::{Limit, Limits};
 use serde::Deserialize;
 
 use super::problems::Problems;

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::{Guarded, IamAdapter as _, Misconfiguration};
+use iam_adapters::{IamAdapter as _, Misconfiguration, ResilientAdapter};
 
 use super::*;
 use crate::config::sample::{Sample, registry};
@@ -69,7 +69,12 @@ async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let settings = crate::config::load(None, &BTreeMap::new(), &registry()).unwrap();
     let limits = settings.upstream.limits();
     let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
-    let iam = Arc::new(Guarded::new(Arc::new(Sample), limits, &time, &observer));
+    let iam = Arc::new(ResilientAdapter::new(
+        Arc::new(Sample),
+        limits,
+        &time,
+        &observer,
+    ));
     let probe = tokio::spawn(async move { iam.probe().await });
     let almost = settings.upstream.probe_deadline.mul_f64(0.99);
     tokio::time::sleep(almost).await;

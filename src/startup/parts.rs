@@ -14,7 +14,7 @@ use crate::config::{self, InvalidSettings, Problems, Registry, Settings};
 use crate::gateway::Random;
 use crate::gateway::keys::Keys;
 use crate::health::Lifecycle;
-use crate::replicas::Redis;
+use crate::replication::Redis;
 use crate::server::ConnectionTimeouts;
 use crate::telemetry::metrics::Metrics;
 

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::{Guarded, IamAdapter as _};
+use iam_adapters::{IamAdapter as _, ResilientAdapter};
 
 /// Asks, and asks again after so long, without end.
-pub(super) async fn run(iam: Arc<Guarded>, interval: Duration) {
+pub(super) async fn run(iam: Arc<ResilientAdapter>, interval: Duration) {
     loop {
         let _ = iam.probe().await;
         tokio::time::sleep(interval).await;

@@ -1,4 +1,4 @@
-//! Connects the gateway with its other replicas, where a Redis is set.
+//! Connects the gateway with the other replicas, if a Redis is configured.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,14 +12,14 @@ use tokio::time::timeout;
 use crate::config::{Problems, RedisSettings, Settings};
 use crate::gateway::Gateway;
 use crate::health::Health;
-use crate::replicas::{Address, Bus, Outbox, Redis};
+use crate::replication::{Address, PendingQueue, Redis, ReplicationStream};
 use crate::telemetry::metrics::Metrics;
 
-/// How long a gateway that stops goes on telling what ended at it.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a gateway that stops sends its pending revocations.
+const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);
 
-/// The Redis that the settings name; none where they name none, or something is wrong with its
-/// files. Speaks to nobody.
+/// The Redis of the settings, without connecting; `None` if there is none, or if its files have
+/// problems.
 pub(super) fn redis(settings: &Settings, problems: &mut Problems) -> Option<Redis> {
     let redis = settings.revocations.redis.as_ref()?;
     prepare(redis, problems)
@@ -47,18 +47,18 @@ fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
         .ok()
 }
 
-/// The bus to the other replicas, which runs only when it is told to; none without a Redis.
-pub(super) fn bus(
+/// The replication stream, which is not running yet; `None` without a Redis.
+pub(super) fn replication_stream(
     settings: &Settings,
     redis: Option<Redis>,
     gateway: &Arc<Gateway>,
     health: &Arc<Health>,
     clock: &Arc<dyn Clock>,
     metrics: &Metrics,
-) -> Option<Bus> {
+) -> Option<ReplicationStream> {
     let deadline = settings.revocations.redis.as_ref()?.catch_up_deadline;
-    let bus = |redis| {
-        Bus::new(
+    let stream = |redis| {
+        ReplicationStream::new(
             redis,
             Arc::clone(gateway),
             Arc::clone(health),
@@ -67,27 +67,27 @@ pub(super) fn bus(
             deadline,
         )
     };
-    redis.map(bus)
+    redis.map(stream)
 }
 
-/// A bus under way.
+/// A running replication stream.
 pub(super) struct Running {
     task: JoinHandle<()>,
-    outbox: Arc<Outbox>,
+    pending: Arc<PendingQueue>,
 }
 
-/// Sets the bus under way, where there is one.
-pub(super) fn run(bus: Option<Bus>) -> Option<Running> {
-    bus.map(|bus| Running {
-        outbox: bus.outbox(),
-        task: actix_web::rt::spawn(bus.run()),
+/// Starts the replication stream, if there is one.
+pub(super) fn run(stream: Option<ReplicationStream>) -> Option<Running> {
+    stream.map(|stream| Running {
+        pending: stream.pending(),
+        task: actix_web::rt::spawn(stream.run()),
     })
 }
 
-/// Lets the bus tell what is left to tell, for a moment, and ends it.
+/// Sends the pending revocations, within a deadline, and stops the replication stream.
 pub(super) async fn end(running: Option<Running>) {
     if let Some(running) = running {
-        let _ = timeout(FAREWELL, running.outbox.emptied()).await;
+        let _ = timeout(FINAL_DELIVERY_DEADLINE, running.pending.emptied()).await;
         running.task.abort();
     }
 }

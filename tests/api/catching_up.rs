@@ -8,7 +8,7 @@ use std::time::Duration;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::{GatewayError, NotReady};
 use auth_gateway::health::{Health, Readiness, ReasonCode};
-use auth_gateway::replicas::{Address, Bus, Redis};
+use auth_gateway::replication::{Address, Redis, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaFigures;
 use iam_adapters::clock::ManualClock;
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// A gateway with a Redis at this port.
-fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
+fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let settings = settings(&[]);
     let parts = prepare(&settings, Arc::clone(&clock));
@@ -39,7 +39,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
         password: None,
         authorities: None,
     });
-    let bus = Bus::new(
+    let stream = ReplicationStream::new(
         redis.expect("an address"),
         Arc::clone(&gateway),
         Arc::clone(&health),
@@ -47,7 +47,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, Bus) {
         ReplicaFigures::default(),
         DEADLINE,
     );
-    (gateway, health, bus)
+    (gateway, health, stream)
 }
 
 /// Logs in and exchanges; returns the result of the exchange.
@@ -81,10 +81,10 @@ async fn no_token_is_issued_before_the_catch_up_deadline_if_redis_refuses_or_han
     let ports = [&hanging, &closed].map(|port| port.local_addr().expect("an address").port());
     drop(closed);
     for port in ports {
-        let (gateway, health, bus) = gateway(port);
+        let (gateway, health, stream) = gateway(port);
         let catching_up = (Readiness::NotReady, vec![ReasonCode::RevocationsCatchingUp]);
         assert_eq!(report(&gateway, &health), catching_up);
-        let running = tokio::spawn(bus.run());
+        let running = tokio::spawn(stream.run());
         tokio::time::sleep(DEADLINE.saturating_sub(MOMENT)).await;
         let refused = exchange(&gateway).await;
         assert_eq!(refused, Err(NotReady::CatchingUp.into()));

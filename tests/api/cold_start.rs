@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
     UpstreamSession,

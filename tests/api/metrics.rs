@@ -56,7 +56,7 @@ const LOGOUT_TOKENS: [&str; 20] = [
     "time",
     "expired",
     "event",
-    "nobody",
+    "no_subject",
     "nonce",
     "replayed",
 ];

@@ -12,7 +12,7 @@ const MODULES: [(&str, &[&str]); 9] = [
     ("config", &["gateway"]),
     ("telemetry", &["gateway", "config"]),
     ("health", &["gateway", "telemetry"]),
-    ("replicas", &["gateway", "telemetry", "health"]),
+    ("replication", &["gateway", "telemetry", "health"]),
     (
         "http",
         &["server", "gateway", "config", "telemetry", "health"],
@@ -25,7 +25,7 @@ const MODULES: [(&str, &[&str]); 9] = [
             "config",
             "telemetry",
             "health",
-            "replicas",
+            "replication",
             "http",
         ],
     ),

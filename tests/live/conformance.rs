@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::{Clock, Guarded, IamAdapter, IamError};
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::{Clock, IamAdapter, IamError, ResilientAdapter};
 use iam_conformance::{AccountState, Fixture as _, logins};
 use serde_json::json;
 
@@ -45,8 +45,9 @@ async fn guarded_adapter_passes_the_conformance_suite() {
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let silent: Arc<dyn Observer> = Arc::new(Silent);
-    let guarded =
-        |bare| Arc::new(Guarded::new(bare, limits, &clock, &silent)) as Arc<dyn IamAdapter>;
+    let guarded = |bare| {
+        Arc::new(ResilientAdapter::new(bare, limits, &clock, &silent)) as Arc<dyn IamAdapter>
+    };
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;
     iam_conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;

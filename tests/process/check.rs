@@ -108,3 +108,14 @@ async fn check_calls_the_iam_only_with_online_and_ends_its_session() {
     assert!(!iam.requests_to(INTROSPECTION).is_empty());
     assert_eq!(iam.requests_to(LOGOUT).len(), 1);
 }
+
+/// The IAM begins a session and then reports it as inactive, so the login fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn session_of_a_failed_login_is_ended_before_the_check_exits() {
+    let iam = ScriptedUpstream::keycloak().await;
+    iam.on(INTROSPECTION, inactive());
+    let ended = online(&[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.out.contains("login         "), "{}", ended.out);
+    assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}

@@ -229,7 +229,10 @@ async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
     assert_eq!(connection.send(exchange).answer().status, 500);
     let log = end(program);
     for (id, warning) in [
-        ("login", "no permissions could be had with a login"),
+        (
+            "login",
+            "login without permissions: the introspection of the new session failed",
+        ),
         ("exchange", "the IAM does not serve"),
     ] {
         let lines = of(&log, id);

@@ -332,7 +332,7 @@ fn production_refuses_a_world_accessible_settings_file_with_a_secret() {
         ] {
             let ended = files.check(over);
             let told = format!(
-                "{config}: holds iam.keycloak.client_secret, and everybody may read or change it \
+                "{config}: holds iam.keycloak.client_secret, and every user may read or change it \
                  (mode {mode:04o}); run: {command}"
             );
             names(&ended, &[told]);

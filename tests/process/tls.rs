@@ -189,7 +189,7 @@ fn world_readable_tls_key_is_refused() {
     assert!(
         ended
             .err
-            .contains("key.pem: everybody may read or change it"),
+            .contains("key.pem: every user may read or change it"),
         "{ended:?}"
     );
 }

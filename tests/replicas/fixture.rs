@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{Clock, Permission};
 use mock_iam::faults::{Answer as FaultAnswer, Rule};
 use mock_iam::{Directory, Identity, Mock, User, Users};

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use iam_adapters::guarded::{Limits, Operation};
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
+use iam_adapters::resilient::{Limits, Operation};
 use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
     IamError, Introspection, Permissions, Subject, UpstreamSession,

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use arc_swap::ArcSwap;
 use auth_gateway::health::Lifecycle;
 use auth_gateway::http::Front;
-use iam_adapters::Guarded;
+use iam_adapters::ResilientAdapter;
 use iam_adapters::clock::ShiftedClock;
 use thiserror::Error;
 
@@ -38,7 +38,7 @@ pub struct House {
     /// What the handlers of its requests share.
     pub front: Arc<Front>,
     /// Its way to the IAM.
-    pub iam: Arc<Guarded>,
+    pub iam: Arc<ResilientAdapter>,
 }
 
 /// Makes a namespace as it is at the start: its users, no session, no fault, real time.

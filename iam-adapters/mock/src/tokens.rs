@@ -6,7 +6,8 @@ use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::TokenPolicy;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
+use iam_adapters::logout_token::verify_signature;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -103,7 +104,7 @@ fn check_header(header: &Map<String, Value>, problems: &mut Vec<String>) {
 
 fn check_signature(key_set: &Value, token: &str, problems: &mut Vec<String>) {
     let keys = VerificationKeys::parse(key_set.to_string().as_bytes());
-    let problem = match keys.map(|keys| keys.verified_payload(token)) {
+    let problem = match keys.map(|keys| verify_signature(token, &keys)) {
         Ok(Ok(_)) => return,
         Ok(Err(why)) => why.to_string(),
         Err(why) => why.to_string(),

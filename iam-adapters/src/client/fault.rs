@@ -1,5 +1,5 @@
-//! What a failure on the wire means. Written in our own words or those of our libraries; never
-//! with the URL, and never with a text that the other side chose, such as a certificate's names.
+//! Maps errors of the HTTP client to [`IamError`]. The texts are constant or those of libraries. They
+//! contain neither the URL nor text of the server, such as the names in a certificate.
 
 use std::error::Error;
 use std::io;
@@ -8,12 +8,12 @@ use rustls::{CertificateError, Error as TlsError};
 
 use crate::error::{IamError, Misconfiguration};
 
-/// The meaning of a failure on the wire.
+/// The fault that an error of the HTTP client means.
 pub(super) fn of(error: reqwest::Error) -> IamError {
     let error = error.without_url();
     let chain = || causes(&error);
     if let Some(tls) = chain().find_map(|cause| cause.downcast_ref::<TlsError>()) {
-        return IamError::misconfigured(Misconfiguration::Tls, tls_words(tls));
+        return IamError::misconfigured(Misconfiguration::Tls, tls_reason(tls));
     }
     let not_http = chain()
         .filter_map(|cause| cause.downcast_ref::<hyper::Error>())
@@ -41,13 +41,13 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
         (_, true) => "the connection broke within the answer",
         _ => "the connection broke",
     };
-    // The innermost cause is the operating system's word, or hyper's.
+    // The innermost cause is an error of the operating system or of hyper.
     let cause = chain().last().map(ToString::to_string).unwrap_or_default();
     IamError::Unreachable(format!("{phase}: {cause}"))
 }
 
-/// Everything beneath the error. An `io::Error` that carries another error does not name it as
-/// its source, and TLS errors come wrapped in two of them.
+/// The causes of the error. An `io::Error` that contains another error does not return it as its
+/// source, and TLS errors are wrapped in two of them.
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause| {
         match cause
@@ -60,11 +60,11 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)
     })
 }
 
-const fn tls_words(error: &TlsError) -> &'static str {
+const fn tls_reason(error: &TlsError) -> &'static str {
     match error {
         TlsError::InvalidCertificate(certificate) => match certificate {
             CertificateError::UnknownIssuer => {
-                "the certificate is signed by nobody trusted here: look at ca_file"
+                "the certificate is signed by an unknown authority: check ca_file"
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "the certificate has expired"
@@ -77,7 +77,7 @@ const fn tls_words(error: &TlsError) -> &'static str {
             }
             _ => "the certificate is not acceptable",
         },
-        TlsError::InvalidMessage(_) => "the server does not speak TLS on this port",
+        TlsError::InvalidMessage(_) => "the server does not use TLS on this port",
         TlsError::AlertReceived(_) => "the server refused the handshake",
         TlsError::PeerIncompatible(_) => "no common TLS version or cipher",
         _ => "the handshake failed",

@@ -1,4 +1,4 @@
-//! A clock that somebody moves while it runs.
+//! A running clock that can be set.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,25 +11,24 @@ use super::{Clock, Moment};
 /// The latest time that can be set: in 2254, before nanoseconds since 1970 leave 63 bits.
 const LATEST: Duration = Duration::from_secs(9_000_000_000);
 
-/// A clock that runs as another does, ahead of it or behind.
+/// A clock with an offset to another clock.
 ///
-/// Time that is skipped has passed for whoever measures an age; a clock that is set back leaves
-/// ages as they are, as on a real machine.
+/// Setting it forward increases ages; setting it back does not change them, as on a real machine.
 #[derive(Debug)]
 pub struct ShiftedClock {
     base: Arc<dyn Clock>,
-    /// In nanoseconds, as is the other.
+    /// In nanoseconds, as `monotonic`.
     wall: AtomicI64,
     monotonic: AtomicI64,
 }
 
-/// The time asked for is before 1970 or after 2254.
+/// The requested time is before 1970 or after 2254.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the time must lie between 1970 and 2254")]
 pub struct OutOfRange;
 
 impl ShiftedClock {
-    /// Shows what `base` shows, for now.
+    /// Starts without an offset to `base`.
     #[must_use]
     pub const fn new(base: Arc<dyn Clock>) -> Self {
         Self {
@@ -39,11 +38,11 @@ impl ShiftedClock {
         }
     }
 
-    /// Lets so much time pass at once.
+    /// Advances the clock.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`]; nothing has changed then.
+    /// [`OutOfRange`]; the clock is unchanged then.
     pub fn advance(&self, by: Duration) -> Result<(), OutOfRange> {
         within(self.now().unix.checked_add(by).ok_or(OutOfRange)?)?;
         let by = nanos(by)?;
@@ -52,11 +51,11 @@ impl ShiftedClock {
         Ok(())
     }
 
-    /// Sets the time, since 1970-01-01T00:00:00Z. It runs on from there.
+    /// Sets the time, since 1970-01-01T00:00:00Z.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`]; nothing has changed then.
+    /// [`OutOfRange`]; the clock is unchanged then.
     pub fn set(&self, unix: Duration) -> Result<(), OutOfRange> {
         within(unix)?;
         let (real, before) = (self.base.now().unix, self.now().unix);
@@ -67,18 +66,18 @@ impl ShiftedClock {
         Ok(())
     }
 
-    /// Shows the real time again.
+    /// Sets the clock to real time.
     pub fn reset(&self) {
         self.wall.store(0, Ordering::Release);
     }
 
-    /// How far it is ahead of real time; negative: behind.
+    /// The offset to real time.
     #[must_use]
     pub fn offset(&self) -> Offset {
         Offset(self.wall.load(Ordering::Acquire))
     }
 
-    /// Goes ahead of real time as another clock does.
+    /// Takes the offset of another clock.
     pub fn follow(&self, offset: Offset) {
         self.wall.store(offset.0, Ordering::Release);
     }
@@ -94,17 +93,14 @@ impl Clock for ShiftedClock {
     }
 }
 
-/// How far a clock is ahead of real time.
+/// The offset of a clock to real time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset(i64);
 
 impl Offset {
-    /// In seconds; negative where it is behind.
+    /// In seconds; negative if the clock is behind.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "told to people, to the millisecond"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "for display, in milliseconds")]
     pub const fn seconds(self) -> f64 {
         (self.0 / 1_000_000) as f64 / 1e3
     }
@@ -142,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_is_skipped_has_passed_by_both_clocks_and_runs_on() {
+    fn advancing_moves_both_clocks_and_they_continue() {
         let (real, clock) = clocks();
         let before = clock.now();
         clock.advance(HOUR).expect("in range");
@@ -154,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_back_shows_so_and_its_ages_do_not_shrink() {
+    fn clock_that_is_set_back_keeps_ages() {
         let (_, clock) = clocks();
         clock.advance(HOUR).expect("in range");
         let before = clock.now();
@@ -168,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_outside_of_the_range_is_taken() {
+    fn time_outside_of_the_range_is_refused() {
         let (_, clock) = clocks();
         assert_eq!(clock.set(LATEST + HOUR), Err(OutOfRange));
         assert_eq!(clock.advance(LATEST), Err(OutOfRange));

@@ -1,55 +1,55 @@
-//! What Keycloak's error responses mean beyond RFC 6749.
+//! The meaning of Keycloak's error responses beyond RFC 6749.
 
 use crate::error::{Misconfiguration, Refusal};
 use crate::oauth2::{Dialect, ErrorResponse};
 
 pub(super) const DIALECT: Dialect = Dialect {
-    not_found: (Misconfiguration::Tenant, "look at url and realm"),
+    not_found: (Misconfiguration::Tenant, "check url and realm"),
     explain,
 };
 
 fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)> {
     Some(
         match (response.status, response.code, response.description) {
-        // A token of another issuer is refused as if it were no good, while its session lives on.
+        // A token of another issuer. Its session is still active.
         (400 | 401, "invalid_grant", text) if text.starts_with("Invalid token issuer") => (
             Misconfiguration::Issuer,
-            "the session was made under another host name of the IAM",
+            "the session began under another host name of the IAM",
         ),
         (401, "unauthorized_client", _)
-        // The introspection endpoint's words for a wrong secret, since 26.7 …
+        // A wrong secret at the introspection endpoint since 26.7 …
         | (_, "invalid_client", "Client authentication failed.") => {
-            (Misconfiguration::ClientSecret, "look at client_secret")
+            (Misconfiguration::ClientSecret, "check client_secret")
         }
-        // … and before, when an unknown client got the same.
+        // … and before, also an unknown client.
         (401, "invalid_request", "Authentication failed.") => (
             Misconfiguration::ClientSecret,
-            "look at client_secret and client_id",
+            "check client_secret and client_id",
         ),
         (_, "invalid_client", _) => (
             Misconfiguration::UnknownClient,
-            "unknown, disabled, or not a confidential client: look at client_id",
+            "unknown, disabled, or not a confidential client: check client_id",
         ),
         (_, "unauthorized_client", text) if text.contains("direct access grants") => (
             Misconfiguration::PasswordLogin,
-            "switch on direct access grants for the client",
+            "enable direct access grants for the client",
         ),
         (_, "unauthorized_client", _) => (Misconfiguration::Other, "the request is not accepted"),
-        (403, "access_denied", _) => (Misconfiguration::Tenant, "the realm is switched off"),
+        (403, "access_denied", _) => (Misconfiguration::Tenant, "the realm is disabled"),
         (_, "invalid_request", "HTTPS required") => {
-            (Misconfiguration::Tls, "the realm demands https")
+            (Misconfiguration::Tls, "the realm requires https")
         }
         (403, "invalid_request", _) => (
             Misconfiguration::Other,
-            "not allowed for this client, which has to be a confidential one",
+            "not allowed for this client, which must be a confidential one",
         ),
         _ => return None,
     },
     )
 }
 
-/// Why a password grant failed. An unknown description counts as wrong credentials, because
-/// `invalid_grant` means nothing else.
+/// Why a password grant failed. An unknown description counts as wrong credentials, which is the
+/// meaning of `invalid_grant`.
 pub(super) fn login_refusal(description: &str) -> Refusal {
     match description {
         "Account disabled" => Refusal::Disabled,

@@ -1,4 +1,4 @@
-//! From Keycloak's roles to permissions.
+//! Maps Keycloak's roles to permissions.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,19 +7,19 @@ use std::sync::{Mutex, PoisonError};
 use super::wire::Introspected;
 use crate::scope::{Permission, Permissions};
 
-/// How many names are remembered as told: whoever can make roles must not fill our memory.
-const TOLD_MAX: usize = 256;
+/// How many invalid names are logged, so that an administrator of roles cannot fill the memory.
+const LOGGED_NAMES_MAX: usize = 256;
 
-/// How much of a name is told, in characters.
-const TOLD_LENGTH: usize = 64;
+/// The maximum length of a name in the log, in characters.
+const LOGGED_LENGTH: usize = 64;
 
-/// Which roles are permissions, and what became of those that cannot be.
+/// Selects the roles that are permissions, and counts the roles whose names are not valid in a scope.
 #[derive(Debug)]
 pub(super) struct RoleReader {
     client: Option<String>,
     default_roles: String,
     dropped: AtomicU64,
-    told: Mutex<HashSet<String>>,
+    logged: Mutex<HashSet<String>>,
 }
 
 impl RoleReader {
@@ -28,16 +28,16 @@ impl RoleReader {
             client,
             default_roles: format!("default-roles-{}", realm.to_lowercase()),
             dropped: AtomicU64::new(0),
-            told: Mutex::default(),
+            logged: Mutex::default(),
         }
     }
 
-    /// The permissions that an answer names; without those roles that every user has for
-    /// Keycloak's own purposes, and those that could not stand in a scope.
-    pub(super) fn permissions(&self, answer: &Introspected) -> Permissions {
+    /// The permissions in a response, without the roles that every user has for Keycloak's own
+    /// purposes, and without names that are not valid in a scope.
+    pub(super) fn permissions(&self, response: &Introspected) -> Permissions {
         let roles = match &self.client {
-            None => Some(&answer.realm_access),
-            Some(client) => answer.resource_access.get(client),
+            None => Some(&response.realm_access),
+            Some(client) => response.resource_access.get(client),
         };
         roles
             .into_iter()
@@ -53,7 +53,7 @@ impl RoleReader {
             .collect()
     }
 
-    /// How many names were dropped since the start, repeats included.
+    /// How many names were dropped since the start; repeats count.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -64,13 +64,13 @@ impl RoleReader {
 
     fn drop_name(&self, name: &str) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
-        let name: String = name.chars().take(TOLD_LENGTH).collect();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert(name.clone()) {
+        let name: String = name.chars().take(LOGGED_LENGTH).collect();
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < LOGGED_NAMES_MAX && logged.insert(name.clone()) {
             tracing::warn!(
                 iam.adapter = super::NAME,
                 role = ?name,
-                "a role cannot stand in a scope (RFC 6749 section 3.3) and is left out"
+                "role dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
             );
         }
     }

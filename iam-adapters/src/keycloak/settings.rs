@@ -1,4 +1,4 @@
-//! What an operator tells about their Keycloak, and what may be wrong with it.
+//! The section `[iam.keycloak]` and its validation.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,13 +15,12 @@ use crate::adapter::IamAdapter;
 use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::registry::{self, AdapterSettings};
-use crate::secret_file;
 
-/// The shortest client secret for production, in bytes. Keycloak makes them of 32; a shorter one
-/// was typed by somebody, and whoever guesses it guesses passwords past every limit.
+/// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
+/// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
 const SECRET_MIN: usize = 16;
 
-/// Secrets that stand in examples. In lower case.
+/// Secrets of examples, in lower case.
 const WELL_KNOWN_SECRETS: [&str; 12] = [
     "change-me",
     "change-me-in-production",
@@ -37,38 +36,37 @@ const WELL_KNOWN_SECRETS: [&str; 12] = [
     "your-client-secret",
 ];
 
-/// What a secret ends in that a development tool has built in. In lower case.
+/// The suffix of secrets that are built into development tools, in lower case.
 const DEVELOPMENT_SECRET: &str = "-development-secret";
 
 /// The section `[iam.keycloak]`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeycloakSettings {
-    /// The address under which `/realms/…` is found.
+    /// The address to which `/realms/…` is appended.
     pub url: Url,
     /// The realm's name.
     pub realm: String,
-    /// The confidential client that stands for this gateway.
+    /// The confidential client of this gateway.
     pub client_id: String,
-    /// Its secret; this or `client_secret_file`.
+    /// The secret of the client.
     #[serde(default)]
     pub client_secret: Option<SecretString>,
-    /// A file that holds its secret, with or without a newline at the end.
+    /// The file with the secret. Loading the configuration replaces it by `client_secret`.
     #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
-    /// The client whose roles are the permissions; none: the realm's roles.
+    /// The client whose roles are the permissions; `None`: the realm's roles.
     #[serde(default)]
     pub permissions_client: Option<String>,
-    /// PEM certificates to trust beside the machine's own.
+    /// PEM certificates to trust in addition to the machine's own.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
-    /// What Keycloak calls itself, where it is not called by its public name; none:
-    /// `{url}/realms/{realm}`.
+    /// Keycloak's issuer, if `url` is not its public address; `None`: `{url}/realms/{realm}`.
     #[serde(default)]
     pub issuer: Option<String>,
 }
 
-/// Shows neither the secret nor what an address may carry beside host and path.
+/// Without the secret, and without the user, password, query and fragment of the address.
 impl fmt::Debug for KeycloakSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeycloakSettings")
@@ -102,15 +100,15 @@ impl AdapterSettings for KeycloakSettings {
         Ok(Arc::new(adapter.map_err(registry::SetupError::new)?))
     }
 
-    /// Two cores: 15 logins a second each, by Keycloak's own sizing guide.
+    /// Two cores with 15 logins per second each, according to Keycloak's sizing guide.
     fn logins_per_second(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(30)
     }
 }
 
 impl KeycloakSettings {
-    /// Everything that is wrong with these settings, each named by its key and without its value.
-    /// Reads the files that they name. Empty: they can be used.
+    /// All problems of these settings, each with its key and without its value. Reads the certificates
+    /// that they name. Empty: the settings can be used.
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
         let mut problems = self.address_problems(production);
@@ -160,7 +158,7 @@ impl KeycloakSettings {
         if !self.url.username().is_empty() || self.url.password().is_some() {
             add("url: must hold no credentials");
         }
-        // In a path the dots would mean another folder, not a realm of that name.
+        // In a path, dots mean another folder.
         if matches!(self.realm.as_str(), "" | "." | "..") {
             add("realm: must be the name of a realm");
         }
@@ -179,35 +177,19 @@ impl KeycloakSettings {
         problems
     }
 
-    /// The client secret, from wherever it is told.
+    /// The client secret.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, without the value.
+    /// The problem of the secret, without its value.
     pub fn secret(&self) -> Result<SecretString, String> {
-        let (key, secret) = match (&self.client_secret, &self.client_secret_file) {
-            (Some(secret), None) => ("client_secret", secret.clone()),
-            (None, Some(file)) => {
-                let secret = secret_file::read(file)
-                    .map_err(|error| format!("iam.keycloak.client_secret_file: {error}"))?;
-                ("client_secret_file", secret)
-            }
-            (Some(_), Some(_)) => {
-                return Err(
-                    "iam.keycloak: client_secret and client_secret_file exclude each other"
-                        .to_owned(),
-                );
-            }
-            (None, None) => {
-                return Err(
-                    "iam.keycloak: client_secret or client_secret_file is needed".to_owned(),
-                );
-            }
+        let Some(secret) = &self.client_secret else {
+            return Err("iam.keycloak: client_secret or client_secret_file is needed".to_owned());
         };
         if secret.expose_secret().is_empty() {
-            return Err(format!("iam.keycloak.{key}: must not be empty"));
+            return Err("iam.keycloak.client_secret: must not be empty".to_owned());
         }
-        Ok(secret)
+        Ok(secret.clone())
     }
 
     pub(super) fn client(&self, connect_deadline: Duration) -> ClientSettings {
@@ -217,19 +199,20 @@ impl KeycloakSettings {
         }
     }
 
-    /// An address under the realm's, each part percent-encoded.
-    pub(super) fn realm_url(&self, below: &[&str]) -> Url {
+    /// An address below the realm's, with each segment percent-encoded.
+    pub(super) fn realm_url(&self, path: &[&str]) -> Url {
         let mut url = self.plain_url();
-        // Only addresses such as `mailto:` have no path; those are refused.
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty()
+        // Only addresses such as `mailto:` have no segments; `problems` refuses them.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments
+                .pop_if_empty()
                 .extend(["realms", self.realm.as_str()])
-                .extend(below);
+                .extend(path);
         }
         url
     }
 
-    /// The issuer to insist on.
+    /// The issuer that the discovery document must name.
     pub(super) fn expected_issuer(&self) -> String {
         self.issuer
             .clone()
@@ -238,7 +221,7 @@ impl KeycloakSettings {
 
     fn plain_url(&self) -> Url {
         let mut url = self.url.clone();
-        // Both fail only for addresses without a host, which then carry no credentials either.
+        // Both fail only for addresses without a host, which have no credentials.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         url.set_query(None);

@@ -1,4 +1,4 @@
-//! What Keycloak says, member for member.
+//! Keycloak's response bodies.
 
 use std::collections::HashMap;
 
@@ -15,25 +15,25 @@ pub(super) struct Discovery {
     pub(super) issuer: String,
 }
 
-/// 200 of a grant (RFC 6749 section 5.1).
+/// The 200 of a grant (RFC 6749 section 5.1).
 #[derive(Deserialize)]
 pub(super) struct Grant {
-    /// Never used; but an answer without one is not that of a token endpoint.
+    /// Not used, but required: a response without it is not that of a token endpoint.
     #[serde(rename = "access_token")]
     _access_token: SecretString,
-    /// Missing where the client is set not to use refresh tokens.
+    /// Missing if refresh tokens are disabled for the client.
     #[serde(default)]
     pub(super) refresh_token: Option<SecretString>,
-    /// In seconds; 0 or missing: without end.
+    /// In seconds; 0 or missing: unlimited.
     #[serde(default)]
     pub(super) refresh_expires_in: u64,
-    /// Keycloak's own: the id of the user session.
+    /// The id of the user session. A member of Keycloak's own.
     #[serde(default)]
     pub(super) session_state: Option<String>,
 }
 
-/// 200 of the introspection endpoint (RFC 7662 section 2.2), of which Keycloak's own members name
-/// the roles.
+/// The 200 of the introspection endpoint (RFC 7662 section 2.2), with Keycloak's own members for the
+/// roles.
 #[derive(Deserialize)]
 pub(super) struct Introspected {
     pub(super) active: bool,
@@ -52,8 +52,8 @@ pub(super) struct Introspected {
 }
 
 impl Introspected {
-    /// Whether the answer is about a token of this client: every member that names the client
-    /// names this one, and one of them is there.
+    /// Whether the response is about a token of this client: at least one member names a client, and
+    /// all of them name this one.
     pub(super) fn is_of_client(&self, client_id: &str) -> bool {
         let mut named = self.azp.iter().chain(&self.client_id).peekable();
         named.peek().is_some() && named.all(|name| name == client_id)
@@ -67,9 +67,8 @@ pub(super) struct Roles {
     pub(super) roles: Vec<String>,
 }
 
-/// What a refresh token says of itself, **with nobody having verified it**: Keycloak signs it with
-/// a key that it keeps. Trustworthy only as far as the way on which the token came, which is
-/// Keycloak's own answer or our seal.
+/// The claims of a refresh token, **not verified**: Keycloak signs it with a secret key. Trusted only
+/// because the token comes from Keycloak's own response or from a sealed session token.
 #[derive(Deserialize)]
 pub(super) struct UnverifiedRefreshToken {
     pub(super) sub: String,
@@ -78,7 +77,7 @@ pub(super) struct UnverifiedRefreshToken {
 }
 
 impl UnverifiedRefreshToken {
-    /// None: this is not such a token.
+    /// `None`: not a JWT with these claims.
     pub(super) fn read(token: &SecretString) -> Option<Self> {
         let payload = token.expose_secret().split('.').nth(1)?;
         object(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()

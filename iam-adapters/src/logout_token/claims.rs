@@ -1,4 +1,4 @@
-//! What a logout token has to say (section 2.4), and the checks of section 2.6.
+//! The claims of a logout token (section 2.4), and their validation (section 2.6).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::error::InvalidLogoutToken;
 use super::jws::present;
-use super::taken::TokenId;
-use super::{Ended, LogoutNotice};
+use super::{Ended, InvalidLogoutToken, LogoutNotice};
 use crate::clock::Moment;
 use crate::json::object;
 use crate::types::Subject;
 
-/// How long after its issue a token is accepted: Keycloak's live as long, and are sent at once.
+/// How long after its issue a token is accepted. Keycloak's tokens have this lifetime, and are sent
+/// immediately.
 pub const AGE_MAX: Duration = Duration::from_secs(120);
 
-/// How far the IAM's clock may be ahead of ours. Where it is behind, [`AGE_MAX`] has room for it.
+/// How far the IAM's clock may be ahead of the gateway's. A clock that is behind is covered by
+/// [`AGE_MAX`].
 pub const SKEW_MAX: Duration = Duration::from_secs(60);
 
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// Read straight from the JSON, so that a member that stands there twice is refused, and so is a
-/// number that is a string. `null` is nobody's value.
+/// Deserialized directly from the JSON, so that a repeated member, a number in a string and `null` are
+/// refused.
 #[derive(Deserialize)]
 struct Claims {
     iss: String,
@@ -32,7 +32,7 @@ struct Claims {
     iat: u64,
     jti: String,
     events: Events,
-    /// Required by the specification since 2022; an IAM that is older is held to `iat` alone.
+    /// Required by the specification since 2022. For an older IAM only `iat` is checked.
     #[serde(default, deserialize_with = "given")]
     exp: Option<u64>,
     #[serde(default, deserialize_with = "given")]
@@ -70,7 +70,7 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// Whether the logout is among the events, with an object as its value.
+/// Whether the events contain the logout event, with an object as its value.
 struct Events(bool);
 
 impl<'de> Deserialize<'de> for Events {
@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for Events {
     }
 }
 
-/// Reads the claims of a token whose signature is verified.
+/// Validates the claims of a token whose signature is verified.
 pub(super) fn check(
     claims: &[u8],
     issuer: &str,
@@ -142,11 +142,11 @@ pub(super) fn check(
     let ended = match (claims.sid, claims.sub.and_then(Subject::new)) {
         (Some(id), _) => Ended::Session(id),
         (None, Some(subject)) => Ended::AllOf(subject),
-        (None, None) => return Err(InvalidLogoutToken::Nobody),
+        (None, None) => return Err(InvalidLogoutToken::NoSubject),
     };
     Ok(LogoutNotice {
         ended,
         issued_at: claims.iat,
-        id: TokenId::of(&claims.jti),
+        jti: claims.jti,
     })
 }

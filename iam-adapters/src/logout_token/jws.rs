@@ -1,36 +1,32 @@
-//! The form of a logout token: a compact JWS (RFC 7515 section 7.1), and nothing wider.
+//! The format of a logout token: a compact JWS (RFC 7515 section 7.1).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use super::TOKEN_BYTES_MAX;
-use super::error::InvalidLogoutToken;
-use super::jwk::VerificationKeys;
+use super::{InvalidLogoutToken, TOKEN_BYTES_MAX};
 use crate::json::object;
+use crate::jwk::VerificationKeys;
 
-impl VerificationKeys {
-    /// The payload of a compact JWS of any type, once its signature is verified: by the key that its
-    /// header names, with the one algorithm that this key is for. What the payload says is not
-    /// looked at.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidLogoutToken`], of which the reasons that concern the form and the signature.
-    pub fn verified_payload(&self, jws: &str) -> Result<Vec<u8>, InvalidLogoutToken> {
-        let (jws, _) = Jws::of_any_type(jws)?;
-        jws.verify(self)
-    }
+/// Verifies the signature of a compact JWS of any type, and returns its payload unchecked. The key is
+/// the one that the header names, and the algorithm is the one of that key.
+///
+/// # Errors
+///
+/// [`InvalidLogoutToken`], with a reason that concerns the format or the signature.
+pub fn verify_signature(jws: &str, keys: &VerificationKeys) -> Result<Vec<u8>, InvalidLogoutToken> {
+    let (jws, _) = Jws::of_any_type(jws)?;
+    jws.verify(keys)
 }
 
-/// The media type of logout tokens (section 2.4), as it stands in `typ`.
+/// The media type of logout tokens (section 2.4) in `typ`.
 ///
-/// Every Keycloak from 25 on writes it. It is insisted on, though the specification only
-/// recommends it, because the same keys sign ID tokens and access tokens.
+/// The specification only recommends it. It is required here because the same keys sign ID tokens and
+/// access tokens. Keycloak sends it from version 25 on.
 const TYPE: &str = "logout+jwt";
 
-/// A token taken apart, and not verified.
+/// A parsed token whose signature is not verified.
 pub(super) struct Jws<'t> {
     pub(super) key_id: String,
     algorithm: String,
@@ -39,8 +35,8 @@ pub(super) struct Jws<'t> {
     signature: Vec<u8>,
 }
 
-/// What the header may say to us. `jwk`, `jku`, `x5u` and `x5c`, by which a token would bring its
-/// own key along, are not here, and so are never looked at.
+/// The header members that are read. `jwk`, `jku`, `x5u` and `x5c`, with which a token would supply its
+/// own key, are ignored.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -49,12 +45,12 @@ struct Header {
     typ: Option<String>,
     #[serde(default, deserialize_with = "present")]
     crit: bool,
-    /// RFC 7797: another signing input. Honest tokens name it in `crit` as well.
+    /// RFC 7797: another signing input. Valid tokens also name it in `crit`.
     #[serde(default, deserialize_with = "present")]
     b64: bool,
 }
 
-/// For members that must not be there, whatever their value.
+/// For members that are forbidden, whatever their value.
 pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| true)
 }
@@ -69,7 +65,7 @@ impl<'t> Jws<'t> {
         }
     }
 
-    /// A token taken apart, and what it says it is.
+    /// Parses a token, and returns its `typ` too.
     pub(super) fn of_any_type(
         token: &'t str,
     ) -> Result<(Self, Option<String>), InvalidLogoutToken> {
@@ -78,7 +74,7 @@ impl<'t> Jws<'t> {
         }
         let parts = token.rsplit_once('.').and_then(|(signed, signature)| {
             let (header, payload) = signed.split_once('.')?;
-            // With more dots it is a JWE, or nothing at all.
+            // A JWE has more dots.
             (!payload.contains('.')).then_some((signed, header, payload, signature))
         });
         let (signed, header, payload, signature) = parts.ok_or(InvalidLogoutToken::Malformed)?;
@@ -96,7 +92,7 @@ impl<'t> Jws<'t> {
         Ok((jws, header.typ))
     }
 
-    /// The claims, once the signature is verified with the key that the header names.
+    /// Verifies the signature with the key that the header names, and returns the payload.
     pub(super) fn verify(&self, keys: &VerificationKeys) -> Result<Vec<u8>, InvalidLogoutToken> {
         let key = keys
             .key(&self.key_id)
@@ -111,13 +107,13 @@ impl<'t> Jws<'t> {
     }
 }
 
-/// RFC 7515 section 4.1.9: media types know no case, and `application/` may be left out.
+/// RFC 7515 section 4.1.9: media types are case-insensitive, and `application/` may be omitted.
 fn is_logout_token(typ: &str) -> bool {
     let typ = typ.to_ascii_lowercase();
     typ.strip_prefix("application/").unwrap_or(&typ) == TYPE
 }
 
-/// Canonical base64url: no padding, no blanks, no bits that say nothing.
+/// Canonical base64url: no padding, no spaces, no non-zero trailing bits.
 fn decode(text: &str) -> Result<Vec<u8>, InvalidLogoutToken> {
     URL_SAFE_NO_PAD
         .decode(text)

@@ -1,4 +1,4 @@
-//! The IAM's keys, kept for a while; asked for again once for all who wait, and seldom.
+//! Caches the IAM's keys. Concurrent fetches are joined, and their rate is limited.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,47 +6,47 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
-use super::error::{InvalidLogoutToken, LogoutTokenError};
-use super::jwk::VerificationKeys;
+use super::{InvalidLogoutToken, LogoutTokenError};
 use crate::adapter::IamAdapter;
 use crate::clock::{Clock, Moment};
 use crate::error::IamError;
+use crate::jwk::VerificationKeys;
 
-/// How long keys are used before the IAM is asked again: so long at most is a key believed that
-/// the IAM has withdrawn.
+/// How long keys are used before they are fetched again: the longest time in which a key is accepted
+/// that the IAM has withdrawn.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// How long they are used at most, where the IAM does not answer.
-const KEPT: Duration = Duration::from_secs(3600);
+/// How long keys are used if the IAM does not respond.
+const STALE: Duration = Duration::from_secs(3600);
 
-/// The least time from one answer of the IAM to the next question. Anybody can name a key that
-/// does not exist; that must not become a flood at the IAM. An IAM with a new key waits no longer.
+/// The shortest time between the end of a fetch and the next one. Anyone can send tokens with unknown
+/// key ids; they must not cause many calls. A new key of the IAM is accepted after this time at most.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The most tokens that wait for an answer of the IAM at one time.
+/// The maximum number of tokens that wait for a fetch.
 const WAITING_MAX: usize = 64;
 
 pub(super) struct KeyCache {
     iam: Arc<dyn IamAdapter>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 #[derive(Default)]
 struct State {
-    /// With the moment at which they were asked for.
-    held: Option<(Moment, Arc<VerificationKeys>)>,
-    /// When the IAM answered last, and what.
-    answered: Option<(Moment, Result<(), IamError>)>,
-    /// The question under way.
-    asking: Option<watch::Receiver<()>>,
+    /// The keys, and when their fetch started.
+    keys: Option<(Moment, Arc<VerificationKeys>)>,
+    /// When the last fetch ended, and its result.
+    last_fetch: Option<(Moment, Result<(), IamError>)>,
+    /// Closed when the fetch in flight ends.
+    in_flight: Option<watch::Receiver<()>>,
 }
 
 type Found = Result<Arc<VerificationKeys>, LogoutTokenError>;
 
-enum Look {
-    Decided(Found),
+enum Lookup {
+    Done(Found),
     Wait(watch::Receiver<()>),
 }
 
@@ -56,62 +56,62 @@ impl KeyCache {
             iam,
             clock,
             state: Mutex::default(),
-            places: Semaphore::new(WAITING_MAX),
+            permits: Semaphore::new(WAITING_MAX),
         }
     }
 
-    /// Keys with one of that name among them.
-    pub(super) async fn with(self: &Arc<Self>, id: &str) -> Found {
-        let mut asking = match self.look(id) {
-            Look::Decided(found) => return found,
-            Look::Wait(asking) => asking,
+    /// Keys that contain the key with this id.
+    pub(super) async fn containing(self: &Arc<Self>, id: &str) -> Found {
+        let mut in_flight = match self.look_up(id) {
+            Lookup::Done(found) => return found,
+            Lookup::Wait(in_flight) => in_flight,
         };
-        let Ok(_place) = self.places.try_acquire() else {
-            // Forged tokens take the places; a genuine one may do with a key of some time ago.
-            let known = self.state().keys_with(id, self.clock.now(), KEPT);
-            return known.ok_or(LogoutTokenError::NoKeys(IamError::Saturated));
+        let Ok(_permit) = self.permits.try_acquire() else {
+            // Forged tokens use all permits. A valid token can still be verified with stale keys.
+            let stale = self.state().keys_with(id, self.clock.now(), STALE);
+            return stale.ok_or(LogoutTokenError::NoKeys(IamError::Saturated));
         };
-        // Nothing is ever sent: the end of the question is what is waited for.
-        let _ = asking.changed().await;
+        // The fetch sends nothing. It closes the channel when it ends.
+        let _ = in_flight.changed().await;
         self.state().decide(id, self.clock.now())
     }
 
-    fn look(self: &Arc<Self>, id: &str) -> Look {
+    fn look_up(self: &Arc<Self>, id: &str) -> Lookup {
         let now = self.clock.now();
         let mut state = self.state();
         if let Some(keys) = state.keys_with(id, now, FRESH) {
-            return Look::Decided(Ok(keys));
+            return Lookup::Done(Ok(keys));
         }
-        // One whose task was lost is none.
-        if let Some(asking) = &state.asking
-            && asking.has_changed().is_ok()
+        // It is closed if the task of the fetch panicked.
+        if let Some(in_flight) = &state.in_flight
+            && in_flight.has_changed().is_ok()
         {
-            return Look::Wait(asking.clone());
+            return Lookup::Wait(in_flight.clone());
         }
-        if let Some((answered_at, _)) = &state.answered
-            && now.since(*answered_at) < PAUSE
+        if let Some((ended_at, _)) = &state.last_fetch
+            && now.since(*ended_at) < PAUSE
         {
-            return Look::Decided(state.decide(id, now));
+            return Lookup::Done(state.decide(id, now));
         }
-        let (done, asking) = watch::channel(());
-        state.asking = Some(asking.clone());
-        // What stands where the task is lost.
-        let lost = IamError::Failed("the question broke off".to_owned());
-        state.answered = Some((now, Err(lost)));
+        let (done, in_flight) = watch::channel(());
+        state.in_flight = Some(in_flight.clone());
+        // The result if the task panics.
+        let panicked = IamError::Failed("the fetch of the keys ended early".to_owned());
+        state.last_fetch = Some((now, Err(panicked)));
         drop(state);
-        // In a task of its own: a client that hangs up leaves the others their answer.
-        tokio::spawn(Arc::clone(self).ask(now, done).in_current_span());
-        Look::Wait(asking)
+        // In its own task, so that a client that disconnects does not cancel it for the others.
+        tokio::spawn(Arc::clone(self).fetch(now, done).in_current_span());
+        Lookup::Wait(in_flight)
     }
 
-    async fn ask(self: Arc<Self>, asked_at: Moment, _done: watch::Sender<()>) {
-        let answer = self.iam.verification_keys().await;
+    async fn fetch(self: Arc<Self>, started_at: Moment, _done: watch::Sender<()>) {
+        let fetched = self.iam.verification_keys().await;
         let mut state = self.state();
-        let word = answer.as_ref().map(|_| ()).map_err(IamError::clone);
-        state.answered = Some((self.clock.now(), word));
-        state.asking = None;
-        if let Ok(keys) = answer {
-            state.held = Some((asked_at, Arc::new(keys)));
+        let result = fetched.as_ref().map(|_| ()).map_err(IamError::clone);
+        state.last_fetch = Some((self.clock.now(), result));
+        state.in_flight = None;
+        if let Ok(keys) = fetched {
+            state.keys = Some((started_at, Arc::new(keys)));
         }
     }
 
@@ -122,14 +122,14 @@ impl KeyCache {
 
 impl State {
     fn keys_with(&self, id: &str, now: Moment, age: Duration) -> Option<Arc<VerificationKeys>> {
-        let (asked_at, keys) = self.held.as_ref()?;
-        let good = now.since(*asked_at) < age && keys.key(id).is_some();
-        good.then(|| Arc::clone(keys))
+        let (fetched_at, keys) = self.keys.as_ref()?;
+        let is_usable = now.since(*fetched_at) < age && keys.key(id).is_some();
+        is_usable.then(|| Arc::clone(keys))
     }
 
-    /// By what is known without another question.
+    /// The result without another fetch.
     fn decide(&self, id: &str, now: Moment) -> Found {
-        match (self.keys_with(id, now, KEPT), &self.answered) {
+        match (self.keys_with(id, now, STALE), &self.last_fetch) {
             (Some(keys), _) => Ok(keys),
             (None, Some((_, Err(fault)))) => Err(LogoutTokenError::NoKeys(fault.clone())),
             (None, Some((_, Ok(()))) | None) => Err(InvalidLogoutToken::UnknownKey.into()),

@@ -1,24 +1,24 @@
-//! What a response other than a success means. It is judged by the JSON member `error` (RFC 6749
-//! section 5.2): the statuses differ between servers and releases, and a proxy sends the same ones.
+//! The meaning of an error response. It depends on the JSON member `error` (RFC 6749 section 5.2),
+//! because statuses differ between servers and versions, and proxies send the same statuses.
 
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::client::Answer;
+use crate::client::Response;
 use crate::error::{IamError, Misconfiguration};
 use crate::json;
 
-/// Why a call was not a success.
+/// Why a call failed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// The server refuses the user, or their session (`invalid_grant`), with this description.
+    /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
-    /// Anything else, which the user cannot change.
+    /// Any other failure; not caused by the user.
     Fault(IamError),
 }
 
 impl Rejected {
-    /// For calls without a grant, where `invalid_grant` makes no sense.
+    /// For calls without a grant, for which `invalid_grant` is unexpected.
     #[must_use]
     pub fn into_fault(self) -> IamError {
         match self {
@@ -41,16 +41,16 @@ pub struct ErrorResponse<'a> {
     pub status: u16,
     /// `error`, a code of lower-case letters and `_`.
     pub code: &'a str,
-    /// `error_description`; empty where there is none.
+    /// `error_description`; empty if missing.
     pub description: &'a str,
 }
 
-/// What a server's responses mean beyond the standard.
+/// The meaning of a server's error responses beyond the standard.
 #[derive(Debug, Clone, Copy)]
 pub struct Dialect {
-    /// What a 404 means, and which settings are to be checked.
+    /// The meaning of a 404, and the settings to check.
     pub not_found: (Misconfiguration, &'static str),
-    /// What is wrong, and which settings are to be checked; `None`: as the standard has it.
+    /// The meaning of a response, and the settings to check; `None`: the standard applies.
     pub explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,
 }
 
@@ -61,12 +61,12 @@ struct Body {
     error_description: Option<String>,
 }
 
-/// Reads a response that is not the expected success.
-pub(super) fn meaning(answer: &Answer, dialect: &Dialect) -> Rejected {
-    let status = answer.status.as_u16();
-    Rejected::Fault(match answer.status {
+/// The meaning of a response that is not the expected success.
+pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
+    let status = response.status.as_u16();
+    Rejected::Fault(match response.status {
         StatusCode::TOO_MANY_REQUESTS => IamError::Throttled {
-            retry_after: answer.retry_after,
+            retry_after: response.retry_after,
         },
         server_error if server_error.is_server_error() => {
             IamError::Failed(format!("status {status}"))
@@ -75,7 +75,7 @@ pub(super) fn meaning(answer: &Answer, dialect: &Dialect) -> Rejected {
             let (what, hint) = dialect.not_found;
             IamError::misconfigured(what, format!("status 404: {hint}"))
         }
-        _ => match json::object::<Body>(&answer.body) {
+        _ => match json::object::<Body>(&response.body) {
             Err(_) => IamError::Unreadable(format!("status {status}")),
             Ok(body) => {
                 let description = body.error_description.unwrap_or_default();
@@ -86,7 +86,7 @@ pub(super) fn meaning(answer: &Answer, dialect: &Dialect) -> Rejected {
 }
 
 fn of_code(status: u16, error: &str, description: String, dialect: &Dialect) -> Rejected {
-    let Some(code) = presentable(error) else {
+    let Some(code) = as_code(error) else {
         return IamError::Unreadable(format!("status {status}")).into();
     };
     let response = ErrorResponse {
@@ -112,7 +112,7 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
     Some(match code {
         "invalid_client" => (
             Misconfiguration::ClientSecret,
-            "look at the client id and its secret",
+            "check the client id and its secret",
         ),
         "unauthorized_client" => (
             Misconfiguration::PasswordLogin,
@@ -120,7 +120,7 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
         ),
         "unsupported_grant_type" => (
             Misconfiguration::PasswordLogin,
-            "the server knows no such grant",
+            "the server does not support this grant",
         ),
         "invalid_request" | "invalid_scope" => {
             (Misconfiguration::Other, "the request is not accepted")
@@ -129,8 +129,8 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
     })
 }
 
-/// The server's code, where it is one and not a text.
-fn presentable(error: &str) -> Option<&str> {
+/// The server's error code, if it is a code and not free text.
+fn as_code(error: &str) -> Option<&str> {
     let code = (1..=40).contains(&error.len())
         && error.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_'));
     code.then_some(error)
@@ -141,12 +141,12 @@ mod tests {
     use super::*;
 
     const PLAIN: Dialect = Dialect {
-        not_found: (Misconfiguration::Other, "look at the endpoints"),
+        not_found: (Misconfiguration::Other, "check the endpoints"),
         explain: |_| None,
     };
 
-    fn answer(status: u16, body: &str) -> Answer {
-        Answer {
+    fn response(status: u16, body: &str) -> Response {
+        Response {
             status: StatusCode::from_u16(status).expect("a status"),
             retry_after: None,
             body: body.as_bytes().to_vec(),
@@ -154,14 +154,14 @@ mod tests {
     }
 
     fn what(status: u16, body: &str) -> Option<Misconfiguration> {
-        match meaning(&answer(status, body), &PLAIN) {
+        match meaning(&response(status, body), &PLAIN) {
             Rejected::Fault(IamError::Misconfigured { what, .. }) => Some(what),
             _ => None,
         }
     }
 
     #[test]
-    fn standard_codes_have_their_meaning_in_any_dialect() {
+    fn standard_error_codes_apply_to_every_dialect() {
         for (status, code, expected) in [
             (401, "invalid_client", Misconfiguration::ClientSecret),
             (400, "unauthorized_client", Misconfiguration::PasswordLogin),
@@ -183,7 +183,7 @@ mod tests {
     fn only_invalid_grant_with_400_or_401_is_no_fault() {
         let body = r#"{"error":"invalid_grant","error_description":"wrong"}"#;
         for (status, refused) in [(400, true), (401, true), (403, false), (502, false)] {
-            let meant = meaning(&answer(status, body), &PLAIN);
+            let meant = meaning(&response(status, body), &PLAIN);
             let is_refusal = meant == Rejected::InvalidGrant("wrong".to_owned());
             assert_eq!(is_refusal, refused, "{status}: {meant:?}");
         }
@@ -194,25 +194,25 @@ mod tests {
             r#"{"error":"Some text"}"#,
             r#"{"error":"x"}"#,
         ] {
-            let meant = meaning(&answer(400, unreadable), &PLAIN);
+            let meant = meaning(&response(400, unreadable), &PLAIN);
             let is_unreadable = matches!(&meant, Rejected::Fault(IamError::Unreadable(_)));
             assert!(is_unreadable, "{unreadable}: {meant:?}");
         }
     }
 
     #[test]
-    fn dialect_goes_before_the_standard() {
+    fn dialect_takes_precedence_over_the_standard() {
         let dialect = Dialect {
             explain: |response| {
-                (response.description == "expired").then_some((Misconfiguration::Issuer, "look"))
+                (response.description == "expired").then_some((Misconfiguration::Issuer, "check"))
             },
             ..PLAIN
         };
         let body = r#"{"error":"invalid_grant","error_description":"expired"}"#;
-        let meant = meaning(&answer(400, body), &dialect);
+        let meant = meaning(&response(400, body), &dialect);
         let expected = IamError::misconfigured(
             Misconfiguration::Issuer,
-            "status 400, error invalid_grant: look",
+            "status 400, error invalid_grant: check",
         );
         assert_eq!(meant, Rejected::Fault(expected));
     }

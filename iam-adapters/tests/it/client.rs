@@ -1,11 +1,11 @@
-//! The HTTP client by itself.
+//! The HTTP client.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::client::{Answer, BODY_MAX, ClientSettings, UpstreamClient};
+use iam_adapters::client::{BODY_MAX, ClientSettings, Response, UpstreamClient};
 use iam_adapters::clock::ManualClock;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use test_support::scripted_upstream::{self, ScriptedUpstream};
@@ -26,14 +26,14 @@ fn client() -> UpstreamClient {
     UpstreamClient::new(&settings(), clock()).expect("a client")
 }
 
-async fn fetched(upstream: &ScriptedUpstream) -> Result<Answer, IamError> {
+async fn fetched(upstream: &ScriptedUpstream) -> Result<Response, IamError> {
     let client = client();
     let url = format!("{}/", upstream.url()).parse().expect("a URL");
     client.send(client.get(&url)).await
 }
 
 #[tokio::test]
-async fn a_body_is_read_up_to_the_bound_and_not_a_byte_further() {
+async fn body_over_the_limit_is_unreadable() {
     let upstream = ScriptedUpstream::start().await;
     let padded = |length| scripted_upstream::Answer::padded(200, length);
     for fits in [padded(BODY_MAX), padded(BODY_MAX).chunked()] {
@@ -48,7 +48,7 @@ async fn a_body_is_read_up_to_the_bound_and_not_a_byte_further() {
 }
 
 #[tokio::test]
-async fn an_answer_shows_no_body() {
+async fn debug_output_of_a_response_has_no_body() {
     let upstream = ScriptedUpstream::start().await;
     upstream.on(
         "/",
@@ -57,12 +57,12 @@ async fn an_answer_shows_no_body() {
     let shown = format!("{:?}", fetched(&upstream).await.expect("read"));
     assert_eq!(
         shown,
-        "Answer { status: 200, retry_after: None, body_bytes: 6 }"
+        "Response { status: 200, retry_after: None, body_bytes: 6 }"
     );
 }
 
 #[tokio::test]
-async fn an_answer_is_waited_for_as_long_as_the_caller_waits() {
+async fn client_has_no_deadline_of_its_own() {
     let upstream = ScriptedUpstream::start().await;
     upstream.on("/", scripted_upstream::Answer::empty(204).held());
     let (answer, ()) = tokio::join!(fetched(&upstream), async {
@@ -72,11 +72,11 @@ async fn an_answer_is_waited_for_as_long_as_the_caller_waits() {
     assert_eq!(answer.expect("read").status.as_u16(), 204);
 }
 
-/// A name service that knows one host, and tells where it is now.
+/// Resolves every name to the current address of one host.
 struct NameService(Mutex<SocketAddr>);
 
 impl NameService {
-    fn tell(&self, upstream: &ScriptedUpstream) {
+    fn set(&self, upstream: &ScriptedUpstream) {
         *self.0.lock().expect("the address") = address(upstream);
     }
 }
@@ -93,12 +93,12 @@ fn address(upstream: &ScriptedUpstream) -> SocketAddr {
     address.parse().expect("an address")
 }
 
-/// The host that moves. Without a port of its own, so that the name service's is taken.
-const MOVING: &str = "http://iam.test/";
+/// Without a port, so that the port of the name service is used.
+const URL_WITHOUT_PORT: &str = "http://iam.test/";
 
-/// Never idle, so no connection ever ends by itself.
+/// Its connections are never idle, so none is closed.
 #[tokio::test]
-async fn a_busy_client_follows_a_name_that_moves_within_thirty_seconds_and_fails_no_call() {
+async fn busy_client_uses_a_changed_address_within_thirty_seconds_without_a_failed_call() {
     let (old, new) = (
         ScriptedUpstream::start().await,
         ScriptedUpstream::start().await,
@@ -114,7 +114,7 @@ async fn a_busy_client_follows_a_name_that_moves_within_thirty_seconds_and_fails
         Arc::<NameService>::clone(&names),
     );
     let client = client.expect("a client");
-    let url: Url = MOVING.parse().expect("a URL");
+    let url: Url = URL_WITHOUT_PORT.parse().expect("a URL");
     let call = async || {
         let answer = client.send(client.get(&url)).await;
         assert_eq!(answer.expect("an answer").status.as_u16(), 204);
@@ -123,14 +123,14 @@ async fn a_busy_client_follows_a_name_that_moves_within_thirty_seconds_and_fails
         call().await;
         clock.advance(Duration::from_millis(999));
     }
-    names.tell(&new);
-    // One call is under way while the client turns to the new address.
+    names.set(&new);
+    // One call is in flight while the client is replaced.
     old.on("/", scripted_upstream::Answer::empty(204).held());
     let ((), ()) = tokio::join!(call(), async {
         old.received("/", 31).await;
         clock.advance(Duration::from_millis(30));
         call().await;
-        assert_eq!(new.requests().len(), 1, "the new address is found");
+        assert_eq!(new.requests().len(), 1, "the new address is used");
         old.release();
     });
     for _ in 0..10 {
@@ -139,20 +139,19 @@ async fn a_busy_client_follows_a_name_that_moves_within_thirty_seconds_and_fails
     assert_eq!((old.requests().len(), new.requests().len()), (31, 11));
 }
 
-/// A connection whose other end has gone silent is not used for the next call.
 #[tokio::test]
-async fn a_connection_on_which_an_answer_did_not_come_is_not_used_again() {
+async fn connection_of_a_cancelled_call_is_not_reused() {
     let upstream = ScriptedUpstream::start().await;
     upstream.on("/", scripted_upstream::Answer::empty(204));
     let client = client();
     let url: Url = format!("{}/", upstream.url()).parse().expect("a URL");
     client.send(client.get(&url)).await.expect("an answer");
     upstream.once("/", scripted_upstream::Answer::hanging());
-    let given_up = tokio::select! {
+    let cancelled = tokio::select! {
         answer = client.send(client.get(&url)) => Some(answer),
         () = upstream.received("/", 2) => None,
     };
-    assert!(given_up.is_none(), "{given_up:?}");
+    assert!(cancelled.is_none(), "{cancelled:?}");
     upstream.hung_up(1).await;
     client.send(client.get(&url)).await.expect("an answer");
     assert_eq!(upstream.requests().len(), 3);

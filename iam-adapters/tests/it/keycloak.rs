@@ -1,4 +1,4 @@
-//! Keycloak as told by a script: what is sent, and what each answer means.
+//! The Keycloak adapter against a scripted server: its requests, and the meaning of each response.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ mod tls;
 const PASSWORD: &str = "alice-pass";
 const SECRET: &str = "gate-secret-0123456789";
 
-/// Far longer than loopback needs.
+/// Long enough for loopback.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
@@ -73,7 +73,7 @@ fn session() -> UpstreamSession {
     session_of(CLIENT)
 }
 
-/// The session, as if that client had made it.
+/// The session, as one of this client.
 fn session_of(client: &str) -> UpstreamSession {
     UpstreamSession {
         subject: Subject::new(SUBJECT).expect("a subject"),
@@ -93,7 +93,7 @@ fn all_permissions() -> Permissions {
     permissions(&PERMISSIONS)
 }
 
-/// What is misconfigured, where that is what went wrong.
+/// The cause, if the result is a misconfiguration.
 fn misconfigured<T>(result: &Result<T, IamError>) -> Option<Misconfiguration> {
     match result {
         Err(IamError::Misconfigured { what, .. }) => Some(*what),

@@ -1,4 +1,4 @@
-//! The adapters from outside, in one binary.
+//! Tests of the adapters against scripted servers.
 
 // The attribute tells clippy that what helps the tests is test code as well.
 #[cfg(test)]

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{Permission, Subject};
 use proptest::prelude::*;
 

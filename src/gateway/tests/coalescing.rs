@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use iam_adapters::IamError;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 
 use super::house::{House, LIVENESS, just_before};
 use super::scripted::Reply;

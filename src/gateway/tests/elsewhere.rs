@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
 use super::house::{House, LIVENESS, MOMENT, active, policy};

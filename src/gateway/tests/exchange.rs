@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{Introspection, Subject};
 use serde_json::json;
 

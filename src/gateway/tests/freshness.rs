@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 
 use super::house::{
     House, LIVENESS, MOMENT, PERMISSIONS, START, active, just_before, surely_fresh, the_rest,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{ClientContext, Clock as _, Credentials, IamAdapter, Permission, Scope};
 use iam_adapters::{Introspection, Permissions, Subject};
 use jiff::Timestamp;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::{Clock, Guarded, IamAdapter as _, IamError};
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::{Clock, IamAdapter as _, IamError, ResilientAdapter};
 use tokio::time::Instant;
 
 use super::busy::Busy;
@@ -29,7 +29,7 @@ impl Observer for Silent {
 struct Scene {
     house: House,
     busy: Arc<Busy>,
-    guarded: Arc<Guarded>,
+    guarded: Arc<ResilientAdapter>,
 }
 
 impl Scene {
@@ -56,7 +56,8 @@ impl Scene {
             });
             let observer: Arc<dyn Observer> = Arc::new(Silent);
             let clock: Arc<dyn Clock> = clock;
-            let guarded = Guarded::new(Arc::<Busy>::clone(&busy), limits, &clock, &observer);
+            let guarded =
+                ResilientAdapter::new(Arc::<Busy>::clone(&busy), limits, &clock, &observer);
             let guarded = Arc::new(guarded);
             made = Some((busy, Arc::clone(&guarded)));
             guarded

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{ClientContext, Credentials, IamError, Misconfiguration, Refusal};
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;

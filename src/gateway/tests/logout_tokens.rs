@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::guarded::Operation;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
+use iam_adapters::resilient::Operation;
 use test_support::LogoutSigner;
 
 use super::elsewhere::Notebook;

@@ -23,7 +23,10 @@ async fn a_session_that_the_iam_calls_over_gets_no_token_and_its_logout_asks_nob
     house.gateway.session_ends().end_upstream_session(&id);
     assert_eq!(house.granted(&over).await, Err(OVER));
     house.log_out(&over).await.unwrap();
-    assert_eq!(house.iam.calls(iam_adapters::guarded::Operation::Logout), 0);
+    assert_eq!(
+        house.iam.calls(iam_adapters::resilient::Operation::Logout),
+        0
+    );
     assert!(house.granted(&other).await.is_ok());
     assert_eq!(house.introspections(), 0);
 }
@@ -57,7 +60,7 @@ async fn a_notice_that_comes_while_the_iam_is_asked_wins() {
     house.clock.advance(LIVENESS);
     let mut calls = house
         .iam
-        .hold(iam_adapters::guarded::Operation::Introspection);
+        .hold(iam_adapters::resilient::Operation::Introspection);
     let exchange = house.begin_exchange(&session);
     let call = calls.next().await;
     house.gateway.session_ends().end_sessions_of("alice", START);

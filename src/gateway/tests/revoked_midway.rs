@@ -1,4 +1,4 @@
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
 use super::house::{House, LIVENESS, active};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
 use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, just_before, policy};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::guarded::{Circuit, Operation};
+use iam_adapters::resilient::{Circuit, Operation};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
     UpstreamSession,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use test_support::client::{Response, Session};
 use test_support::gateway::manual_clock;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, PERMISSIONS, TOKEN};

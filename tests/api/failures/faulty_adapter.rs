@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::guarded::Operation;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
     UpstreamSession,

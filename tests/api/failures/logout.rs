@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Misconfiguration};
 
 use super::faulty_adapter::{AdapterFixture, Fault};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 
 use super::faulty_adapter::{AdapterFixture, Fault};
 

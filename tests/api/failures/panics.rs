@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use iam_adapters::IamError;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 use test_support::client::Response;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde_json::json;
 
 use super::faulty_adapter::{AdapterFixture, Fault};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::guarded::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::keycloak::Keycloak;
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::{
-    ClientContext, Clock, Credentials, Guarded, IamAdapter, IamError, Introspection,
-    Misconfiguration, Permissions, Refusal, UpstreamSession,
+    ClientContext, Clock, Credentials, IamAdapter, IamError, Introspection, Misconfiguration,
+    Permissions, Refusal, ResilientAdapter, UpstreamSession,
 };
 use iam_conformance::{Account, Fixture as _};
 use mock_iam::faults::{Answer, Rule};
@@ -230,7 +230,7 @@ async fn silence_and_a_body_that_takes_its_time_end_by_the_gateways_deadline() {
     for operation in OPERATIONS {
         for answer in [Answer::Timeout, Answer::SlowBody] {
             let bare = Arc::new(scene.standing().adapter());
-            let iam = Guarded::new(bare, limits, &clock, &silent);
+            let iam = ResilientAdapter::new(bare, limits, &clock, &silent);
             let met = scene.meets(&iam, &session, operation, answer).await;
             let met = met.map_err(|error| error.kind());
             let why = format!("{} of {}", answer.name(), operation.name());

@@ -1,6 +1,6 @@
 //! Whose calls a fault meets, and what is written down of all of them.
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{ClientContext, IamAdapter as _};
 use mock_iam::faults::{Answer, Rule};
 use mock_iam::journal::Filter;

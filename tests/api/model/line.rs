@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Clock as _, Credentials, IamAdapter, IamError,
     Introspection, Misconfiguration, Moment, UpstreamSession,

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -10,8 +10,9 @@ use auth_gateway_fuzz::{NOW, claims};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::logout_token::{
-    AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX, VerificationKeys,
+    AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX,
 };
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,

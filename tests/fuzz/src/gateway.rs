@@ -11,7 +11,7 @@ use actix_rt::System;
 use async_trait::async_trait;
 use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Credentials, IamAdapter, IamError,
     Introspection, UpstreamSession,

@@ -69,7 +69,7 @@ async fn logout_tokens_reach_redis_as_hashes_and_no_log() {
     let monitor = Monitor::of(redis.port());
     let mut fixture = around(&redis, 2, REDIS_PASSWORD).await;
     for replica in &mut fixture.replicas {
-        replica.logged("in step with the other replicas");
+        replica.logged("synchronized with the other replicas");
     }
     fixture.add_secret("the IAM's id of a session", SESSION);
     let url = fixture.keycloak.url();
@@ -108,7 +108,7 @@ async fn logout_tokens_reach_redis_as_hashes_and_no_log() {
         assert!(!secret.is_in(before), "Redis saw {secret:?}");
     }
     let written = fixture.end();
-    assert!(written.contains("in step with the other replicas"));
+    assert!(written.contains("synchronized with the other replicas"));
 }
 
 /// An error of Redis may quote its command, with a user name, a password or the name of a

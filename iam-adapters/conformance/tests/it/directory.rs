@@ -1,7 +1,7 @@
 //! An adapter for a directory: it verifies passwords and reads entries, and has no sessions.
 
 use async_trait::async_trait;
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
     PermissionAge, SessionLocation, UpstreamSession,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use iam_adapters::adapter::{Capabilities, IamAdapter};
 use iam_adapters::error::{IamError, Refusal};
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use iam_adapters::clock::{Clock, SystemClock};
 use iam_adapters::error::IamError;
-use iam_adapters::guarded::{Circuit, Guarded, Limit, Limits, Observer, Operation};
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation, ResilientAdapter};
 use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
 use iam_conformance::{PROMISES, all, judge};
 use mock_iam::MockFixture;
@@ -45,7 +45,7 @@ async fn the_guard_keeps_every_promise_of_what_it_guards() {
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let silent: Arc<dyn Observer> = Arc::new(Silent);
-    let guarded = |mock| Guarded::new(Arc::new(mock), limits, &clock, &silent);
+    let guarded = |mock| ResilientAdapter::new(Arc::new(mock), limits, &clock, &silent);
     all(&MockFixture::seen_through(guarded)).await;
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde::Serialize;
 
 use super::answer::{done, ok, time};

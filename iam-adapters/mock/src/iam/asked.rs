@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use iam_adapters::error::{IamError, Misconfiguration};
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use tokio::time::{Instant, sleep};
 
 use super::Mock;

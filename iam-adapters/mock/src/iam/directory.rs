@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use iam_adapters::clock::Clock;
 use iam_adapters::error::{IamError, Refusal};
-use iam_adapters::logout_token::VerificationKeys;
+use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::types::{Authenticated, Credentials, Introspection, Subject, UpstreamSession};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde::Serialize;
 
 mod answer;

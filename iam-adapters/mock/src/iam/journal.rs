@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::error::{IamError, Refusal};
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::types::Subject;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};

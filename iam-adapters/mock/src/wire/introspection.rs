@@ -3,7 +3,7 @@
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::Introspection;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde_json::json;
 
 use super::realm::Realms;

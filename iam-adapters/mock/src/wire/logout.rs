@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 
 use super::backchannel::RealmVoice;
 use super::realm::Realms;

@@ -2,7 +2,7 @@
 
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde_json::{Value, json};
 
 use super::realm::Realms;

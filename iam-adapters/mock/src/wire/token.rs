@@ -2,7 +2,7 @@
 
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use iam_adapters::{Credentials, IamError, Introspection, Permissions, Refusal, UpstreamSession};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HOST, HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde_json::json;
 use tokio::time::sleep;
 use zeroize::Zeroizing;

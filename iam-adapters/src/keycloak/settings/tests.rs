@@ -30,17 +30,17 @@ fn file(content: &[u8]) -> tempfile::NamedTempFile {
 }
 
 #[test]
-fn good_settings_have_no_problem_even_in_production() {
+fn valid_settings_have_no_problem_in_production() {
     assert_eq!(settings(&json!({})).problems(true), Vec::<String>::new());
 }
 
 #[test]
-fn a_misspelt_key_is_refused() {
+fn misspelt_key_is_refused() {
     assert!(read(&json!({"client_secrets": "x"})).is_err());
 }
 
 #[test]
-fn each_problem_is_named_by_its_key_and_without_its_value() {
+fn problem_names_its_key_without_its_value() {
     for (changes, expected) in [
         (
             json!({"url": "ldap://canary.test"}),
@@ -82,15 +82,6 @@ fn each_problem_is_named_by_its_key_and_without_its_value() {
             "issuer: must be an http or https address without query and fragment",
         ),
         (
-            json!({"client_secret": null, "client_secret_file": "/nonexistent/file"}),
-            "client_secret_file: /nonexistent/file: no such file or directory",
-        ),
-        (
-            json!({"client_secret": null, "client_secret_file": "canary"}),
-            "client_secret_file: no such file or directory (a relative path, not shown because it \
-             may be the secret itself)",
-        ),
-        (
             json!({"ca_file": "/nonexistent/file"}),
             "ca_file: /nonexistent/file: no such file or directory",
         ),
@@ -101,21 +92,16 @@ fn each_problem_is_named_by_its_key_and_without_its_value() {
 }
 
 #[test]
-fn exactly_one_of_secret_and_secret_file_is_needed() {
-    let both = settings(&json!({"client_secret_file": "/nonexistent"}));
+fn missing_secret_is_a_problem() {
+    let without = settings(&json!({"client_secret": null}));
     assert_eq!(
-        both.problems(false),
-        ["iam.keycloak: client_secret and client_secret_file exclude each other"]
-    );
-    let neither = settings(&json!({"client_secret": null}));
-    assert_eq!(
-        neither.problems(false),
+        without.problems(false),
         ["iam.keycloak: client_secret or client_secret_file is needed"]
     );
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_problems_are_reported_together() {
     let changes = json!({
         "url": "http://canary@x.test/?q",
         "realm": "",
@@ -130,7 +116,7 @@ fn every_problem_is_told_at_once() {
 }
 
 #[test]
-fn production_wants_https_and_a_secret_that_nobody_guesses() {
+fn production_requires_https_and_a_strong_secret() {
     let plain = settings(&json!({"url": "http://localhost:8080"}));
     assert!(plain.problems(false).is_empty());
     assert_eq!(
@@ -148,33 +134,12 @@ fn production_wants_https_and_a_secret_that_nobody_guesses() {
         known.problems(true),
         ["iam.keycloak.client_secret: a well-known one"]
     );
-    let from_file = file(b"changeme\n");
-    let changes = json!({"client_secret": null, "client_secret_file": from_file.path()});
-    assert_eq!(settings(&changes).problems(true).len(), 2);
+    let short_and_known = settings(&json!({"client_secret": "changeme"}));
+    assert_eq!(short_and_known.problems(true).len(), 2);
 }
 
 #[test]
-fn a_secret_file_loses_its_newline_and_nothing_else() {
-    for (content, expected) in [
-        (&b" a b \n"[..], " a b "),
-        (b"a\r\n", "a"),
-        (b"a", "a"),
-        (b"a\nb\n", "a\nb"),
-    ] {
-        let file = file(content);
-        let changes = json!({"client_secret": null, "client_secret_file": file.path()});
-        let secret = settings(&changes).secret().expect("a secret");
-        assert_eq!(secret.expose_secret(), expected);
-    }
-    for content in [&b"\n"[..], b"", b"\xff\xfe"] {
-        let file = file(content);
-        let changes = json!({"client_secret": null, "client_secret_file": file.path()});
-        assert_eq!(settings(&changes).problems(false).len(), 1);
-    }
-}
-
-#[test]
-fn a_ca_file_has_to_hold_certificates() {
+fn ca_file_must_contain_certificates() {
     let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let prose = b"no certificate";
     for content in [&b""[..], prose, broken] {
@@ -192,7 +157,7 @@ fn a_ca_file_has_to_hold_certificates() {
 }
 
 #[test]
-fn the_issuer_is_the_realms_address_unless_told() {
+fn issuer_is_the_address_of_the_realm_by_default() {
     let issuer = |changes| settings(&changes).expected_issuer();
     assert_eq!(
         issuer(json!({})),

@@ -1,4 +1,4 @@
-//! Which keys verify, and that each does so for its own algorithm alone.
+//! Which keys are used, and for which algorithm.
 
 use std::sync::LazyLock;
 
@@ -13,10 +13,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::super::InvalidLogoutToken as Why;
-use super::super::{NoKeys, VerificationKeys};
-use super::house::{House, claims};
+use super::fixture::{Fixture, claims};
+use crate::jwk::{NoKeys, VerificationKeys};
 
-/// Making one takes a while.
+/// Generated once, because it is slow.
 static RSA: LazyLock<RsaKeyPair> =
     LazyLock::new(|| RsaKeyPair::generate(KeySize::Rsa2048).unwrap());
 
@@ -94,10 +94,10 @@ fn set(keys: &[&Value]) -> Result<VerificationKeys, NoKeys> {
     VerificationKeys::parse(json!({ "keys": keys }).to_string().as_bytes())
 }
 
-fn token(house: &House, algorithm: &str, sign: &Sign) -> String {
+fn token(fixture: &Fixture, algorithm: &str, sign: &Sign) -> String {
     let header = json!({"alg": algorithm, "typ": "logout+jwt", "kid": "k"});
     let [header, claims] =
-        [header, claims(house)].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        [header, claims(fixture)].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
     let signed = format!("{header}.{claims}");
     format!(
         "{signed}.{}",
@@ -116,20 +116,20 @@ fn decoded(value: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn each_key_verifies_its_own_algorithm_and_no_other_of_its_kind() {
+async fn each_key_verifies_only_its_own_algorithm() {
     let keys = keys();
     for (own, jwk, sign) in &keys {
-        let house = House::new();
+        let fixture = Fixture::new();
         let published = with(jwk, "alg", json!(own));
-        house.says(move || Ok(set(&[&published]).unwrap()));
-        let good = house.tokens.verify(&token(&house, own, sign)).await;
+        fixture.on_fetch(move || Ok(set(&[&published]).unwrap()));
+        let good = fixture.tokens.verify(&token(&fixture, own, sign)).await;
         assert!(good.is_ok(), "{own}: {good:?}");
         for (other, _, others) in &keys {
             if other != own {
-                // As a thief of no key would have it, and as the key itself would sign otherwise.
-                let renamed = house.why(&token(&house, other, sign)).await;
+                // The own key with another `alg`, and another key with the own `alg`.
+                let renamed = fixture.refusal(&token(&fixture, other, sign)).await;
                 assert_eq!(renamed, Some(Why::Algorithm), "{own} as {other}");
-                let another = house.why(&token(&house, own, others)).await;
+                let another = fixture.refusal(&token(&fixture, own, others)).await;
                 assert_eq!(another, Some(Why::Signature), "{other} as {own}");
             }
         }
@@ -137,18 +137,18 @@ async fn each_key_verifies_its_own_algorithm_and_no_other_of_its_kind() {
 }
 
 #[tokio::test]
-async fn a_key_that_names_no_algorithm_stands_for_one_all_the_same() {
+async fn key_without_alg_has_the_default_algorithm_of_its_type() {
     for (own, jwk, sign) in keys() {
-        let house = House::new();
-        house.says(move || Ok(set(&[&jwk]).unwrap()));
-        let why = house.why(&token(&house, own, &sign)).await;
+        let fixture = Fixture::new();
+        fixture.on_fetch(move || Ok(set(&[&jwk]).unwrap()));
+        let why = fixture.refusal(&token(&fixture, own, &sign)).await;
         let other_rsa = own.starts_with(['R', 'P']) && own != "RS256";
         assert_eq!(why, other_rsa.then_some(Why::Algorithm), "{own}");
     }
 }
 
 #[test]
-fn what_cannot_verify_a_signature_is_left_out() {
+fn keys_that_cannot_verify_signatures_are_left_out() {
     let keys = keys();
     let jwk = |algorithm: &str| {
         let found = keys.iter().find(|(name, _, _)| *name == algorithm);
@@ -162,7 +162,7 @@ fn what_cannot_verify_a_signature_is_left_out() {
     };
     let short = URL_SAFE_NO_PAD.encode([0xc1; 128]);
     let nearly = URL_SAFE_NO_PAD.encode([&[0x7f][..], &[0xc1; 255]].concat());
-    // The same point, cut elsewhere.
+    // The same point, split at another position.
     let shifted = {
         let mut point = decoded(&ec["x"]);
         point.extend(decoded(&ec["y"]));
@@ -200,13 +200,13 @@ fn what_cannot_verify_a_signature_is_left_out() {
         shifted,
     ] {
         assert_eq!(set(&[&unusable]).err(), Some(NoKeys), "{unusable}");
-        // It is no reason to throw the others away.
+        // The other keys are kept.
         let other = with(&okp, "kid", json!("other"));
         let kept = set(&[&unusable, &other]).expect("the other");
         assert!(kept.key("other").is_some() && kept.key("k").is_none());
     }
     let both = set(&[&ec, &okp, &with(&rsa, "kid", json!("r"))]).expect("one of them");
-    assert!(both.key("k").is_none(), "a name that two keys share");
+    assert!(both.key("k").is_none(), "two keys with this id");
     assert!(both.key("r").is_some());
     for no_set in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>"] {
         let read = VerificationKeys::parse(no_set.as_bytes());

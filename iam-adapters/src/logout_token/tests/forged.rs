@@ -1,4 +1,4 @@
-//! Tokens by somebody who has all that is public of the IAM: its key set, and genuine tokens.
+//! Tokens of an attacker who has the public data of the IAM: its key set, and valid tokens.
 
 use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
 use aws_lc_rs::hmac;
@@ -9,8 +9,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::super::InvalidLogoutToken as Why;
-use super::super::VerificationKeys;
-use super::house::{House, claims, header};
+use super::fixture::{Fixture, claims, header};
+use crate::jwk::VerificationKeys;
 
 /// The order of P-256 (SEC 2 section 2.4.2), and the prime of its field.
 const ORDER: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
@@ -29,7 +29,7 @@ fn signing_input(header: &Value, claims: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_is_public_is_no_secret_to_sign_with() {
+async fn public_data_as_an_hmac_secret_is_refused() {
     let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
     let point = key.public_key().as_ref();
     let der: PublicKeyX509Der<'_> = key.public_key().as_der().unwrap();
@@ -39,9 +39,9 @@ async fn what_is_public_is_no_secret_to_sign_with() {
     let [x, y] = [x, y].map(|part| URL_SAFE_NO_PAD.encode(part));
     let jwk = json!({"kty": "EC", "crv": "P-256", "kid": "k", "x": x, "y": y});
     let set = json!({ "keys": [jwk] }).to_string();
-    let house = House::new();
+    let fixture = Fixture::new();
     let published = set.clone();
-    house.says(move || Ok(VerificationKeys::parse(published.as_bytes()).unwrap()));
+    fixture.on_fetch(move || Ok(VerificationKeys::parse(published.as_bytes()).unwrap()));
     let pem = format!(
         "-----BEGIN PUBLIC KEY-----\n{}\n{}\n-----END PUBLIC KEY-----\n",
         &base64[..64],
@@ -67,12 +67,12 @@ async fn what_is_public_is_no_secret_to_sign_with() {
             ("HS384", hmac::HMAC_SHA384),
             ("HS512", hmac::HMAC_SHA512),
         ] {
-            let mut header = header(&house);
+            let mut header = header(&fixture);
             header["kid"] = json!("k");
-            // What the signature is, and what it claims to be.
+            // With the real and with a false `alg`.
             for claimed in [name, "ES256"] {
                 header["alg"] = json!(claimed);
-                let signed = signing_input(&header, &claims(&house));
+                let signed = signing_input(&header, &claims(&fixture));
                 let mac = hmac::sign(&hmac::Key::new(algorithm, secret), signed.as_bytes());
                 let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(mac));
                 let expected = if claimed == name {
@@ -80,23 +80,27 @@ async fn what_is_public_is_no_secret_to_sign_with() {
                 } else {
                     Why::Signature
                 };
-                assert_eq!(house.why(&token).await, Some(expected), "{name} {claimed}");
+                assert_eq!(
+                    fixture.refusal(&token).await,
+                    Some(expected),
+                    "{name} {claimed}"
+                );
             }
         }
     }
-    // The key itself, in the form of a signature that X.509 has and JOSE has not.
-    let mut header = header(&house);
+    // A signature with the right key in the format of X.509, not of JOSE.
+    let mut header = header(&fixture);
     header["kid"] = json!("k");
-    let signed = signing_input(&header, &claims(&house));
+    let signed = signing_input(&header, &claims(&fixture));
     let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
-    assert_eq!(house.why(&token).await, Some(Why::Signature));
+    assert_eq!(fixture.refusal(&token).await, Some(Why::Signature));
 }
 
 #[tokio::test]
-async fn numbers_that_are_no_signature_of_anything_are_refused() {
-    let house = House::new();
-    let good = house.sign(&header(&house), &claims(&house));
+async fn invalid_signature_values_are_refused() {
+    let fixture = Fixture::new();
+    let good = fixture.sign(&header(&fixture), &claims(&fixture));
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
     let (zero, one) = (vec![0; 32], [&[0; 31][..], &[1]].concat());
@@ -123,18 +127,18 @@ async fn numbers_that_are_no_signature_of_anything_are_refused() {
     for signature in wrong {
         let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(&signature));
         assert_eq!(
-            house.why(&token).await,
+            fixture.refusal(&token).await,
             Some(Why::Signature),
             "{signature:?}"
         );
     }
-    assert_eq!(house.why(&good).await, None);
+    assert_eq!(fixture.refusal(&good).await, None);
 }
 
 #[tokio::test]
-async fn a_time_that_is_no_whole_number_of_seconds_is_no_time() {
-    let house = House::new();
-    let (header, claims) = (header(&house).to_string(), claims(&house).to_string());
+async fn time_that_is_no_whole_number_of_seconds_is_refused() {
+    let fixture = Fixture::new();
+    let (header, claims) = (header(&fixture).to_string(), claims(&fixture).to_string());
     for member in ["iat", "exp"] {
         let begin = claims.find(&format!("\"{member}\":")).unwrap() + member.len() + 3;
         let end = begin + claims[begin..].find([',', '}']).unwrap();
@@ -152,9 +156,9 @@ async fn a_time_that_is_no_whole_number_of_seconds_is_no_time() {
             "{}",
         ] {
             let claims = [&claims[..begin], number, &claims[end..]].concat();
-            let token = house.signer.sign(&header, &claims).unwrap();
+            let token = fixture.signer.sign(&header, &claims).unwrap();
             assert_eq!(
-                house.why(&token).await,
+                fixture.refusal(&token).await,
                 Some(Why::Claims),
                 "{member} {number}"
             );

@@ -1,161 +1,165 @@
-//! When the IAM is asked for its keys, and when it is not.
+//! When the keys are fetched.
 
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::house::{House, Iam, claims, header};
+use super::fixture::{Fixture, Iam, claims, header};
 use super::*;
 use crate::error::IamError;
 use test_support::LogoutSigner;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn good(house: &House) -> bool {
-    house.verify(&header(house), &claims(house)).await.is_ok()
+async fn is_accepted(fixture: &Fixture) -> bool {
+    fixture
+        .verify(&header(fixture), &claims(fixture))
+        .await
+        .is_ok()
 }
 
 #[tokio::test]
-async fn the_keys_are_asked_for_when_they_are_first_needed_and_again_after_ten_minutes() {
-    let house = House::new();
-    assert_eq!(house.asked(), 0);
+async fn keys_are_fetched_at_first_use_and_again_after_ten_minutes() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.fetches(), 0);
     for _ in 0..3 {
-        assert!(good(&house).await);
+        assert!(is_accepted(&fixture).await);
     }
-    assert_eq!(house.asked(), 1);
-    house.clock.advance(Duration::from_secs(599));
-    assert!(good(&house).await);
-    assert_eq!(house.asked(), 1);
-    house.clock.advance(SECOND);
-    assert!(good(&house).await);
-    assert_eq!(house.asked(), 2);
+    assert_eq!(fixture.fetches(), 1);
+    fixture.clock.advance(Duration::from_secs(599));
+    assert!(is_accepted(&fixture).await);
+    assert_eq!(fixture.fetches(), 1);
+    fixture.clock.advance(SECOND);
+    assert!(is_accepted(&fixture).await);
+    assert_eq!(fixture.fetches(), 2);
 }
 
 #[tokio::test]
-async fn a_key_that_the_iam_has_withdrawn_is_believed_for_ten_minutes_at_most() {
-    let house = House::new();
-    assert!(good(&house).await);
-    house.publishes(&Arc::new(LogoutSigner::generate().unwrap()));
-    house.clock.advance(Duration::from_secs(600));
-    let token = house.sign(&header(&house), &claims(&house));
+async fn withdrawn_key_is_accepted_for_at_most_ten_minutes() {
+    let fixture = Fixture::new();
+    assert!(is_accepted(&fixture).await);
+    fixture.publish(&Arc::new(LogoutSigner::generate().unwrap()));
+    fixture.clock.advance(Duration::from_secs(600));
+    let token = fixture.sign(&header(&fixture), &claims(&fixture));
     assert_eq!(
-        house.why(&token).await,
+        fixture.refusal(&token).await,
         Some(InvalidLogoutToken::UnknownKey)
     );
 }
 
 #[tokio::test]
-async fn a_new_key_is_asked_for_at_once() {
-    let mut house = House::new();
-    assert!(good(&house).await);
-    house.clock.advance(Duration::from_secs(10));
-    house.signer = Arc::new(LogoutSigner::generate().unwrap());
-    house.publishes(&house.signer);
-    assert!(good(&house).await);
-    assert_eq!(house.asked(), 2);
+async fn new_key_is_fetched_at_once() {
+    let mut fixture = Fixture::new();
+    assert!(is_accepted(&fixture).await);
+    fixture.clock.advance(Duration::from_secs(10));
+    fixture.signer = Arc::new(LogoutSigner::generate().unwrap());
+    fixture.publish(&fixture.signer);
+    assert!(is_accepted(&fixture).await);
+    assert_eq!(fixture.fetches(), 2);
 }
 
 #[tokio::test]
-async fn made_up_keys_are_asked_for_once_in_ten_seconds_and_disturb_no_genuine_token() {
-    let house = House::new();
+async fn unknown_key_ids_cause_one_fetch_in_ten_seconds_and_valid_tokens_are_accepted() {
+    let fixture = Fixture::new();
     for second in 0..60 {
         for number in 0..20 {
-            let forged = house.naming(&format!("made-up-{second}-{number}"));
-            let why = house.why(&forged).await;
+            let forged = fixture.with_key_id(&format!("unknown-{second}-{number}"));
+            let why = fixture.refusal(&forged).await;
             assert_eq!(why, Some(InvalidLogoutToken::UnknownKey));
         }
-        assert!(good(&house).await);
-        house.clock.advance(SECOND);
+        assert!(is_accepted(&fixture).await);
+        fixture.clock.advance(SECOND);
     }
-    assert_eq!(house.asked(), 6);
+    assert_eq!(fixture.fetches(), 6);
 }
 
 #[tokio::test]
-async fn where_the_keys_cannot_be_had_nothing_is_accepted_and_nothing_called_invalid() {
-    let house = House::new();
+async fn without_keys_no_token_is_accepted_and_none_is_called_invalid() {
+    let fixture = Fixture::new();
     let fault = IamError::Unreachable("refused".to_owned());
-    let says = fault.clone();
-    house.says(move || Err(says.clone()));
+    let result = fault.clone();
+    fixture.on_fetch(move || Err(result.clone()));
     let no_keys = Err(LogoutTokenError::NoKeys(fault));
     for _ in 0..3 {
-        let told = house.verify(&header(&house), &claims(&house)).await;
-        assert_eq!(told, no_keys);
+        let verified = fixture.verify(&header(&fixture), &claims(&fixture)).await;
+        assert_eq!(verified, no_keys);
     }
-    assert_eq!(house.asked(), 1, "and the IAM is left alone for a while");
-    house.clock.advance(Duration::from_secs(10));
-    house.publishes(&house.signer);
-    assert!(good(&house).await);
-    assert_eq!(house.asked(), 2);
+    assert_eq!(fixture.fetches(), 1, "no further fetch for a while");
+    fixture.clock.advance(Duration::from_secs(10));
+    fixture.publish(&fixture.signer);
+    assert!(is_accepted(&fixture).await);
+    assert_eq!(fixture.fetches(), 2);
 }
 
 #[tokio::test]
-async fn an_iam_that_does_not_answer_leaves_the_old_keys_in_use_for_an_hour() {
-    let house = House::new();
-    assert!(good(&house).await);
-    house.says(|| Err(IamError::Failed("503".to_owned())));
+async fn old_keys_are_used_for_an_hour_if_the_iam_does_not_respond() {
+    let fixture = Fixture::new();
+    assert!(is_accepted(&fixture).await);
+    fixture.on_fetch(|| Err(IamError::Failed("503".to_owned())));
     for minutes in [10, 10, 39] {
-        house.clock.advance(60 * minutes * SECOND);
-        assert!(good(&house).await, "{minutes} later");
-        // A key that is not among the old ones may be a new one.
-        let unknown = house.tokens.verify(&house.naming("another")).await;
+        fixture.clock.advance(60 * minutes * SECOND);
+        assert!(is_accepted(&fixture).await, "{minutes} later");
+        // An unknown key may be a new one.
+        let unknown = fixture.tokens.verify(&fixture.with_key_id("another")).await;
         assert!(matches!(unknown, Err(LogoutTokenError::NoKeys(_))));
     }
-    house.clock.advance(60 * SECOND);
-    let told = house.verify(&header(&house), &claims(&house)).await;
-    assert!(matches!(told, Err(LogoutTokenError::NoKeys(_))), "{told:?}");
+    fixture.clock.advance(60 * SECOND);
+    let verified = fixture.verify(&header(&fixture), &claims(&fixture)).await;
+    let no_keys = matches!(verified, Err(LogoutTokenError::NoKeys(_)));
+    assert!(no_keys, "{verified:?}");
 }
 
 #[tokio::test]
-async fn the_iam_is_asked_once_for_all_who_wait_and_only_so_many_do() {
-    let house = House::with(Iam {
+async fn waiting_tokens_share_one_fetch_and_their_number_is_bounded() {
+    let fixture = Fixture::with(Iam {
         gate: Some(Semaphore::new(0)),
         ..Iam::default()
     });
     let mut waiting = Vec::new();
     for _ in 0..64 {
         let (tokens, token) = (
-            Arc::clone(&house.tokens),
-            house.sign(&header(&house), &claims(&house)),
+            Arc::clone(&fixture.tokens),
+            fixture.sign(&header(&fixture), &claims(&fixture)),
         );
         waiting.push(tokio::spawn(async move { tokens.verify(&token).await }));
     }
-    while house.asked() == 0 {
+    while fixture.fetches() == 0 {
         tokio::task::yield_now().await;
     }
-    let another = house.naming("another");
-    let beyond = timeout(30 * SECOND, house.tokens.verify(&another)).await;
+    let another = fixture.with_key_id("another");
+    let beyond = timeout(30 * SECOND, fixture.tokens.verify(&another)).await;
     let beyond = beyond.expect("it does not wait");
     assert_eq!(beyond, Err(LogoutTokenError::NoKeys(IamError::Saturated)));
-    house.iam.gate.as_ref().unwrap().add_permits(1);
+    fixture.iam.gate.as_ref().unwrap().add_permits(1);
     for one in waiting {
         assert!(one.await.unwrap().is_ok());
     }
-    assert_eq!(house.asked(), 1);
+    assert_eq!(fixture.fetches(), 1);
 }
 
 #[tokio::test]
-async fn where_forged_tokens_take_every_place_to_wait_a_genuine_one_does_not_need_one() {
-    let house = House::with(Iam {
+async fn valid_token_is_verified_while_forged_tokens_use_all_permits() {
+    let fixture = Fixture::with(Iam {
         gate: Some(Semaphore::new(1)),
         ..Iam::default()
     });
-    assert!(good(&house).await);
-    house.clock.advance(Duration::from_secs(600));
+    assert!(is_accepted(&fixture).await);
+    fixture.clock.advance(Duration::from_secs(600));
     let mut waiting = Vec::new();
     for number in 0..64 {
         let (tokens, token) = (
-            Arc::clone(&house.tokens),
-            house.naming(&format!("made-up-{number}")),
+            Arc::clone(&fixture.tokens),
+            fixture.with_key_id(&format!("unknown-{number}")),
         );
         waiting.push(tokio::spawn(async move { tokens.verify(&token).await }));
     }
-    while house.asked() < 2 {
+    while fixture.fetches() < 2 {
         tokio::task::yield_now().await;
     }
-    let genuine = timeout(30 * SECOND, good(&house)).await;
-    assert!(genuine.expect("it does not wait"));
-    house.iam.gate.as_ref().unwrap().add_permits(1);
+    let valid = timeout(30 * SECOND, is_accepted(&fixture)).await;
+    assert!(valid.expect("it does not wait"));
+    fixture.iam.gate.as_ref().unwrap().add_permits(1);
     for one in waiting {
         let unknown = Err(InvalidLogoutToken::UnknownKey.into());
         assert_eq!(one.await.unwrap(), unknown);
@@ -163,33 +167,34 @@ async fn where_forged_tokens_take_every_place_to_wait_a_genuine_one_does_not_nee
 }
 
 #[tokio::test]
-async fn a_question_goes_on_when_the_one_who_caused_it_gives_up() {
-    let house = House::with(Iam {
+async fn fetch_continues_if_its_caller_is_cancelled() {
+    let fixture = Fixture::with(Iam {
         gate: Some(Semaphore::new(0)),
         ..Iam::default()
     });
-    let token = house.sign(&header(&house), &claims(&house));
-    let tokens = Arc::clone(&house.tokens);
+    let token = fixture.sign(&header(&fixture), &claims(&fixture));
+    let tokens = Arc::clone(&fixture.tokens);
     let first = tokio::spawn(async move { tokens.verify(&token).await });
-    while house.asked() == 0 {
+    while fixture.fetches() == 0 {
         tokio::task::yield_now().await;
     }
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    house.iam.gate.as_ref().unwrap().add_permits(1);
-    assert!(good(&house).await);
-    assert_eq!(house.asked(), 1);
+    fixture.iam.gate.as_ref().unwrap().add_permits(1);
+    assert!(is_accepted(&fixture).await);
+    assert_eq!(fixture.fetches(), 1);
 }
 
 #[tokio::test]
-async fn an_adapter_that_panics_is_asked_again_later() {
-    let house = House::new();
-    house.says(|| panic!("as the test has it"));
-    let told = house.verify(&header(&house), &claims(&house)).await;
-    assert!(matches!(told, Err(LogoutTokenError::NoKeys(_))), "{told:?}");
-    house.publishes(&house.signer);
-    assert!(!good(&house).await, "not at once");
-    house.clock.advance(Duration::from_secs(10));
-    assert!(good(&house).await);
-    assert_eq!(house.asked(), 2);
+async fn keys_are_fetched_again_after_a_panic_of_the_adapter() {
+    let fixture = Fixture::new();
+    fixture.on_fetch(|| panic!("in a test"));
+    let verified = fixture.verify(&header(&fixture), &claims(&fixture)).await;
+    let no_keys = matches!(verified, Err(LogoutTokenError::NoKeys(_)));
+    assert!(no_keys, "{verified:?}");
+    fixture.publish(&fixture.signer);
+    assert!(!is_accepted(&fixture).await, "not at once");
+    fixture.clock.advance(Duration::from_secs(10));
+    assert!(is_accepted(&fixture).await);
+    assert_eq!(fixture.fetches(), 2);
 }

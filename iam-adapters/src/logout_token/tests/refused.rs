@@ -1,4 +1,4 @@
-//! Every way in which a token can be wrong, and that it is found out for that and nothing else.
+//! Invalid tokens, each with the reason of its refusal.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::super::InvalidLogoutToken as Why;
 use super::super::TOKEN_BYTES_MAX;
-use super::house::{CLIENT, EVENT, House, ISSUER, claims, header};
+use super::fixture::{CLIENT, EVENT, Fixture, ISSUER, claims, header};
 
 #[tokio::test]
-async fn a_token_with_a_wrong_claim_is_refused_for_it() {
-    let house = House::new();
-    let now = house.now();
+async fn token_with_a_wrong_claim_is_refused_with_its_reason() {
+    let fixture = Fixture::new();
+    let now = fixture.now();
     for (member, value, why) in [
         ("iss", json!("https://iam.test/realms/other"), Why::Issuer),
         ("iss", json!(format!("{ISSUER}/")), Why::Issuer),
@@ -55,36 +55,40 @@ async fn a_token_with_a_wrong_claim_is_refused_for_it() {
         ("sub", json!(""), Why::Claims),
         ("sub", json!(["s"]), Why::Claims),
     ] {
-        let mut claims = claims(&house);
+        let mut claims = claims(&fixture);
         claims[member] = value.clone();
-        let token = house.sign(&header(&house), &claims);
-        assert_eq!(house.why(&token).await, Some(why), "{member}: {value}");
+        let token = fixture.sign(&header(&fixture), &claims);
+        assert_eq!(
+            fixture.refusal(&token).await,
+            Some(why),
+            "{member}: {value}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_token_without_what_it_needs_is_refused() {
-    let house = House::new();
+async fn token_without_a_required_claim_is_refused() {
+    let fixture = Fixture::new();
     for (members, why) in [
         (&["iss"][..], Why::Claims),
         (&["aud"], Why::Claims),
         (&["iat"], Why::Claims),
         (&["jti"], Why::Claims),
         (&["events"], Why::Claims),
-        (&["sid", "sub"], Why::Nobody),
+        (&["sid", "sub"], Why::NoSubject),
     ] {
-        let mut claims = claims(&house);
+        let mut claims = claims(&fixture);
         for member in members {
             claims.as_object_mut().unwrap().remove(*member);
         }
-        let token = house.sign(&header(&house), &claims);
-        assert_eq!(house.why(&token).await, Some(why), "{members:?}");
+        let token = fixture.sign(&header(&fixture), &claims);
+        assert_eq!(fixture.refusal(&token).await, Some(why), "{members:?}");
     }
 }
 
 #[tokio::test]
-async fn a_token_with_a_wrong_header_is_refused_for_it() {
-    let house = House::new();
+async fn token_with_a_wrong_header_is_refused_with_its_reason() {
+    let fixture = Fixture::new();
     for (member, value, why) in [
         ("typ", json!("JWT"), Why::Type),
         ("typ", json!("at+jwt"), Why::Type),
@@ -109,97 +113,113 @@ async fn a_token_with_a_wrong_header_is_refused_for_it() {
         ("b64", json!(false), Why::Critical),
         ("b64", json!(true), Why::Critical),
     ] {
-        let mut header = header(&house);
+        let mut header = header(&fixture);
         header[member] = value.clone();
-        let token = house.sign(&header, &claims(&house));
-        assert_eq!(house.why(&token).await, Some(why), "{member}: {value}");
+        let token = fixture.sign(&header, &claims(&fixture));
+        assert_eq!(
+            fixture.refusal(&token).await,
+            Some(why),
+            "{member}: {value}"
+        );
     }
     for (member, why) in [
         ("typ", Why::Type),
         ("alg", Why::Malformed),
         ("kid", Why::Malformed),
     ] {
-        let mut header = header(&house);
+        let mut header = header(&fixture);
         header.as_object_mut().unwrap().remove(member);
-        let token = house.sign(&header, &claims(&house));
-        assert_eq!(house.why(&token).await, Some(why), "{member}");
+        let token = fixture.sign(&header, &claims(&fixture));
+        assert_eq!(fixture.refusal(&token).await, Some(why), "{member}");
     }
 }
 
 #[tokio::test]
-async fn a_member_that_stands_there_twice_is_refused() {
-    let house = House::new();
-    let (header, claims) = (header(&house), claims(&house));
+async fn repeated_member_is_refused() {
+    let fixture = Fixture::new();
+    let (header, claims) = (header(&fixture), claims(&fixture));
     let twice = |object: &Value, member: &str| {
         let text = object.to_string();
         let again = format!("{}:{}", json!(member), object[member]);
         format!("{},{again}}}", text.strip_suffix('}').unwrap())
     };
     for member in ["alg", "kid", "typ"] {
-        let token = house
+        let token = fixture
             .signer
             .sign(&twice(&header, member), &claims.to_string());
-        let why = house.why(&token.unwrap()).await;
+        let why = fixture.refusal(&token.unwrap()).await;
         assert_eq!(why, Some(Why::Malformed), "{member}");
     }
     for member in ["iss", "aud", "iat", "exp", "jti", "sub", "sid", "events"] {
-        let token = house
+        let token = fixture
             .signer
             .sign(&header.to_string(), &twice(&claims, member));
-        let why = house.why(&token.unwrap()).await;
+        let why = fixture.refusal(&token.unwrap()).await;
         assert_eq!(why, Some(Why::Claims), "{member}");
     }
     let event = format!("{{\"{EVENT}\":{{}}}}");
     let twice = format!("{{\"{EVENT}\":{{}},\"{EVENT}\":{{}}}}");
     let claims = claims.to_string();
     assert!(claims.contains(&event), "{claims}");
-    let token = house
+    let token = fixture
         .signer
         .sign(&header.to_string(), &claims.replace(&event, &twice));
-    assert_eq!(house.why(&token.unwrap()).await, Some(Why::Claims));
+    assert_eq!(fixture.refusal(&token.unwrap()).await, Some(Why::Claims));
 }
 
 #[tokio::test]
-async fn only_the_signature_of_the_named_key_over_these_very_bytes_counts() {
-    let house = House::new();
+async fn only_a_signature_of_the_named_key_over_the_same_bytes_is_accepted() {
+    let fixture = Fixture::new();
     let (one, other) = (
-        house.sign(&header(&house), &claims(&house)),
-        house.sign(&header(&house), &claims(&house)),
+        fixture.sign(&header(&fixture), &claims(&fixture)),
+        fixture.sign(&header(&fixture), &claims(&fixture)),
     );
     let (signed, signature) = one.rsplit_once('.').unwrap();
     let (_, others) = other.rsplit_once('.').unwrap();
     let altered = signature.chars().rev().collect::<String>();
-    let impostor = House::new();
-    let mut bringing = header(&house);
-    bringing["jwk"] = json!({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"});
-    bringing["jku"] = json!("http://evil.test/keys");
+    let attacker = Fixture::new();
+    let mut with_own_key = header(&fixture);
+    with_own_key["jwk"] = json!({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"});
+    with_own_key["jku"] = json!("http://evil.test/keys");
     for token in [
         format!("{signed}."),
         format!("{signed}.{others}"),
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode([0; 64])),
-        impostor.sign(&header(&house), &claims(&house)),
-        impostor.sign(&bringing, &claims(&house)),
+        attacker.sign(&header(&fixture), &claims(&fixture)),
+        attacker.sign(&with_own_key, &claims(&fixture)),
     ] {
-        assert_eq!(house.why(&token).await, Some(Why::Signature), "{token}");
+        assert_eq!(
+            fixture.refusal(&token).await,
+            Some(Why::Signature),
+            "{token}"
+        );
     }
-    // Read backwards, the last character may have bits that say nothing.
-    assert!(house.why(&format!("{signed}.{altered}")).await.is_some());
+    // The last character may have non-zero trailing bits, which is another reason.
+    assert!(
+        fixture
+            .refusal(&format!("{signed}.{altered}"))
+            .await
+            .is_some()
+    );
     let payload = signed.split_once('.').unwrap().1;
     for at in [0, payload.len() / 2] {
         let mut altered = payload.to_owned().into_bytes();
         altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
         let altered = String::from_utf8(altered).unwrap();
         let token = one.replace(payload, &altered);
-        assert_eq!(house.why(&token).await, Some(Why::Signature), "{at}");
+        assert_eq!(fixture.refusal(&token).await, Some(Why::Signature), "{at}");
     }
-    // What the header brings along is not looked at where the signature is right.
-    house.verify(&bringing, &claims(&house)).await.unwrap();
+    // A key in the header is ignored, also if the signature is valid.
+    fixture
+        .verify(&with_own_key, &claims(&fixture))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
-async fn what_is_no_compact_jws_is_refused() {
-    let house = House::new();
-    let good = house.sign(&header(&house), &claims(&house));
+async fn token_that_is_no_compact_jws_is_refused() {
+    let fixture = Fixture::new();
+    let good = fixture.sign(&header(&fixture), &claims(&fixture));
     let [header, payload, signature] = [0, 1, 2].map(|at| good.split('.').nth(at).unwrap());
     for token in [
         String::new(),
@@ -219,15 +239,23 @@ async fn what_is_no_compact_jws_is_refused() {
         format!("{}.{payload}.{signature}", URL_SAFE_NO_PAD.encode("{")),
         "é.é.é".to_owned(),
     ] {
-        assert_eq!(house.why(&token).await, Some(Why::Malformed), "{token}");
+        assert_eq!(
+            fixture.refusal(&token).await,
+            Some(Why::Malformed),
+            "{token}"
+        );
     }
-    let header = super::house::header(&house).to_string();
+    let header = super::fixture::header(&fixture).to_string();
     for payload in ["", "[]", "null", "{", "{\"iss\":1}", "\u{feff}{}"] {
-        let token = house.signer.sign(&header, payload).unwrap();
-        assert_eq!(house.why(&token).await, Some(Why::Claims), "{payload}");
+        let token = fixture.signer.sign(&header, payload).unwrap();
+        assert_eq!(
+            fixture.refusal(&token).await,
+            Some(Why::Claims),
+            "{payload}"
+        );
     }
     let long = "A".repeat(TOKEN_BYTES_MAX + 1);
-    assert_eq!(house.why(&long).await, Some(Why::TooLong));
+    assert_eq!(fixture.refusal(&long).await, Some(Why::TooLong));
     let longest = &long[..TOKEN_BYTES_MAX];
-    assert_eq!(house.why(longest).await, Some(Why::Malformed));
+    assert_eq!(fixture.refusal(longest).await, Some(Why::Malformed));
 }

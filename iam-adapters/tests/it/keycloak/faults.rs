@@ -1,11 +1,10 @@
-//! Every way in which a server can fail, for every call: the right fault, never a yes and never a
-//! no.
+//! Failures of the server in every operation: each is the right fault, never a success or a refusal.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::guarded::{Circuit, Guarded, Limit, Limits, Observer, Operation};
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation, ResilientAdapter};
 use iam_adapters::{Clock, IamAdapter, IamError};
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{
@@ -26,7 +25,7 @@ const OPERATIONS: [(Operation, &str); 6] = [
 
 const OVERLONG: usize = 10 * 1024 * 1024;
 
-/// A Keycloak in good health for that operation: to a probe it says no.
+/// A server on which the operation succeeds. A probe needs an inactive token.
 async fn healthy(operation: Operation) -> ScriptedUpstream {
     let upstream = ScriptedUpstream::keycloak().await;
     if operation == Operation::Probe {
@@ -50,8 +49,8 @@ async fn call(keycloak: &impl IamAdapter, operation: Operation) -> Result<(), Ia
     }
 }
 
-/// What each operation makes of each answer, asked once.
-async fn each_makes_of(answer: impl Fn() -> Answer, expected: impl Fn(&IamError) -> bool) {
+/// Asserts the fault of every operation for this response, after one request.
+async fn assert_fault(answer: impl Fn() -> Answer, expected: impl Fn(&IamError) -> bool) {
     for (operation, path) in OPERATIONS {
         let upstream = healthy(operation).await;
         upstream.on(path, answer());
@@ -69,17 +68,17 @@ async fn each_makes_of(answer: impl Fn() -> Answer, expected: impl Fn(&IamError)
 }
 
 #[tokio::test]
-async fn a_server_that_fails_has_failed() {
+async fn server_error_is_failed() {
     for status in [500, 502, 503, 504] {
-        let said = IamError::Failed(format!("status {status}"));
-        each_makes_of(|| Answer::html(status), |error| *error == said).await;
+        let failed = IamError::Failed(format!("status {status}"));
+        assert_fault(|| Answer::html(status), |error| *error == failed).await;
         let json = || Answer::json(status, json!({"error": "invalid_grant"}));
-        each_makes_of(json, |error| *error == said).await;
+        assert_fault(json, |error| *error == failed).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_a_pause_is_told_on_with_its_seconds() {
+async fn status_429_is_throttled_with_its_retry_after() {
     for (sent, expected) in [
         (Some("7"), Some(7)),
         (Some("0"), Some(0)),
@@ -95,7 +94,7 @@ async fn a_server_that_asks_for_a_pause_is_told_on_with_its_seconds() {
             })
         };
         let retry_after = expected.map(Duration::from_secs);
-        each_makes_of(answer, |error| {
+        assert_fault(answer, |error| {
             *error == IamError::Throttled { retry_after }
         })
         .await;
@@ -103,64 +102,64 @@ async fn a_server_that_asks_for_a_pause_is_told_on_with_its_seconds() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_never_followed() {
-    let thief = ScriptedUpstream::keycloak().await;
+async fn redirect_is_never_followed() {
+    let other = ScriptedUpstream::keycloak().await;
     for status in [301, 302, 303, 307, 308] {
-        let away = || Answer::redirect(status, &thief.url());
-        each_makes_of(away, |error| {
+        let redirect = || Answer::redirect(status, &other.url());
+        assert_fault(redirect, |error| {
             error.kind() == "misconfigured" && error.to_string().contains("redirect")
         })
         .await;
     }
-    assert!(thief.requests().is_empty());
+    assert!(other.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_page_for_people_is_unreadable_whatever_its_status() {
+async fn html_page_is_unreadable_with_any_status() {
     for status in [200, 201, 400, 401, 403] {
-        each_makes_of(|| Answer::html(status), is_unreadable).await;
+        assert_fault(|| Answer::html(status), is_unreadable).await;
     }
     for status in [400, 401, 403, 418] {
-        each_makes_of(|| Answer::empty(status), is_unreadable).await;
+        assert_fault(|| Answer::empty(status), is_unreadable).await;
     }
 }
 
 #[tokio::test]
-async fn json_that_ends_in_the_middle_is_unreadable() {
+async fn truncated_json_is_unreadable() {
     let whole = || Answer::json(200, grant());
-    each_makes_of(|| whole().truncated(), is_unreadable).await;
-    each_makes_of(|| whole().truncated().chunked(), is_unreadable).await;
+    assert_fault(|| whole().truncated(), is_unreadable).await;
+    assert_fault(|| whole().truncated().chunked(), is_unreadable).await;
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_in_the_middle_is_unreachable() {
-    each_makes_of(|| Answer::json(200, grant()).cut_short(), is_unreachable).await;
-    each_makes_of(Answer::reset, is_unreachable).await;
+async fn connection_that_closes_within_a_response_is_unreachable() {
+    assert_fault(|| Answer::json(200, grant()).cut_short(), is_unreachable).await;
+    assert_fault(Answer::reset, is_unreachable).await;
 }
 
 #[tokio::test]
-async fn a_body_of_ten_mebibytes_is_unreadable() {
-    each_makes_of(|| Answer::padded(200, OVERLONG), is_unreadable).await;
-    each_makes_of(|| Answer::padded(200, OVERLONG).chunked(), is_unreadable).await;
-    each_makes_of(|| Answer::padded(401, OVERLONG), is_unreadable).await;
+async fn body_of_ten_mebibytes_is_unreadable() {
+    assert_fault(|| Answer::padded(200, OVERLONG), is_unreadable).await;
+    assert_fault(|| Answer::padded(200, OVERLONG).chunked(), is_unreadable).await;
+    assert_fault(|| Answer::padded(401, OVERLONG), is_unreadable).await;
 }
 
 #[tokio::test]
-async fn a_server_of_another_protocol_is_unreadable() {
-    each_makes_of(Answer::not_http, is_unreadable).await;
+async fn server_of_another_protocol_is_unreadable() {
+    assert_fault(Answer::not_http, is_unreadable).await;
 }
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_is_unreachable() {
-    let nobody = Refusing::start();
+async fn closed_port_is_unreachable() {
+    let closed_port = Refusing::start();
     for (operation, _) in OPERATIONS {
-        let result = call(&adapter(&nobody.url()), operation).await;
+        let result = call(&adapter(&closed_port.url()), operation).await;
         assert_eq!(kind(&result), "unreachable", "{operation:?}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_begins_to_listen_is_found_by_the_next_call() {
+async fn call_succeeds_after_the_server_has_started() {
     let port = Refusing::start();
     let keycloak = adapter(&port.url());
     assert_eq!(kind(&keycloak.probe().await), "unreachable");
@@ -170,16 +169,16 @@ async fn a_server_that_begins_to_listen_is_found_by_the_next_call() {
 }
 
 #[derive(Debug)]
-struct Unwatched;
+struct NoObserver;
 
-impl Observer for Unwatched {
+impl Observer for NoObserver {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
     fn circuit(&self, _: Operation, _: Circuit) {}
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_or_does_not_end_is_dropped_at_the_deadline() {
-    // No answer comes at all, so that the deadline's length decides nothing but the test's.
+async fn missing_or_endless_response_times_out_at_the_deadline() {
+    // No response ever arrives, so a short deadline only shortens the test.
     let limit = Limit {
         deadline: Duration::from_millis(200),
         concurrency: 1,
@@ -197,9 +196,9 @@ async fn an_answer_that_does_not_come_or_does_not_end_is_dropped_at_the_deadline
             upstream.on(path, answer.clone());
             let keycloak = Arc::new(adapter(&upstream.url()));
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            let unwatched: Arc<dyn Observer> = Arc::new(Unwatched);
-            let guarded = Guarded::new(keycloak, limits, &clock, &unwatched);
-            let result = call(&guarded, operation).await;
+            let observer: Arc<dyn Observer> = Arc::new(NoObserver);
+            let iam = ResilientAdapter::new(keycloak, limits, &clock, &observer);
+            let result = call(&iam, operation).await;
             assert_eq!(
                 result,
                 Err(IamError::TimedOut(limit.deadline)),
@@ -212,17 +211,17 @@ async fn an_answer_that_does_not_come_or_does_not_end_is_dropped_at_the_deadline
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_on_the_way_does_not_harm_the_next() {
+async fn cancelled_call_does_not_affect_the_next_one() {
     for (operation, path) in OPERATIONS {
         let upstream = healthy(operation).await;
         upstream.once(path, Answer::json(200, grant()).held());
         let keycloak = Arc::new(adapter(&upstream.url()));
-        let under_way = tokio::spawn({
+        let in_flight = tokio::spawn({
             let keycloak = Arc::clone(&keycloak);
             async move { call(&*keycloak, operation).await }
         });
         upstream.received(path, 1).await;
-        under_way.abort();
+        in_flight.abort();
         upstream.hung_up(1).await;
         let result = call(&*keycloak, operation).await;
         assert_eq!(result, Ok(()), "{operation:?} at {path}");

@@ -1,4 +1,4 @@
-//! What the answers to a direct grant mean.
+//! The meaning of responses to a direct grant.
 
 use iam_adapters::{IamAdapter, IamError, Misconfiguration, Refusal};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use super::{PASSWORD, adapter, client, credentials, kind, misconfigured};
 
 #[tokio::test]
-async fn a_refusal_of_the_user_is_told_by_its_description() {
+async fn description_of_invalid_grant_selects_the_refusal() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for (description, expected) in [
@@ -43,7 +43,7 @@ async fn a_refusal_of_the_user_is_told_by_its_description() {
 }
 
 #[tokio::test]
-async fn what_is_held_against_the_gateway_is_never_the_users_fault() {
+async fn refusal_of_the_gateway_is_no_refusal_of_the_user() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     let bad = "Invalid client or Invalid client credentials";
@@ -104,10 +104,10 @@ async fn what_is_held_against_the_gateway_is_never_the_users_fault() {
 }
 
 #[tokio::test]
-async fn an_unknown_error_is_unreadable_and_only_a_code_of_it_is_told() {
+async fn unknown_error_is_unreadable_and_only_its_code_is_repeated() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
-    for (status, error, told) in [
+    for (status, error, expected) in [
         (400, "slow_down", "status 400, error slow_down"),
         (403, "invalid_grant", "status 403, error invalid_grant"),
         (201, "invalid_grant", "status 201, error invalid_grant"),
@@ -118,12 +118,15 @@ async fn an_unknown_error_is_unreadable_and_only_a_code_of_it_is_told() {
         let answer = keycloak
             .authenticate(&credentials(PASSWORD), &client())
             .await;
-        assert_eq!(answer.err(), Some(IamError::Unreadable(told.to_owned())));
+        assert_eq!(
+            answer.err(),
+            Some(IamError::Unreadable(expected.to_owned()))
+        );
     }
 }
 
 #[tokio::test]
-async fn a_grant_that_does_not_fit_together_is_no_login() {
+async fn inconsistent_token_response_is_unreadable() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     let token = |sub: &str, sid: &str| jwt(&json!({"sub": sub, "sid": sid, "azp": "auth-gateway"}));
@@ -162,7 +165,7 @@ async fn a_grant_that_does_not_fit_together_is_no_login() {
 }
 
 #[tokio::test]
-async fn a_client_set_not_to_use_refresh_tokens_is_misconfigured() {
+async fn client_without_refresh_tokens_is_misconfigured() {
     let upstream = ScriptedUpstream::keycloak().await;
     let mut without = grant();
     without.as_object_mut().unwrap().remove("refresh_token");

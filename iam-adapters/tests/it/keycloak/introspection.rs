@@ -1,4 +1,4 @@
-//! Is the session alive, and what may its user do.
+//! Introspection.
 
 use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Subject};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use super::{adapter, all_permissions, kind, misconfigured, session};
 
 #[tokio::test]
-async fn introspection_sends_the_refresh_token_and_the_hint_byte_for_byte() {
+async fn introspection_sends_the_refresh_token_and_the_hint_unchanged() {
     let upstream = ScriptedUpstream::keycloak().await;
     let answer = adapter(&upstream.url()).introspect(&session()).await;
     assert!(answer.is_ok(), "{answer:?}");
@@ -29,12 +29,12 @@ async fn introspection_sends_the_refresh_token_and_the_hint_byte_for_byte() {
             refresh_token("auth-gateway")
         )
     );
-    let authorization = request.header("authorization").expect("our credentials");
+    let authorization = request.header("authorization").expect("credentials");
     assert!(authorization.starts_with("Basic "), "{authorization}");
 }
 
 #[tokio::test]
-async fn a_living_session_has_its_subject_and_the_permissions_of_now() {
+async fn active_session_has_its_subject_and_current_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
     let answer = adapter(&upstream.url()).introspect(&session()).await;
     assert_eq!(
@@ -47,11 +47,11 @@ async fn a_living_session_has_its_subject_and_the_permissions_of_now() {
 }
 
 #[tokio::test]
-async fn an_answer_about_anything_but_this_session_is_unreadable() {
+async fn introspection_of_another_session_subject_or_client_is_unreadable() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for change in [
-        json!({"sub": "somebody else"}),
+        json!({"sub": "another"}),
         json!({"sub": null}),
         json!({"sid": "another"}),
         json!({"sid": null}),
@@ -66,7 +66,7 @@ async fn an_answer_about_anything_but_this_session_is_unreadable() {
 }
 
 #[tokio::test]
-async fn one_member_that_names_the_client_is_enough() {
+async fn one_member_that_names_the_client_is_sufficient() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for change in [json!({"azp": null}), json!({"client_id": null})] {
@@ -80,7 +80,7 @@ async fn one_member_that_names_the_client_is_enough() {
 }
 
 #[tokio::test]
-async fn active_is_a_boolean_or_nothing_is_believed() {
+async fn introspection_with_a_non_boolean_active_is_unreadable() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for value in [
@@ -116,7 +116,7 @@ async fn active_is_a_boolean_or_nothing_is_believed() {
 }
 
 #[tokio::test]
-async fn what_is_held_against_the_gateway_is_never_inactive() {
+async fn refusal_of_the_gateway_is_not_inactive() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     let bad = "Invalid client or Invalid client credentials";
@@ -165,7 +165,7 @@ async fn what_is_held_against_the_gateway_is_never_inactive() {
 }
 
 #[tokio::test]
-async fn invalid_grant_makes_no_sense_here_and_is_no_refusal() {
+async fn invalid_grant_from_introspection_is_unreadable() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(
         INTROSPECTION,
@@ -178,7 +178,7 @@ async fn invalid_grant_makes_no_sense_here_and_is_no_refusal() {
     );
 }
 
-/// The healthy answer with other members, or without those that are null.
+/// An active response with other members, or without the members that are null.
 fn changed(change: &Value) -> Value {
     let mut answer = active();
     for (member, value) in change.as_object().expect("an object") {

@@ -1,4 +1,4 @@
-//! The IAM is the configured one, or it gets no password.
+//! The issuer is confirmed before a password is sent.
 
 use iam_adapters::{IamAdapter, Misconfiguration};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use super::{PASSWORD, adapter, adapter_with, client, credentials, kind, misconfigured};
 
 #[tokio::test]
-async fn the_issuer_is_looked_at_before_the_first_password_and_then_remembered() {
+async fn issuer_is_confirmed_once_before_the_first_password_is_sent() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for _ in 0..2 {
@@ -37,7 +37,7 @@ async fn the_issuer_is_looked_at_before_the_first_password_and_then_remembered()
 }
 
 #[tokio::test]
-async fn another_issuer_gets_no_password() {
+async fn no_password_is_sent_to_another_issuer() {
     let upstream = ScriptedUpstream::keycloak().await;
     let own = format!("{}/realms/shop", upstream.url());
     for other in [
@@ -60,7 +60,7 @@ async fn another_issuer_gets_no_password() {
 }
 
 #[tokio::test]
-async fn no_password_goes_where_discovery_fails() {
+async fn no_password_is_sent_if_discovery_fails() {
     let upstream = ScriptedUpstream::keycloak().await;
     for (answer, expected) in [
         (
@@ -88,7 +88,7 @@ async fn no_password_goes_where_discovery_fails() {
 }
 
 #[tokio::test]
-async fn the_issuer_may_be_configured_apart_from_the_address() {
+async fn issuer_can_be_configured_independently_of_the_address() {
     let upstream = ScriptedUpstream::keycloak().await;
     let public = "https://login.example.test/auth/realms/shop";
     upstream
@@ -100,7 +100,7 @@ async fn the_issuer_may_be_configured_apart_from_the_address() {
 }
 
 #[tokio::test]
-async fn a_probe_that_meets_another_issuer_takes_the_memory_of_the_right_one_back() {
+async fn probe_that_finds_another_issuer_stops_logins() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
     let keycloak = adapter(&upstream.url());
@@ -119,7 +119,7 @@ async fn a_probe_that_meets_another_issuer_takes_the_memory_of_the_right_one_bac
 }
 
 #[tokio::test]
-async fn the_realm_goes_into_the_path_percent_encoded_and_below_the_configured_path() {
+async fn realm_is_percent_encoded_and_appended_to_the_configured_path() {
     let upstream = ScriptedUpstream::start().await;
     let path = "/auth/realms/a%20b%2Fc%3F%C3%BC";
     let url = format!("{}/auth/", upstream.url());

@@ -1,4 +1,4 @@
-//! The realm's keys, for the logout tokens that it sends.
+//! The realm's keys.
 
 use iam_adapters::IamAdapter as _;
 use serde_json::json;
@@ -8,7 +8,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use super::{adapter, adapter_with, kind};
 
 #[tokio::test]
-async fn the_keys_are_fetched_from_the_realm_and_without_our_credentials() {
+async fn keys_are_fetched_from_the_realm_without_credentials() {
     let upstream = ScriptedUpstream::start().await;
     upstream.on(KEYS, key_set());
     let keycloak = adapter(&upstream.url());
@@ -30,23 +30,23 @@ async fn the_keys_are_fetched_from_the_realm_and_without_our_credentials() {
 }
 
 #[tokio::test]
-async fn no_document_leads_to_keys_elsewhere() {
-    let thief = ScriptedUpstream::start().await;
-    thief.on(KEYS, key_set());
+async fn discovery_document_does_not_redirect_the_fetch_of_keys() {
+    let other = ScriptedUpstream::start().await;
+    other.on(KEYS, key_set());
     let upstream = ScriptedUpstream::start().await;
     let issuer = format!("{}/realms/shop", upstream.url());
-    let elsewhere = format!("{}{KEYS}", thief.url());
+    let elsewhere = format!("{}{KEYS}", other.url());
     upstream.on(KEYS, key_set()).on(
         DISCOVERY,
         Answer::json(200, json!({"issuer": issuer, "jwks_uri": elsewhere})),
     );
     let keycloak = adapter_with(&upstream.url(), &json!({"issuer": issuer}));
     assert_eq!(kind(&keycloak.verification_keys().await), "ok");
-    assert!(thief.requests().is_empty());
+    assert!(other.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_set_without_a_key_that_can_be_used_is_unreadable() {
+async fn key_set_without_a_usable_key_is_unreadable() {
     let upstream = ScriptedUpstream::start().await;
     for unusable in [
         json!({"keys": []}),

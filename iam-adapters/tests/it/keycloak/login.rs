@@ -1,4 +1,4 @@
-//! The direct grant.
+//! Login.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn basic(id: &str, secret: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_login_sends_the_direct_grant_byte_for_byte() {
+async fn login_sends_the_direct_grant_unchanged() {
     let upstream = ScriptedUpstream::keycloak().await;
     let answer = adapter(&upstream.url())
         .authenticate(&credentials("p w&=+%é"), &client())
@@ -59,7 +59,7 @@ async fn a_login_sends_the_direct_grant_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_login_tells_the_session_its_lifetime_and_the_permissions() {
+async fn login_returns_session_lifetime_and_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
     let login = adapter(&upstream.url())
         .authenticate(&credentials(PASSWORD), &client())
@@ -76,7 +76,7 @@ async fn a_login_tells_the_session_its_lifetime_and_the_permissions() {
 }
 
 #[tokio::test]
-async fn a_session_without_end_promises_no_lifetime() {
+async fn unlimited_session_has_no_lifetime() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     let mut without = grant();
@@ -110,7 +110,7 @@ async fn client_id_and_secret_are_form_encoded_before_http_basic() {
 }
 
 #[tokio::test]
-async fn one_clean_client_address_is_passed_on_and_only_where_there_is_one() {
+async fn client_address_is_sent_in_canonical_form_if_known() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for (address, sent) in [
@@ -132,9 +132,9 @@ async fn one_clean_client_address_is_passed_on_and_only_where_there_is_one() {
     }
 }
 
-/// The IAM verified the credentials; only the permissions are not to be had.
+/// The IAM has verified the credentials; only the permissions are missing.
 #[tokio::test]
-async fn a_login_does_not_wait_for_ever_for_permissions_it_can_do_without() {
+async fn login_waits_two_seconds_at_most_for_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, Answer::hanging());
     let keycloak = adapter(&upstream.url());
@@ -154,16 +154,16 @@ async fn a_login_does_not_wait_for_ever_for_permissions_it_can_do_without() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_given_up_after_it_succeeded_leaves_no_session_behind() {
+async fn session_of_a_cancelled_login_is_ended() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, Answer::hanging());
     let keycloak = adapter(&upstream.url());
     let (credentials, client) = (credentials(PASSWORD), client());
-    let given_up = tokio::select! {
+    let cancelled = tokio::select! {
         login = keycloak.authenticate(&credentials, &client) => Some(login),
         () = upstream.received(INTROSPECTION, 1) => None,
     };
-    assert!(given_up.is_none(), "{given_up:?}");
+    assert!(cancelled.is_none(), "{cancelled:?}");
     upstream.received(LOGOUT, 1).await;
     let [request] = &upstream.requests_to(LOGOUT)[..] else {
         panic!("one logout");
@@ -173,7 +173,7 @@ async fn a_login_that_is_given_up_after_it_succeeded_leaves_no_session_behind() 
 }
 
 #[tokio::test]
-async fn a_refused_login_is_not_followed_by_any_other_call() {
+async fn refused_login_makes_no_further_call() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(
         TOKEN,
@@ -190,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_password_arrives_as_it_was_sent(password in "\\PC{0,60}|.{0,60}") {
+    fn password_is_sent_unchanged(password in "\\PC{0,60}|.{0,60}") {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let arrived = runtime.block_on(async {
             let upstream = ScriptedUpstream::keycloak().await;

@@ -1,4 +1,4 @@
-//! The end of a session.
+//! Logout.
 
 use iam_adapters::{IamAdapter, Misconfiguration};
 use serde_json::json;
@@ -8,7 +8,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use super::{adapter, kind, misconfigured, session, session_of};
 
 #[tokio::test]
-async fn a_logout_sends_the_refresh_token_byte_for_byte() {
+async fn logout_sends_the_refresh_token_unchanged() {
     let upstream = ScriptedUpstream::keycloak().await;
     let answer = adapter(&upstream.url()).end_session(&session()).await;
     assert_eq!(answer, Ok(()));
@@ -24,12 +24,12 @@ async fn a_logout_sends_the_refresh_token_byte_for_byte() {
         request.text(),
         format!("refresh_token={}", refresh_token("auth-gateway"))
     );
-    let authorization = request.header("authorization").expect("our credentials");
+    let authorization = request.header("authorization").expect("credentials");
     assert!(authorization.starts_with("Basic "), "{authorization}");
 }
 
 #[tokio::test]
-async fn a_session_that_is_already_gone_is_a_success() {
+async fn logout_of_an_ended_session_succeeds() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for answer in [
@@ -44,7 +44,7 @@ async fn a_session_that_is_already_gone_is_a_success() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_client_is_not_called_ended() {
+async fn session_of_another_client_is_not_reported_as_ended() {
     let upstream = ScriptedUpstream::keycloak().await;
     let text = "Invalid refresh token. Token client and authorized client don't match";
     upstream.on(LOGOUT, refusal(400, "invalid_grant", text));
@@ -58,7 +58,7 @@ async fn a_session_of_another_client_is_not_called_ended() {
 }
 
 #[tokio::test]
-async fn what_is_held_against_the_gateway_ends_nothing() {
+async fn refusal_of_the_gateway_is_no_logout() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for (status, error, expected) in [
@@ -75,7 +75,7 @@ async fn what_is_held_against_the_gateway_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_page_that_says_200_ends_nothing() {
+async fn page_with_status_200_is_no_logout() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for answer in [

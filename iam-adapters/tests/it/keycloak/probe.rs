@@ -1,4 +1,4 @@
-//! Would Keycloak serve this gateway now.
+//! Probes.
 
 use iam_adapters::{IamAdapter, IamError, Misconfiguration};
 use serde_json::json;
@@ -9,19 +9,21 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{adapter, client, credentials, misconfigured};
 
-/// The words for a password grant that names no user.
-fn nameless() -> Answer {
+/// The response to a password grant without a user.
+fn missing_user() -> Answer {
     refusal(401, "invalid_request", "Missing parameter: username")
 }
 
 async fn upstream() -> ScriptedUpstream {
     let upstream = ScriptedUpstream::keycloak().await;
-    upstream.on(INTROSPECTION, inactive()).on(TOKEN, nameless());
+    upstream
+        .on(INTROSPECTION, inactive())
+        .on(TOKEN, missing_user());
     upstream
 }
 
 #[tokio::test]
-async fn a_probe_reads_the_issuer_anew_and_asks_about_a_made_up_token() {
+async fn probe_fetches_the_issuer_and_introspects_an_invalid_token() {
     let upstream = upstream().await;
     let keycloak = adapter(&upstream.url());
     let wrong = refusal(400, "invalid_grant", "Invalid user credentials");
@@ -34,7 +36,7 @@ async fn a_probe_reads_the_issuer_anew_and_asks_about_a_made_up_token() {
     for _ in 0..2 {
         assert_eq!(keycloak.probe().await, Ok(()));
     }
-    let asked: Vec<_> = upstream
+    let requests: Vec<_> = upstream
         .requests()
         .iter()
         .skip(before)
@@ -49,17 +51,17 @@ async fn a_probe_reads_the_issuer_anew_and_asks_about_a_made_up_token() {
         ),
     ]
     .map(|(method, path, body)| (method.to_owned(), path.to_owned(), body.to_owned()));
-    assert_eq!(asked, [once.clone(), once].concat());
+    assert_eq!(requests, [once.clone(), once].concat());
 }
 
-/// The grant names no user, so that no account is locked and nothing begins.
+/// The grant names no user, so it locks no account and begins no session.
 #[tokio::test]
-async fn a_probe_tries_direct_grants_until_they_are_known_to_be_on() {
+async fn probe_tests_direct_grants_until_they_are_proven() {
     let upstream = upstream().await;
     let keycloak = adapter(&upstream.url());
-    let words = "Client not allowed for direct access grants";
-    let off = refusal(400, "unauthorized_client", words);
-    upstream.on(TOKEN, off.clone());
+    let description = "Client not allowed for direct access grants";
+    let disabled = refusal(400, "unauthorized_client", description);
+    upstream.on(TOKEN, disabled.clone());
     for _ in 0..2 {
         let probed = keycloak.probe().await;
         assert_eq!(
@@ -67,16 +69,16 @@ async fn a_probe_tries_direct_grants_until_they_are_known_to_be_on() {
             Some(Misconfiguration::PasswordLogin)
         );
     }
-    upstream.on(TOKEN, nameless());
+    upstream.on(TOKEN, missing_user());
     for _ in 0..2 {
         assert_eq!(keycloak.probe().await, Ok(()));
     }
-    let asked = || upstream.requests_to(TOKEN).into_iter();
-    assert_eq!(asked().len(), 3);
-    assert!(asked().all(|request| request.text() == "grant_type=password"));
+    let requests = || upstream.requests_to(TOKEN).into_iter();
+    assert_eq!(requests().len(), 3);
+    assert!(requests().all(|request| request.text() == "grant_type=password"));
 
-    // Switched off again, which a user is the first to meet.
-    upstream.on(TOKEN, off);
+    // Disabled again, which the next login finds.
+    upstream.on(TOKEN, disabled);
     assert_eq!(keycloak.probe().await, Ok(()));
     let login = keycloak.authenticate(&credentials("any"), &client()).await;
     assert_eq!(misconfigured(&login), Some(Misconfiguration::PasswordLogin));
@@ -88,18 +90,18 @@ async fn a_probe_tries_direct_grants_until_they_are_known_to_be_on() {
 }
 
 #[tokio::test]
-async fn a_probe_that_cannot_try_direct_grants_says_why() {
+async fn probe_fails_if_the_test_of_direct_grants_fails() {
     let upstream = upstream().await;
     let keycloak = adapter(&upstream.url());
     upstream.on(TOKEN, Answer::json(503, json!({})));
     let probed = keycloak.probe().await;
     assert!(matches!(probed, Err(IamError::Failed(_))), "{probed:?}");
-    upstream.on(TOKEN, nameless());
+    upstream.on(TOKEN, missing_user());
     assert_eq!(keycloak.probe().await, Ok(()));
 }
 
 #[tokio::test]
-async fn a_probe_finds_what_the_next_call_would_meet() {
+async fn probe_returns_the_fault_of_the_next_call() {
     let upstream = upstream().await;
     let keycloak = adapter(&upstream.url());
     for (status, error, description, expected) in [
@@ -154,7 +156,7 @@ async fn a_probe_finds_what_the_next_call_would_meet() {
 }
 
 #[tokio::test]
-async fn an_iam_that_calls_nonsense_active_is_not_believed() {
+async fn iam_that_reports_an_invalid_token_as_active_is_unreadable() {
     let upstream = upstream().await;
     upstream.on(INTROSPECTION, Answer::json(200, active()));
     let answer = adapter(&upstream.url()).probe().await;

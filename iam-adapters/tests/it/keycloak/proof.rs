@@ -1,5 +1,4 @@
-//! "Inactive" is believed only of an introspection that has been seen to recognise a living
-//! session.
+//! "Inactive" is accepted only after introspection has reported a session as active.
 
 use iam_adapters::keycloak::Keycloak;
 use iam_adapters::{IamAdapter, Introspection, Misconfiguration};
@@ -11,7 +10,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{PASSWORD, adapter, client, credentials, kind, misconfigured, session, session_of};
 
-/// A Keycloak whose introspection has called one session active.
+/// An adapter whose introspection has reported one session as active.
 async fn proven(upstream: &ScriptedUpstream) -> Keycloak {
     let keycloak = adapter(&upstream.url());
     assert_eq!(kind(&keycloak.introspect(&session()).await), "ok");
@@ -19,7 +18,7 @@ async fn proven(upstream: &ScriptedUpstream) -> Keycloak {
 }
 
 #[tokio::test]
-async fn once_proven_inactive_is_believed_without_another_call() {
+async fn inactive_after_an_active_introspection_needs_no_second_call() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = proven(&upstream).await;
     upstream.on(INTROSPECTION, inactive());
@@ -31,7 +30,7 @@ async fn once_proven_inactive_is_believed_without_another_call() {
 }
 
 #[tokio::test]
-async fn a_login_proves_introspection_too() {
+async fn introspection_of_a_login_proves_introspection() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     assert_eq!(
@@ -51,7 +50,7 @@ async fn a_login_proves_introspection_too() {
 }
 
 #[tokio::test]
-async fn an_unproven_inactive_asks_the_refresh_grant_byte_for_byte() {
+async fn unproven_inactive_is_confirmed_by_a_refresh_grant() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
     for description in [
@@ -73,11 +72,11 @@ async fn an_unproven_inactive_asks_the_refresh_grant_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn an_introspection_that_calls_a_living_session_inactive_is_misconfigured() {
+async fn introspection_that_reports_an_active_session_as_inactive_is_a_misconfiguration() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
     let keycloak = adapter(&upstream.url());
-    // Once is not enough to believe it the second time.
+    // A repeated response is no confirmation.
     for _ in 0..2 {
         let answer = keycloak.introspect(&session()).await;
         assert_eq!(
@@ -88,7 +87,7 @@ async fn an_introspection_that_calls_a_living_session_inactive_is_misconfigured(
 }
 
 #[tokio::test]
-async fn a_fault_of_the_second_opinion_is_a_fault() {
+async fn fault_of_the_refresh_grant_is_a_fault_of_the_introspection() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
     let keycloak = adapter(&upstream.url());
@@ -106,7 +105,7 @@ async fn a_fault_of_the_second_opinion_is_a_fault() {
 }
 
 #[tokio::test]
-async fn a_session_made_under_another_host_name_is_not_called_ended() {
+async fn session_of_another_host_name_is_not_reported_as_ended() {
     let upstream = ScriptedUpstream::keycloak().await;
     let description = "Invalid token issuer. Expected 'http://elsewhere.test/realms/shop'";
     upstream
@@ -121,7 +120,7 @@ async fn a_session_made_under_another_host_name_is_not_called_ended() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_client_is_not_called_ended() {
+async fn session_of_another_client_is_not_reported_as_ended() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = proven(&upstream).await;
     upstream.on(INTROSPECTION, inactive());
@@ -130,7 +129,7 @@ async fn a_session_of_another_client_is_not_called_ended() {
         misconfigured(&answer),
         Some(Misconfiguration::ForeignClient)
     );
-    // That is about one session, and says nothing of introspection.
+    // This concerns only one session, so introspection stays proven.
     assert_eq!(
         keycloak.introspect(&session()).await,
         Ok(Introspection::Inactive)
@@ -139,7 +138,7 @@ async fn a_session_of_another_client_is_not_called_ended() {
 }
 
 #[tokio::test]
-async fn a_misconfiguration_takes_the_proof_back_until_the_next_living_session() {
+async fn misconfiguration_resets_the_proof_until_the_next_active_session() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = proven(&upstream).await;
     upstream
@@ -151,8 +150,11 @@ async fn a_misconfiguration_takes_the_proof_back_until_the_next_living_session()
         kind(&keycloak.introspect(&session()).await),
         "misconfigured"
     );
-    let lie = keycloak.introspect(&session()).await;
-    assert_eq!(misconfigured(&lie), Some(Misconfiguration::Introspection));
+    let introspected = keycloak.introspect(&session()).await;
+    assert_eq!(
+        misconfigured(&introspected),
+        Some(Misconfiguration::Introspection)
+    );
     assert_eq!(kind(&keycloak.introspect(&session()).await), "ok");
     assert_eq!(
         keycloak.introspect(&session()).await,
@@ -162,7 +164,7 @@ async fn a_misconfiguration_takes_the_proof_back_until_the_next_living_session()
 }
 
 #[tokio::test]
-async fn a_login_that_stands_without_its_introspection_takes_the_proof_back_too() {
+async fn misconfigured_introspection_of_a_login_resets_the_proof() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = proven(&upstream).await;
     upstream
@@ -172,16 +174,19 @@ async fn a_login_that_stands_without_its_introspection_takes_the_proof_back_too(
         .authenticate(&credentials(PASSWORD), &client())
         .await;
     assert_eq!(kind(&login), "ok");
-    let lie = keycloak.introspect(&session()).await;
-    assert_eq!(misconfigured(&lie), Some(Misconfiguration::Introspection));
+    let introspected = keycloak.introspect(&session()).await;
+    assert_eq!(
+        misconfigured(&introspected),
+        Some(Misconfiguration::Introspection)
+    );
 }
 
 #[tokio::test]
-async fn a_login_whose_own_session_is_called_inactive_fails_and_leaves_nothing_behind() {
+async fn login_whose_session_is_reported_inactive_fails_and_ends_the_session() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
     let keycloak = adapter(&upstream.url());
-    // Whether or not that session can be ended.
+    // Also if the session cannot be ended.
     for (nth, logout) in [(1, Answer::empty(204)), (2, Answer::empty(503))] {
         upstream.on(LOGOUT, logout);
         let answer = keycloak
@@ -201,11 +206,11 @@ async fn a_login_whose_own_session_is_called_inactive_fails_and_leaves_nothing_b
 }
 
 #[tokio::test]
-async fn a_fault_of_the_first_introspection_does_not_fail_the_login() {
+async fn login_succeeds_without_permissions_if_its_introspection_fails() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     let mut other = active();
-    other["sub"] = json!("somebody else");
+    other["sub"] = json!("another");
     for fault in [
         Answer::html(503),
         Answer::html(200),
@@ -219,7 +224,7 @@ async fn a_fault_of_the_first_introspection_does_not_fail_the_login() {
             .await;
         assert_eq!(login.expect("a login").permissions, None);
     }
-    // None of them proved anything.
+    // None of them has proven introspection.
     upstream
         .on(INTROSPECTION, inactive())
         .on(TOKEN, Answer::json(200, grant()));
@@ -231,13 +236,16 @@ async fn a_fault_of_the_first_introspection_does_not_fail_the_login() {
 }
 
 #[tokio::test]
-async fn a_probe_remembers_that_introspection_lied_until_it_is_right_again() {
+async fn probe_fails_after_a_wrong_inactive_until_introspection_reports_an_active_session() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(INTROSPECTION, inactive());
     let keycloak = adapter(&upstream.url());
     assert_eq!(kind(&keycloak.probe().await), "ok");
-    let lie = keycloak.introspect(&session()).await;
-    assert_eq!(misconfigured(&lie), Some(Misconfiguration::Introspection));
+    let introspected = keycloak.introspect(&session()).await;
+    assert_eq!(
+        misconfigured(&introspected),
+        Some(Misconfiguration::Introspection)
+    );
     let probed = keycloak.probe().await;
     assert_eq!(
         misconfigured(&probed),

@@ -1,4 +1,4 @@
-//! From roles to permissions.
+//! Roles and permissions.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ async fn permitted(keycloak: &Keycloak) -> Permissions {
 }
 
 #[tokio::test]
-async fn without_a_permissions_client_the_realm_roles_count_except_the_built_in_ones() {
+async fn without_a_permissions_client_permissions_are_the_realm_roles_except_built_in_ones() {
     let upstream = ScriptedUpstream::keycloak().await;
     let mut answer = active();
     answer["realm_access"]["roles"] = json!([
@@ -43,15 +43,12 @@ async fn without_a_permissions_client_the_realm_roles_count_except_the_built_in_
 #[tokio::test]
 async fn roles_of_other_clients_are_no_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
-    let keycloak = adapter_with(
-        &upstream.url(),
-        &json!({"permissions_client": "unheard-of"}),
-    );
+    let keycloak = adapter_with(&upstream.url(), &json!({"permissions_client": "unknown"}));
     assert_eq!(permitted(&keycloak).await, Permissions::default());
 }
 
 #[tokio::test]
-async fn a_user_without_roles_is_alive_and_may_do_nothing() {
+async fn session_of_a_user_without_roles_is_active_without_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
     let mut answer = active();
     let members = answer.as_object_mut().unwrap();
@@ -65,7 +62,7 @@ async fn a_user_without_roles_is_alive_and_may_do_nothing() {
 }
 
 #[tokio::test]
-async fn a_role_that_cannot_stand_in_a_scope_is_left_out_and_counted() {
+async fn role_that_is_no_scope_name_is_dropped_and_counted() {
     let upstream = ScriptedUpstream::keycloak().await;
     let mut answer = active();
     answer["resource_access"]["shop-api"]["roles"] = json!([
@@ -86,7 +83,7 @@ async fn a_role_that_cannot_stand_in_a_scope_is_left_out_and_counted() {
     assert_eq!(keycloak.dropped_permissions(), 10);
 }
 
-/// Keeps the role names that are logged.
+/// Records the role names that are logged.
 #[derive(Debug, Default, Clone)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -118,7 +115,7 @@ impl Subscriber for Log {
 }
 
 #[tokio::test]
-async fn a_role_that_is_left_out_is_logged_once_escaped_and_cut() {
+async fn dropped_role_is_logged_once_escaped_and_truncated() {
     let upstream = ScriptedUpstream::keycloak().await;
     let mut answer = active();
     let overlong = "ü".repeat(1000);
@@ -130,7 +127,7 @@ async fn a_role_that_is_left_out_is_logged_once_escaped_and_cut() {
     for _ in 0..3 {
         permitted(&keycloak).await;
     }
-    let told = log.0.lock().unwrap().clone();
-    let cut = format!("\"{}\"", "ü".repeat(64));
-    assert_eq!(told, ["\"line\\n\\u{1b}[31m\"".to_owned(), cut]);
+    let logged = log.0.lock().unwrap().clone();
+    let truncated = format!("\"{}\"", "ü".repeat(64));
+    assert_eq!(logged, ["\"line\\n\\u{1b}[31m\"".to_owned(), truncated]);
 }

@@ -1,4 +1,4 @@
-//! Certificates are verified, always.
+//! Certificates are always verified.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::{PASSWORD, adapter_with, client, credentials, kind, misconfigured};
 
-/// A server that answers one request with an empty discovery document, and what it was asked.
+/// A server that responds to one request with an empty discovery document, and records the request.
 struct TlsServer {
     port: u16,
     certificate: String,
-    asked: mpsc::Receiver<String>,
+    received: mpsc::Receiver<String>,
 }
 
 impl TlsServer {
@@ -34,13 +34,13 @@ impl TlsServer {
             .expect("a server");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
-        let (sender, asked) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         thread::spawn(move || {
             let (stream, _) = listener.accept().expect("a client");
             let connection = ServerConnection::new(Arc::new(config)).expect("a connection");
             let mut stream = StreamOwned::new(connection, stream);
             let mut buffer = [0; 4096];
-            // A client that does not like the certificate leaves here.
+            // A client that refuses the certificate disconnects here.
             let Ok(length) = stream.read(&mut buffer) else {
                 return;
             };
@@ -51,7 +51,7 @@ impl TlsServer {
         Self {
             port,
             certificate: cert.pem(),
-            asked,
+            received,
         }
     }
 
@@ -59,7 +59,7 @@ impl TlsServer {
         format!("https://localhost:{}", self.port)
     }
 
-    /// A setting that trusts the server's certificate.
+    /// Settings that trust the server's certificate.
     fn trusted(&self) -> (tempfile::NamedTempFile, Value) {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(self.certificate.as_bytes())
@@ -70,18 +70,18 @@ impl TlsServer {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_gets_no_request() {
+async fn no_request_is_sent_to_a_server_with_an_untrusted_certificate() {
     let server = TlsServer::start("localhost", rustls::ALL_VERSIONS);
     let keycloak = adapter_with(&server.url(), &json!({}));
     let answer = keycloak
         .authenticate(&credentials(PASSWORD), &client())
         .await;
     assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
-    assert!(server.asked.recv().is_err(), "something was sent");
+    assert!(server.received.recv().is_err(), "a request was sent");
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_gets_no_request() {
+async fn no_request_is_sent_to_a_server_with_a_certificate_for_another_name() {
     let server = TlsServer::start("elsewhere.test", rustls::ALL_VERSIONS);
     let (_file, trusted) = server.trusted();
     let keycloak = adapter_with(&server.url(), &trusted);
@@ -96,33 +96,33 @@ async fn a_certificate_for_another_name_gets_no_request() {
         "{text}"
     );
     assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
-    assert!(server.asked.recv().is_err(), "something was sent");
+    assert!(server.received.recv().is_err(), "a request was sent");
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_ca_file_is_trusted_over_tls_1_2_and_1_3() {
+async fn certificate_of_the_ca_file_is_trusted_over_tls_1_2_and_1_3() {
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         let server = TlsServer::start("localhost", &[version]);
         let (_file, trusted) = server.trusted();
-        // The document is empty, so the request came through and the answer back.
+        // The document is empty, so the response is unreadable.
         let answer = adapter_with(&server.url(), &trusted).probe().await;
         assert_eq!(kind(&answer), "unreadable");
-        let asked = server.asked.recv().expect("a request");
+        let request = server.received.recv().expect("a request");
         assert!(
-            asked.starts_with("GET /realms/shop/.well-known/"),
-            "{asked}"
+            request.starts_with("GET /realms/shop/.well-known/"),
+            "{request}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_port_without_tls_is_a_matter_of_tls() {
+async fn port_without_tls_is_a_tls_misconfiguration() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-        // Until the client has gone: an early end would reset what was just written.
+        // Until the client disconnects: closing earlier would reset the connection.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let url = format!("https://localhost:{port}");

@@ -161,7 +161,7 @@ fn what_nobody_may_read_and_what_everybody_may_is_refused() {
     fs::set_permissions(&room.first, Permissions::from_mode(0o644)).unwrap();
     let mend = || fs::set_permissions(&room.first, Permissions::from_mode(0o400)).unwrap();
     room.refuses(
-        "everybody may read or change it (mode 0644); run: chmod o-rw ",
+        "every user may read or change it (mode 0644); run: chmod o-rw ",
         mend,
     );
     let path = room.path().join("folder.jwk");

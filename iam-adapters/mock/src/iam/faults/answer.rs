@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use iam_adapters::error::Refusal;
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What can be asked of the mock.
 
-use iam_adapters::guarded::Operation;
+use iam_adapters::resilient::Operation;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

@@ -1,16 +1,15 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn no_more_calls_are_under_way_than_the_bound_and_the_rest_is_refused_at_half_of_its_deadline()
- {
-    let adapter = Scripted::gated();
-    let (guarded, _) = guarded(&adapter, 2);
+async fn concurrent_calls_are_bounded_and_waiting_calls_are_refused_after_half_of_their_deadline() {
+    let adapter = ScriptedAdapter::gated();
+    let (iam, _) = resilient(&adapter, 2);
     let began = tokio::time::Instant::now();
     let calls: Vec<_> = (0..5)
         .map(|_| {
-            let guarded = Arc::clone(&guarded);
+            let iam = Arc::clone(&iam);
             tokio::spawn(async move {
-                let end = guarded.introspect(&session()).await;
+                let end = iam.introspect(&session()).await;
                 (end.map_err(|error| error.kind()), began.elapsed().as_secs())
             })
         })
@@ -35,42 +34,42 @@ async fn no_more_calls_are_under_way_than_the_bound_and_the_rest_is_refused_at_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_logins_leaves_introspection_its_places() {
-    let adapter = Scripted::gated();
-    let (guarded, _) = guarded(&adapter, 1);
+async fn concurrent_logins_do_not_block_introspection() {
+    let adapter = ScriptedAdapter::gated();
+    let (iam, _) = resilient(&adapter, 1);
     let login = {
-        let guarded = Arc::clone(&guarded);
-        tokio::spawn(async move { authenticate(&guarded).await.is_err() })
+        let iam = Arc::clone(&iam);
+        tokio::spawn(async move { authenticate(&iam).await.is_err() })
     };
     tokio::task::yield_now().await;
     let introspection = {
-        let guarded = Arc::clone(&guarded);
-        tokio::spawn(async move { guarded.introspect(&session()).await })
+        let iam = Arc::clone(&iam);
+        tokio::spawn(async move { iam.introspect(&session()).await })
     };
     tokio::task::yield_now().await;
-    assert_eq!(adapter.calls(), 2, "both are under way");
+    assert_eq!(adapter.calls(), 2, "both are in flight");
     assert!(login.await.unwrap());
     assert!(introspection.await.unwrap().is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_eight_waiting_for_each_place_is_refused_at_once() {
-    let adapter = Scripted::gated();
-    let (guarded, _) = guarded(&adapter, 2);
+async fn call_is_refused_at_once_if_eight_wait_for_each_permit() {
+    let adapter = ScriptedAdapter::gated();
+    let (iam, _) = resilient(&adapter, 2);
     let introspect = || {
-        let guarded = Arc::clone(&guarded);
-        tokio::spawn(async move { guarded.introspect(&session()).await })
+        let iam = Arc::clone(&iam);
+        tokio::spawn(async move { iam.introspect(&session()).await })
     };
     let mut calls: Vec<_> = (0..2 + 2 * 8).map(|_| introspect()).collect();
     tokio::task::yield_now().await;
     let began = tokio::time::Instant::now();
-    let refused = guarded.introspect(&session()).await;
+    let refused = iam.introspect(&session()).await;
     assert_eq!(refused, Err(IamError::Saturated));
     assert_eq!(began.elapsed(), Duration::ZERO);
-    // One that waits and gives up makes room for another.
-    let given_up = calls.pop().unwrap();
-    given_up.abort();
-    assert!(given_up.await.unwrap_err().is_cancelled());
+    // A cancelled call that waits allows another one.
+    let cancelled = calls.pop().unwrap();
+    cancelled.abort();
+    assert!(cancelled.await.unwrap_err().is_cancelled());
     calls.push(introspect());
     tokio::task::yield_now().await;
     adapter.release(calls.len());
@@ -81,12 +80,12 @@ async fn who_finds_eight_waiting_for_each_place_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_finds_a_place_late_has_half_of_its_deadline_left() {
-    let adapter = Scripted::gated();
-    let (guarded, _) = guarded(&adapter, 1);
+async fn call_with_a_late_permit_has_half_of_its_deadline_left() {
+    let adapter = ScriptedAdapter::gated();
+    let (iam, _) = resilient(&adapter, 1);
     let introspect = || {
-        let guarded = Arc::clone(&guarded);
-        tokio::spawn(async move { guarded.introspect(&session()).await })
+        let iam = Arc::clone(&iam);
+        tokio::spawn(async move { iam.introspect(&session()).await })
     };
     let first = introspect();
     tokio::task::yield_now().await;

@@ -1,5 +1,4 @@
-//! The one door to Redis: one connection (RESP3), over which revocations are told, kept, heard and
-//! caught up on.
+//! A connection to Redis (RESP3), over which revocations are published, stored, received and read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,54 +18,54 @@ use thiserror::Error;
 use tokio::sync::{Notify, mpsc};
 
 use super::fault::RedisFault;
-use super::outbox::Sent;
-use super::text::{self, CHANNEL, PREFIX, TEXT_MAX};
+use super::format::{self, CHANNEL, PREFIX, TEXT_MAX};
+use super::pending_queue::Sent;
 use crate::gateway::revocations::Revocation;
 
-/// How long a connection may take to come about, TLS and authentication included.
+/// The deadline of a new connection, including TLS and authentication.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How long Redis may take for an answer. No request waits for so long, but the connection ends.
-const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
+/// The deadline of a response. The connection is closed after it; requests wait for less.
+const RESPONSE_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How many revocations are sent or looked up at once.
-pub(super) const PAGE: usize = 500;
+/// How many revocations are sent or read at once.
+pub(super) const BATCH_MAX: usize = 500;
 
-/// The most messages that may wait to be taken in. Redis gives up on a slow listener as well.
-const WAITING_MAX: usize = 65_536;
+/// The maximum number of buffered messages. Redis also disconnects slow subscribers.
+const BUFFERED_MAX: usize = 65_536;
 
-/// Where a Redis is, and as whom this gateway comes to it.
+/// The address of a Redis, and the credentials of the gateway.
 #[derive(Debug, Clone)]
 pub struct Address {
-    /// Its host: a name or an address.
+    /// A host name or an IP address.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// Whether it speaks TLS.
+    /// Whether the connection uses TLS.
     pub tls: bool,
     /// The number of the database.
     pub database: i64,
-    /// The user; none: the default one.
+    /// The user; `None`: the default user.
     pub username: Option<String>,
     /// The user's password.
     pub password: Option<SecretString>,
-    /// Certificates (PEM) of the authorities to trust, in place of the machine's own.
+    /// PEM certificates of the authorities to trust, instead of the machine's own.
     pub authorities: Option<Vec<u8>>,
 }
 
-/// Why Redis can never be reached with these settings.
+/// Why the settings of a Redis cannot be used.
 #[derive(Debug, Error)]
 pub enum InvalidRedis {
-    /// The file of certificates holds none, or a broken one.
+    /// The file contains no PEM certificate, or an invalid one.
     #[error("not a file of PEM certificates")]
     Authorities,
 }
 
-/// A Redis that can be connected to.
+/// A client of a Redis, which is not connected yet.
 #[derive(Clone)]
 pub struct Redis(Client);
 
-/// Shows neither user nor password.
+/// Without the user and the password.
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.0.get_connection_info().addr().to_string();
@@ -75,11 +74,11 @@ impl fmt::Debug for Redis {
 }
 
 impl Redis {
-    /// Speaks to nobody yet.
+    /// Creates the client without connecting.
     ///
     /// # Errors
     ///
-    /// [`InvalidRedis`] where the certificates are none.
+    /// [`InvalidRedis`] if the certificates are invalid.
     pub fn new(address: &Address) -> Result<Self, InvalidRedis> {
         let (host, port) = (address.host.clone(), address.port);
         let mut user = RedisConnectionInfo::default()
@@ -102,13 +101,13 @@ impl Redis {
         } else {
             ConnectionAddr::Tcp(host, port)
         };
-        // Nothing is parsed here, so nothing can fail.
+        // Never fails, because nothing is parsed.
         let info = server
             .into_connection_info()
             .map_err(|_| InvalidRedis::Authorities)?
             .set_redis_settings(user)
             .set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        // An empty file would be no authority at all, and no certificate good enough.
+        // An empty file would trust no authority, so every connection would fail.
         let certificates = address.authorities.as_deref();
         if certificates.is_some_and(|pem| CertificateDer::from_pem_slice(pem).is_err()) {
             return Err(InvalidRedis::Authorities);
@@ -125,7 +124,7 @@ impl Redis {
         client.map(Self).map_err(|_| InvalidRedis::Authorities)
     }
 
-    /// Whether this gateway can connect, listen and write here.
+    /// Tests whether this gateway can connect, subscribe, read and write.
     ///
     /// # Errors
     ///
@@ -134,28 +133,28 @@ impl Redis {
         let (connection, _incoming) = self.connect().await?;
         connection.subscribe().await?;
         connection.page(0).await?;
-        // Removes nothing, and still needs the right to write.
-        let nothing = format!("{PREFIX}nothing");
+        // Deletes a key that does not exist, which needs the right to write.
+        let missing = format!("{PREFIX}nothing");
         let mut inner = connection.0;
-        let _: i64 = cmd("DEL").arg(nothing).query_async(&mut inner).await?;
+        let _: i64 = cmd("DEL").arg(missing).query_async(&mut inner).await?;
         Ok(())
     }
 
     pub(super) async fn connect(&self) -> Result<(Connection, Incoming), RedisFault> {
-        let (sender, messages) = mpsc::channel(WAITING_MAX);
+        let (sender, messages) = mpsc::channel(BUFFERED_MAX);
         let lost = Arc::<Notify>::default();
-        let told = Arc::clone(&lost);
+        let notify_lost = Arc::clone(&lost);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_DEADLINE))
-            .set_response_timeout(Some(ANSWER_DEADLINE))
+            .set_response_timeout(Some(RESPONSE_DEADLINE))
             .set_push_sender(move |push: PushInfo| {
-                let taken = match message(push) {
+                let is_received = match message(push) {
                     Push::Message(message) => sender.try_send(message).is_ok(),
                     Push::Other => true,
                     Push::End => false,
                 };
-                if !taken {
-                    told.notify_one();
+                if !is_received {
+                    notify_lost.notify_one();
                 }
                 Ok::<(), ()>(())
             });
@@ -174,7 +173,7 @@ enum Push {
 fn message(mut push: PushInfo) -> Push {
     match (push.kind, push.data.pop()) {
         (PushKind::Message, Some(Value::BulkString(mut message))) => {
-            // What is too long is nothing, and needs no memory to find that out.
+            // A longer message is invalid, and is truncated to save memory.
             message.truncate(TEXT_MAX + 1);
             message.shrink_to_fit();
             Push::Message(message)
@@ -184,10 +183,10 @@ fn message(mut push: PushInfo) -> Push {
     }
 }
 
-/// What Redis tells by itself.
+/// The published messages of a connection.
 pub(super) struct Incoming {
     messages: mpsc::Receiver<Vec<u8>>,
-    /// Something was not taken in, or the connection broke.
+    /// A message could not be buffered, or the connection failed.
     lost: Arc<Notify>,
 }
 
@@ -197,7 +196,7 @@ impl Incoming {
         tokio::select! {
             biased;
             () = self.lost.notified() => {
-                Err(if self.messages.len() >= WAITING_MAX {
+                Err(if self.messages.len() >= BUFFERED_MAX {
                     RedisFault::Overrun
                 } else {
                     RedisFault::Unreachable("the connection broke".to_owned())
@@ -210,10 +209,10 @@ impl Incoming {
     }
 }
 
-/// A connection that goes on until it is dropped.
+/// An open connection. Closed on drop.
 pub(super) struct Connection(MultiplexedConnection);
 
-/// A key under the prefix with its value; none where that is not a string.
+/// A key with the prefix and its value; `None` if the value is not a string.
 pub(super) type Entry = (Vec<u8>, Option<Vec<u8>>);
 
 impl Connection {
@@ -226,7 +225,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Some of the keys with their values, and where the next ones begin; zero: there are none.
+    /// One page of keys with their values, and the cursor of the next page; zero: this was the last.
     pub(super) async fn page(&self, cursor: u64) -> Result<(u64, Vec<Entry>), RedisFault> {
         let mut connection = self.0.clone();
         let (next, keys): (u64, Vec<Vec<u8>>) = cmd("SCAN")
@@ -234,7 +233,7 @@ impl Connection {
             .arg("MATCH")
             .arg(format!("{PREFIX}*"))
             .arg("COUNT")
-            .arg(PAGE)
+            .arg(BATCH_MAX)
             .query_async(&mut connection)
             .await?;
         if keys.is_empty() {
@@ -243,7 +242,7 @@ impl Connection {
         let mut lookups = Pipeline::with_capacity(keys.len());
         lookups.ignore_errors();
         for key in &keys {
-            // No more of it than a value has.
+            // No more than the length of a valid value.
             lookups.cmd("GETRANGE").arg(key).arg(0).arg(TEXT_MAX);
         }
         let values: Vec<RedisResult<Vec<u8>>> = lookups.query_async(&mut connection).await?;
@@ -251,8 +250,8 @@ impl Connection {
         Ok((next, keys.into_iter().zip(values).collect()))
     }
 
-    /// Keeps each revocation for whoever comes, then tells it to whoever is there: in that order,
-    /// so that nobody can come in between and miss it.
+    /// Stores each revocation, then publishes it: in this order, so that a replica that connects in
+    /// between does not miss it.
     pub(super) async fn send(
         &self,
         revocations: &[Revocation],
@@ -263,20 +262,20 @@ impl Connection {
         for revocation in revocations {
             commands
                 .cmd("SET")
-                .arg(text::key(revocation))
-                .arg(text::value(revocation))
+                .arg(format::key(revocation))
+                .arg(format::value(revocation))
                 .arg("EX")
                 .arg(revocation.forget_at.saturating_sub(now).max(1));
-            let message = text::message(revocation);
+            let message = format::message(revocation);
             commands.cmd("PUBLISH").arg(CHANNEL).arg(message);
         }
         let results: Vec<RedisResult<Value>> = commands.query_async(&mut self.0.clone()).await?;
         let mut results = results.into_iter();
         let sent = revocations.iter().map(|_| {
-            let (kept, told) = (results.next().transpose(), results.next().transpose());
-            match (kept, told) {
-                (Ok(_), Ok(_)) => Sent::Kept,
-                (Err(fault), Ok(_)) => Sent::Told(fault.into()),
+            let (stored, published) = (results.next().transpose(), results.next().transpose());
+            match (stored, published) {
+                (Ok(_), Ok(_)) => Sent::Stored,
+                (Err(fault), Ok(_)) => Sent::Published(fault.into()),
                 (_, Err(fault)) => Sent::Refused(fault.into()),
             }
         });

@@ -1,4 +1,4 @@
-//! The keys that an IAM publishes as a JWK Set (RFC 7517), each for one algorithm.
+//! The public keys that an IAM publishes as a JWK Set (RFC 7517), each for one algorithm.
 
 use std::collections::HashMap;
 
@@ -13,29 +13,28 @@ use thiserror::Error;
 
 use crate::json::object;
 
-/// RFC 7518 section 3.3 asks for 2048 bits at least; beyond 8192 a signature costs too much.
+/// RFC 7518 section 3.3 requires at least 2048 bits; above 8192 verification is too expensive.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// The bytes are no JWK Set, or none of its keys can verify a signature.
+/// The bytes are not a JWK Set, or none of its keys can verify a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("no JWK set with a key that verifies signatures")]
 pub struct NoKeys;
 
-/// Public keys, found by their `kid`.
+/// Public keys by their `kid`.
 ///
-/// What cannot verify a signature with an asymmetric algorithm is left out: secrets shared with
-/// the IAM, keys for encryption, RSA keys under 2048 bits, keys without a `kid`, and those that
-/// share theirs with another.
+/// Contains only keys that verify signatures of asymmetric algorithms. Shared secrets, encryption
+/// keys, RSA keys under 2048 bits, keys without a `kid` and keys with the same `kid` are left out.
 #[derive(Debug)]
 pub struct VerificationKeys {
-    /// None: several keys have this name.
+    /// `None`: several keys have this id.
     by_id: HashMap<String, Option<VerificationKey>>,
 }
 
-/// One key, and the only algorithm that it is for: its own `alg`, or the one that its type and
-/// curve stand for. What a token's header says chooses nothing.
+/// A key and its only algorithm: its own `alg`, or the default of its type and curve. The header of a
+/// token does not select the algorithm.
 #[derive(Debug)]
-pub(super) struct VerificationKey {
+pub(crate) struct VerificationKey {
     algorithm: String,
     key: ParsedPublicKey,
 }
@@ -49,11 +48,11 @@ struct KeySet {
 #[serde(untagged)]
 enum Entry {
     Key(Box<Jwk>),
-    /// A key of a kind that is not known here (RFC 7517 section 5).
+    /// A key of an unsupported kind (RFC 7517 section 5).
     Other(IgnoredAny),
 }
 
-/// The public members of every kind of key that is known here.
+/// The public members of all supported kinds of keys.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -95,18 +94,18 @@ impl VerificationKeys {
         any.then_some(keys).ok_or(NoKeys)
     }
 
-    /// The key of that name.
-    pub(super) fn key(&self, id: &str) -> Option<&VerificationKey> {
+    /// The key with this id.
+    pub(crate) fn key(&self, id: &str) -> Option<&VerificationKey> {
         self.by_id.get(id)?.as_ref()
     }
 }
 
 impl VerificationKey {
-    pub(super) fn algorithm(&self) -> &str {
+    pub(crate) fn algorithm(&self) -> &str {
         &self.algorithm
     }
 
-    pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.key.verify_sig(message, signature).is_ok()
     }
 }
@@ -124,7 +123,7 @@ impl Jwk {
         let alg = self.alg.as_deref();
         let (algorithm, key) = match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", None) => {
-                // RFC 7518 section 6.3 knows no default; OpenID Connect's is this one.
+                // RFC 7518 section 6.3 has no default; this is the one of OpenID Connect.
                 let algorithm = alg.unwrap_or("RS256");
                 (algorithm, self.rsa(rsa_parameters(algorithm)?)?)
             }
@@ -135,7 +134,7 @@ impl Jwk {
             }
             ("OKP", Some("Ed25519")) => {
                 let algorithm = alg.unwrap_or("EdDSA");
-                // The second is RFC 9864's name for the same.
+                // `Ed25519` is the newer name of RFC 9864.
                 ["EdDSA", "Ed25519"].contains(&algorithm).then_some(())?;
                 let x = decode(self.x.as_ref())?;
                 let key = ParsedPublicKey::new(&signature::ED25519, x).ok()?;
@@ -159,7 +158,8 @@ impl Jwk {
         components.to_parsed_public_key(parameters).ok()
     }
 
-    /// SEC 1 section 2.3.3, uncompressed; both coordinates at full length (RFC 7518 section 6.2.1).
+    /// An uncompressed point (SEC 1 section 2.3.3). Both coordinates have their full length (RFC 7518
+    /// section 6.2.1).
     fn point(
         &self,
         algorithm: &'static dyn VerificationAlgorithm,
@@ -185,7 +185,7 @@ fn rsa_parameters(algorithm: &str) -> Option<&'static RsaParameters> {
     })
 }
 
-/// The algorithm of a curve, and how long a coordinate is in bytes.
+/// The algorithm of a curve, and the length of a coordinate in bytes.
 fn elliptic(curve: &str) -> Option<(&'static str, &'static dyn VerificationAlgorithm, usize)> {
     Some(match curve {
         "P-256" => ("ES256", &signature::ECDSA_P256_SHA256_FIXED, 32),

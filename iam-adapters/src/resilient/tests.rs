@@ -12,18 +12,18 @@ mod recovery;
 mod retries;
 mod waiting;
 
-/// Answers from a script, and counts.
+/// Returns scripted results, and counts the calls.
 #[derive(Debug, Default)]
-struct Scripted {
+struct ScriptedAdapter {
     calls: AtomicUsize,
     faults: Mutex<Vec<IamError>>,
-    /// What every call gets for which nothing else is said.
-    outage: Mutex<Option<IamError>>,
-    /// Where set, every call waits for it.
+    /// The fault of every call without an entry in `faults`.
+    default_fault: Mutex<Option<IamError>>,
+    /// If set, every call waits for a permit.
     gate: Option<Semaphore>,
 }
 
-impl Scripted {
+impl ScriptedAdapter {
     fn failing(faults: &[IamError]) -> Arc<Self> {
         Arc::new(Self {
             faults: Mutex::new(faults.to_vec()),
@@ -42,30 +42,30 @@ impl Scripted {
         self.calls.load(Ordering::SeqCst)
     }
 
-    async fn answer(&self) -> Result<(), IamError> {
+    async fn next_result(&self) -> Result<(), IamError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if let Some(gate) = &self.gate {
             gate.acquire().await.unwrap().forget();
         }
         let fault = self.faults.lock().unwrap().pop();
         fault
-            .or_else(|| self.outage.lock().unwrap().clone())
+            .or_else(|| self.default_fault.lock().unwrap().clone())
             .map_or(Ok(()), Err)
     }
 
-    /// From now on every call ends so.
-    fn breaks_down(&self, fault: Option<IamError>) {
-        *self.outage.lock().unwrap() = fault;
+    /// Sets the result of every further call.
+    fn set_fault(&self, fault: Option<IamError>) {
+        *self.default_fault.lock().unwrap() = fault;
     }
 
-    /// Lets so many calls go.
+    /// Lets this number of calls continue.
     fn release(&self, calls: usize) {
         self.gate.as_ref().unwrap().add_permits(calls);
     }
 }
 
 #[async_trait]
-impl IamAdapter for Scripted {
+impl IamAdapter for ScriptedAdapter {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -83,7 +83,7 @@ impl IamAdapter for Scripted {
         _: &Credentials,
         _: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.answer().await.map(|()| Authenticated {
+        self.next_result().await.map(|()| Authenticated {
             session: session(),
             expires_in: None,
             permissions: None,
@@ -91,11 +91,11 @@ impl IamAdapter for Scripted {
     }
 
     async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.answer().await.map(|()| Introspection::Inactive)
+        self.next_result().await.map(|()| Introspection::Inactive)
     }
 
     async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-        self.answer().await
+        self.next_result().await
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -103,29 +103,29 @@ impl IamAdapter for Scripted {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.answer().await?;
+        self.next_result().await?;
         VerificationKeys::parse(b"{}").map_err(|none| IamError::Unreadable(none.to_string()))
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        self.answer().await
+        self.next_result().await
     }
 }
 
 #[derive(Debug, Default)]
-struct Seen(
-    Mutex<Vec<(Operation, Option<&'static str>)>>,
-    Mutex<Vec<(Operation, Circuit)>>,
-);
+struct RecordingObserver {
+    calls: Mutex<Vec<(Operation, Option<&'static str>)>>,
+    circuits: Mutex<Vec<(Operation, Circuit)>>,
+}
 
-impl Observer for Seen {
+impl Observer for RecordingObserver {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, _: Duration) {
         let outcome = result.err().map(IamError::kind);
-        self.0.lock().unwrap().push((operation, outcome));
+        self.calls.lock().unwrap().push((operation, outcome));
     }
 
     fn circuit(&self, operation: Operation, circuit: Circuit) {
-        self.1.lock().unwrap().push((operation, circuit));
+        self.circuits.lock().unwrap().push((operation, circuit));
     }
 }
 
@@ -137,16 +137,19 @@ fn session() -> UpstreamSession {
     }
 }
 
-fn guarded(adapter: &Arc<Scripted>, concurrency: usize) -> (Arc<Guarded>, Arc<Seen>) {
+fn resilient(
+    adapter: &Arc<ScriptedAdapter>,
+    concurrency: usize,
+) -> (Arc<ResilientAdapter>, Arc<RecordingObserver>) {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    guarded_by(&clock, adapter, concurrency)
+    resilient_at(&clock, adapter, concurrency)
 }
 
-fn guarded_by(
+fn resilient_at(
     clock: &Arc<ManualClock>,
-    adapter: &Arc<Scripted>,
+    adapter: &Arc<ScriptedAdapter>,
     concurrency: usize,
-) -> (Arc<Guarded>, Arc<Seen>) {
+) -> (Arc<ResilientAdapter>, Arc<RecordingObserver>) {
     let limit = |seconds| Limit {
         deadline: Duration::from_secs(seconds),
         concurrency,
@@ -158,53 +161,52 @@ fn guarded_by(
         keys: limit(2),
         probe: limit(2),
     };
-    let seen = Arc::<Seen>::default();
+    let observer = Arc::<RecordingObserver>::default();
     let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
-    let observer: Arc<dyn Observer> = Arc::<Seen>::clone(&seen);
-    let adapter = Arc::<Scripted>::clone(adapter);
-    let guarded = Guarded::new(adapter, limits, &clock, &observer);
-    (Arc::new(guarded), seen)
+    let as_observer: Arc<dyn Observer> = Arc::<RecordingObserver>::clone(&observer);
+    let adapter = Arc::<ScriptedAdapter>::clone(adapter);
+    let iam = ResilientAdapter::new(adapter, limits, &clock, &as_observer);
+    (Arc::new(iam), observer)
 }
 
 fn unreachable() -> IamError {
     IamError::Unreachable("refused".to_owned())
 }
 
-async fn authenticate(guarded: &Guarded) -> Result<Authenticated, IamError> {
+async fn authenticate(iam: &ResilientAdapter) -> Result<Authenticated, IamError> {
     let credentials = Credentials::new("a@b".to_owned(), "x".into()).unwrap();
-    guarded
-        .authenticate(&credentials, &ClientContext::default())
+    iam.authenticate(&credentials, &ClientContext::default())
         .await
 }
 
 #[tokio::test]
-async fn the_keys_are_asked_for_in_a_lane_of_their_own() {
-    let adapter = Scripted::failing(&[unreachable()]);
-    let (guarded, seen) = guarded(&adapter, 1);
-    assert_eq!(guarded.logout_audience(), Some("scripted"));
-    assert!(guarded.verification_keys().await.is_err(), "no key set");
+async fn keys_have_their_own_limits() {
+    let adapter = ScriptedAdapter::failing(&[unreachable()]);
+    let (iam, observer) = resilient(&adapter, 1);
+    assert_eq!(iam.logout_audience(), Some("scripted"));
+    assert!(iam.verification_keys().await.is_err(), "no key set");
     assert_eq!(adapter.calls(), 2);
     assert_eq!(
-        *seen.0.lock().unwrap(),
+        *observer.calls.lock().unwrap(),
         [(Operation::Keys, Some("unreadable"))]
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_at_the_deadline_of_its_operation() {
-    let adapter = Scripted::gated();
-    let (guarded, seen) = guarded(&adapter, 1);
+async fn call_ends_at_the_deadline_of_its_operation() {
+    let adapter = ScriptedAdapter::gated();
+    let (iam, observer) = resilient(&adapter, 1);
     let deadline = Duration::from_secs(2);
     assert_eq!(
-        guarded.introspect(&session()).await,
+        iam.introspect(&session()).await,
         Err(IamError::TimedOut(deadline))
     );
     assert_eq!(
-        authenticate(&guarded).await.err(),
+        authenticate(&iam).await.err(),
         Some(IamError::TimedOut(Duration::from_secs(5)))
     );
     assert_eq!(
-        *seen.0.lock().unwrap(),
+        *observer.calls.lock().unwrap(),
         [
             (Operation::Introspection, Some("timed_out")),
             (Operation::Login, Some("timed_out")),

@@ -1,24 +1,24 @@
-//! Why Redis is of no use.
+//! Errors of Redis.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use thiserror::Error;
 
-/// Why Redis is of no use just now.
+/// Why Redis cannot be used now.
 ///
-/// Nothing of it is in Redis' own words: an error of Redis may quote the command that it is about,
-/// and with it the password that was sent, the user, or the name of a revocation.
+/// The texts are constant: an error message of Redis may quote the command, and with it the password,
+/// the user or the name of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RedisFault {
-    /// No connection, or it broke.
+    /// No connection, or it failed.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It took too long.
+    /// No response within the deadline.
     #[error("does not answer in time")]
     TimedOut,
-    /// It is a replica of another Redis, or was made one.
-    #[error("may only be read")]
+    /// It is a replica of another Redis.
+    #[error("is read-only")]
     ReadOnly,
-    /// It refuses: it is full, or does not accept this gateway.
+    /// It refuses a command or this gateway, for example because its memory is full.
     #[error("refuses: {0}")]
     Refused(&'static str),
     /// It sent more than can be buffered.
@@ -30,22 +30,22 @@ impl From<RedisError> for RedisFault {
     fn from(error: RedisError) -> Self {
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::ReadOnly) => Self::ReadOnly,
-            ErrorKind::AuthenticationFailed => Self::Refused("user or password are wrong"),
+            ErrorKind::AuthenticationFailed => Self::Refused("the user or the password is wrong"),
             ErrorKind::Server(_) | ErrorKind::Extension => {
                 Self::Refused(refusal(error.code().unwrap_or_default()))
             }
             _ if error.is_timeout() => Self::TimedOut,
-            // The system's words, or those of TLS.
+            // An error of the operating system or of TLS.
             ErrorKind::Io => Self::Unreachable(error.to_string()),
             _ => Self::Unreachable(error.category().to_owned()),
         }
     }
 }
 
-/// What an error of Redis means, by the code that it begins with.
+/// The meaning of an error code of Redis.
 fn refusal(code: &str) -> &'static str {
     match code {
-        "WRONGPASS" => "WRONGPASS, user or password are wrong",
+        "WRONGPASS" => "WRONGPASS, the user or the password is wrong",
         "NOAUTH" => "NOAUTH, it requires a password",
         "NOPERM" => "NOPERM, the user lacks a right to a command, a key or a channel",
         "OOM" => "OOM, its memory is full",
@@ -68,8 +68,8 @@ mod tests {
     use super::RedisFault;
 
     #[test]
-    fn an_error_of_redis_is_told_by_its_code_and_never_in_its_words() {
-        for (said, told) in [
+    fn redis_error_is_reported_by_its_code_without_its_text() {
+        for (received, expected) in [
             (
                 "ERR unknown command 'HELLO', with args beginning with: 'canary'",
                 "refuses: ERR, ",
@@ -77,19 +77,19 @@ mod tests {
             ("NOPERM User canary has no permissions", "refuses: NOPERM, "),
             ("WRONGPASS canary", "refuses: WRONGPASS, "),
             ("OOM command not allowed, canary", "refuses: OOM, "),
-            ("READONLY canary", "may only be read"),
+            ("READONLY canary", "is read-only"),
             ("CANARY canary", "refuses: with an unknown error code"),
             ("MOVED 1 canary:6379", "refuses: it is part of a cluster"),
         ] {
-            let fault = RedisFault::from(error(said));
-            assert!(fault.to_string().starts_with(told), "{fault}");
+            let fault = RedisFault::from(error(received));
+            assert!(fault.to_string().starts_with(expected), "{fault}");
             let shown = format!("{fault} {fault:?}").to_lowercase();
             assert!(!shown.contains("canary"), "{shown}");
         }
     }
 
     #[test]
-    fn a_value_that_was_not_expected_is_not_shown() {
+    fn unexpected_value_is_not_repeated() {
         let detail = "Response type was canary".to_owned();
         let error = RedisError::from((ErrorKind::UnexpectedReturnType, "not a number", detail));
         let fault = RedisFault::from(error);
@@ -98,9 +98,9 @@ mod tests {
         assert!(!RedisFault::from(extension).to_string().contains("canary"));
     }
 
-    /// An error as it comes over the wire.
-    fn error(said: &str) -> RedisError {
-        let value = parse_redis_value(format!("-{said}\r\n").as_bytes()).expect("an answer");
+    /// An error as Redis sends it.
+    fn error(received: &str) -> RedisError {
+        let value = parse_redis_value(format!("-{received}\r\n").as_bytes()).expect("a response");
         match value {
             Value::ServerError(error) => error.into(),
             other => panic!("{other:?}"),

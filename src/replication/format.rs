@@ -1,33 +1,33 @@
-//! How a revocation is written in Redis: all of it in the key but for when it may be forgotten, so
-//! that no later writing makes an earlier one less.
+//! The format of a revocation in Redis. The key has all members except the expiry, so that a later
+//! write cannot weaken an earlier one.
 
 use crate::gateway::revocations::{Kind, Name, Revocation};
 
-/// What every key begins with.
+/// The prefix of all keys.
 pub(super) const PREFIX: &str = "auth-gateway:revocation:";
 
-/// Where revocations are told as they happen.
+/// The channel on which new revocations are published.
 pub(super) const CHANNEL: &str = "auth-gateway:revocations";
 
-/// Far above the longest message, or key without its prefix, or value.
+/// Longer than any message, key without its prefix, or value.
 pub(super) const TEXT_MAX: usize = 128;
 
 /// The key of a revocation.
 pub(super) fn key(revocation: &Revocation) -> String {
-    format!("{PREFIX}{}", what(revocation))
+    format!("{PREFIX}{}", id(revocation))
 }
 
-/// The value at its key.
+/// The value of the key.
 pub(super) fn value(revocation: &Revocation) -> String {
     revocation.forget_at.to_string()
 }
 
-/// The message that tells it.
+/// The published message.
 pub(super) fn message(revocation: &Revocation) -> String {
-    format!("{} {}", what(revocation), revocation.forget_at)
+    format!("{} {}", id(revocation), revocation.forget_at)
 }
 
-fn what(revocation: &Revocation) -> String {
+fn id(revocation: &Revocation) -> String {
     let name = revocation.name.encode();
     match revocation.kind {
         Kind::Session => format!("session:{name}"),
@@ -38,23 +38,23 @@ fn what(revocation: &Revocation) -> String {
 
 /// Reads a message.
 pub(super) fn read_message(text: &[u8]) -> Option<Revocation> {
-    let (what, forget_at) = short(text)?.split_once(' ')?;
-    read(what, forget_at)
+    let (id, forget_at) = bounded(text)?.split_once(' ')?;
+    read(id, forget_at)
 }
 
 /// Reads a key and its value.
 pub(super) fn read_entry(key: &[u8], value: &[u8]) -> Option<Revocation> {
-    let what = key.strip_prefix(PREFIX.as_bytes())?;
-    read(short(what)?, short(value)?)
+    let id = key.strip_prefix(PREFIX.as_bytes())?;
+    read(bounded(id)?, bounded(value)?)
 }
 
-fn short(text: &[u8]) -> Option<&str> {
+fn bounded(text: &[u8]) -> Option<&str> {
     let text = text.get(..text.len().min(TEXT_MAX + 1))?;
     (text.len() <= TEXT_MAX).then(|| std::str::from_utf8(text).ok())?
 }
 
-fn read(what: &str, forget_at: &str) -> Option<Revocation> {
-    let mut parts = what.split(':');
+fn read(id: &str, forget_at: &str) -> Option<Revocation> {
+    let mut parts = id.split(':');
     let (kind, name) = (parts.next()?, Name::decode(parts.next()?)?);
     let (kind, begun_until) = match (kind, parts.next()) {
         ("session", None) => (Kind::Session, u64::MAX),
@@ -72,7 +72,7 @@ fn read(what: &str, forget_at: &str) -> Option<Revocation> {
     })
 }
 
-/// Digits and nothing else: neither a sign nor a zero before them.
+/// Only digits: no sign and no leading zero.
 fn seconds(text: &str) -> Option<u64> {
     let number: u64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(
+        fn written_revocation_is_read_back(
             kind in prop::sample::select(Kind::ALL.to_vec()),
             name in any::<[u8; 16]>(),
             moment in any::<u64>(),
@@ -115,14 +115,14 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_nothing(garbage in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(read_message(&garbage), None);
-            prop_assert_eq!(read_entry(&garbage, b"1"), None);
+        fn random_input_is_no_revocation(input in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(read_message(&input), None);
+            prop_assert_eq!(read_entry(&input, b"1"), None);
         }
     }
 
     #[test]
-    fn whatever_is_not_written_so_is_nothing() {
+    fn other_formats_are_refused() {
         let name = "AAAAAAAAAAAAAAAAAAAAAA";
         assert!(read_message(format!("session:{name} 5").as_bytes()).is_some());
         assert!(read_message(format!("subject:{name}:4 5").as_bytes()).is_some());
@@ -145,7 +145,7 @@ mod tests {
             format!("subject:{name}: 5"),
             format!("subject:{name}:4:4 5"),
             format!("Session:{name} 5"),
-            format!("living:{name} 5"),
+            format!("other:{name} 5"),
             format!("session:{name} {}5", "0".repeat(TEXT_MAX)),
         ] {
             assert_eq!(read_message(wrong.as_bytes()), None, "{wrong:?}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_of_an_earlier_moment_has_a_key_of_its_own() {
+    fn revocations_of_one_subject_at_different_times_have_different_keys() {
         let early = revocation(Kind::Subject, [7; 16], 400, 1_000);
         let late = revocation(Kind::Subject, [7; 16], 500, 1_000);
         assert_ne!(key(&early), key(&late));

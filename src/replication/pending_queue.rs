@@ -1,4 +1,4 @@
-//! What is still to be told to the other replicas.
+//! The revocations that are not yet sent to the other replicas.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::gateway::revocations::{Delivery, Revocation, Revocations};
 use crate::gateway::session_ends::{Delivered, Replicas};
 use crate::telemetry::metrics::ReplicaFigures;
 
-/// The longest that a logout waits until the others are told. Redis takes less than a millisecond;
-/// once it took longer, no logout waits until it answers again.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a logout waits until its revocation is sent. Redis takes less than a millisecond; after a
+/// timeout no logout waits until Redis responds again.
+const DELIVERY_DEADLINE: Duration = Duration::from_millis(250);
 
-/// What became of one revocation that was offered to Redis.
+/// The result of sending one revocation to Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// Told to whoever is there, and kept for the others.
-    Kept,
-    /// Told to whoever is there, and not kept.
-    Told(RedisFault),
-    /// Neither.
+    /// Published to the connected replicas, and stored for the others.
+    Stored,
+    /// Published, and not stored.
+    Published(RedisFault),
+    /// Neither published nor stored.
     Refused(RedisFault),
 }
 
 impl Sent {
-    /// Why it is not kept.
+    /// Why it is not stored.
     pub(super) fn refusal(&self) -> Option<&RedisFault> {
         match self {
-            Self::Kept => None,
-            Self::Told(fault) | Self::Refused(fault) => Some(fault),
+            Self::Stored => None,
+            Self::Published(fault) | Self::Refused(fault) => Some(fault),
         }
     }
 }
@@ -41,57 +41,57 @@ impl Sent {
 impl From<&Sent> for Delivery {
     fn from(sent: &Sent) -> Self {
         match sent {
-            Sent::Kept => Self::Stored,
-            Sent::Told(_) => Self::Published,
+            Sent::Stored => Self::Stored,
+            Sent::Published(_) => Self::Published,
             Sent::Refused(_) => Self::Refused,
         }
     }
 }
 
-/// Takes from the table of revocations what is to be told, and lets logouts wait for it.
-pub struct Outbox {
+/// The unsent revocations in the table of revocations, and the logouts that wait for them.
+pub struct PendingQueue {
     revocations: Arc<Revocations>,
-    /// How many are still to be told; written after every change.
+    /// Their number; updated after every change.
     pending: watch::Sender<usize>,
-    filled: Notify,
-    /// Whether it makes sense to wait.
-    prompt: Arc<AtomicBool>,
+    added: Notify,
+    /// Whether Redis responds in time, so that logouts wait.
+    responsive: Arc<AtomicBool>,
     figures: ReplicaFigures,
 }
 
-impl Outbox {
+impl PendingQueue {
     pub(super) fn new(revocations: Arc<Revocations>, figures: ReplicaFigures) -> Self {
         Self {
             revocations,
             pending: watch::Sender::new(0),
-            filled: Notify::new(),
-            prompt: Arc::default(),
+            added: Notify::new(),
+            responsive: Arc::default(),
             figures,
         }
     }
 
-    /// Over when there is nothing left to tell.
+    /// Waits until all revocations are sent.
     pub async fn emptied(&self) {
         let mut pending = self.pending.subscribe();
-        // The sender lives as long as `self` does.
+        // Fails only if the sender is dropped, which `self` owns.
         let _ = pending.wait_for(|pending| *pending == 0).await;
     }
 
     pub(super) fn connected(&self) {
         self.revocations.offer_all_again();
-        self.prompt.store(true, Ordering::Release);
+        self.responsive.store(true, Ordering::Release);
     }
 
     pub(super) fn disconnected(&self) {
-        self.prompt.store(false, Ordering::Release);
+        self.responsive.store(false, Ordering::Release);
     }
 
-    /// The next to offer; empty where there is nothing. Until they are settled they still count.
+    /// The next revocations to send; empty if there are none. They stay pending until they are settled.
     pub(super) fn take(&self, most: usize) -> Vec<Revocation> {
         self.revocations.offer(most)
     }
 
-    /// What became of those taken.
+    /// Records the results of sending.
     pub(super) fn settle(&self, taken: &[Revocation], results: &[Sent]) {
         let results = taken.iter().zip(results);
         self.revocations.settle(
@@ -99,32 +99,32 @@ impl Outbox {
                 .clone()
                 .map(|(revocation, sent)| (*revocation, sent.into())),
         );
-        let (mut told, mut kept_all) = (false, true);
+        let (mut any_published, mut all_stored) = (false, true);
         for (_, sent) in results {
-            told |= !matches!(sent, Sent::Refused(_));
-            if *sent == Sent::Kept {
+            any_published |= !matches!(sent, Sent::Refused(_));
+            if *sent == Sent::Stored {
                 self.figures.sent();
             } else {
                 self.figures.failed();
-                kept_all = false;
+                all_stored = false;
             }
         }
-        if told {
-            self.prompt.store(true, Ordering::Release);
+        if any_published {
+            self.responsive.store(true, Ordering::Release);
         }
-        if kept_all {
-            // What Redis refused before need not wait for the end of its pause.
+        if all_stored {
+            // Revocations that Redis refused before need not wait for the end of the pause.
             self.revocations.retry_refused();
         }
         self.changed();
     }
 
-    /// Over when there is something to tell; after this pause also where it was refused before.
+    /// Waits for a new revocation, at most for `pause`; then refused ones are sent again.
     pub(super) async fn wait(&self, pause: Duration) {
-        if timeout(pause, self.filled.notified()).await.is_err() {
+        if timeout(pause, self.added.notified()).await.is_err() {
             self.revocations.retry_refused();
         }
-        // Some may have expired in the meantime.
+        // Some may have expired meanwhile.
         self.changed();
     }
 
@@ -135,27 +135,28 @@ impl Outbox {
     }
 }
 
-impl Replicas for Outbox {
+impl Replicas for PendingQueue {
     fn tell(&self, revocation: Revocation) -> Delivered {
         self.changed();
-        self.filled.notify_one();
-        if !self.prompt.load(Ordering::Acquire) {
+        self.added.notify_one();
+        if !self.responsive.load(Ordering::Acquire) {
             return Box::pin(std::future::ready(()));
         }
-        let (prompt, revocations) = (Arc::clone(&self.prompt), Arc::clone(&self.revocations));
+        let (responsive, revocations) =
+            (Arc::clone(&self.responsive), Arc::clone(&self.revocations));
         let mut pending = self.pending.subscribe();
         Box::pin(async move {
-            let told = pending.wait_for(|_| !revocations.is_awaited(&revocation));
-            if timeout(PATIENCE, told).await.is_err() {
-                prompt.store(false, Ordering::Release);
+            let sent = pending.wait_for(|_| !revocations.is_awaited(&revocation));
+            if timeout(DELIVERY_DEADLINE, sent).await.is_err() {
+                responsive.store(false, Ordering::Release);
             }
         })
     }
 }
 
-impl fmt::Debug for Outbox {
+impl fmt::Debug for PendingQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outbox")
+        f.debug_struct("PendingQueue")
             .field("pending", &*self.pending.borrow())
             .finish_non_exhaustive()
     }

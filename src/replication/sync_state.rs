@@ -1,5 +1,5 @@
-//! How this replica stands with the others, told once for each change: in the log, to readiness and
-//! in the figures.
+//! Whether this replica is synchronized with the others. Each change is reported once: in the log, in
+//! readiness and in the metrics.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,62 +9,62 @@ use crate::telemetry::metrics::ReplicaFigures;
 
 #[derive(Debug)]
 struct State {
-    /// None: not yet tried.
-    in_step: Option<Result<(), RedisFault>>,
+    /// `None`: not tried yet.
+    connection: Option<Result<(), RedisFault>>,
     refused: Option<RedisFault>,
-    /// Whether no token is issued before the first catch-up.
-    waiting: bool,
+    /// No token is issued before the first catch-up.
+    catching_up: bool,
 }
 
-/// The last word on each thing that can be wrong.
+/// The current state, and where its changes are reported.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct SyncState {
     state: Mutex<State>,
     health: Arc<Health>,
     figures: ReplicaFigures,
 }
 
-impl Standing {
+impl SyncState {
     pub(super) fn new(health: Arc<Health>, figures: ReplicaFigures) -> Self {
-        let standing = Self {
+        let sync_state = Self {
             state: Mutex::new(State {
-                in_step: None,
+                connection: None,
                 refused: None,
-                waiting: true,
+                catching_up: true,
             }),
             health,
             figures,
         };
-        standing.change(|_| false);
-        standing
+        sync_state.change(|_| false);
+        sync_state
     }
 
-    pub(super) fn in_step(&self) {
+    pub(super) fn synchronized(&self) {
         self.change(|state| {
-            state.in_step = Some(Ok(()));
-            state.waiting = false;
-            tracing::info!("in step with the other replicas");
+            state.connection = Some(Ok(()));
+            state.catching_up = false;
+            tracing::info!("synchronized with the other replicas");
             true
         });
     }
 
-    pub(super) fn out_of_step(&self, fault: &RedisFault) {
+    pub(super) fn disconnected(&self, fault: &RedisFault) {
         self.change(|state| {
-            let changed = state.in_step.as_ref() != Some(&Err(fault.clone()));
+            let changed = state.connection.as_ref() != Some(&Err(fault.clone()));
             if changed {
-                tracing::warn!(error = %fault, "out of step with the other replicas");
+                tracing::warn!(error = %fault, "not synchronized with the other replicas");
             }
-            state.in_step = Some(Err(fault.clone()));
+            state.connection = Some(Err(fault.clone()));
             state.refused = None;
             changed
         });
     }
 
-    /// Tokens are issued from now on, although the revocations in Redis are not read yet.
-    pub(super) fn overdue(&self) {
+    /// Tokens are issued although the revocations in Redis are not read yet.
+    pub(super) fn catch_up_overdue(&self) {
         self.change(|state| {
             tracing::warn!("tokens are issued without the revocations of the other replicas");
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.catching_up)
         });
     }
 
@@ -72,7 +72,7 @@ impl Standing {
         self.change(|state| {
             let changed = state.refused.as_ref() != Some(fault);
             if changed {
-                tracing::warn!(error = %fault, "Redis keeps no revocations");
+                tracing::warn!(error = %fault, "Redis does not store revocations");
             }
             state.refused = Some(fault.clone());
             changed
@@ -83,7 +83,7 @@ impl Standing {
         self.change(|state| {
             let changed = state.refused.take().is_some();
             if changed {
-                tracing::info!("Redis keeps revocations again");
+                tracing::info!("Redis stores revocations again");
             }
             changed
         });
@@ -91,9 +91,10 @@ impl Standing {
 
     fn change(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = state.in_step.is_none();
-        if change(&mut state) || began {
-            self.figures.in_step(matches!(state.in_step, Some(Ok(()))));
+        let is_first = state.connection.is_none();
+        if change(&mut state) || is_first {
+            self.figures
+                .in_step(matches!(state.connection, Some(Ok(()))));
             let (readiness, reasons) = report(&state);
             self.health.replicas(readiness, reasons);
         }
@@ -102,13 +103,13 @@ impl Standing {
 
 fn report(state: &State) -> (Readiness, Vec<Reason>) {
     let reason = |code, message: String| Reason { code, message };
-    let unread = match &state.in_step {
+    let unread = match &state.connection {
         Some(Ok(())) => None,
         None => Some("Redis is not read yet".to_owned()),
         Some(Err(fault)) => Some(format!("Redis {fault}")),
     };
     let unread = unread.map(|why| {
-        if state.waiting {
+        if state.catching_up {
             let until = "no tokens until the revocations in it are read, or until the deadline";
             reason(ReasonCode::RevocationsCatchingUp, format!("{why}; {until}"))
         } else {
@@ -128,7 +129,7 @@ fn report(state: &State) -> (Readiness, Vec<Reason>) {
         )
     });
     let reasons: Vec<_> = [unread, refused].into_iter().flatten().collect();
-    let readiness = if state.waiting {
+    let readiness = if state.catching_up {
         Readiness::NotReady
     } else if reasons.is_empty() {
         Readiness::Ready

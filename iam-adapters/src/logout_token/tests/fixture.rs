@@ -1,4 +1,4 @@
-//! An IAM that signs, a clock that stands still, and the verifier before them.
+//! An IAM that signs, a manual clock, and the verifier.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,8 @@ use crate::types::{Authenticated, ClientContext, Credentials, Introspection, Ups
 use crate::{Capabilities, IamAdapter, IamError, LogoutNotice, LogoutTokenError, LogoutTokens};
 use test_support::LogoutSigner;
 
-use super::super::{InvalidLogoutToken, VerificationKeys};
+use super::super::InvalidLogoutToken;
+use crate::jwk::VerificationKeys;
 
 pub(super) const ISSUER: &str = "https://iam.test/realms/shop";
 pub(super) const CLIENT: &str = "auth-gateway";
@@ -21,15 +22,15 @@ pub(super) const SESSION: &str = "yZQm5hVTshVX4vPNeGifv91Q";
 pub(super) const SUBJECT: &str = "6a8acbcc-faa9-4f71-b1ac-6537854f8366";
 pub(super) const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// What the IAM says when it is asked for its keys.
-pub(super) type Word = Arc<dyn Fn() -> Result<VerificationKeys, IamError> + Send + Sync>;
+/// The result of a fetch of the keys.
+pub(super) type FetchKeys = Arc<dyn Fn() -> Result<VerificationKeys, IamError> + Send + Sync>;
 
-/// An IAM that can do nothing but give keys.
+/// An IAM that only returns keys.
 pub(super) struct Iam {
     pub(super) audience: Option<&'static str>,
-    pub(super) word: Mutex<Word>,
-    pub(super) asked: AtomicUsize,
-    /// Where there is one, an answer takes a place of it.
+    pub(super) fetch_keys: Mutex<FetchKeys>,
+    pub(super) fetches: AtomicUsize,
+    /// If set, every fetch waits for a permit.
     pub(super) gate: Option<Semaphore>,
 }
 
@@ -37,8 +38,8 @@ impl Default for Iam {
     fn default() -> Self {
         Self {
             audience: Some(CLIENT),
-            word: Mutex::new(Arc::new(|| Err(IamError::Failed("503".to_owned())))),
-            asked: AtomicUsize::new(0),
+            fetch_keys: Mutex::new(Arc::new(|| Err(IamError::Failed("503".to_owned())))),
+            fetches: AtomicUsize::new(0),
             gate: None,
         }
     }
@@ -72,15 +73,15 @@ impl IamAdapter for Iam {
         _: &Credentials,
         _: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        unimplemented!("nobody logs in")
+        unimplemented!("not used")
     }
 
     async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-        unimplemented!("nobody has a session")
+        unimplemented!("not used")
     }
 
     async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-        unimplemented!("nobody has a session")
+        unimplemented!("not used")
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -88,12 +89,12 @@ impl IamAdapter for Iam {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.fetches.fetch_add(1, Ordering::SeqCst);
         if let Some(gate) = &self.gate {
             gate.acquire().await.expect("open").forget();
         }
-        let word = Arc::clone(&*self.word.lock().expect("a word"));
-        word()
+        let fetch_keys = Arc::clone(&*self.fetch_keys.lock().expect("no panic"));
+        fetch_keys()
     }
 
     async fn probe(&self) -> Result<(), IamError> {
@@ -101,14 +102,14 @@ impl IamAdapter for Iam {
     }
 }
 
-pub(super) struct House {
+pub(super) struct Fixture {
     pub(super) iam: Arc<Iam>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) signer: Arc<LogoutSigner>,
     pub(super) tokens: Arc<LogoutTokens>,
 }
 
-impl House {
+impl Fixture {
     pub(super) fn new() -> Self {
         Self::with(Iam::default())
     }
@@ -119,33 +120,33 @@ impl House {
         let adapter = Arc::<Iam>::clone(&iam);
         let tokens = LogoutTokens::of(adapter, Arc::<ManualClock>::clone(&clock));
         let signer = Arc::new(LogoutSigner::generate().expect("randomness"));
-        let house = Self {
+        let fixture = Self {
             iam,
             clock,
             tokens: Arc::new(tokens.expect("an audience")),
             signer,
         };
-        house.publishes(&house.signer);
-        house
+        fixture.publish(&fixture.signer);
+        fixture
     }
 
-    /// From now on these are the keys of the IAM.
-    pub(super) fn publishes(&self, signer: &Arc<LogoutSigner>) {
+    /// Sets the keys that the IAM publishes.
+    pub(super) fn publish(&self, signer: &Arc<LogoutSigner>) {
         let keys = signer.key_set().expect("keys").to_string();
-        self.says(move || Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys")));
+        self.on_fetch(move || Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys")));
     }
 
-    /// From now on this is the answer to the question for keys.
-    pub(super) fn says(
+    /// Sets the result of further fetches of the keys.
+    pub(super) fn on_fetch(
         &self,
-        word: impl Fn() -> Result<VerificationKeys, IamError> + Send + Sync + 'static,
+        fetch_keys: impl Fn() -> Result<VerificationKeys, IamError> + Send + Sync + 'static,
     ) {
-        *self.iam.word.lock().expect("a word") = Arc::new(word);
+        *self.iam.fetch_keys.lock().expect("no panic") = Arc::new(fetch_keys);
     }
 
-    /// How often the IAM was asked for its keys.
-    pub(super) fn asked(&self) -> usize {
-        self.iam.asked.load(Ordering::SeqCst)
+    /// How often the keys were fetched.
+    pub(super) fn fetches(&self) -> usize {
+        self.iam.fetches.load(Ordering::SeqCst)
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -157,8 +158,8 @@ impl House {
         signed.expect("a signature")
     }
 
-    /// A token that is good, but for the name of its key.
-    pub(super) fn naming(&self, key_id: &str) -> String {
+    /// A valid token except for the id of its key.
+    pub(super) fn with_key_id(&self, key_id: &str) -> String {
         let mut header = header(self);
         header["kid"] = json!(key_id);
         self.sign(&header, &claims(self))
@@ -172,8 +173,8 @@ impl House {
         self.tokens.verify(&self.sign(header, claims)).await
     }
 
-    /// Why a token is invalid; none where it is accepted, or met a fault.
-    pub(super) async fn why(&self, token: &str) -> Option<InvalidLogoutToken> {
+    /// Why a token is invalid; `None` if it is accepted, or not verified because of a fault.
+    pub(super) async fn refusal(&self, token: &str) -> Option<InvalidLogoutToken> {
         match self.tokens.verify(token).await {
             Err(LogoutTokenError::Invalid(why)) => Some(why),
             Ok(_) | Err(LogoutTokenError::NoKeys(_)) => None,
@@ -181,15 +182,15 @@ impl House {
     }
 }
 
-/// The header of a genuine token.
-pub(super) fn header(house: &House) -> Value {
-    json!({"alg": "ES256", "typ": "logout+jwt", "kid": house.signer.key_id()})
+/// The header of a valid token.
+pub(super) fn header(fixture: &Fixture) -> Value {
+    json!({"alg": "ES256", "typ": "logout+jwt", "kid": fixture.signer.key_id()})
 }
 
-/// The claims of a genuine token, as Keycloak has them; another one each time.
-pub(super) fn claims(house: &House) -> Value {
+/// The claims of a valid token in Keycloak's format, with a new `jti`.
+pub(super) fn claims(fixture: &Fixture) -> Value {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let now = house.now();
+    let now = fixture.now();
     json!({
         "iss": ISSUER,
         "aud": CLIENT,

@@ -1,0 +1,390 @@
+//! The decorator around every adapter: deadlines, bounded concurrency, circuit breakers, one retry,
+//! a span, and an observer.
+
+mod circuit_breaker;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
+use tracing::Instrument as _;
+
+use crate::adapter::{Capabilities, IamAdapter};
+use crate::clock::Clock;
+use crate::error::IamError;
+use crate::jwk::VerificationKeys;
+use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+
+pub use circuit_breaker::Circuit;
+use circuit_breaker::{CircuitBreaker, Permit};
+
+/// A call of the gateway to an IAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// [`IamAdapter::authenticate`].
+    Login,
+    /// [`IamAdapter::introspect`].
+    Introspection,
+    /// [`IamAdapter::end_session`].
+    Logout,
+    /// [`IamAdapter::verification_keys`].
+    Keys,
+    /// [`IamAdapter::probe`].
+    Probe,
+}
+
+impl Operation {
+    /// Every operation there is.
+    pub const ALL: [Self; 5] = [
+        Self::Login,
+        Self::Introspection,
+        Self::Logout,
+        Self::Keys,
+        Self::Probe,
+    ];
+
+    /// The operation's name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Introspection => "introspection",
+            Self::Logout => "logout",
+            Self::Keys => "keys",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+/// The deadline and the concurrency limit of one operation.
+///
+/// Each operation has its own, so that a flood of logins cannot starve introspection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// From the start of the wait for a permit to the last byte of the response, retry included.
+    pub deadline: Duration,
+    /// The maximum number of concurrent calls. Further calls wait for a permit: at most eight for
+    /// each permit, and each for at most half of its deadline.
+    pub concurrency: usize,
+}
+
+/// The limit of each operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of [`Operation::Login`].
+    pub login: Limit,
+    /// Of [`Operation::Introspection`].
+    pub introspection: Limit,
+    /// Of [`Operation::Logout`].
+    pub logout: Limit,
+    /// Of [`Operation::Keys`].
+    pub keys: Limit,
+    /// Of [`Operation::Probe`].
+    pub probe: Limit,
+}
+
+impl Limits {
+    /// The limit of one operation.
+    #[must_use]
+    pub const fn of(self, operation: Operation) -> Limit {
+        match operation {
+            Operation::Login => self.login,
+            Operation::Introspection => self.introspection,
+            Operation::Logout => self.logout,
+            Operation::Keys => self.keys,
+            Operation::Probe => self.probe,
+        }
+    }
+}
+
+/// Receives the result of every call to the IAM, and every change of a circuit.
+pub trait Observer: fmt::Debug + Send + Sync + 'static {
+    /// One call has ended with `result` after `took`.
+    fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration);
+
+    /// The circuit of an operation has changed to `circuit`.
+    fn circuit(&self, operation: Operation, circuit: Circuit);
+}
+
+/// An adapter with a deadline, a concurrency limit and a circuit breaker for each operation, and one
+/// retry of idempotent calls if the IAM could not be reached.
+#[derive(Debug)]
+pub struct ResilientAdapter {
+    adapter: Arc<dyn IamAdapter>,
+    login: OperationGuard,
+    introspection: OperationGuard,
+    logout: OperationGuard,
+    keys: OperationGuard,
+    probe: OperationGuard,
+}
+
+impl ResilientAdapter {
+    /// Wraps an adapter. The circuit breakers use the clock.
+    #[must_use]
+    pub fn new(
+        adapter: Arc<dyn IamAdapter>,
+        limits: Limits,
+        clock: &Arc<dyn Clock>,
+        observer: &Arc<dyn Observer>,
+    ) -> Self {
+        let guard = |operation| {
+            // A probe has no circuit breaker, because it is the call that finds that the IAM is
+            // available again. It comes from one task that pauses between two probes.
+            let circuit = (operation != Operation::Probe)
+                .then(|| CircuitBreaker::new(operation, Arc::clone(clock), Arc::clone(observer)));
+            OperationGuard::new(
+                operation,
+                limits.of(operation),
+                circuit,
+                Arc::clone(observer),
+            )
+        };
+        Self {
+            adapter,
+            login: guard(Operation::Login),
+            introspection: guard(Operation::Introspection),
+            logout: guard(Operation::Logout),
+            keys: guard(Operation::Keys),
+            probe: guard(Operation::Probe),
+        }
+    }
+
+    fn span(&self, operation: Operation) -> tracing::Span {
+        tracing::debug_span!(
+            "iam",
+            iam.adapter = self.adapter.name(),
+            iam.operation = operation.name(),
+        )
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl IamAdapter for ResilientAdapter {
+    fn name(&self) -> &'static str {
+        self.adapter.name()
+    }
+
+    fn issuer(&self) -> &str {
+        self.adapter.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.adapter.capabilities()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.login
+            .call(|| self.adapter.authenticate(credentials, client))
+            .instrument(self.span(Operation::Login))
+            .await
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.introspection
+            .call(|| self.adapter.introspect(session))
+            .instrument(self.span(Operation::Introspection))
+            .await
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.logout
+            .call(|| self.adapter.end_session(session))
+            .instrument(self.span(Operation::Logout))
+            .await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.adapter.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.keys
+            .call(|| self.adapter.verification_keys())
+            .instrument(self.span(Operation::Keys))
+            .await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        let result = self
+            .probe
+            .call(|| self.adapter.probe())
+            .instrument(self.span(Operation::Probe))
+            .await;
+        if result.is_ok() {
+            // The IAM is available, so the other operations need not wait for the end of the pause.
+            for guard in [&self.login, &self.introspection, &self.logout, &self.keys] {
+                if let Some(circuit) = &guard.circuit {
+                    circuit.end_pause();
+                }
+            }
+        }
+        result
+    }
+}
+
+/// How many calls may wait for each permit. When all clients call at once, as after an outage, the
+/// calls beyond it are refused immediately, and the clients retry spread over some seconds.
+const WAITING_PER_PERMIT: usize = 8;
+
+/// The part of the deadline in which a call must get a permit. The rest is for the response, so that
+/// [`IamError::TimedOut`] is about the IAM and not about the wait for a permit.
+const WAITING_SHARE: u32 = 2;
+
+/// The concurrency limit, the circuit breaker, the deadline and the retries of one operation.
+#[derive(Debug)]
+struct OperationGuard {
+    operation: Operation,
+    deadline: Duration,
+    permits: Semaphore,
+    waiting: AtomicUsize,
+    waiting_max: usize,
+    /// None for [`Operation::Probe`].
+    circuit: Option<CircuitBreaker>,
+    observer: Arc<dyn Observer>,
+}
+
+impl OperationGuard {
+    fn new(
+        operation: Operation,
+        limit: Limit,
+        circuit: Option<CircuitBreaker>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self {
+            operation,
+            deadline: limit.deadline,
+            permits: Semaphore::new(limit.concurrency),
+            waiting: AtomicUsize::new(0),
+            waiting_max: limit.concurrency.saturating_mul(WAITING_PER_PERMIT),
+            circuit,
+            observer,
+        }
+    }
+
+    /// Makes one call, with as many attempts as are allowed, and reports it once to the observer.
+    async fn call<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, IamError>
+    where
+        F: Future<Output = Result<T, IamError>>,
+    {
+        let started = Instant::now();
+        let result = self.call_unobserved(started, attempt).await;
+        self.observer.called(
+            self.operation,
+            result.as_ref().map(|_| ()),
+            started.elapsed(),
+        );
+        result
+    }
+
+    async fn call_unobserved<T, F>(
+        &self,
+        started: Instant,
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, IamError>
+    where
+        F: Future<Output = Result<T, IamError>>,
+    {
+        let circuit = self.circuit.as_ref();
+        circuit.map_or(Ok(()), CircuitBreaker::check)?;
+        let _permit = self
+            .acquire(started + self.deadline / WAITING_SHARE)
+            .await?;
+        // The circuit may have opened while this call waited.
+        let permit = circuit.map(CircuitBreaker::admit).transpose()?;
+        let result = self
+            .attempts(started + self.deadline, permit.as_ref(), attempt)
+            .await;
+        if let Some(permit) = permit {
+            permit.settle(result.as_ref().map(|_| ()));
+        }
+        result
+    }
+
+    async fn acquire(&self, until: Instant) -> Result<SemaphorePermit<'_>, IamError> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Ok(permit);
+        }
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiter = Waiter(&self.waiting);
+        if before >= self.waiting_max {
+            return Err(IamError::Saturated);
+        }
+        match timeout_at(until, self.permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => Err(IamError::Saturated),
+        }
+    }
+
+    async fn attempts<T, F>(
+        &self,
+        deadline: Instant,
+        permit: Option<&Permit<'_>>,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, IamError>
+    where
+        F: Future<Output = Result<T, IamError>>,
+    {
+        let mut retries = retries(self.operation);
+        loop {
+            match timeout_at(deadline, catch_panic(attempt())).await {
+                Ok(Err(IamError::Unreachable(_)))
+                    if retries > 0 && permit.is_none_or(Permit::take_retry) =>
+                {
+                    retries -= 1;
+                }
+                Ok(result) => return result,
+                Err(_) => return Err(IamError::TimedOut(self.deadline)),
+            }
+        }
+    }
+}
+
+/// How many retries follow if the IAM cannot be reached. None for a login, because two wrong passwords
+/// in a row may lock the account.
+const fn retries(operation: Operation) -> u32 {
+    match operation {
+        Operation::Login => 0,
+        Operation::Introspection | Operation::Logout | Operation::Keys | Operation::Probe => 1,
+    }
+}
+
+/// Turns a panic of the adapter into a fault of this call, which is counted and logged as any other.
+async fn catch_panic<T>(attempt: impl Future<Output = Result<T, IamError>>) -> Result<T, IamError> {
+    let mut attempt = pin!(attempt);
+    let polled = poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    polled
+        .await
+        .unwrap_or_else(|_| Err(IamError::Unreadable("the adapter panicked".to_owned())))
+}
+
+/// Counts a waiting call out when the wait ends, also if the call is cancelled.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;
