@@ -14,7 +14,7 @@ pub struct Capabilities {
     /// Where sessions exist.
     pub sessions: SessionLocation,
     /// Whether introspection reports the session of a disabled account as inactive.
-    pub notices_disabled: bool,
+    pub detects_disabled: bool,
     /// How old the permissions of an introspection are.
     pub permissions: PermissionAge,
     /// Whether the IAM sends logout tokens (OpenID Connect Back-Channel Logout 1.0).
@@ -44,7 +44,7 @@ impl Capabilities {
     /// The capabilities of an authorization server with its own sessions, such as Keycloak.
     pub const FULL: Self = Self {
         sessions: SessionLocation::Iam,
-        notices_disabled: true,
+        detects_disabled: true,
         permissions: PermissionAge::Current,
         back_channel_logout: true,
     };
@@ -61,10 +61,10 @@ impl fmt::Display for Capabilities {
             PermissionAge::Current => ", current permissions",
             PermissionAge::Login => ", permissions of the login",
         })?;
-        f.write_str(if self.notices_disabled {
-            ", notices disabled accounts"
+        f.write_str(if self.detects_disabled {
+            ", detects disabled accounts"
         } else {
-            ", does not notice disabled accounts"
+            ", does not detect disabled accounts"
         })?;
         f.write_str(if self.back_channel_logout {
             ", back-channel logout"

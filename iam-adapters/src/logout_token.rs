@@ -93,7 +93,7 @@ impl LogoutTokens {
     }
 
     /// Refuses the token of this notice from now on. Called after the sessions were ended, so that the
-    /// IAM can send a token again whose processing failed.
+    /// IAM can send a token again if its processing failed.
     pub fn mark_used(&self, notice: &LogoutNotice) {
         self.used().insert(&notice.jti, self.clock.now());
     }

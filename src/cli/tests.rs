@@ -21,7 +21,7 @@ fn serve(config: Option<&str>) -> Command {
     }
 }
 
-fn try_out(config: Option<&str>, online: bool) -> Command {
+fn check_command(config: Option<&str>, online: bool) -> Command {
     Command::Check {
         config: config.map(PathBuf::from),
         online,
@@ -42,7 +42,7 @@ fn generate(
 }
 
 #[test]
-fn without_a_command_the_gateway_is_run() {
+fn default_command_is_serve() {
     assert_eq!(parse_line("auth-gateway", None), Ok(serve(None)));
     assert_eq!(parse_line("auth-gateway serve", None), Ok(serve(None)));
     assert_eq!(
@@ -56,7 +56,7 @@ fn without_a_command_the_gateway_is_run() {
 }
 
 #[test]
-fn the_environment_names_the_file_where_the_arguments_do_not() {
+fn environment_names_the_file_unless_an_argument_does() {
     assert_eq!(parse_line("auth-gateway", Some("b")), Ok(serve(Some("b"))));
     assert_eq!(
         parse_line("auth-gateway --config a", Some("b")),
@@ -64,25 +64,25 @@ fn the_environment_names_the_file_where_the_arguments_do_not() {
     );
     assert_eq!(
         parse_line("auth-gateway check", Some("b")),
-        Ok(try_out(Some("b"), false))
+        Ok(check_command(Some("b"), false))
     );
     assert_eq!(parse_line("auth-gateway", Some("")), Ok(serve(None)));
 }
 
 #[test]
-fn a_check_can_be_online() {
+fn check_can_be_online() {
     assert_eq!(
         parse_line("auth-gateway check", None),
-        Ok(try_out(None, false))
+        Ok(check_command(None, false))
     );
     assert_eq!(
         parse_line("auth-gateway check --online --config a", None),
-        Ok(try_out(Some("a"), true))
+        Ok(check_command(Some("a"), true))
     );
 }
 
 #[test]
-fn keys_are_made_for_signing_unless_told_otherwise() {
+fn generated_keys_are_for_signing_by_default() {
     use KeyUse::{Sealing, Signing};
     let at = "2030-01-31T12:00:00Z"
         .parse()
@@ -129,7 +129,7 @@ fn keys_are_made_for_signing_unless_told_otherwise() {
 }
 
 #[test]
-fn arguments_that_mean_nothing_are_a_matter_of_configuration() {
+fn invalid_arguments_are_a_configuration_error() {
     for line in [
         "auth-gateway run",
         "auth-gateway --confg a",
@@ -154,7 +154,7 @@ fn arguments_that_mean_nothing_are_a_matter_of_configuration() {
 }
 
 #[test]
-fn help_tells_what_it_is_the_first_steps_the_settings_and_the_exit_codes() {
+fn help_has_the_purpose_first_steps_settings_and_exit_codes() {
     for line in [
         "auth-gateway --help",
         "auth-gateway -h",
@@ -194,7 +194,7 @@ fn help_tells_what_it_is_the_first_steps_the_settings_and_the_exit_codes() {
 }
 
 #[test]
-fn the_version_is_printed() {
+fn version_is_printed() {
     let stop = parse_line("auth-gateway --version", None).expect_err("the version");
     assert_eq!(
         stop.text.trim(),
@@ -204,7 +204,7 @@ fn the_version_is_printed() {
 }
 
 #[test]
-fn the_arguments_do_not_contradict_each_other() {
+fn definition_of_the_arguments_is_consistent() {
     Arguments::command().debug_assert();
 }
 
@@ -230,7 +230,7 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
 }
 
 #[test]
-fn a_check_tells_what_the_settings_come_to() {
+fn check_prints_a_summary_of_the_settings() {
     let (exit, text) = check_with(&[]);
     assert_eq!(exit, Exit::Ok, "{text}");
     assert_eq!(
@@ -238,7 +238,7 @@ fn a_check_tells_what_the_settings_come_to() {
         "configuration ok\n  \
          environment   development\n  \
          IAM adapter   sample\n  \
-         capabilities  sessions at the IAM, current permissions, notices disabled accounts, \
+         capabilities  sessions at the IAM, current permissions, detects disabled accounts, \
          no back-channel logout\n  \
          public        http://127.0.0.1:8080 as http://localhost:8080\n  \
          management    http://127.0.0.1:9090\n  \
@@ -253,7 +253,7 @@ fn a_check_tells_what_the_settings_come_to() {
 }
 
 #[test]
-fn a_check_tells_every_problem_at_once() {
+fn check_prints_all_problems_together() {
     let (exit, text) = check_with(&[
         ("AUTH_GATEWAY__HTTP__LISTEN", "8080"),
         ("AUTH_GATEWAY__TOKEN__LIFETIME", "2d"),

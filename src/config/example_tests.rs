@@ -6,8 +6,8 @@ use super::*;
 
 const EXAMPLE: &str = include_str!("../../deploy/auth-gateway.example.toml");
 
-/// The example with every setting on that is off in it.
-fn all_on() -> String {
+/// The example with all commented-out settings enabled.
+fn all_enabled() -> String {
     EXAMPLE
         .lines()
         .map(|line| match line.strip_prefix('#') {
@@ -34,20 +34,23 @@ fn keys_in(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_example_names_every_setting_that_exists_and_no_other() {
-    assert_eq!(keys_in(&all_on()), Known::new(&Registry::default()).keys);
+fn example_names_exactly_the_existing_settings() {
+    assert_eq!(
+        keys_in(&all_enabled()),
+        Known::new(&Registry::default()).keys
+    );
 }
 
 #[test]
-fn the_example_as_it_stands_is_the_defaults() {
+fn example_is_equal_to_the_defaults() {
     let example = load_text(EXAMPLE, &[]).expect("valid");
     let defaults = load(None, &BTreeMap::new(), &registry()).expect("valid");
     assert_eq!(format!("{example:#?}"), format!("{defaults:#?}"));
 }
 
 #[test]
-fn a_setting_is_off_in_the_example_only_where_it_has_no_default() {
-    let off = &keys_in(&all_on()) - &keys_in(EXAMPLE);
+fn setting_is_commented_out_in_the_example_only_without_a_default() {
+    let off = &keys_in(&all_enabled()) - &keys_in(EXAMPLE);
     let off: Vec<_> = off.iter().filter(|key| !key.starts_with("iam.")).collect();
     assert_eq!(
         off,
@@ -72,8 +75,8 @@ fn a_setting_is_off_in_the_example_only_where_it_has_no_default() {
 }
 
 #[test]
-fn every_setting_of_the_example_has_its_words() {
-    for section in all_on().split("\n\n") {
+fn every_setting_of_the_example_has_a_description() {
+    for section in all_enabled().split("\n\n") {
         let mut lines = section.lines();
         let explained = lines.any(|line| line.starts_with("# ") && line.len() > 10);
         assert!(explained || section.is_empty(), "{section}");
@@ -86,7 +89,7 @@ fn manifests() -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn the_settings_for_kubernetes_lack_nothing_but_the_files_that_are_mounted_there() {
+fn settings_for_kubernetes_lack_only_the_mounted_files() {
     let manifests = manifests();
     let text = manifests[0]["data"]["auth-gateway.toml"].as_str();
     let text = text.expect("a file");
@@ -109,7 +112,7 @@ fn the_settings_for_kubernetes_lack_nothing_but_the_files_that_are_mounted_there
 }
 
 #[test]
-fn every_folder_that_the_settings_for_kubernetes_name_is_mounted() {
+fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
     let manifests = manifests();
     let container = &manifests[1]["spec"]["template"]["spec"]["containers"][0];
     let mounts: Vec<_> = container["volumeMounts"]

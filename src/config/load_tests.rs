@@ -43,7 +43,7 @@ const KEYCLOAK: &str = r#"
 "#;
 
 #[test]
-fn with_no_settings_at_all_it_is_development_mode_on_this_machine() {
+fn defaults_are_development_mode_on_loopback() {
     let settings = load(None, &BTreeMap::new(), &registry()).expect("defaults");
     assert_eq!(settings.environment, Environment::Development);
     assert_eq!(settings.http.listen, "127.0.0.1:8080".parse().unwrap());
@@ -62,7 +62,7 @@ fn with_no_settings_at_all_it_is_development_mode_on_this_machine() {
 }
 
 #[test]
-fn the_file_stands_above_the_defaults_and_the_environment_above_the_file() {
+fn file_overrides_defaults_and_environment_overrides_the_file() {
     let file = "[session]\nfreshness = '10s'\nmax_lifetime = '2h'\n[http]\nworkers = 3";
     let settings = load_text(file, &[("SESSION__FRESHNESS", "20s")]).expect("valid");
     assert_eq!(settings.session.freshness, Duration::from_secs(20));
@@ -72,7 +72,7 @@ fn the_file_stands_above_the_defaults_and_the_environment_above_the_file() {
 }
 
 #[test]
-fn every_kind_of_value_can_come_from_the_environment() {
+fn every_type_of_value_can_be_set_in_the_environment() {
     let settings = load_text(
         "",
         &[
@@ -102,7 +102,7 @@ fn every_kind_of_value_can_come_from_the_environment() {
 }
 
 #[test]
-fn an_empty_list_in_the_environment_is_an_empty_list() {
+fn empty_list_in_the_environment_is_an_empty_list() {
     let file = "[http]\ntrusted_proxies = ['10.0.0.0/8']\n[token]\naudience = ['shop']";
     let over = [("HTTP__TRUSTED_PROXIES", ""), ("TOKEN__AUDIENCE", "")];
     let settings = load_text(file, &over).expect("valid");
@@ -111,7 +111,7 @@ fn an_empty_list_in_the_environment_is_an_empty_list() {
 }
 
 #[test]
-fn a_secret_of_digits_keeps_its_zeros_and_text_that_looks_like_a_truth_stays_text() {
+fn secret_of_digits_keeps_leading_zeros_and_boolean_like_text_stays_text() {
     for secret in ["0012345678901234", "true", "1e5", "0x10", " a,b "] {
         let over = [("IAM__KEYCLOAK__CLIENT_SECRET", secret)];
         let settings = load_text(KEYCLOAK, &over).expect("valid");
@@ -123,7 +123,7 @@ fn a_secret_of_digits_keeps_its_zeros_and_text_that_looks_like_a_truth_stays_tex
 }
 
 #[test]
-fn an_adapter_can_be_set_up_by_the_environment_alone() {
+fn adapter_can_be_configured_by_the_environment_alone() {
     let settings = load(
         None,
         &environment(&[
@@ -139,7 +139,7 @@ fn an_adapter_can_be_set_up_by_the_environment_alone() {
 }
 
 #[test]
-fn two_adapters_at_once_are_refused_also_where_one_comes_from_the_environment() {
+fn two_adapters_are_refused_also_if_one_is_set_in_the_environment() {
     let refused = "only one adapter can be used, of iam.keycloak, iam.sample";
     let keycloak = format!("iam.keycloak: {refused} (set in FILE)");
     assert_eq!(
@@ -160,7 +160,7 @@ fn two_adapters_at_once_are_refused_also_where_one_comes_from_the_environment() 
 }
 
 #[test]
-fn a_key_that_does_not_exist_is_refused_by_name_wherever_it_is_written() {
+fn unknown_key_is_refused_by_name_in_the_file_and_in_the_environment() {
     let file =
         "htp = 1\n[http]\nlistn = '127.0.0.1:1'\n[iam.keyclock]\nurl = 1\n[log.format]\na = 1";
     let found = problems(
@@ -192,7 +192,7 @@ fn a_key_that_does_not_exist_is_refused_by_name_wherever_it_is_written() {
 }
 
 #[test]
-fn variables_that_an_orchestrator_makes_for_a_service_of_this_name_are_let_alone() {
+fn variables_that_kubernetes_sets_for_a_service_of_this_name_are_ignored() {
     let variables = [
         ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),
         ("AUTH_GATEWAY_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
@@ -204,7 +204,7 @@ fn variables_that_an_orchestrator_makes_for_a_service_of_this_name_are_let_alone
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
+fn all_problems_are_reported_together_with_key_and_origin() {
     let file = r#"
         environment = "staging"
         stale_if_error = "16m"
@@ -251,7 +251,7 @@ fn every_problem_is_told_at_once_with_its_key_and_where_it_was_set() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_one_problem_and_shows_none_of_its_lines() {
+fn unreadable_file_is_one_problem_without_its_content() {
     let missing = load(
         Some(Path::new("no/such/file.toml")),
         &BTreeMap::new(),
@@ -274,7 +274,7 @@ fn a_file_that_cannot_be_read_is_one_problem_and_shows_none_of_its_lines() {
 }
 
 #[test]
-fn no_secret_is_shown_by_debug_or_by_a_problem() {
+fn debug_output_and_problems_contain_no_secret() {
     let over = [("IAM__KEYCLOAK__CLIENT_SECRET", "canary-canary-canary")];
     let settings = load_text(KEYCLOAK, &over).expect("valid");
     let shown = format!("{settings:?} {settings:#?}");
@@ -299,7 +299,7 @@ fn no_secret_is_shown_by_debug_or_by_a_problem() {
 }
 
 #[test]
-fn a_word_that_is_no_level_is_not_taken_for_a_filter() {
+fn invalid_log_level_is_refused() {
     let found = problems("[log]\nfilter = 'loud, actix_http=off'", &[]);
     let expected =
         r#"log.filter: "loud" is no level (off, error, warn, info, debug, trace) (set in FILE)"#;

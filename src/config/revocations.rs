@@ -1,4 +1,4 @@
-//! `[revocations]`: how replicas learn of each other's logouts.
+//! `[revocations]`: how replicas exchange revocations.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use url::{Host, Url};
 
 use super::problems::Problems;
 
-/// Where Redis listens unless it is said otherwise.
+/// The default port of Redis.
 const PORT: u16 = 6379;
 
-/// A replica that gives no tokens for longer is taken for broken.
+/// A replica that issues no tokens for longer counts as broken.
 const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
 
-/// How replicas learn of each other's logouts.
+/// How replicas exchange revocations.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct RevocationSettings {
-    /// `[revocations.redis]`: the Redis between the replicas; none: they learn of each other's
-    /// logouts from the IAM alone, within `session.freshness`.
+    /// `[revocations.redis]`: the Redis of the replicas; `None`: logouts at other replicas take effect
+    /// through the IAM, within `session.freshness`.
     pub redis: Option<RedisSettings>,
 }
 
-/// A Redis.
+/// The section `[revocations.redis]`.
 #[derive(Clone, Deserialize)]
 pub struct RedisSettings {
     /// `redis://host:port/database`, or `rediss://` for TLS.
     pub url: Url,
-    /// The user; none: the default one.
+    /// The user; `None`: the default user.
     #[serde(default)]
     pub username: Option<String>,
     /// The user's password, if any.
@@ -39,20 +39,20 @@ pub struct RedisSettings {
     /// The file that holds the password; [`load`](super::load) replaces it by `password`.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
-    /// Certificates (PEM) of the authorities to trust, in place of the machine's own.
+    /// PEM certificates of the authorities to trust, instead of the machine's own.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
-    /// How long a gateway that starts issues no tokens while it cannot read what ended before.
+    /// How long a gateway that starts issues no tokens if it cannot read the revocations in Redis.
     #[serde(with = "humantime_serde", default = "catch_up_deadline")]
     pub catch_up_deadline: Duration,
 }
 
-/// Far longer than Redis takes for a million revocations, and a while that a rollout can wait.
+/// Longer than Redis needs for a million revocations, and acceptable for a rollout.
 const fn catch_up_deadline() -> Duration {
     Duration::from_secs(10)
 }
 
-/// Without what somebody may have written into the address.
+/// Without credentials, path and query of the address.
 impl std::fmt::Debug for RedisSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisSettings")
@@ -63,13 +63,13 @@ impl std::fmt::Debug for RedisSettings {
 }
 
 impl RedisSettings {
-    /// Whether Redis speaks TLS.
+    /// Whether the connection uses TLS.
     #[must_use]
     pub fn has_tls(&self) -> bool {
         self.url.scheme() == "rediss"
     }
 
-    /// The host, as it is looked up.
+    /// The host name or IP address.
     #[must_use]
     pub fn host(&self) -> String {
         match self.url.host() {
@@ -85,7 +85,7 @@ impl RedisSettings {
         self.url.port().unwrap_or(PORT)
     }
 
-    /// The number of the database; none where the address says something else.
+    /// The number of the database; `None` if the path of the address is not one.
     #[must_use]
     pub fn database(&self) -> Option<i64> {
         match self.url.path() {
@@ -113,14 +113,11 @@ impl RedisSettings {
         }
         let extra = self.url.query().is_some() || self.url.fragment().is_some();
         if extra || self.database().is_none() {
-            let whole = "must have nothing after the host and port but /, or / and a number";
-            problems.add(url, whole);
+            let problem = "must have nothing after the host and port but /, or / and a number";
+            problems.add(url, problem);
         }
         if self.ca_file.is_some() && !self.has_tls() {
-            problems.add(
-                "revocations.redis.ca_file",
-                "is of use with rediss:// alone",
-            );
+            problems.add("revocations.redis.ca_file", "is only used with rediss://");
         }
         problems.duration_within(
             "revocations.redis.catch_up_deadline",
@@ -133,7 +130,7 @@ impl RedisSettings {
         if production && self.password.is_none() {
             problems.add(
                 "revocations.redis.password",
-                "or password_file is needed in production: whoever reaches Redis could end sessions",
+                "or password_file is needed in production: a client of Redis could end sessions",
             );
         }
     }

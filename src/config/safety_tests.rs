@@ -51,14 +51,14 @@ const PRODUCTION: &str = r#"
 "#;
 
 #[test]
-fn production_starts_with_kept_keys_a_real_iam_and_tls_all_the_way() {
+fn production_starts_with_persistent_keys_a_real_iam_and_tls() {
     let files = Files::new();
     let settings = load_text(&format!("{PRODUCTION}{}", files.keys()), &[]).expect("valid");
     assert_eq!(settings.environment, Environment::Production);
 }
 
 #[test]
-fn production_refuses_all_that_is_made_up_or_unsafe_in_one_message() {
+fn production_reports_all_unsafe_settings_together() {
     let found = problems(
         PRODUCTION,
         &[
@@ -86,7 +86,7 @@ fn production_refuses_all_that_is_made_up_or_unsafe_in_one_message() {
 }
 
 #[test]
-fn production_refuses_a_development_iam_whether_it_is_named_or_not() {
+fn production_refuses_a_development_iam_named_or_by_default() {
     let files = Files::new();
     let bare = "environment = 'production'\nhttp.public_url = 'https://auth.example.test'\n";
     for iam in ["", &files.users()] {
@@ -97,7 +97,7 @@ fn production_refuses_a_development_iam_whether_it_is_named_or_not() {
 }
 
 #[test]
-fn what_is_made_up_is_not_offered_to_other_machines() {
+fn public_credentials_are_refused_on_addresses_other_than_loopback() {
     let files = Files::new();
     let users = files.users();
     for (file, missing) in [
@@ -121,9 +121,9 @@ fn what_is_made_up_is_not_offered_to_other_machines() {
             if missing.is_empty() {
                 assert!(found.is_empty(), "{listen}: {found:?}");
             } else {
-                let told =
+                let expected =
                     format!("{listener}.listen: {listen} can be reached from other machines;");
-                assert!(found[0].starts_with(&told), "{listen}: {found:?}");
+                assert!(found[0].starts_with(&expected), "{listen}: {found:?}");
                 assert!(found[0].contains(missing), "{missing}: {found:?}");
                 assert_eq!(found.len(), 1, "{found:?}");
             }
@@ -143,7 +143,7 @@ fn what_is_made_up_is_not_offered_to_other_machines() {
 }
 
 #[test]
-fn without_open_administration_health_and_metrics_may_be_offered_to_other_machines() {
+fn management_listener_without_open_administration_may_have_any_address() {
     let keycloak = "[iam.keycloak]\nurl = 'http://localhost:1'\nrealm = 'r'\nclient_id = 'c'\n\
                     client_secret = 'a secret of some length, not a known one'\n";
     let found = problems(keycloak, &[("MANAGEMENT__LISTEN", "0.0.0.0:9090")]);
@@ -151,7 +151,7 @@ fn without_open_administration_health_and_metrics_may_be_offered_to_other_machin
 }
 
 #[test]
-fn the_two_listeners_need_two_addresses() {
+fn the_two_listeners_need_different_addresses() {
     for (public, management, clash) in [
         ("127.0.0.1:80", "127.0.0.1:80", true),
         ("127.0.0.1:80", "0.0.0.0:80", true),
@@ -171,7 +171,7 @@ fn the_two_listeners_need_two_addresses() {
 }
 
 #[test]
-fn numbers_and_durations_are_accepted_up_to_their_bounds_and_no_further() {
+fn numbers_and_durations_are_accepted_within_their_bounds() {
     for (key, good, bad) in [
         ("HTTP__WORKERS", ["1", "1024"], ["0", "1025"]),
         ("HTTP__MAX_CONNECTIONS", ["1", "1000000"], ["0", "-1"]),
@@ -236,7 +236,7 @@ fn numbers_and_durations_are_accepted_up_to_their_bounds_and_no_further() {
 }
 
 #[test]
-fn knowledge_must_outlive_the_question_that_fetches_it_and_the_message_says_why() {
+fn freshness_shorter_than_the_introspection_deadline_is_refused_with_the_reason() {
     let found = problems("upstream.introspection_deadline = '31s'", &[]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("session.freshness: must not be shorter than"));
@@ -264,7 +264,7 @@ fn tls_needs_both_files() {
 }
 
 #[test]
-fn key_directories_must_be_there_and_be_two() {
+fn key_directories_must_exist_and_differ() {
     let files = Files::new();
     let path = files.path("signing");
     let path = path.to_str().expect("a name");

@@ -6,16 +6,16 @@ use iam_adapters::{IamAdapter as _, Misconfiguration, ResilientAdapter};
 use super::*;
 use crate::config::sample::{Sample, registry};
 
-fn after(words: &[Result<(), IamError>]) -> Report {
+fn after(results: &[Result<(), IamError>]) -> Report {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let health = Health::new(
         Arc::<ManualClock>::clone(&clock),
         Arc::default(),
         Lifecycle::default(),
     );
-    for word in words {
-        let word = word.as_ref().copied();
-        health.called(Operation::Probe, word, Duration::ZERO);
+    for result in results {
+        let result = result.as_ref().copied();
+        health.called(Operation::Probe, result, Duration::ZERO);
     }
     health.report(clock.now())
 }
@@ -25,10 +25,10 @@ fn misconfigured(what: Misconfiguration) -> Result<(), IamError> {
 }
 
 #[test]
-fn an_outage_alone_keeps_a_replica_in_service() {
+fn outage_of_the_iam_alone_keeps_a_replica_in_service() {
     let outage = || Err(IamError::Unreachable("refused".to_owned()));
-    for words in [vec![outage()], vec![Ok(()), outage()]] {
-        let report = after(&words);
+    for results in [vec![outage()], vec![Ok(()), outage()]] {
+        let report = after(&results);
         assert_eq!(report.readiness, Readiness::Degraded);
         assert_eq!(report.last_result, "unreachable");
         assert_eq!(report.reasons.len(), 1);
@@ -56,7 +56,7 @@ fn replica_is_not_ready_before_the_first_probe_unless_it_needs_none() {
     assert_eq!((report.reasons, report.last_result), (vec![], "none"));
 }
 
-/// An IAM that accepts connections and never answers.
+/// An IAM that accepts connections and never responds.
 #[tokio::test(start_paused = true)]
 async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
@@ -102,24 +102,28 @@ fn openapi_lists_every_reason_code_and_no_other() {
         .collect();
     let known: BTreeSet<_> = ReasonCode::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(listed, known);
-    assert_eq!(known.len(), ReasonCode::ALL.len(), "two codes of one name");
+    assert_eq!(
+        known.len(),
+        ReasonCode::ALL.len(),
+        "two codes with one name"
+    );
 }
 
 #[test]
-fn wrong_settings_stop_a_replica_that_was_never_served_and_no_other() {
+fn misconfiguration_makes_a_replica_not_ready_only_before_its_first_success() {
     let wrong = || misconfigured(Misconfiguration::ClientSecret);
     assert_eq!(after(&[wrong()]).readiness, Readiness::NotReady);
     assert_eq!(after(&[Ok(()), wrong()]).readiness, Readiness::Degraded);
 }
 
 #[test]
-fn what_only_traffic_can_find_mended_does_not_stop_traffic() {
-    let lie = misconfigured(Misconfiguration::Introspection);
-    assert_eq!(after(&[lie]).readiness, Readiness::Degraded);
+fn misconfiguration_that_probes_cannot_find_repaired_keeps_the_replica_in_service() {
+    let wrong = misconfigured(Misconfiguration::Introspection);
+    assert_eq!(after(&[wrong]).readiness, Readiness::Degraded);
 }
 
 #[test]
-fn a_refusal_is_the_word_of_an_iam_that_works_and_saturation_none_of_its_words() {
+fn refusal_counts_as_a_response_of_the_iam_and_saturation_does_not_count() {
     let refusal = Err(IamError::Refused(iam_adapters::Refusal::Disabled));
     assert_eq!(after(&[refusal]).last_result, "ok");
     let report = after(&[Ok(()), Err(IamError::Saturated)]);
@@ -127,7 +131,7 @@ fn a_refusal_is_the_word_of_an_iam_that_works_and_saturation_none_of_its_words()
 }
 
 #[test]
-fn an_open_circuit_is_a_reason_and_one_that_is_tried_is_none() {
+fn open_circuit_is_a_reason_and_a_half_open_one_is_not() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let health = Health::new(
         Arc::<ManualClock>::clone(&clock),
@@ -142,7 +146,7 @@ fn an_open_circuit_is_a_reason_and_one_that_is_tried_is_none() {
     health.called(Operation::Login, refused, Duration::ZERO);
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::Degraded);
-    assert_eq!(report.last_result, "ok", "the IAM did not say that");
+    assert_eq!(report.last_result, "ok", "not a result of the IAM");
     let [reason] = &report.reasons[..] else {
         panic!("one reason, not {:?}", report.reasons);
     };
@@ -157,7 +161,7 @@ fn an_open_circuit_is_a_reason_and_one_that_is_tried_is_none() {
 }
 
 #[test]
-fn a_replica_that_is_not_ready_is_not_made_ready_by_another_trouble() {
+fn another_problem_does_not_change_not_ready() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let health = Health::new(
         Arc::<ManualClock>::clone(&clock),
@@ -173,8 +177,8 @@ fn a_replica_that_is_not_ready_is_not_made_ready_by_another_trouble() {
     assert_eq!(report.reasons.len(), 3);
 }
 
-/// What is logged meanwhile, a line for each event.
-fn logged(happens: impl FnOnce()) -> Vec<String> {
+/// The lines that `action` logs.
+fn logged(action: impl FnOnce()) -> Vec<String> {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for Lines {
@@ -192,13 +196,13 @@ fn logged(happens: impl FnOnce()) -> Vec<String> {
         .with_writer(move || writer.clone())
         .with_ansi(false)
         .finish();
-    tracing::subscriber::with_default(subscriber, happens);
+    tracing::subscriber::with_default(subscriber, action);
     let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     written.lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn an_outage_is_logged_at_its_beginning_and_at_its_end_however_many_feel_it() {
+fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let health = Health::new(
         Arc::<ManualClock>::clone(&clock),
@@ -210,7 +214,7 @@ fn an_outage_is_logged_at_its_beginning_and_at_its_end_however_many_feel_it() {
         for _ in 0..1_000 {
             health.served_stale();
             clock.advance(Duration::from_secs(3));
-            // One that answers now and then does not end it.
+            // A single success does not end it.
             health.called(Operation::Introspection, Ok(()), Duration::ZERO);
             health.circuit(Operation::Introspection, Circuit::HalfOpen);
             health.circuit(Operation::Introspection, Circuit::Open);

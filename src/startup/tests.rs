@@ -7,7 +7,7 @@ use super::*;
 use crate::config;
 
 #[test]
-fn a_clock_that_nobody_has_set_is_told_before_anything_is_bound() {
+fn unset_clock_is_reported_before_a_listener_is_bound() {
     let settings = config::load(None, &BTreeMap::new(), &config::sample::registry()).unwrap();
     let at = |seconds| Arc::new(ManualClock::at(Duration::from_secs(seconds)));
     for unset in [0, EARLIEST.as_secs() - 1] {

@@ -114,7 +114,7 @@ async fn check_calls_the_iam_only_with_online_and_ends_its_session() {
 async fn session_of_a_failed_login_is_ended_before_the_check_exits() {
     let iam = ScriptedUpstream::keycloak().await;
     iam.on(INTROSPECTION, inactive());
-    let ended = online(&[&keycloak(&iam.url())[..], &ACCOUNT].concat());
+    let ended = online(&[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.out.contains("login         "), "{}", ended.out);
     assert_eq!(iam.requests_to(LOGOUT).len(), 1);

@@ -144,10 +144,10 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
                     "http.tls.certificate_file: {}: no such file",
                     path("chain.pem")
                 ),
-                format!("http.tls.key_file: {}: everybody may ", path("key.pem")),
+                format!("http.tls.key_file: {}: every user may ", path("key.pem")),
                 format!("keys.signing_dir: {}: ", path("signing/a.jwk")),
                 format!(
-                    "keys.signing_dir: {}: everybody may ",
+                    "keys.signing_dir: {}: every user may ",
                     path("signing/b.jwk")
                 ),
                 format!("keys.signing_dir: {}: not a file", path("signing/c.jwk")),

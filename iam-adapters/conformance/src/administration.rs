@@ -97,7 +97,7 @@ pub async fn a_disabled_user_is_refused_and_their_session_inactive(
     let session = asked.log_in(&user).await?;
     asked.is_active(&session, &user, &[READ]).await?;
     fixture.set_state(&user, AccountState::Disabled).await;
-    if fixture.adapter().capabilities().notices_disabled {
+    if fixture.adapter().capabilities().detects_disabled {
         asked.is_inactive(&session).await?;
     }
     asked.is_refused(&user.email, &user.password).await?;

@@ -30,8 +30,8 @@ fn in_folder(directory: Option<&str>) -> KeyFolder {
 }
 
 #[test]
-fn a_rotation_takes_its_times_from_the_configuration_or_from_what_it_is_told() {
-    let told = KeyTimes {
+fn rotation_takes_its_times_from_the_configuration_or_from_arguments() {
+    let times_of_arguments = KeyTimes {
         config: Some("c".into()),
         jwks_max_age: Some(Duration::from_secs(60)),
         token_lifetime: Some(Duration::from_secs(300)),
@@ -53,7 +53,7 @@ fn a_rotation_takes_its_times_from_the_configuration_or_from_what_it_is_told() {
         (
             "--config c --jwks-max-age 1m --token-lifetime 5m --session-max-lifetime 8h",
             None,
-            rotation(folder(None, told)),
+            rotation(folder(None, times_of_arguments)),
         ),
         (
             "--dir d --every 7d --alg EdDSA",
@@ -71,7 +71,7 @@ fn a_rotation_takes_its_times_from_the_configuration_or_from_what_it_is_told() {
 }
 
 #[test]
-fn sealing_keys_have_one_algorithm_whichever_way_they_are_made() {
+fn algorithm_of_sealing_keys_cannot_be_selected() {
     for command in ["generate --dir d", "rotate --dir d", "rotate"] {
         let line = format!("{command} --use sealing --alg ES256");
         assert!(parsed(&line, None).is_err(), "{line}");
@@ -80,7 +80,7 @@ fn sealing_keys_have_one_algorithm_whichever_way_they_are_made() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_of_key_commands_are_refused() {
     for arguments in [
         "rotate --every soon",
         "rotate --every -1d",

@@ -1,12 +1,12 @@
 use super::super::load_tests::{load_text, problems};
 
-/// What is wrong with these lines under `[revocations.redis]`.
-fn wrong(lines: &str) -> Vec<String> {
+/// The problems of these lines under `[revocations.redis]`.
+fn redis_problems(lines: &str) -> Vec<String> {
     problems(&format!("[revocations.redis]\n{lines}"), &[])
 }
 
-/// The same, in production, of Redis alone.
-fn wrong_in_production(lines: &str) -> Vec<String> {
+/// The same in production, without the problems of other settings.
+fn redis_problems_in_production(lines: &str) -> Vec<String> {
     let text = format!("environment = 'production'\n[revocations.redis]\n{lines}");
     let about_redis = |problem: &String| problem.starts_with("revocations");
     problems(&text, &[])
@@ -16,7 +16,7 @@ fn wrong_in_production(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_redis_is_given_by_its_address_and_by_nothing_unless_it_is_wanted() {
+fn redis_is_configured_by_its_address_and_absent_by_default() {
     assert!(load_text("", &[]).unwrap().revocations.redis.is_none());
     let by_environment = [("REVOCATIONS__REDIS__URL", "rediss://[::1]:7000/3")];
     let settings = load_text("", &by_environment).unwrap();
@@ -30,7 +30,7 @@ fn a_redis_is_given_by_its_address_and_by_nothing_unless_it_is_wanted() {
 }
 
 #[test]
-fn an_address_that_is_not_one_of_a_redis_is_refused() {
+fn address_that_is_not_one_of_a_redis_is_refused() {
     for url in [
         "http://redis.test",
         "redis:",
@@ -44,14 +44,14 @@ fn an_address_that_is_not_one_of_a_redis_is_refused() {
         "redis://user@redis.test",
         "redis://:canary@redis.test",
     ] {
-        let found = wrong(&format!("url = '{url}'"));
+        let found = redis_problems(&format!("url = '{url}'"));
         assert!(!found.is_empty(), "{url}");
         for problem in found {
             assert!(problem.starts_with("revocations.redis.url: "), "{problem}");
             assert!(!problem.contains("canary"), "{problem}");
         }
     }
-    let found = wrong("username = 'somebody'");
+    let found = redis_problems("username = 'gateway'");
     assert!(
         found[0].contains("revocations.redis.url: is missing"),
         "{found:?}"
@@ -59,20 +59,20 @@ fn an_address_that_is_not_one_of_a_redis_is_refused() {
 }
 
 #[test]
-fn a_password_comes_from_one_place_and_is_shown_in_no_message() {
+fn password_has_one_source_and_appears_in_no_message() {
     let url = "url = 'redis://redis.test'\n";
-    let found = wrong(&format!(
+    let found = redis_problems(&format!(
         "{url}password = 'canary'\npassword_file = '/canary'"
     ));
     assert!(found[0].contains("exclude each other"), "{found:?}");
-    let found = wrong(&format!("{url}password_file = '/no/such/file'"));
+    let found = redis_problems(&format!("{url}password_file = '/no/such/file'"));
     assert!(
         found[0].contains("password_file: /no/such/file: no such file"),
         "{found:?}"
     );
-    assert!(wrong(&format!("{url}password = ''"))[0].contains("must not be empty"));
-    let found = wrong(&format!("{url}ca_file = '/ca.pem'"));
-    assert!(found[0].contains("rediss:// alone"), "{found:?}");
+    assert!(redis_problems(&format!("{url}password = ''"))[0].contains("must not be empty"));
+    let found = redis_problems(&format!("{url}ca_file = '/ca.pem'"));
+    assert!(found[0].contains("only used with rediss://"), "{found:?}");
 
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "canary\n").unwrap();
@@ -87,23 +87,23 @@ fn a_password_comes_from_one_place_and_is_shown_in_no_message() {
 }
 
 #[test]
-fn production_wants_tls_but_on_this_machine_and_a_password_everywhere() {
+fn production_requires_tls_except_on_loopback_and_always_a_password() {
     let password = "password = 'canary'\n";
-    for near in ["localhost", "127.0.0.1", "[::1]", "127.9.9.9:7000/2"] {
-        let found = wrong_in_production(&format!("{password}url = 'redis://{near}'"));
-        assert!(found.is_empty(), "{near}: {found:?}");
-        let found = wrong_in_production(&format!("url = 'redis://{near}'"));
+    for loopback in ["localhost", "127.0.0.1", "[::1]", "127.9.9.9:7000/2"] {
+        let found = redis_problems_in_production(&format!("{password}url = 'redis://{loopback}'"));
+        assert!(found.is_empty(), "{loopback}: {found:?}");
+        let found = redis_problems_in_production(&format!("url = 'redis://{loopback}'"));
         assert!(
             found[0].starts_with("revocations.redis.password: "),
             "{found:?}"
         );
     }
-    for far in ["redis.test", "10.0.0.1", "[2001:db8::1]", "localhost.test"] {
-        let found = wrong_in_production(&format!("{password}url = 'redis://{far}'"));
-        assert_eq!(found.len(), 1, "{far}: {found:?}");
+    for remote in ["redis.test", "10.0.0.1", "[2001:db8::1]", "localhost.test"] {
+        let found = redis_problems_in_production(&format!("{password}url = 'redis://{remote}'"));
+        assert_eq!(found.len(), 1, "{remote}: {found:?}");
         assert!(found[0].contains("rediss://"), "{found:?}");
-        let found = wrong_in_production(&format!("{password}url = 'rediss://{far}'"));
-        assert!(found.is_empty(), "{far}: {found:?}");
-        assert!(wrong(&format!("url = 'redis://{far}'")).is_empty());
+        let found = redis_problems_in_production(&format!("{password}url = 'rediss://{remote}'"));
+        assert!(found.is_empty(), "{remote}: {found:?}");
+        assert!(redis_problems(&format!("url = 'redis://{remote}'")).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_key_that_everybody_knows_is_for_this_machine_alone_and_goes_with_no_other() {
+fn published_signing_key_is_for_loopback_only_and_excludes_other_keys() {
     let files = Files::new();
     let fixed = ("IAM__SAMPLE__FIXED_SIGNING_KEY", "true");
     let users = files.users();

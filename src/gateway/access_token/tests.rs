@@ -48,7 +48,7 @@ fn minted(keys: &KeySet<SigningKey>, audience: &[&str], grant: Grant<'_>) -> Acc
     issue(keys, &policy(audience), grant, at(NOW), &random).unwrap()
 }
 
-/// What another implementation of JOSE reads, having verified with nothing but the published key.
+/// Header and claims according to another JOSE implementation, verified with the published key.
 fn verified(key: &SigningKey, token: &str) -> Option<(Value, Value)> {
     let published = key.public_jwk();
     let verifier: Box<dyn JwsVerifier> = match key.algorithm() {
@@ -64,9 +64,9 @@ fn verified(key: &SigningKey, token: &str) -> Option<(Value, Value)> {
 }
 
 #[test]
-fn a_token_of_each_algorithm_verifies_with_the_published_key_and_with_no_other() {
+fn token_of_each_algorithm_verifies_only_with_its_published_key() {
     for algorithm in Algorithm::ALL {
-        let (keys, stranger) = (key_set(algorithm), key(algorithm, 0));
+        let (keys, other) = (key_set(algorithm), key(algorithm, 0));
         let own = keys.iter().next().unwrap();
         let token = minted(&keys, &["a"], GRANT);
         let (header, claims) = verified(own, token.expose()).unwrap();
@@ -75,14 +75,14 @@ fn a_token_of_each_algorithm_verifies_with_the_published_key_and_with_no_other()
             json!({"typ": "at+jwt", "alg": algorithm.name(), "kid": own.kid()})
         );
         assert_eq!(claims["sub"], GRANT.subject);
-        assert!(verified(&stranger, token.expose()).is_none());
+        assert!(verified(&other, token.expose()).is_none());
         let changed = token.expose().replacen('.', ".A", 1);
         assert!(verified(own, &changed).is_none());
     }
 }
 
 #[test]
-fn the_claims_are_those_of_rfc_9068_and_the_session_and_no_more() {
+fn claims_are_those_of_rfc_9068_and_the_session_id() {
     let keys = key_set(Algorithm::EdDsa);
     let token = minted(&keys, &["https://api.test"], GRANT);
     let (_, mut claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
@@ -96,12 +96,12 @@ fn the_claims_are_those_of_rfc_9068_and_the_session_and_no_more() {
             "scope": "read write", "sid": "AAAAAAAAAAAAAAAAAAAAAA",
         })
     );
-    // JSON has one kind of number; the verifiers' libraries have two.
+    // JSON has one number type; libraries of verifiers have two.
     assert!(claims["exp"].is_u64() && claims["iat"].is_u64());
 }
 
 #[test]
-fn an_empty_scope_is_left_out() {
+fn empty_scope_is_omitted() {
     let keys = key_set(Algorithm::EdDsa);
     let grant = Grant { scope: "", ..GRANT };
     let token = minted(&keys, &["a"], grant);
@@ -120,7 +120,7 @@ fn one_audience_is_a_string_and_several_are_an_array() {
 }
 
 #[test]
-fn a_token_lives_for_its_lifetime_or_for_the_rest_of_its_session() {
+fn token_expires_after_its_lifetime_or_with_its_session() {
     let keys = key_set(Algorithm::EdDsa);
     for (rest, lives) in [
         (86_400, 3_600),
@@ -140,15 +140,15 @@ fn a_token_lives_for_its_lifetime_or_for_the_rest_of_its_session() {
         assert_eq!(claims["iat"], NOW);
         assert_eq!(claims["exp"], NOW + lives);
     }
-    let over = Grant {
+    let expired = Grant {
         session_expires_at: NOW - 1,
         ..GRANT
     };
-    assert_eq!(minted(&keys, &["a"], over).expires_in, 0);
+    assert_eq!(minted(&keys, &["a"], expired).expires_in, 0);
 }
 
 #[test]
-fn claims_of_any_length_are_whole() {
+fn claims_of_any_length_are_complete() {
     for algorithm in [Algorithm::EdDsa, Algorithm::Es256] {
         let keys = key_set(algorithm);
         for length in (1..8).chain([700, 4_000]) {
@@ -165,7 +165,7 @@ fn claims_of_any_length_are_whole() {
 }
 
 #[test]
-fn no_token_has_the_id_of_another() {
+fn token_ids_are_unique() {
     let keys = key_set(Algorithm::EdDsa);
     let ids: HashSet<_> = (0..10_000)
         .map(|_| {
@@ -180,7 +180,7 @@ fn no_token_has_the_id_of_another() {
 }
 
 #[test]
-fn the_key_in_use_signs() {
+fn key_in_use_signs() {
     let now = i64::try_from(NOW).unwrap();
     let [old, new, next] =
         [now - 100, now, now + 1].map(|first_use| key(Algorithm::Es256, first_use));
@@ -193,7 +193,7 @@ fn the_key_in_use_signs() {
 }
 
 #[test]
-fn debug_does_not_show_the_token() {
+fn debug_output_does_not_contain_the_signature() {
     let token = minted(&key_set(Algorithm::EdDsa), &["a"], GRANT);
     let signature = token.expose().rsplit('.').next().unwrap();
     assert!(!format!("{token:?}").contains(signature));

@@ -11,7 +11,7 @@ use crate::gateway::error::InvalidSession;
 use crate::gateway::revocations::{End, RevocationKey};
 use crate::gateway::session::SessionId;
 use crate::gateway::session::TOKEN_BYTES_MAX;
-use crate::gateway::tests::scripted::{Reply, Scripted};
+use crate::gateway::tests::scripted_iam::{Reply, ScriptedIam};
 
 const FRESHNESS: Freshness = Freshness {
     liveness: Duration::from_secs(30),
@@ -20,13 +20,13 @@ const FRESHNESS: Freshness = Freshness {
     max_bytes: 1024 * 1024,
 };
 
-fn knowledge_of(iam: Scripted, freshness: Freshness) -> Knowledge {
+fn knowledge_of(iam: ScriptedIam, freshness: Freshness) -> Knowledge {
     let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
     Knowledge::new(Arc::new(iam), Arc::new(clock), Arc::default(), freshness)
 }
 
 fn knowledge() -> Knowledge {
-    knowledge_of(Scripted::default(), FRESHNESS)
+    knowledge_of(ScriptedIam::default(), FRESHNESS)
 }
 
 fn permissions(names: &[&str]) -> Arc<Permissions> {
@@ -42,17 +42,17 @@ fn at(millis: u64) -> Moment {
 }
 
 fn subject_of(name: &'static str, issuer: &'static str, subject: &str) -> Digest {
-    let iam = Scripted {
+    let iam = ScriptedIam {
         name,
         issuer,
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
     let knowledge = knowledge_of(iam, FRESHNESS);
     knowledge.fingerprint("token", subject).subject
 }
 
 #[test]
-fn one_subject_at_two_issuers_or_two_adapters_is_two() {
+fn subjects_of_different_issuers_or_adapters_differ() {
     let all = [
         subject_of("keycloak", "https://a.test", "s"),
         subject_of("keycloak", "https://b.test", "s"),
@@ -64,9 +64,9 @@ fn one_subject_at_two_issuers_or_two_adapters_is_two() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
-    /// Letters move from one part into the next, and lengths stand in the parts as text.
+    /// Moves characters from one part to the next, and puts lengths into the parts.
     #[test]
-    fn no_two_names_of_subjects_are_one_however_their_parts_are_cut(
+    fn cache_keys_of_subjects_are_unambiguous_in_their_parts(
         one in ("[a\0\u{1}]{0,3}", "[a\0\u{1}]{0,9}", "[a\0\u{1}]{0,9}"),
         other in ("[a\0\u{1}]{0,3}", "[a\0\u{1}]{0,9}", "[a\0\u{1}]{0,9}"),
         from in 0_usize..20,
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn tokens_that_differ_are_known_separately(one in "[A-Za-z.]{1,40}", at in any::<prop::sample::Index>()) {
+    fn different_tokens_have_different_cache_entries(one in "[A-Za-z.]{1,40}", at in any::<prop::sample::Index>()) {
         let knowledge = knowledge();
         let mut other = one.clone().into_bytes();
         other[at.index(one.len())] = b'_';
@@ -94,13 +94,13 @@ proptest! {
         let fingerprint = knowledge.fingerprint(&one, "s");
         knowledge.learn(&fingerprint, super::tests::at(0), Some(held));
         prop_assert!(knowledge.fresh(&fingerprint, super::tests::at(0)).is_some());
-        let stranger = knowledge.fingerprint(&other, "s");
-        prop_assert!(knowledge.fresh(&stranger, super::tests::at(0)).is_none());
+        let other = knowledge.fingerprint(&other, "s");
+        prop_assert!(knowledge.fresh(&other, super::tests::at(0)).is_none());
     }
 }
 
 #[test]
-fn a_token_is_known_by_all_of_its_characters_however_long_it_is() {
+fn cache_key_covers_every_character_of_the_token() {
     let knowledge = knowledge();
     let long = "x".repeat(TOKEN_BYTES_MAX);
     let mut names = HashSet::from([knowledge.fingerprint(&long, "s").session]);
@@ -114,21 +114,21 @@ fn a_token_is_known_by_all_of_its_characters_however_long_it_is() {
 }
 
 #[test]
-fn both_the_session_and_its_user_have_to_be_known() {
+fn cached_data_needs_both_liveness_and_permissions() {
     let knowledge = knowledge();
     let fingerprint = knowledge.fingerprint("token", "s");
     assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
     knowledge.learn(&fingerprint, at(0), None);
     assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
-    let colleague = knowledge.fingerprint("other token", "s");
-    knowledge.learn(&colleague, at(0), Some(permissions(&["read"])));
+    let other_session = knowledge.fingerprint("other token", "s");
+    knowledge.learn(&other_session, at(0), Some(permissions(&["read"])));
     assert!(knowledge.fresh(&fingerprint, at(0)).is_some());
-    let stranger = knowledge.fingerprint("third token", "s");
-    assert!(knowledge.fresh(&stranger, at(0)).is_none());
+    let other = knowledge.fingerprint("third token", "s");
+    assert!(knowledge.fresh(&other, at(0)).is_none());
 }
 
 #[test]
-fn the_question_asked_last_decides_whatever_order_the_answers_come_in() {
+fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
         let knowledge = knowledge();
         let fingerprint = knowledge.fingerprint("token", "s");
@@ -142,7 +142,7 @@ fn the_question_asked_last_decides_whatever_order_the_answers_come_in() {
 }
 
 #[test]
-fn of_two_questions_at_one_moment_the_answer_that_comes_last_is_kept() {
+fn of_two_introspections_at_one_time_the_last_response_is_kept() {
     let knowledge = knowledge();
     let fingerprint = knowledge.fingerprint("token", "s");
     knowledge.learn(&fingerprint, at(0), Some(permissions(&["read", "write"])));
@@ -152,10 +152,10 @@ fn of_two_questions_at_one_moment_the_answer_that_comes_last_is_kept() {
 }
 
 #[test]
-fn what_is_learned_at_one_moment_is_asked_for_again_over_the_last_tenth_of_its_freshness() {
+fn refreshes_of_simultaneous_data_are_spread_over_the_last_tenth_of_its_freshness() {
     const MANY: usize = 20_000;
     let knowledge = knowledge_of(
-        Scripted::default(),
+        ScriptedIam::default(),
         Freshness {
             max_bytes: 64 * 1024 * 1024,
             ..FRESHNESS
@@ -184,7 +184,7 @@ fn what_is_learned_at_one_moment_is_asked_for_again_over_the_last_tenth_of_its_f
 }
 
 #[test]
-fn a_freshness_is_never_stretched_and_never_cut_by_more_than_a_tenth() {
+fn spread_shortens_the_freshness_by_at_most_a_tenth() {
     for first in 0..=u8::MAX {
         let mut name = [0; SHA256_OUTPUT_LEN];
         name[0] = first;
@@ -214,8 +214,8 @@ fn inquiry(fingerprint: Fingerprint) -> Inquiry {
 }
 
 #[tokio::test]
-async fn an_answer_that_came_just_before_the_question_is_not_asked_for_again() {
-    let iam = Scripted::default();
+async fn data_that_arrived_just_before_is_not_introspected_again() {
+    let iam = ScriptedIam::default();
     iam.script(Operation::Introspection, Reply::Panic);
     let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
     let fingerprint = knowledge.fingerprint("token", "s");
@@ -226,26 +226,26 @@ async fn an_answer_that_came_just_before_the_question_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_iam_calls_over_is_known_no_more_although_its_user_is() {
-    let iam = Scripted::default();
+async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
+    let iam = ScriptedIam::default();
     iam.end("secret");
     let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
     let fingerprint = knowledge.fingerprint("token", "s");
     knowledge.learn(&fingerprint, at(0), None);
     let over = knowledge.ask(inquiry(fingerprint), at(0)).await.err();
     assert_eq!(over, Some(InvalidSession::Ended.into()));
-    let colleague = knowledge.fingerprint("other token", "s");
-    knowledge.learn(&colleague, at(0), Some(permissions(&["read"])));
+    let other_session = knowledge.fingerprint("other token", "s");
+    knowledge.learn(&other_session, at(0), Some(permissions(&["read"])));
     assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
 }
 
 #[test]
-fn the_caches_stay_within_their_bound_in_bytes() {
+fn caches_stay_within_their_size_limit() {
     let freshness = Freshness {
         max_bytes: 256 * 1024,
         ..FRESHNESS
     };
-    let knowledge = knowledge_of(Scripted::default(), freshness);
+    let knowledge = knowledge_of(ScriptedIam::default(), freshness);
     let names: Vec<_> = (0..20).map(|n| format!("permission:{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     for number in 0..2_000 {
@@ -265,10 +265,10 @@ fn the_caches_stay_within_their_bound_in_bytes() {
 }
 
 #[test]
-fn debug_shows_nobody() {
+fn debug_output_contains_no_subject_and_no_permission() {
     let knowledge = knowledge();
-    let fingerprint = knowledge.fingerprint("token", "somebody");
+    let fingerprint = knowledge.fingerprint("token", "the-subject");
     knowledge.learn(&fingerprint, at(0), Some(permissions(&["anything"])));
     let shown = format!("{knowledge:?}");
-    assert!(!shown.contains("somebody") && !shown.contains("anything"));
+    assert!(!shown.contains("the-subject") && !shown.contains("anything"));
 }

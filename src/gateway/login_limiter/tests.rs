@@ -20,15 +20,15 @@ const RIGHT: &str = "right";
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// A login rate limiter before an IAM that knows one password.
-struct Door {
+/// A login rate limiter, and an IAM that accepts one password.
+struct TestLimiter {
     clock: Arc<ManualClock>,
     login_limiter: LoginRateLimiter,
-    /// How often the IAM was asked.
-    asked: usize,
+    /// The number of calls to the IAM.
+    calls: usize,
 }
 
-/// The defaults before a Keycloak.
+/// The defaults with Keycloak.
 fn defaults() -> Limits {
     Limits {
         replica: NonZeroU32::new(30),
@@ -36,17 +36,17 @@ fn defaults() -> Limits {
     }
 }
 
-impl Door {
+impl TestLimiter {
     fn new(limits: Limits) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         Self {
             login_limiter: LoginRateLimiter::new(limits, Arc::<ManualClock>::clone(&clock)),
             clock,
-            asked: 0,
+            calls: 0,
         }
     }
 
-    /// As the gateway does it: admitted before its body is parsed, then asked about.
+    /// A login as in the gateway: `admit` before its body is parsed, then the call to the IAM.
     fn log_in(
         &mut self,
         email: &str,
@@ -55,7 +55,7 @@ impl Door {
     ) -> Result<(), GatewayError> {
         let address = address.into();
         self.login_limiter.admit(address.map(Into::into))?;
-        self.meet(email, password, address, |right| {
+        self.log_in_with(email, password, address, |right| {
             if right {
                 Ok(())
             } else {
@@ -64,29 +64,29 @@ impl Door {
         })
     }
 
-    fn meet(
+    fn log_in_with(
         &mut self,
         email: &str,
         password: &str,
         address: Option<IpAddr>,
-        answer: impl FnOnce(bool) -> Result<(), IamError>,
+        respond: impl FnOnce(bool) -> Result<(), IamError>,
     ) -> Result<(), GatewayError> {
         let credentials = Credentials::new(email.to_owned(), password.into()).unwrap();
-        let ask = async {
-            self.asked += 1;
-            answer(password == RIGHT)
+        let call = async {
+            self.calls += 1;
+            respond(password == RIGHT)
         };
         let address = address.map(Into::into);
         let limited = self.login_limiter.limit(
             self.login_limiter.account(credentials.email()),
             &credentials,
             address,
-            ask,
+            call,
         );
         limited.now_or_never().expect("an IAM that does not wait")
     }
 
-    /// Whether the attempt reached a verdict, which was no.
+    /// Whether the IAM refused the attempt, in contrast to a limit.
     fn refused(&mut self, email: &str, address: impl Into<Option<IpAddr>>) -> bool {
         match self.log_in(email, "wrong", address) {
             Err(GatewayError::Refused(_)) => true,
@@ -100,8 +100,8 @@ impl Door {
     }
 }
 
-/// Which limit stopped it, and for how many seconds.
-fn stopped(result: &Result<(), GatewayError>) -> Option<(Limit, f64)> {
+/// The limit that refused the login, and the seconds to wait.
+fn limited_by(result: &Result<(), GatewayError>) -> Option<(Limit, f64)> {
     match result {
         Err(GatewayError::TooManyLogins { limit, retry_after }) => {
             Some((*limit, retry_after.as_secs_f64()))
@@ -110,13 +110,13 @@ fn stopped(result: &Result<(), GatewayError>) -> Option<(Limit, f64)> {
     }
 }
 
-/// One of many addresses that have nothing in common.
-fn elsewhere(number: usize) -> IpAddr {
+/// One of many unrelated addresses.
+fn unrelated_address(number: usize) -> IpAddr {
     Ipv4Addr::from_bits(0x0b00_0000 + u32::try_from(number).unwrap()).into()
 }
 
-/// One of many /64 in one /48.
-fn next_door(number: usize) -> IpAddr {
+/// One of many /64 networks in one /48.
+fn address_in_one_48(number: usize) -> IpAddr {
     let number = u128::try_from(number % 65_536).unwrap();
     Ipv6Addr::from_bits(0x2001_0db8_0001_0000_0000_0000_0000_0001 + (number << 64)).into()
 }

@@ -26,7 +26,7 @@ fn key() -> RevocationKey {
     RevocationKey::derive(&[7; 32]).unwrap()
 }
 
-/// Alice's, verified at this second.
+/// A session of Alice, verified at this second.
 fn sealed(verified_at: u64) -> SealedSession<'static> {
     SealedSession {
         v: FORMAT,
@@ -51,20 +51,20 @@ fn logged_out(id: SessionId, expires_at: u64) -> Revocation {
 }
 
 #[test]
-fn an_end_is_remembered_and_the_word_of_the_iam_is_the_last() {
+fn revocation_is_kept_and_inactive_from_the_iam_is_final() {
     let (revocations, ended) = (Revocations::default(), id());
     assert_eq!(end_of(&revocations, ended, 0), None);
     revocations.record(&logged_out(ended, 100), at(0));
     assert_eq!(end_of(&revocations, ended, 0), Some(End::LoggedOut));
-    let over = Revocation::of_session(key().session(ended), End::Upstream, 100);
-    revocations.record(&over, at(0));
+    let inactive = Revocation::of_session(key().session(ended), End::Upstream, 100);
+    revocations.record(&inactive, at(0));
     revocations.record(&logged_out(ended, 100), at(0));
     assert_eq!(end_of(&revocations, ended, 0), Some(End::Upstream));
     assert_eq!(end_of(&revocations, id(), 0), None);
 }
 
 #[test]
-fn a_session_of_the_iams_that_is_over_takes_every_session_of_ours_with_it() {
+fn end_of_an_upstream_session_ends_every_session_based_on_it() {
     let revocations = Revocations::default();
     let name = |id| key().upstream_session("keycloak", "https://iam.test", id);
     revocations.record(
@@ -84,14 +84,14 @@ fn a_session_of_the_iams_that_is_over_takes_every_session_of_ours_with_it() {
 }
 
 #[test]
-fn all_sessions_of_a_subject_up_to_a_moment_are_over_and_none_that_came_after() {
+fn revocation_of_a_subject_ends_its_sessions_up_to_its_time_and_no_later_one() {
     let revocations = Revocations::default();
     let until = |moment| {
         let name = key().subject("keycloak", "https://iam.test", "alice");
         Revocation::of_subject(name, moment, at(500), DAY)
     };
     revocations.record(&until(500), at(500));
-    // An older notice that arrives late takes nothing back.
+    // A late older revocation does not weaken it.
     revocations.record(&until(400), at(500));
     assert_eq!(end_of(&revocations, id(), 499), Some(End::Inactive));
     assert_eq!(end_of(&revocations, id(), 500), Some(End::Inactive));
@@ -101,7 +101,7 @@ fn all_sessions_of_a_subject_up_to_a_moment_are_over_and_none_that_came_after() 
 }
 
 #[test]
-fn a_second_look_sees_what_was_recorded_since_the_first_whatever_kind_it_is_of() {
+fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
     let name = key().upstream_session("keycloak", "https://iam.test", "upstream");
     let subject = key().subject("keycloak", "https://iam.test", "alice");
     let session = id();
@@ -126,7 +126,7 @@ fn a_second_look_sees_what_was_recorded_since_the_first_whatever_kind_it_is_of()
 }
 
 #[test]
-fn names_differ_by_kind_by_key_and_by_every_part() {
+fn names_differ_by_kind_key_and_every_part() {
     let (one, other) = (key(), RevocationKey::derive(&[8; 32]).unwrap());
     let session = id();
     let mut names = HashSet::new();
@@ -154,7 +154,7 @@ fn names_differ_by_kind_by_key_and_by_every_part() {
 }
 
 #[test]
-fn a_clock_set_back_by_a_minute_finds_every_end_of_a_living_session() {
+fn clock_set_back_by_a_minute_loses_no_revocation_of_a_valid_session() {
     let (revocations, ended) = (Revocations::default(), id());
     revocations.record(&logged_out(ended, 1_000), at(900));
     for _ in 0..2 * SWEEP_MIN {
@@ -164,13 +164,13 @@ fn a_clock_set_back_by_a_minute_finds_every_end_of_a_living_session() {
 }
 
 #[test]
-fn only_what_would_have_expired_is_forgotten() {
-    let (revocations, living) = (Revocations::default(), id());
-    revocations.record(&logged_out(living, 1_000), at(0));
+fn only_revocations_of_expired_sessions_are_removed() {
+    let (revocations, valid) = (Revocations::default(), id());
+    revocations.record(&logged_out(valid, 1_000), at(0));
     for _ in 0..10 * SWEEP_MIN {
         revocations.record(&logged_out(id(), 10), at(70));
     }
-    assert_eq!(end_of(&revocations, living, 0), Some(End::LoggedOut));
+    assert_eq!(end_of(&revocations, valid, 0), Some(End::LoggedOut));
     let count = revocations.count();
     assert!(count < 2 * SWEEP_MIN, "{count}");
     let counted = revocations.of(Kind::Session).load(Ordering::Relaxed);
@@ -178,41 +178,38 @@ fn only_what_would_have_expired_is_forgotten() {
 }
 
 #[test]
-fn what_the_iam_told_is_kept_as_long_as_the_youngest_session_may_live() {
+fn upstream_revocation_is_kept_for_the_longest_possible_session() {
     let name = key().upstream_session("keycloak", "https://iam.test", "upstream");
-    let told = Revocation::of_upstream_session(name, at(1_000), DAY);
-    // A replica ahead by the skew made a session just now, and we are set back by as much.
+    let revocation = Revocation::of_upstream_session(name, at(1_000), DAY);
+    // The session began now at a replica whose clock is ahead by the skew.
     let youngest = 1_000 + CLOCK_SKEW.as_secs() + DAY.as_secs();
-    assert_eq!(told.forget_at, youngest + CLOCK_SKEW.as_secs());
+    assert_eq!(revocation.forget_at, youngest + CLOCK_SKEW.as_secs());
 }
 
 #[test]
-fn debug_shows_no_name() {
+fn debug_output_contains_no_name() {
     let shown = format!("{:?} {:?}", logged_out(id(), 0), key());
     assert!(shown.contains("Name([REDACTED])") && shown.contains("RevocationKey([REDACTED])"));
 }
 
 #[test]
-fn what_another_replica_tells_counts_as_what_was_recorded_here() {
-    let (here, elsewhere) = (Revocations::default(), Revocations::default());
+fn revocation_of_another_replica_counts_like_one_of_this_replica() {
+    let (here, there) = (Revocations::default(), Revocations::default());
     let (one, other) = (id(), id());
     here.record(&logged_out(one, 100), at(0));
-    assert_eq!(elsewhere.learn(&logged_out(one, 100), at(0)), Learned::New);
-    assert_eq!(
-        elsewhere.learn(&logged_out(one, 100), at(0)),
-        Learned::Known
-    );
-    assert_eq!(end_of(&elsewhere, one, 0), Some(End::LoggedOut));
-    assert_eq!(end_of(&elsewhere, other, 0), None);
+    assert_eq!(there.learn(&logged_out(one, 100), at(0)), Learned::New);
+    assert_eq!(there.learn(&logged_out(one, 100), at(0)), Learned::Known);
+    assert_eq!(end_of(&there, one, 0), Some(End::LoggedOut));
+    assert_eq!(end_of(&there, other, 0), None);
 }
 
 #[test]
-fn nothing_that_is_told_makes_an_end_less() {
+fn received_revocation_cannot_weaken_a_recorded_one() {
     let revocations = Revocations::default();
     let (session, name) = (id(), key().subject("keycloak", "https://iam.test", "alice"));
-    let over = Revocation::of_session(key().session(session), End::Upstream, 1_000);
+    let inactive = Revocation::of_session(key().session(session), End::Upstream, 1_000);
     let subject = Revocation::of_subject(name, 500, at(500), DAY);
-    for strong in [over, subject] {
+    for strong in [inactive, subject] {
         revocations.record(&strong, at(500));
         let weak = Revocation {
             end: End::LoggedOut,
@@ -230,28 +227,28 @@ fn nothing_that_is_told_makes_an_end_less() {
 }
 
 #[test]
-fn what_is_past_or_reaches_too_far_is_not_learned() {
+fn expired_and_implausible_revocations_are_not_learned() {
     let revocations = Revocations::default();
     let now = at(1_000);
-    let told = |begun_until, forget_at| {
+    let learn = |begun_until, forget_at| {
         let name = key().subject("keycloak", "https://iam.test", "alice");
         let made = Revocation::of_subject(name, begun_until, now, DAY);
         revocations.learn(&Revocation { forget_at, ..made }, now)
     };
     let year = 366 * 86_400;
-    assert_eq!(told(1_000, 1_000), Learned::Past);
-    assert_eq!(told(1_000, 1_000 + year + 121), Learned::Implausible);
-    assert_eq!(told(1_000, u64::MAX), Learned::Implausible);
-    assert_eq!(told(1_061, 2_000), Learned::Implausible);
-    assert_eq!(told(u64::MAX, 2_000), Learned::Implausible);
+    assert_eq!(learn(1_000, 1_000), Learned::Past);
+    assert_eq!(learn(1_000, 1_000 + year + 121), Learned::Implausible);
+    assert_eq!(learn(1_000, u64::MAX), Learned::Implausible);
+    assert_eq!(learn(1_061, 2_000), Learned::Implausible);
+    assert_eq!(learn(u64::MAX, 2_000), Learned::Implausible);
     assert_eq!(revocations.count(), 0);
-    assert_eq!(told(1_060, 1_000 + year + 120), Learned::New);
+    assert_eq!(learn(1_060, 1_000 + year + 120), Learned::New);
 }
 
 const SMALL: Room = Room { usual: 3, most: 5 };
 
 #[test]
-fn no_end_is_dropped_however_full_the_table_is_and_a_full_one_lets_no_session_begin() {
+fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
     let revocations = Revocations::with_room(SMALL);
     let now = at(0);
     let mut ended = Vec::new();
@@ -272,7 +269,7 @@ fn no_end_is_dropped_however_full_the_table_is_and_a_full_one_lets_no_session_be
 }
 
 #[test]
-fn expired_ends_make_room_again_within_a_minute() {
+fn expired_revocations_make_room_within_a_minute() {
     let revocations = Revocations::with_room(SMALL);
     for _ in 0..SMALL.most {
         revocations.record(&logged_out(id(), 10), at(0));
@@ -283,7 +280,6 @@ fn expired_ends_make_room_again_within_a_minute() {
     assert_eq!(revocations.count(), 0);
 }
 
-/// What one user's ended sessions fill is not the room of another's.
 #[test]
 fn table_filled_by_one_user_still_takes_the_logout_of_another() {
     let revocations = Revocations::default();
@@ -302,7 +298,7 @@ fn table_filled_by_one_user_still_takes_the_logout_of_another() {
     assert_eq!(end_of(&revocations, victim, 0), Some(End::LoggedOut));
 }
 
-/// What is offered, and whether it is forgotten then.
+/// The expiries of the offered revocations.
 fn offered(revocations: &Revocations) -> Vec<u64> {
     let offered = revocations.offer(10).into_iter();
     offered.map(|offered| offered.forget_at).collect()
@@ -315,7 +311,7 @@ fn settle(revocations: &Revocations, delivery: Delivery) -> Vec<Revocation> {
 }
 
 #[test]
-fn what_redis_acknowledged_is_queued_again_only_when_it_grows() {
+fn stored_revocation_is_queued_again_only_if_it_is_extended() {
     let (revocations, session) = (Revocations::default(), id());
     for (expires_at, queued) in [(100, 1), (100, 0), (90, 0), (101, 1), (101, 0)] {
         let ended = logged_out(session, expires_at);
@@ -323,14 +319,14 @@ fn what_redis_acknowledged_is_queued_again_only_when_it_grows() {
         assert_eq!(settle(&revocations, Delivery::Stored).len(), queued);
         assert_eq!(revocations.pending(), 0);
     }
-    // That the IAM confirmed it is stored nowhere.
-    let over = Revocation::of_session(key().session(session), End::Upstream, 101);
-    revocations.record(&over, at(0));
-    assert!(!revocations.share(&over, at(0)));
+    // The confirmation of the IAM is not sent.
+    let inactive = Revocation::of_session(key().session(session), End::Upstream, 101);
+    revocations.record(&inactive, at(0));
+    assert!(!revocations.share(&inactive, at(0)));
 }
 
 #[test]
-fn an_end_is_queued_once_and_offered_as_it_is_by_then() {
+fn revocation_is_queued_once_and_sent_in_its_latest_form() {
     let (revocations, session) = (Revocations::default(), id());
     for expires_at in [100, 200, 150] {
         assert!(revocations.share(&logged_out(session, expires_at), at(0)));
@@ -340,11 +336,11 @@ fn an_end_is_queued_once_and_offered_as_it_is_by_then() {
 }
 
 #[test]
-fn an_end_that_grows_while_it_is_offered_is_offered_again() {
+fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
     for (delivery, again) in [
         (Delivery::Stored, 1),
         (Delivery::Published, 1),
-        // With the others that Redis refused.
+        // Waits with the others that Redis refused.
         (Delivery::Refused, 0),
     ] {
         let (revocations, session) = (Revocations::default(), id());
@@ -361,19 +357,19 @@ fn an_end_that_grows_while_it_is_offered_is_offered_again() {
 }
 
 #[test]
-fn what_only_this_replica_knows_is_queued_when_it_is_shared() {
+fn revocation_known_only_here_is_queued_when_it_is_shared() {
     let (revocations, session) = (Revocations::default(), id());
     let name = key().session(session);
     let inactive = Revocation::of_session(name, End::Inactive, 100);
     revocations.record(&inactive, at(0));
     assert_eq!(revocations.pending(), 0);
     assert!(revocations.share(&logged_out(session, 100), at(0)));
-    // Another replica told less of it than is known here.
+    // Another replica sent an earlier expiry.
     let (revocations, session) = (Revocations::default(), id());
     revocations.learn(&logged_out(session, 50), at(0));
     revocations.record(&logged_out(session, 100), at(0));
     assert!(revocations.share(&logged_out(session, 100), at(0)));
-    // Another replica told all of it.
+    // Another replica sent the same.
     let (revocations, session) = (Revocations::default(), id());
     revocations.record(&logged_out(session, 100), at(0));
     revocations.learn(&logged_out(session, 100), at(0));
@@ -381,7 +377,7 @@ fn what_only_this_replica_knows_is_queued_when_it_is_shared() {
 }
 
 #[test]
-fn an_end_that_expired_while_it_was_pending_is_not_sent() {
+fn revocation_that_expired_while_pending_is_not_sent() {
     let (revocations, session) = (Revocations::with_room(SMALL), id());
     revocations.share(&logged_out(session, 10), at(0));
     let taken = revocations.offer(10);
@@ -390,16 +386,16 @@ fn an_end_that_expired_while_it_was_pending_is_not_sent() {
         revocations.share(&logged_out(id(), 1_000), later);
     }
     assert_eq!(revocations.pending(), SMALL.usual);
-    // Recorded anew, it is another one.
+    // A new revocation of the same session.
     revocations.share(&logged_out(session, 2_000), later);
     revocations.settle(taken.iter().map(|taken| (*taken, Delivery::Stored)));
     assert_eq!(revocations.pending(), SMALL.usual + 1);
     assert_eq!(revocations.offer(10).len(), SMALL.usual + 1);
 }
 
-/// Not a promise but a measurement: `cargo test --lib memory_of_the_table -- --ignored --nocapture`.
+/// A measurement: `cargo test --lib memory_of_the_table -- --ignored --nocapture`.
 #[test]
-#[ignore = "measures, and tells nothing that could be right or wrong"]
+#[ignore = "a measurement without an expected value"]
 fn memory_of_the_table() {
     let resident = || {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();

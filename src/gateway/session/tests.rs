@@ -53,7 +53,7 @@ fn sealed(secret: &str) -> String {
     sealed_with(&key_set(), &session(secret))
 }
 
-/// The session's members, or why it does not open.
+/// The members of the session, or the reason why it does not open.
 fn opened(keys: &KeySet<SealingKey>, token: &str) -> Result<Value, InvalidSession> {
     let mut buffer = Zeroizing::default();
     let session = open(keys, token, &mut buffer)?;
@@ -66,7 +66,7 @@ fn parts(token: &str) -> [&str; 5] {
 }
 
 #[test]
-fn what_was_sealed_opens_and_nothing_more_is_in_it_than_a_session_needs() {
+fn sealed_session_opens_with_exactly_its_members() {
     let expected = json!({
         "v": 1, "sid": "AAAAAAAAAAAAAAAAAAAAAA", "iam": "keycloak",
         "iss": "https://iam.test/realms/\"shop\"", "sub": "subject", "usid": "upstream",
@@ -77,7 +77,7 @@ fn what_was_sealed_opens_and_nothing_more_is_in_it_than_a_session_needs() {
 }
 
 #[test]
-fn another_implementation_of_jose_opens_the_token_and_reads_the_same() {
+fn another_jose_implementation_opens_the_token() {
     let token = sealed("the refresh token");
     let jwk = json!({"kty": "oct", "k": BASE64.encode(secret(1))});
     let jwk = Jwk::from_bytes(jwk.to_string()).unwrap();
@@ -93,7 +93,7 @@ fn another_implementation_of_jose_opens_the_token_and_reads_the_same() {
 }
 
 #[test]
-fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_content() {
+fn length_of_a_token_depends_only_on_the_length_of_its_content() {
     for length in [1, 100, 4_000] {
         let alike = "a".repeat(length);
         let mixed: String = ('a'..='z').cycle().take(length).collect();
@@ -101,7 +101,7 @@ fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_cont
         let longer = "a".repeat(length + 3);
         assert_eq!(sealed(&longer).len(), sealed(&alike).len() + 4);
     }
-    // To the byte: nothing is compressed, whatever it is.
+    // Exactly: nothing is compressed.
     for length in 0..300 {
         let secret = "a".repeat(length);
         let text = serde_json::to_string(&session(&secret)).unwrap().len();
@@ -112,7 +112,7 @@ fn the_length_of_a_token_tells_the_length_of_its_content_and_nothing_of_the_cont
 }
 
 #[test]
-fn no_nonce_comes_twice() {
+fn nonces_are_unique() {
     let keys = key_set();
     let nonces: HashSet<_> = (0..10_000)
         .map(|_| parts(&sealed_with(&keys, &session("s")))[2].to_owned())
@@ -121,7 +121,7 @@ fn no_nonce_comes_twice() {
 }
 
 #[test]
-fn the_largest_token_opens_and_a_larger_one_is_never_made() {
+fn largest_token_opens_and_a_larger_one_is_not_sealed() {
     let keys = key_set();
     let room = (TOKEN_BYTES_MAX - sealed("").len()) / 4 * 3;
     let largest = "a".repeat(room + 2);
@@ -142,7 +142,7 @@ fn the_largest_token_opens_and_a_larger_one_is_never_made() {
 }
 
 #[test]
-fn the_key_in_use_seals_and_every_key_in_the_ring_opens() {
+fn key_in_use_seals_and_every_key_of_the_set_opens() {
     let now = i64::try_from(AT.unix_seconds()).unwrap();
     let old = || key("old", 1, now - 100);
     let before = KeySet::new(vec![old()]).unwrap();
@@ -158,7 +158,7 @@ fn the_key_in_use_seals_and_every_key_in_the_ring_opens() {
 }
 
 #[test]
-fn opening_takes_one_allocation_that_does_not_grow() {
+fn opening_a_token_needs_one_allocation() {
     for length in 0..100 {
         let token = sealed(&"a".repeat(length));
         let [.., text, tag] = parts(&token);

@@ -4,8 +4,8 @@ use iam_adapters::resilient::Operation;
 use iam_adapters::{Introspection, Subject};
 use serde_json::json;
 
-use super::house::{House, LIVENESS, START, Session, claims, policy};
-use super::scripted::{Reply, Scripted};
+use super::scripted_iam::{Reply, ScriptedIam};
+use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::knowledge::Source;
 
@@ -14,16 +14,16 @@ fn invalid<T>(reason: InvalidSession) -> Result<T, GatewayError> {
 }
 
 #[tokio::test]
-async fn the_token_speaks_of_the_session_and_never_outlives_it() {
-    let iam = Scripted {
+async fn token_names_its_session_and_expires_with_it_at_the_latest() {
+    let iam = ScriptedIam {
         expires_in: Some(Duration::from_secs(5_000)),
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
-    let house = House::with(iam, policy());
-    let session = house.log_in("alice").await;
+    let gateway = TestGateway::with(iam, policy());
+    let session = gateway.log_in("alice").await;
     for (at, lives) in [(0, 3_600), (1_400, 3_600), (1_401, 3_599), (4_999, 1)] {
-        house.clock.set_wall(Duration::from_secs(START + at));
-        let exchanged = house.exchange(&session, "read").await.unwrap();
+        gateway.clock.set_wall(Duration::from_secs(START + at));
+        let exchanged = gateway.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.token.expires_in, lives);
         let claims = claims(&exchanged);
         assert_eq!(claims["sub"], "alice");
@@ -34,71 +34,71 @@ async fn the_token_speaks_of_the_session_and_never_outlives_it() {
 }
 
 #[tokio::test]
-async fn a_session_is_good_to_its_last_second_and_refused_from_its_expiry_on() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
+async fn session_is_accepted_until_its_last_second_and_refused_from_its_expiry_on() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
     for (at, good) in [
         (session.expires_at - 1, true),
         (session.expires_at, false),
         (session.expires_at + 1, false),
     ] {
-        house.clock.set_wall(Duration::from_secs(at));
-        let calls = house.iam.calls_in_all();
-        let exchanged = house.granted(&session).await;
+        gateway.clock.set_wall(Duration::from_secs(at));
+        let calls = gateway.iam.total_calls();
+        let exchanged = gateway.granted(&session).await;
         if good {
             assert_eq!(exchanged.unwrap(), "read write");
         } else {
             assert_eq!(exchanged, invalid(InvalidSession::Expired));
-            assert_eq!(house.iam.calls_in_all(), calls);
+            assert_eq!(gateway.iam.total_calls(), calls);
         }
     }
 }
 
 #[tokio::test]
-async fn a_session_that_expires_while_the_iam_is_asked_gets_no_token() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
-    house
+async fn session_that_expires_during_introspection_gets_no_token() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
+    gateway
         .clock
         .set_wall(Duration::from_secs(session.expires_at - 1));
-    let mut calls = house.iam.hold(Operation::Introspection);
-    let exchange = house.begin_exchange(&session);
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let exchange = gateway.spawn_exchange(&session);
     let call = calls.next().await;
-    house.clock.advance(Duration::from_secs(1));
+    gateway.clock.advance(Duration::from_secs(1));
     call.reply(Reply::Model);
     let refused = exchange.await.unwrap().err();
     assert_eq!(refused, Some(InvalidSession::Expired.into()));
 }
 
 #[tokio::test]
-async fn the_id_of_one_session_with_the_token_of_another_is_refused_and_ends_neither() {
-    let house = House::new();
-    let (alice, bob) = (house.log_in("alice").await, house.log_in("bob").await);
+async fn id_and_token_of_different_sessions_are_refused_and_end_neither() {
+    let gateway = TestGateway::new();
+    let (alice, bob) = (gateway.log_in("alice").await, gateway.log_in("bob").await);
     for (id, token) in [(&alice, &bob), (&bob, &alice)] {
         let crossed = Session {
             id: id.id.clone(),
             ..token.clone()
         };
         assert_eq!(
-            house.granted(&crossed).await,
+            gateway.granted(&crossed).await,
             invalid(InvalidSession::Mismatch)
         );
         assert_eq!(
-            house.log_out(&crossed).await,
+            gateway.log_out(&crossed).await,
             invalid(InvalidSession::Mismatch)
         );
     }
-    assert_eq!(house.iam.calls(Operation::Logout), 0);
-    assert_eq!(house.gateway.session_ends().revocations().count(), 0);
-    house.clock.advance(LIVENESS);
-    assert_eq!(house.granted(&alice).await.unwrap(), "read write");
-    assert_eq!(house.granted(&bob).await.unwrap(), "read");
+    assert_eq!(gateway.iam.calls(Operation::Logout), 0);
+    assert_eq!(gateway.inner.session_ends().revocations().count(), 0);
+    gateway.clock.advance(LIVENESS);
+    assert_eq!(gateway.granted(&alice).await.unwrap(), "read write");
+    assert_eq!(gateway.granted(&bob).await.unwrap(), "read");
 }
 
 #[tokio::test]
-async fn only_the_id_as_it_was_handed_out_opens_the_session() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
+async fn only_the_exact_session_id_is_accepted() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
     for id in [
         String::new(),
         format!("{} ", session.id),
@@ -111,50 +111,53 @@ async fn only_the_id_as_it_was_handed_out_opens_the_session() {
             id,
             ..session.clone()
         };
-        assert_eq!(house.granted(&odd).await, invalid(InvalidSession::Mismatch));
+        assert_eq!(
+            gateway.granted(&odd).await,
+            invalid(InvalidSession::Mismatch)
+        );
     }
 }
 
 #[tokio::test]
-async fn a_session_of_another_iam_is_foreign() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
-    let other_name = Scripted {
+async fn session_of_another_iam_is_foreign() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
+    let other_name = ScriptedIam {
         name: "other",
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
-    let other_issuer = Scripted {
+    let other_issuer = ScriptedIam {
         issuer: "https://iam.test/realm/",
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
     for iam in [other_name, other_issuer] {
-        let elsewhere = house.before(iam);
+        let elsewhere = gateway.with_other_iam(iam);
         let foreign = InvalidSession::Foreign;
         assert_eq!(elsewhere.granted(&session).await, invalid(foreign));
         assert_eq!(elsewhere.log_out(&session).await, invalid(foreign));
-        assert_eq!(elsewhere.iam.calls_in_all(), 0);
+        assert_eq!(elsewhere.iam.total_calls(), 0);
     }
 }
 
 #[tokio::test]
-async fn the_first_thing_that_is_wrong_decides_and_the_iam_is_never_asked_about_it() {
-    let house = House::new();
-    let (session, other) = (house.log_in("alice").await, house.log_in("bob").await);
-    let foreign = house.before(Scripted {
+async fn first_error_decides_without_a_call_to_the_iam() {
+    let gateway = TestGateway::new();
+    let (session, other) = (gateway.log_in("alice").await, gateway.log_in("bob").await);
+    let foreign = gateway.with_other_iam(ScriptedIam {
         name: "other",
-        ..Scripted::default()
+        ..ScriptedIam::default()
     });
-    house.log_out(&session).await.unwrap();
-    house.clock.advance(LIVENESS);
-    let calls = house.iam.calls_in_all();
+    gateway.log_out(&session).await.unwrap();
+    gateway.clock.advance(LIVENESS);
+    let calls = gateway.iam.total_calls();
 
-    let ended = house.granted(&session).await;
+    let ended = gateway.granted(&session).await;
     assert_eq!(ended, invalid(InvalidSession::Ended));
 
-    house
+    gateway
         .clock
         .set_wall(Duration::from_secs(session.expires_at));
-    let expired = house.granted(&session).await;
+    let expired = gateway.granted(&session).await;
     assert_eq!(expired, invalid(InvalidSession::Expired));
     assert_eq!(
         foreign.granted(&session).await,
@@ -174,14 +177,14 @@ async fn the_first_thing_that_is_wrong_decides_and_the_iam_is_never_asked_about_
         foreign.granted(&crossed).await,
         invalid(InvalidSession::Malformed)
     );
-    assert_eq!(house.iam.calls_in_all(), calls);
-    assert_eq!(foreign.iam.calls_in_all(), 0);
+    assert_eq!(gateway.iam.total_calls(), calls);
+    assert_eq!(foreign.iam.total_calls(), 0);
 }
 
 #[tokio::test]
-async fn a_token_that_differs_in_one_character_never_finds_anothers_knowledge() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
+async fn token_with_one_changed_character_does_not_use_cached_data_of_another() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
     for at in 0..session.token.len() {
         let mut bytes = session.token.clone().into_bytes();
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
@@ -189,35 +192,35 @@ async fn a_token_that_differs_in_one_character_never_finds_anothers_knowledge() 
             token: String::from_utf8(bytes).unwrap(),
             ..session.clone()
         };
-        let refused = house.granted(&changed).await;
+        let refused = gateway.granted(&changed).await;
         assert!(
             matches!(refused, Err(GatewayError::InvalidSession(_))),
             "{at}"
         );
     }
-    assert_eq!(house.introspections(), 0);
-    assert_eq!(house.granted(&session).await.unwrap(), "read write");
+    assert_eq!(gateway.introspections(), 0);
+    assert_eq!(gateway.granted(&session).await.unwrap(), "read write");
 }
 
 #[tokio::test]
-async fn an_answer_about_somebody_else_grants_nothing_and_is_not_kept() {
-    let house = House::new();
-    let session = house.log_in("bob").await;
-    house.clock.advance(LIVENESS);
+async fn introspection_of_another_subject_grants_nothing_and_is_not_cached() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("bob").await;
+    gateway.clock.advance(LIVENESS);
     let everything = ["read", "write"].map(|name| iam_adapters::Permission::parse(name).unwrap());
-    house.iam.script(
+    gateway.iam.script(
         Operation::Introspection,
-        Reply::Say(Introspection::Active {
+        Reply::Introspection(Introspection::Active {
             subject: Subject::new("alice").unwrap(),
             permissions: everything.into_iter().collect(),
         }),
     );
-    let refused = house.granted(&session).await;
+    let refused = gateway.granted(&session).await;
     assert!(
         matches!(refused, Err(GatewayError::Broken(_))),
         "{refused:?}"
     );
-    let exchanged = house.exchange(&session, "read write").await.unwrap();
+    let exchanged = gateway.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
     assert_eq!(exchanged.scope, "read");
 }

@@ -1,25 +1,25 @@
-//! Random histories of two replicas before one IAM, held against the promises.
+//! Random histories of two replicas with one IAM, checked against the guarantees.
 
 use std::time::Duration;
 
 use iam_adapters::{IamError, Moment};
 use proptest::prelude::*;
 
-use super::house::{House, LIVENESS, PERMISSIONS, Session, policy};
-use super::scripted::Scripted;
+use super::scripted_iam::ScriptedIam;
+use super::test_gateway::{LIVENESS, PERMISSIONS, Session, TestGateway, policy};
 
 #[derive(Debug, Clone)]
 enum Event {
-    /// Milliseconds go by.
+    /// Advances the clock by milliseconds.
     Time(u64),
     LogIn(Replica),
     Exchange(Replica, Which),
     LogOut(Replica, Which),
     EndAtIam(Which),
-    GiveWrite,
-    TakeWrite,
+    PermitWrite,
+    RemoveWrite,
     BreakIam,
-    MendIam,
+    RepairIam,
     ClockBack(u64),
 }
 
@@ -34,103 +34,106 @@ fn event() -> impl Strategy<Value = Event> {
         12 => (any(), any()).prop_map(|(on, which)| Event::Exchange(on, which)),
         1 => (any(), any()).prop_map(|(on, which)| Event::LogOut(on, which)),
         1 => any().prop_map(Event::EndAtIam),
-        1 => Just(Event::GiveWrite),
-        2 => Just(Event::TakeWrite),
+        1 => Just(Event::PermitWrite),
+        2 => Just(Event::RemoveWrite),
         1 => Just(Event::BreakIam),
-        2 => Just(Event::MendIam),
+        2 => Just(Event::RepairIam),
         1 => (1_u64..100_000).prop_map(Event::ClockBack),
     ]
 }
 
-struct Life {
+struct SessionHistory {
     session: Session,
     ended_at: Option<Moment>,
     logged_out_on: [bool; 2],
 }
 
-/// How long ago, by the clock that nobody sets.
-fn ago(now: Moment, then: Moment) -> Duration {
+/// The time since `then` on the monotonic clock.
+fn elapsed(now: Moment, then: Moment) -> Duration {
     now.monotonic.saturating_sub(then.monotonic)
 }
 
-async fn live_through(events: Vec<Event>) {
-    let iam = Scripted {
+async fn run(events: Vec<Event>) {
+    let iam = ScriptedIam {
         expires_in: Some(Duration::from_secs(400)),
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
-    let one = House::with(iam, policy());
+    let one = TestGateway::with(iam, policy());
     let replicas = [one.clone(), one.replica()];
-    let mut lives: Vec<Life> = Vec::new();
-    let mut write_taken_at: Option<Moment> = None;
+    let mut sessions: Vec<SessionHistory> = Vec::new();
+    let mut write_removed_at: Option<Moment> = None;
     let mut iam_works = true;
     for event in events {
-        let now = one.gateway.now();
+        let now = one.inner.now();
         match event {
             Event::Time(millis) => one.clock.advance(Duration::from_millis(millis)),
             Event::ClockBack(millis) => {
-                one.set_back(Duration::from_millis(millis));
+                one.set_wall_clock_back(Duration::from_millis(millis));
             }
             Event::LogIn(on) => {
-                let house = on.get(&replicas);
-                if let Ok(session) = house.try_log_in("alice@example.test", "right").await {
-                    lives.push(Life {
+                let gateway = on.get(&replicas);
+                if let Ok(session) = gateway.try_log_in("alice@example.test", "right").await {
+                    sessions.push(SessionHistory {
                         session,
                         ended_at: None,
                         logged_out_on: [false; 2],
                     });
                 }
             }
-            Event::EndAtIam(which) if !lives.is_empty() => {
-                let number = which.index(lives.len());
+            Event::EndAtIam(which) if !sessions.is_empty() => {
+                let number = which.index(sessions.len());
                 one.iam.end(&format!("secret-{}", number + 1));
-                lives[number].ended_at.get_or_insert(now);
+                sessions[number].ended_at.get_or_insert(now);
             }
-            Event::LogOut(on, which) if !lives.is_empty() => {
-                let life = which.index(lives.len());
-                let life = &mut lives[life];
+            Event::LogOut(on, which) if !sessions.is_empty() => {
+                let index = which.index(sessions.len());
+                let history = &mut sessions[index];
                 let on = on.index(2);
-                let done = replicas[on].log_out(&life.session).await;
-                if now.unix_seconds() < life.session.expires_at {
-                    life.logged_out_on[on] = true;
+                let done = replicas[on].log_out(&history.session).await;
+                if now.unix_seconds() < history.session.expires_at {
+                    history.logged_out_on[on] = true;
                     if done.is_ok() {
-                        life.ended_at.get_or_insert(now);
+                        history.ended_at.get_or_insert(now);
                     }
                 }
             }
-            Event::GiveWrite => {
+            Event::PermitWrite => {
                 one.iam.permit("alice", "read write");
-                write_taken_at = None;
+                write_removed_at = None;
             }
-            Event::TakeWrite => {
+            Event::RemoveWrite => {
                 one.iam.permit("alice", "read");
-                write_taken_at.get_or_insert(now);
+                write_removed_at.get_or_insert(now);
             }
-            Event::BreakIam | Event::MendIam => {
-                iam_works = matches!(event, Event::MendIam);
+            Event::BreakIam | Event::RepairIam => {
+                iam_works = matches!(event, Event::RepairIam);
                 let outage = (!iam_works).then(|| IamError::Failed("502".to_owned()));
-                one.iam.break_down(outage);
+                one.iam.set_outage(outage);
             }
-            Event::Exchange(on, which) if !lives.is_empty() => {
-                let life = which.get(&lives);
+            Event::Exchange(on, which) if !sessions.is_empty() => {
+                let history = which.get(&sessions);
                 let on = on.index(2);
-                let exchanged = replicas[on].granted(&life.session).await;
-                let expired = now.unix_seconds() >= life.session.expires_at;
-                let gone_for = life.ended_at.map(|at| ago(now, at)).unwrap_or_default();
-                let write_gone_for = write_taken_at.map(|at| ago(now, at));
+                let exchanged = replicas[on].granted(&history.session).await;
+                let expired = now.unix_seconds() >= history.session.expires_at;
+                let ended_for = history
+                    .ended_at
+                    .map(|at| elapsed(now, at))
+                    .unwrap_or_default();
+                let write_ended_for = write_removed_at.map(|at| elapsed(now, at));
                 if let Ok(granted) = &exchanged {
                     assert!(!expired);
-                    assert!(!life.logged_out_on[on]);
-                    assert!(gone_for < LIVENESS, "{gone_for:?}");
+                    assert!(!history.logged_out_on[on]);
+                    assert!(ended_for < LIVENESS, "{ended_for:?}");
                     assert!(
                         !granted.contains("write")
-                            || write_gone_for.unwrap_or_default() < PERMISSIONS
+                            || write_ended_for.unwrap_or_default() < PERMISSIONS
                     );
                 } else {
-                    let blameless = !expired
+                    let is_valid = !expired
                         && iam_works
-                        && life.ended_at.is_none()
-                        && life.logged_out_on == [false; 2];
-                    assert!(!blameless, "{exchanged:?}");
+                        && history.ended_at.is_none()
+                        && history.logged_out_on == [false; 2];
+                    assert!(!is_valid, "{exchanged:?}");
                 }
             }
             Event::EndAtIam(_) | Event::LogOut(..) | Event::Exchange(..) => {}
@@ -141,10 +144,10 @@ async fn live_through(events: Vec<Event>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn whatever_happens_no_promise_is_broken_and_nobody_is_refused_without_a_reason(
+    fn random_histories_break_no_guarantee_and_refuse_no_session_without_a_reason(
         events in prop::collection::vec(event(), 1..120),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(live_through(events));
+        runtime.block_on(run(events));
     }
 }

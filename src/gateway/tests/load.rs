@@ -1,5 +1,4 @@
-//! Many sessions at once before an IAM that is slow, or gone, or back: through the guard, in paused
-//! time.
+//! Many concurrent sessions with an IAM that is slow or unavailable, in paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +8,9 @@ use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::{Clock, IamAdapter as _, IamError, ResilientAdapter};
 use tokio::time::Instant;
 
-use super::busy::Busy;
-use super::house::{House, LIVENESS, Session, policy};
-use super::scripted::Scripted;
+use super::scripted_iam::ScriptedIam;
+use super::slow_iam::SlowIam;
+use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::gateway::error::GatewayError;
 use crate::gateway::knowledge::Source;
 
@@ -19,21 +18,21 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const CONCURRENCY: usize = 128;
 
 #[derive(Debug)]
-struct Silent;
+struct NoObserver;
 
-impl Observer for Silent {
+impl Observer for NoObserver {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
     fn circuit(&self, _: Operation, _: Circuit) {}
 }
 
-struct Scene {
-    house: House,
-    busy: Arc<Busy>,
-    guarded: Arc<ResilientAdapter>,
+struct Fixture {
+    gateway: TestGateway,
+    iam: Arc<SlowIam>,
+    adapter: Arc<ResilientAdapter>,
 }
 
-impl Scene {
-    fn new(concurrency: usize, takes: fn(usize) -> Duration) -> Self {
+impl Fixture {
+    fn new(concurrency: usize, delay: fn(usize) -> Duration) -> Self {
         let limit = Limit {
             deadline: DEADLINE,
             concurrency,
@@ -46,49 +45,49 @@ impl Scene {
             probe: limit,
         };
         let mut made = None;
-        let house = House::through(Scripted::default(), policy(), |iam, clock| {
-            let busy = Arc::new(Busy {
+        let gateway = TestGateway::with_adapter(ScriptedIam::default(), policy(), |iam, clock| {
+            let slow = Arc::new(SlowIam {
                 iam,
-                takes,
+                delay,
                 calls: AtomicUsize::default(),
-                under_way: AtomicUsize::default(),
-                most: AtomicUsize::default(),
+                in_flight: AtomicUsize::default(),
+                max_in_flight: AtomicUsize::default(),
             });
-            let observer: Arc<dyn Observer> = Arc::new(Silent);
+            let observer: Arc<dyn Observer> = Arc::new(NoObserver);
             let clock: Arc<dyn Clock> = clock;
-            let guarded =
-                ResilientAdapter::new(Arc::<Busy>::clone(&busy), limits, &clock, &observer);
-            let guarded = Arc::new(guarded);
-            made = Some((busy, Arc::clone(&guarded)));
-            guarded
+            let adapter =
+                ResilientAdapter::new(Arc::<SlowIam>::clone(&slow), limits, &clock, &observer);
+            let adapter = Arc::new(adapter);
+            made = Some((slow, Arc::clone(&adapter)));
+            adapter
         });
-        let (busy, guarded) = made.unwrap();
+        let (iam, adapter) = made.unwrap();
         Self {
-            house,
-            busy,
-            guarded,
+            gateway,
+            iam,
+            adapter,
         }
     }
 
     async fn sessions(&self, count: usize) -> Vec<Session> {
         let mut sessions = Vec::new();
         for _ in 0..count {
-            sessions.push(self.house.log_in("alice").await);
+            sessions.push(self.gateway.log_in("alice").await);
         }
         sessions
     }
 
-    /// Exchanges all sessions at once; tells how each of them went, and how long it took.
+    /// Exchanges all sessions concurrently, and returns the result and the duration of each.
     async fn exchange_all(
         &self,
         sessions: &[Session],
     ) -> Vec<(Result<Source, GatewayError>, Duration)> {
         let exchange = |session: &Session| {
-            let (house, session) = (self.house.clone(), session.clone());
-            let began = Instant::now();
+            let (gateway, session) = (self.gateway.clone(), session.clone());
+            let started = Instant::now();
             tokio::spawn(async move {
-                let end = house.exchange(&session, "read").await;
-                (end.map(|exchanged| exchanged.source), began.elapsed())
+                let end = gateway.exchange(&session, "read").await;
+                (end.map(|exchanged| exchanged.source), started.elapsed())
             })
         };
         let exchanges: Vec<_> = sessions.iter().map(exchange).collect();
@@ -99,26 +98,26 @@ impl Scene {
         ends
     }
 
-    fn asked(&self) -> usize {
-        self.busy.calls.load(Ordering::SeqCst)
+    fn introspections(&self) -> usize {
+        self.iam.calls.load(Ordering::SeqCst)
     }
 
-    fn most(&self) -> usize {
-        self.busy.most.load(Ordering::SeqCst)
+    fn max_in_flight(&self) -> usize {
+        self.iam.max_in_flight.load(Ordering::SeqCst)
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn twenty_thousand_stale_sessions_at_once_are_all_served_and_the_iam_is_not_overrun() {
+async fn twenty_thousand_concurrent_stale_sessions_are_served_within_the_concurrency_limit() {
     const SESSIONS: usize = 20_000;
-    const PLACES: usize = 512;
-    let scene = Scene::new(PLACES, |_| Duration::from_millis(20));
-    let mut left = scene.sessions(SESSIONS).await;
-    scene.house.clock.advance(LIVENESS);
+    const PERMITS: usize = 512;
+    let fixture = Fixture::new(PERMITS, |_| Duration::from_millis(20));
+    let mut left = fixture.sessions(SESSIONS).await;
+    fixture.gateway.clock.advance(LIVENESS);
     let mut rounds = 0;
     while !left.is_empty() {
         rounds += 1;
-        let ends = scene.exchange_all(&left).await;
+        let ends = fixture.exchange_all(&left).await;
         let mut ends = ends.into_iter();
         left.retain(|_| match ends.next().unwrap() {
             (Ok(source), took) => {
@@ -134,19 +133,19 @@ async fn twenty_thousand_stale_sessions_at_once_are_all_served_and_the_iam_is_no
         });
         assert!(rounds <= 6, "{} are left", left.len());
     }
-    assert_eq!(scene.most(), PLACES);
-    assert_eq!(scene.asked(), SESSIONS, "once for each session");
+    assert_eq!(fixture.max_in_flight(), PERMITS);
+    assert_eq!(fixture.introspections(), SESSIONS, "once for each session");
 }
 
-/// Three in ten calls take so long.
-async fn thirty_in_a_hundred_are_slow(takes: fn(usize) -> Duration) {
+/// Three of ten calls have this delay.
+async fn three_of_ten_calls_are_slow(delay: fn(usize) -> Duration) {
     const SESSIONS: usize = 1_000;
-    let scene = Scene::new(CONCURRENCY, takes);
-    let stale = scene.sessions(SESSIONS).await;
-    scene.house.clock.advance(LIVENESS);
-    let fresh = scene.sessions(100).await;
+    let fixture = Fixture::new(CONCURRENCY, delay);
+    let stale = fixture.sessions(SESSIONS).await;
+    fixture.gateway.clock.advance(LIVENESS);
+    let fresh = fixture.sessions(100).await;
     let (ends, ends_of_fresh) =
-        tokio::join!(scene.exchange_all(&stale), scene.exchange_all(&fresh));
+        tokio::join!(fixture.exchange_all(&stale), fixture.exchange_all(&fresh));
     for end in ends_of_fresh {
         assert_eq!(end, (Ok(Source::Hit), Duration::ZERO));
     }
@@ -160,15 +159,18 @@ async fn thirty_in_a_hundred_are_slow(takes: fn(usize) -> Duration) {
         }
     }
     assert!(served >= SESSIONS / 4, "{served} of {SESSIONS}");
-    assert!(scene.most() <= CONCURRENCY);
-    assert!(scene.asked() <= SESSIONS, "nobody is asked about twice");
+    assert!(fixture.max_in_flight() <= CONCURRENCY);
+    assert!(
+        fixture.introspections() <= SESSIONS,
+        "no session is introspected twice"
+    );
 }
 
 const QUICK: Duration = Duration::from_millis(5);
 
 #[tokio::test(start_paused = true)]
-async fn an_iam_that_is_slow_every_third_time_holds_nobody_up_who_does_not_ask_it() {
-    for takes in [
+async fn slow_introspections_do_not_delay_exchanges_with_cached_data() {
+    for delay in [
         |call| {
             if call % 10 < 3 {
                 Duration::from_millis(500)
@@ -199,42 +201,42 @@ async fn an_iam_that_is_slow_every_third_time_holds_nobody_up_who_does_not_ask_i
         },
     ] as [fn(usize) -> Duration; 4]
     {
-        thirty_in_a_hundred_are_slow(takes).await;
+        three_of_ten_calls_are_slow(delay).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_is_told_at_once_after_the_first_calls_and_its_end_is_found_without_a_restart() {
-    let scene = Scene::new(CONCURRENCY, |_| QUICK);
-    let sessions = scene.sessions(500).await;
-    scene.house.clock.advance(LIVENESS);
-    let gone = IamError::Unreachable("gone".to_owned());
-    scene.house.iam.break_down(Some(gone.clone()));
+async fn outage_fails_fast_after_the_first_calls_and_its_end_is_detected() {
+    let fixture = Fixture::new(CONCURRENCY, |_| QUICK);
+    let sessions = fixture.sessions(500).await;
+    fixture.gateway.clock.advance(LIVENESS);
+    let unreachable = IamError::Unreachable("refused".to_owned());
+    fixture.gateway.iam.set_outage(Some(unreachable.clone()));
     for _ in 0..3 {
-        for (end, _) in scene.exchange_all(&sessions).await {
-            let told = end.unwrap_err();
+        for (end, _) in fixture.exchange_all(&sessions).await {
+            let error = end.unwrap_err();
             assert!(
-                told == gone.clone().into() || told == IamError::CircuitOpen.into(),
-                "{told}"
+                error == unreachable.clone().into() || error == IamError::CircuitOpen.into(),
+                "{error}"
             );
         }
     }
-    // Those that were under way when the circuit opened, and three further attempts.
-    let asked = scene.asked();
-    assert!(asked <= CONCURRENCY + 3, "{asked}");
-    scene.guarded.probe().await.unwrap_err();
-    for (end, took) in scene.exchange_all(&sessions).await {
+    // The calls in flight when the circuit opened, and three retries.
+    let introspections = fixture.introspections();
+    assert!(introspections <= CONCURRENCY + 3, "{introspections}");
+    fixture.adapter.probe().await.unwrap_err();
+    for (end, took) in fixture.exchange_all(&sessions).await {
         assert_eq!(end, Err(IamError::CircuitOpen.into()));
         assert_eq!(took, Duration::ZERO);
     }
-    assert_eq!(scene.asked(), asked);
+    assert_eq!(fixture.introspections(), introspections);
 
-    scene.house.iam.break_down(None);
-    scene.guarded.probe().await.unwrap();
-    // The first to come find out; whoever comes after the first answer is served.
-    scene.house.granted(&sessions[0]).await.unwrap();
-    for (end, _) in scene.exchange_all(&sessions).await {
+    fixture.gateway.iam.set_outage(None);
+    fixture.adapter.probe().await.unwrap();
+    // The first exchange closes the circuit.
+    fixture.gateway.granted(&sessions[0]).await.unwrap();
+    for (end, _) in fixture.exchange_all(&sessions).await {
         end.unwrap();
     }
-    assert!(scene.most() <= CONCURRENCY);
+    assert!(fixture.max_in_flight() <= CONCURRENCY);
 }

@@ -7,66 +7,66 @@ use iam_adapters::{ClientContext, Credentials, IamError, Misconfiguration, Refus
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 
-use super::house::{House, LIVENESS, START, policy};
-use super::scripted::{Reply, Scripted};
+use super::scripted_iam::{Reply, ScriptedIam};
+use super::test_gateway::{LIVENESS, START, TestGateway, policy};
 use crate::gateway::error::{GatewayError, Internal};
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Limit;
 
 #[tokio::test]
-async fn an_empty_password_is_refused_without_asking_the_iam() {
-    let house = House::new();
-    let refused = house.try_log_in("alice@example.test", "").await.err();
+async fn empty_password_is_refused_without_a_call_to_the_iam() {
+    let gateway = TestGateway::new();
+    let refused = gateway.try_log_in("alice@example.test", "").await.err();
     assert_eq!(
         refused,
         Some(GatewayError::Refused(Refusal::InvalidCredentials))
     );
-    assert_eq!(house.iam.calls_in_all(), 0);
+    assert_eq!(gateway.iam.total_calls(), 0);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn credentials_reach_the_iam_byte_for_byte(
+    fn credentials_reach_the_iam_unchanged(
         password in "[ \t\r\n\0é\u{301}ﬀ😀a-zA-Z\"\\\\&=+%]{1,40}|\\PC{1,40}",
         local in "[A-Za-zé.+]{1,20}",
     ) {
         let email = format!("{local}@Example.Test");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let house = House::new();
-        runtime.block_on(house.try_log_in(&email, &password)).unwrap();
-        let seen = house.iam.seen();
-        prop_assert_eq!(seen.len(), 1);
-        prop_assert_eq!(seen[0].0.email(), email);
-        prop_assert_eq!(seen[0].0.password().expose_secret(), password);
+        let gateway = TestGateway::new();
+        runtime.block_on(gateway.try_log_in(&email, &password)).unwrap();
+        let logins = gateway.iam.logins();
+        prop_assert_eq!(logins.len(), 1);
+        prop_assert_eq!(logins[0].0.email(), email);
+        prop_assert_eq!(logins[0].0.password().expose_secret(), password);
     }
 }
 
 #[tokio::test]
-async fn the_iam_learns_on_whose_behalf_it_is_called() {
-    let house = House::new();
+async fn client_address_and_request_id_reach_the_iam() {
+    let gateway = TestGateway::new();
     let credentials = Credentials::new("alice@example.test".to_owned(), "right".into()).unwrap();
     let client = ClientContext {
         address: Some(std::net::IpAddr::from([192, 0, 2, 7]).into()),
         request_id: "request-1".to_owned(),
     };
-    house
-        .gateway
+    gateway
+        .inner
         .log_in(&credentials, &client)
         .await
         .result
         .unwrap();
-    let (_, seen) = house.iam.seen().remove(0);
-    assert_eq!(seen.address, client.address);
-    assert_eq!(seen.request_id, "request-1");
+    let (_, received) = gateway.iam.logins().remove(0);
+    assert_eq!(received.address, client.address);
+    assert_eq!(received.request_id, "request-1");
 }
 
 #[tokio::test]
-async fn session_ids_and_tokens_are_fresh_for_every_login() {
-    let house = House::new();
+async fn each_login_has_a_new_session_id_and_token() {
+    let gateway = TestGateway::new();
     let (mut ids, mut tokens) = (HashSet::new(), HashSet::new());
     for _ in 0..1_000 {
-        let session = house.log_in("alice").await;
+        let session = gateway.log_in("alice").await;
         assert_eq!(session.id.len(), 22);
         ids.insert(session.id);
         tokens.insert(session.token);
@@ -75,95 +75,101 @@ async fn session_ids_and_tokens_are_fresh_for_every_login() {
 }
 
 #[tokio::test]
-async fn an_exchange_right_after_the_login_asks_nobody() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
-    let exchanged = house.exchange(&session, "write").await.unwrap();
+async fn first_exchange_after_a_login_makes_no_call() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
+    let exchanged = gateway.exchange(&session, "write").await.unwrap();
     assert_eq!(exchanged.source, Source::Hit);
     assert_eq!(exchanged.scope, "write");
-    assert_eq!(house.introspections(), 0);
+    assert_eq!(gateway.introspections(), 0);
 }
 
 #[tokio::test]
-async fn where_the_login_does_not_tell_the_permissions_the_first_exchange_asks_once() {
-    let iam = Scripted {
-        tells_permissions: false,
-        ..Scripted::default()
+async fn first_exchange_introspects_once_if_the_login_had_no_permissions() {
+    let iam = ScriptedIam {
+        returns_permissions: false,
+        ..ScriptedIam::default()
     };
-    let house = House::with(iam, policy());
-    let session = house.log_in("alice").await;
+    let gateway = TestGateway::with(iam, policy());
+    let session = gateway.log_in("alice").await;
     for source in [Source::Miss, Source::Hit] {
-        let exchanged = house.exchange(&session, "write").await.unwrap();
+        let exchanged = gateway.exchange(&session, "write").await.unwrap();
         assert_eq!(exchanged.source, source);
         assert_eq!(exchanged.scope, "write");
-        assert_eq!(house.introspections(), 1);
+        assert_eq!(gateway.introspections(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_session_lives_as_long_as_the_iam_promises_and_never_longer_than_the_policy_allows() {
-    for (promised, lives) in [
+async fn session_lifetime_is_that_of_the_iam_up_to_the_maximum() {
+    for (iam_lifetime, lifetime) in [
         (Some(600), 600),
         (Some(86_399), 86_399),
         (Some(86_401), 86_400),
         (None, 86_400),
         (Some(0), 0),
     ] {
-        let iam = Scripted {
-            expires_in: promised.map(Duration::from_secs),
-            ..Scripted::default()
+        let iam = ScriptedIam {
+            expires_in: iam_lifetime.map(Duration::from_secs),
+            ..ScriptedIam::default()
         };
-        let session = House::with(iam, policy()).log_in("alice").await;
-        assert_eq!(session.expires_at, START + lives, "{promised:?}");
+        let session = TestGateway::with(iam, policy()).log_in("alice").await;
+        assert_eq!(session.expires_at, START + lifetime, "{iam_lifetime:?}");
     }
 }
 
 #[tokio::test]
-async fn what_a_slow_login_learned_is_as_old_as_its_question() {
-    let iam = Scripted {
+async fn age_of_data_from_a_slow_login_counts_from_its_start() {
+    let iam = ScriptedIam {
         expires_in: Some(Duration::from_secs(600)),
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
-    let house = House::with(iam, policy());
-    let mut calls = house.iam.hold(Operation::Login);
+    let gateway = TestGateway::with(iam, policy());
+    let mut calls = gateway.iam.hold(Operation::Login);
     let login = tokio::spawn({
-        let house = house.clone();
-        async move { house.log_in("alice").await }
+        let gateway = gateway.clone();
+        async move { gateway.log_in("alice").await }
     });
     let call = calls.next().await;
-    house.clock.advance(Duration::from_secs(10));
+    gateway.clock.advance(Duration::from_secs(10));
     call.reply(Reply::Model);
     let session = login.await.unwrap();
     assert_eq!(session.expires_at, START + 600);
-    house
+    gateway
         .clock
         .advance(LIVENESS.saturating_sub(Duration::from_secs(10)));
-    let exchanged = house.exchange(&session, "read").await.unwrap();
+    let exchanged = gateway.exchange(&session, "read").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
 }
 
 #[tokio::test]
-async fn a_login_is_asked_once_whatever_comes_of_it_and_the_next_one_asks_again() {
-    let house = House::new();
+async fn login_makes_one_call_with_any_result_and_is_not_cached() {
+    let gateway = TestGateway::new();
     for (count, fault) in faults().into_iter().enumerate() {
-        let means = GatewayError::from(fault.clone());
-        house.iam.script(Operation::Login, Reply::Fault(fault));
-        let failed = house.try_log_in("alice@example.test", "right").await.err();
-        assert_eq!(failed, Some(means));
-        assert_eq!(house.iam.calls(Operation::Login), count + 1);
+        let expected = GatewayError::from(fault.clone());
+        gateway.iam.script(Operation::Login, Reply::Fault(fault));
+        let failed = gateway
+            .try_log_in("alice@example.test", "right")
+            .await
+            .err();
+        assert_eq!(failed, Some(expected));
+        assert_eq!(gateway.iam.calls(Operation::Login), count + 1);
     }
-    let wrong = house.try_log_in("alice@example.test", "wrong").await.err();
+    let wrong = gateway
+        .try_log_in("alice@example.test", "wrong")
+        .await
+        .err();
     assert_eq!(
         wrong,
         Some(GatewayError::Refused(Refusal::InvalidCredentials))
     );
-    house.log_in("alice").await;
-    assert_eq!(house.iam.calls(Operation::Login), faults().len() + 2);
+    gateway.log_in("alice").await;
+    assert_eq!(gateway.iam.calls(Operation::Login), faults().len() + 2);
 }
 
-/// Whether the limit of the account stops it.
-async fn is_stopped(house: &House, password: &str) -> bool {
-    let login = house.try_log_in("alice@example.test", password).await;
+/// Whether the limit of the account refuses the login.
+async fn is_limited(gateway: &TestGateway, password: &str) -> bool {
+    let login = gateway.try_log_in("alice@example.test", password).await;
     matches!(
         login,
         Err(GatewayError::TooManyLogins {
@@ -174,71 +180,74 @@ async fn is_stopped(house: &House, password: &str) -> bool {
 }
 
 #[tokio::test]
-async fn no_exchange_and_no_logout_moves_an_accounts_limit_either_way() {
-    let house = House::new();
-    let session = house.log_in("alice").await;
+async fn exchanges_and_logouts_do_not_affect_login_limits() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
     for _ in 0..10 {
-        assert!(!is_stopped(&house, "wrong").await);
+        assert!(!is_limited(&gateway, "wrong").await);
     }
-    assert!(is_stopped(&house, "right").await);
-    let asked = house.iam.calls(Operation::Login);
+    assert!(is_limited(&gateway, "right").await);
+    let calls = gateway.iam.calls(Operation::Login);
     for _ in 0..100 {
-        house.exchange(&session, "read").await.unwrap();
+        gateway.exchange(&session, "read").await.unwrap();
     }
-    assert!(is_stopped(&house, "right").await);
-    house.clock.advance(Duration::from_secs(30));
-    house.exchange(&session, "read").await.unwrap();
-    assert_eq!(house.introspections(), 1);
-    house.log_out(&session).await.unwrap();
+    assert!(is_limited(&gateway, "right").await);
+    gateway.clock.advance(Duration::from_secs(30));
+    gateway.exchange(&session, "read").await.unwrap();
+    assert_eq!(gateway.introspections(), 1);
+    gateway.log_out(&session).await.unwrap();
     for _ in 0..100 {
-        house.exchange(&session, "read").await.unwrap_err();
+        gateway.exchange(&session, "read").await.unwrap_err();
     }
-    assert_eq!(house.iam.calls(Operation::Login), asked);
-    // Half a minute has room for one refusal, and for no other.
-    assert!(!is_stopped(&house, "wrong").await);
-    assert!(is_stopped(&house, "right").await);
+    assert_eq!(gateway.iam.calls(Operation::Login), calls);
+    // Half a minute allows one more refusal.
+    assert!(!is_limited(&gateway, "wrong").await);
+    assert!(is_limited(&gateway, "right").await);
 }
 
 #[tokio::test]
-async fn a_login_under_way_holds_its_place_until_the_iam_has_answered() {
-    let house = House::new();
-    let mut calls = house.iam.hold(Operation::Login);
+async fn login_in_flight_counts_against_the_limit_until_the_iam_responds() {
+    let gateway = TestGateway::new();
+    let mut calls = gateway.iam.hold(Operation::Login);
     let mut held = Vec::new();
     for _ in 0..10 {
-        let house = house.clone();
-        let login = tokio::spawn(async move { house.log_in("alice").await });
+        let gateway = gateway.clone();
+        let login = tokio::spawn(async move { gateway.log_in("alice").await });
         held.push((login, calls.next().await));
     }
-    // Where it is not stopped, it waits for the IAM.
-    let another = is_stopped(&house, "right").now_or_never();
+    // If it is not limited, it waits for the IAM.
+    let another = is_limited(&gateway, "right").now_or_never();
     assert_eq!(another, Some(true));
     for (login, call) in held {
         call.reply(Reply::Model);
         login.await.unwrap();
     }
     let again = tokio::spawn({
-        let house = house.clone();
-        async move { house.log_in("alice").await }
+        let gateway = gateway.clone();
+        async move { gateway.log_in("alice").await }
     });
     calls.next().await.reply(Reply::Model);
     again.await.unwrap();
 }
 
 #[tokio::test]
-async fn an_upstream_session_too_large_for_a_token_fails_the_login_and_is_not_cut() {
-    let iam = Scripted {
-        ballast: 8 * 1024,
-        ..Scripted::default()
+async fn upstream_session_too_large_for_a_token_fails_the_login_and_is_ended() {
+    let iam = ScriptedIam {
+        secret_padding: 8 * 1024,
+        ..ScriptedIam::default()
     };
-    let house = House::with(iam, policy());
-    let mut calls = house.iam.hold(Operation::Logout);
-    let failed = house.try_log_in("alice@example.test", "right").await.err();
+    let gateway = TestGateway::with(iam, policy());
+    let mut calls = gateway.iam.hold(Operation::Logout);
+    let failed = gateway
+        .try_log_in("alice@example.test", "right")
+        .await
+        .err();
     assert_eq!(failed, Some(Internal::SessionTooLarge.into()));
-    // Nobody can use the session any more, so it is ended, and no client waits for that.
+    // No client can use the session, so it is ended. No client waits for that.
     calls.next().await.reply(Reply::Model);
-    house.iam.let_go(Operation::Logout);
+    gateway.iam.release(Operation::Logout);
     let secret = format!("secret-1{}", "x".repeat(8 * 1024));
-    while !house.iam.has_ended(&secret) {
+    while !gateway.iam.has_ended(&secret) {
         tokio::task::yield_now().await;
     }
 }
@@ -258,7 +267,7 @@ pub(super) fn faults() -> Vec<IamError> {
 }
 
 #[test]
-fn each_fault_means_to_the_gateway_what_the_failure_table_says() {
+fn each_adapter_fault_maps_to_its_gateway_error() {
     let means: Vec<_> = faults().into_iter().map(GatewayError::from).collect();
     assert!(matches!(
         means[..],

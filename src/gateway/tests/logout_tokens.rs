@@ -1,4 +1,4 @@
-//! What a logout token ends, and what it leaves.
+//! Sessions that a logout token ends.
 
 use std::time::Duration;
 
@@ -7,244 +7,252 @@ use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::resilient::Operation;
 use test_support::LogoutSigner;
 
-use super::elsewhere::Notebook;
-use super::house::{House, LIVENESS, START, Session, active, policy};
-use super::scripted::{CLIENT, Reply, Scripted};
+use super::replicas::RecordingReplicas;
+use super::scripted_iam::{CLIENT, Reply, ScriptedIam};
+use super::test_gateway::{LIVENESS, START, Session, TestGateway, active, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
 
-const OVER: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
+const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn house() -> House {
-    let iam = Scripted {
+fn test_gateway() -> TestGateway {
+    let iam = ScriptedIam {
         signer: LogoutSigner::generate(),
-        ..Scripted::default()
+        ..ScriptedIam::default()
     };
-    House::with(iam, policy())
+    TestGateway::with(iam, policy())
 }
 
 /// A token issued at a second of the IAM's clock.
-fn token(house: &House, subject: Option<&str>, session: Option<&str>, at: u64) -> String {
-    let parties = (house.iam.issuer, CLIENT);
-    let signer = house.iam.signer.as_ref().unwrap();
+fn token(gateway: &TestGateway, subject: Option<&str>, session: Option<&str>, at: u64) -> String {
+    let parties = (gateway.iam.issuer, CLIENT);
+    let signer = gateway.iam.signer.as_ref().unwrap();
     let token = signer.logout_token(parties, subject, session, at);
     token.unwrap()
 }
 
-async fn tell(house: &House, token: &str) -> Result<Ended, GatewayError> {
-    house.gateway.receive_logout_token(token).await
+async fn receive(gateway: &TestGateway, token: &str) -> Result<Ended, GatewayError> {
+    gateway.inner.receive_logout_token(token).await
 }
 
-async fn is_over(house: &House, session: &Session) -> bool {
-    match house.granted(session).await {
+async fn has_ended(gateway: &TestGateway, session: &Session) -> bool {
+    match gateway.granted(session).await {
         Ok(_) => false,
         Err(error) => {
-            assert_eq!(error, OVER);
+            assert_eq!(error, ENDED);
             true
         }
     }
 }
 
 #[tokio::test]
-async fn a_session_that_is_named_is_over_whether_its_subject_is_named_or_not() {
+async fn logout_token_with_sid_ends_that_session_with_or_without_sub() {
     for subject in [None, Some("alice")] {
-        let house = house();
-        let (named, other) = (house.log_in("alice").await, house.log_in("alice").await);
-        let told = tell(&house, &token(&house, subject, Some("upstream-1"), START)).await;
-        assert_eq!(told, Ok(Ended::Session("upstream-1".to_owned())));
-        assert!(is_over(&house, &named).await);
-        assert!(!is_over(&house, &other).await);
-        assert_eq!(house.introspections(), 0);
-        house.log_out(&named).await.unwrap();
+        let gateway = test_gateway();
+        let (named, other) = (gateway.log_in("alice").await, gateway.log_in("alice").await);
+        let received = receive(
+            &gateway,
+            &token(&gateway, subject, Some("upstream-1"), START),
+        )
+        .await;
+        assert_eq!(received, Ok(Ended::Session("upstream-1".to_owned())));
+        assert!(has_ended(&gateway, &named).await);
+        assert!(!has_ended(&gateway, &other).await);
+        assert_eq!(gateway.introspections(), 0);
+        gateway.log_out(&named).await.unwrap();
         assert_eq!(
-            house.iam.calls(Operation::Logout),
+            gateway.iam.calls(Operation::Logout),
             0,
-            "there is nothing to end"
+            "the session has already ended"
         );
     }
 }
 
 #[tokio::test]
-async fn a_subject_alone_ends_all_its_sessions_up_to_the_second_of_the_notice() {
-    let house = house();
-    let early = house.log_in("alice").await;
-    house.clock.advance(SECOND);
-    // In the same second, nobody can tell which came first.
-    let same = house.log_in("alice").await;
-    let bob = house.log_in("bob").await;
-    let notice = token(&house, Some("alice"), None, START + 1);
-    tell(&house, &notice).await.unwrap();
-    house.clock.advance(SECOND);
-    let late = house.log_in("alice").await;
-    assert!(is_over(&house, &early).await);
-    assert!(is_over(&house, &same).await);
-    assert!(!is_over(&house, &late).await);
-    assert!(!is_over(&house, &bob).await);
+async fn logout_token_without_sid_ends_all_sessions_of_its_subject_up_to_its_second() {
+    let gateway = test_gateway();
+    let early = gateway.log_in("alice").await;
+    gateway.clock.advance(SECOND);
+    // In the same second, the order is unknown.
+    let same = gateway.log_in("alice").await;
+    let bob = gateway.log_in("bob").await;
+    let notice = token(&gateway, Some("alice"), None, START + 1);
+    receive(&gateway, &notice).await.unwrap();
+    gateway.clock.advance(SECOND);
+    let late = gateway.log_in("alice").await;
+    assert!(has_ended(&gateway, &early).await);
+    assert!(has_ended(&gateway, &same).await);
+    assert!(!has_ended(&gateway, &late).await);
+    assert!(!has_ended(&gateway, &bob).await);
 }
 
 #[tokio::test]
-async fn clocks_that_disagree_save_no_session_and_end_no_later_one() {
-    // By how many seconds the IAM's clock is behind ours, and ahead of it.
+async fn clock_skew_spares_no_earlier_session_and_ends_no_later_one() {
+    // The seconds by which the IAM's clock is behind and ahead.
     for (behind, ahead) in [(59, 0), (30, 0), (0, 30), (0, 60)] {
-        let house = house();
-        house.clock.advance(60 * SECOND);
+        let gateway = test_gateway();
+        gateway.clock.advance(60 * SECOND);
         let now = START + 60;
-        let before = house.log_in("alice").await;
-        let notice = token(&house, Some("alice"), None, now + ahead - behind);
-        tell(&house, &notice).await.unwrap();
-        house.clock.advance(SECOND);
-        let after = house.log_in("alice").await;
-        assert!(is_over(&house, &before).await, "-{behind} +{ahead}");
-        assert!(!is_over(&house, &after).await, "-{behind} +{ahead}");
+        let before = gateway.log_in("alice").await;
+        let notice = token(&gateway, Some("alice"), None, now + ahead - behind);
+        receive(&gateway, &notice).await.unwrap();
+        gateway.clock.advance(SECOND);
+        let after = gateway.log_in("alice").await;
+        assert!(has_ended(&gateway, &before).await, "-{behind} +{ahead}");
+        assert!(!has_ended(&gateway, &after).await, "-{behind} +{ahead}");
     }
 }
 
 #[tokio::test]
-async fn a_notice_that_was_long_on_its_way_ends_only_what_may_have_been_before_it() {
-    let house = house();
-    let notice = token(&house, Some("alice"), None, START);
-    house.clock.advance(60 * SECOND);
-    let perhaps = house.log_in("alice").await;
-    house.clock.advance(SECOND);
-    let certainly_later = house.log_in("alice").await;
-    house.clock.advance(58 * SECOND);
-    tell(&house, &notice).await.unwrap();
-    assert!(is_over(&house, &perhaps).await);
-    assert!(!is_over(&house, &certainly_later).await);
+async fn delayed_logout_token_ends_only_sessions_that_may_be_older() {
+    let gateway = test_gateway();
+    let notice = token(&gateway, Some("alice"), None, START);
+    gateway.clock.advance(60 * SECOND);
+    let maybe_earlier = gateway.log_in("alice").await;
+    gateway.clock.advance(SECOND);
+    let certainly_later = gateway.log_in("alice").await;
+    gateway.clock.advance(58 * SECOND);
+    receive(&gateway, &notice).await.unwrap();
+    assert!(has_ended(&gateway, &maybe_earlier).await);
+    assert!(!has_ended(&gateway, &certainly_later).await);
 }
 
 #[tokio::test]
-async fn a_notice_that_comes_while_the_iam_is_asked_wins() {
-    let house = house();
-    let session = house.log_in("alice").await;
-    house.clock.advance(LIVENESS);
-    let mut calls = house.iam.hold(Operation::Introspection);
-    let exchange = house.begin_exchange(&session);
+async fn end_reported_during_an_introspection_refuses_the_exchange() {
+    let gateway = test_gateway();
+    let session = gateway.log_in("alice").await;
+    gateway.clock.advance(LIVENESS);
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let exchange = gateway.spawn_exchange(&session);
     let call = calls.next().await;
     let now = START + LIVENESS.as_secs();
-    let notice = token(&house, None, Some("upstream-1"), now);
-    tell(&house, &notice).await.unwrap();
+    let notice = token(&gateway, None, Some("upstream-1"), now);
+    receive(&gateway, &notice).await.unwrap();
     call.reply(active("alice", "read write"));
-    assert_eq!(exchange.await.unwrap().err(), Some(OVER));
-    // What came after the notice revives nothing.
-    assert!(is_over(&house, &session).await);
+    assert_eq!(exchange.await.unwrap().err(), Some(ENDED));
+    // The later response does not restore the session.
+    assert!(has_ended(&gateway, &session).await);
 }
 
 #[tokio::test]
-async fn a_notice_is_taken_once_and_one_that_met_a_fault_may_be_repeated() {
-    let house = house();
-    let session = house.log_in("alice").await;
-    let notice = token(&house, Some("alice"), None, START);
+async fn logout_token_is_accepted_once_and_again_only_after_a_fault() {
+    let gateway = test_gateway();
+    let session = gateway.log_in("alice").await;
+    let notice = token(&gateway, Some("alice"), None, START);
     let fault = IamError::Unreachable("refused".to_owned());
-    house
+    gateway
         .iam
         .script(Operation::Keys, Reply::Fault(fault.clone()));
-    let told = tell(&house, &notice).await;
-    assert_eq!(told, Err(GatewayError::Unavailable(fault)));
-    assert!(!is_over(&house, &session).await);
-    house.clock.advance(10 * SECOND);
-    tell(&house, &notice).await.unwrap();
-    assert!(is_over(&house, &session).await);
+    let received = receive(&gateway, &notice).await;
+    assert_eq!(received, Err(GatewayError::Unavailable(fault)));
+    assert!(!has_ended(&gateway, &session).await);
+    gateway.clock.advance(10 * SECOND);
+    receive(&gateway, &notice).await.unwrap();
+    assert!(has_ended(&gateway, &session).await);
     let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
-    assert_eq!(tell(&house, &notice).await, Err(replayed));
-    assert_eq!(house.iam.calls(Operation::Keys), 2);
+    assert_eq!(receive(&gateway, &notice).await, Err(replayed));
+    assert_eq!(gateway.iam.calls(Operation::Keys), 2);
 }
 
 #[tokio::test]
-async fn an_invalid_token_ends_nothing() {
-    let house = house();
-    let session = house.log_in("alice").await;
+async fn invalid_logout_token_ends_nothing() {
+    let gateway = test_gateway();
+    let session = gateway.log_in("alice").await;
     let signer = LogoutSigner::generate().unwrap();
-    let stranger = signer.logout_token((house.iam.issuer, CLIENT), None, Some("upstream-1"), START);
-    for token in ["", "a.b.c", &stranger.unwrap()] {
-        let told = tell(&house, token).await;
-        let invalid = matches!(told, Err(GatewayError::InvalidLogoutToken(_)));
-        assert!(invalid, "{told:?}");
+    let forged = signer.logout_token(
+        (gateway.iam.issuer, CLIENT),
+        None,
+        Some("upstream-1"),
+        START,
+    );
+    for token in ["", "a.b.c", &forged.unwrap()] {
+        let received = receive(&gateway, token).await;
+        let invalid = matches!(received, Err(GatewayError::InvalidLogoutToken(_)));
+        assert!(invalid, "{received:?}");
     }
-    assert!(!is_over(&house, &session).await);
-    assert_eq!(house.gateway.session_ends().revocations().count(), 0);
+    assert!(!has_ended(&gateway, &session).await);
+    assert_eq!(gateway.inner.session_ends().revocations().count(), 0);
 }
 
 #[tokio::test]
-async fn an_iam_that_sends_no_logout_tokens_is_never_asked_for_keys() {
-    let silent = House::new();
-    let other = house();
+async fn keys_of_an_iam_without_logout_tokens_are_never_fetched() {
+    let without_logout_tokens = TestGateway::new();
+    let other = test_gateway();
     let token = token(&other, Some("alice"), None, START);
-    let told = tell(&silent, &token).await;
-    assert_eq!(told, Err(GatewayError::NoLogoutTokens));
-    assert_eq!(silent.iam.calls_in_all(), 0);
+    let received = receive(&without_logout_tokens, &token).await;
+    assert_eq!(received, Err(GatewayError::NoLogoutTokens));
+    assert_eq!(without_logout_tokens.iam.total_calls(), 0);
 }
 
-/// A login whose answer is on its way while the subject's logout token arrives.
+/// A login whose response arrives after the logout token of its subject.
 #[tokio::test]
 async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_every_replica() {
-    let here = house();
+    let here = test_gateway();
     let there = here.replica();
-    let replicas = Notebook::of(&here);
+    let replicas = RecordingReplicas::of(&here);
     let mut calls = here.iam.hold(Operation::Login);
     let login = {
         let here = here.clone();
         tokio::spawn(async move { here.log_in("alice").await })
     };
     let call = calls.next().await;
-    here.iam.let_go(Operation::Login);
+    here.iam.release(Operation::Login);
     here.clock.advance(SECOND);
     let notice = token(&here, Some("alice"), None, START + 1);
-    tell(&here, &notice).await.unwrap();
+    receive(&here, &notice).await.unwrap();
     here.clock.advance(2 * SECOND);
     call.reply(Reply::Model);
     let session = login.await.unwrap();
-    assert_eq!(session.verified_at, START + 3, "when the IAM had answered");
+    assert_eq!(session.verified_at, START + 3, "the time of the response");
     // Sent after the logout token.
     let later = here.log_in("alice").await;
-    for told in replicas.told() {
-        there.gateway.session_ends().learn(&told);
+    for sent in replicas.sent() {
+        there.inner.session_ends().learn(&sent);
     }
-    for house in [&here, &there] {
-        assert!(is_over(house, &session).await);
-        assert!(!is_over(house, &later).await);
+    for gateway in [&here, &there] {
+        assert!(has_ended(gateway, &session).await);
+        assert!(!has_ended(gateway, &later).await);
     }
 }
 
-/// The session exists at the IAM before the gateway has its answer.
+/// The session exists at the IAM before the gateway has the response.
 #[tokio::test]
-async fn login_whose_upstream_session_ended_while_its_answer_was_under_way_gets_no_token() {
-    let house = house();
-    let mut calls = house.iam.hold(Operation::Login);
+async fn login_whose_upstream_session_ended_before_its_response_gets_no_token() {
+    let gateway = test_gateway();
+    let mut calls = gateway.iam.hold(Operation::Login);
     let login = {
-        let house = house.clone();
-        tokio::spawn(async move { house.log_in("alice").await })
+        let gateway = gateway.clone();
+        tokio::spawn(async move { gateway.log_in("alice").await })
     };
     let call = calls.next().await;
-    house.iam.let_go(Operation::Login);
-    let notice = token(&house, None, Some("upstream-1"), START);
-    tell(&house, &notice).await.unwrap();
-    house.clock.advance(SECOND);
+    gateway.iam.release(Operation::Login);
+    let notice = token(&gateway, None, Some("upstream-1"), START);
+    receive(&gateway, &notice).await.unwrap();
+    gateway.clock.advance(SECOND);
     call.reply(Reply::Model);
-    assert!(is_over(&house, &login.await.unwrap()).await);
+    assert!(has_ended(&gateway, &login.await.unwrap()).await);
 }
 
-/// The login is sent, and a second later the logout token arrives, dated by a clock that is wrong
-/// by as much as is tolerated.
+/// The logout token arrives a second after the start of the login, and its clock has the maximum skew.
 #[tokio::test]
-async fn login_sent_before_a_logout_token_is_ended_by_it_whatever_the_clock_of_the_iam_says() {
-    // By how many seconds the IAM's clock is behind ours, and ahead of it.
+async fn login_sent_before_a_logout_token_is_ended_by_it_with_any_clock_skew() {
+    // The seconds by which the IAM's clock is behind and ahead.
     for (behind, ahead) in [(59, 0), (0, 60)] {
-        let house = house();
-        house.clock.advance(60 * SECOND);
-        let mut calls = house.iam.hold(Operation::Login);
+        let gateway = test_gateway();
+        gateway.clock.advance(60 * SECOND);
+        let mut calls = gateway.iam.hold(Operation::Login);
         let login = {
-            let house = house.clone();
-            tokio::spawn(async move { house.log_in("alice").await })
+            let gateway = gateway.clone();
+            tokio::spawn(async move { gateway.log_in("alice").await })
         };
         let call = calls.next().await;
-        house.iam.let_go(Operation::Login);
-        house.clock.advance(SECOND);
-        let notice = token(&house, Some("alice"), None, START + 61 + ahead - behind);
-        tell(&house, &notice).await.unwrap();
-        house.clock.advance(SECOND);
+        gateway.iam.release(Operation::Login);
+        gateway.clock.advance(SECOND);
+        let notice = token(&gateway, Some("alice"), None, START + 61 + ahead - behind);
+        receive(&gateway, &notice).await.unwrap();
+        gateway.clock.advance(SECOND);
         call.reply(Reply::Model);
-        assert!(is_over(&house, &login.await.unwrap()).await);
-        assert!(!is_over(&house, &house.log_in("alice").await).await);
+        assert!(has_ended(&gateway, &login.await.unwrap()).await);
+        assert!(!has_ended(&gateway, &gateway.log_in("alice").await).await);
     }
 }

@@ -1,4 +1,4 @@
-//! What is secret cannot be written down by accident: there is no code that would.
+//! Types with secrets cannot be serialized or formatted by accident.
 
 use std::fmt::{Debug, Display};
 
@@ -15,8 +15,7 @@ use crate::gateway::keys::{KeyFile, Keys, SigningKey};
 use crate::gateway::session::SealingKey;
 use crate::gateway::session::{FORMAT, SealedSession, SessionId};
 
-/// Does not compile where the type has the trait: then two traits offer the same name, and the
-/// compiler cannot tell which is meant.
+/// Does not compile if the type implements the trait, because then `name` is ambiguous.
 macro_rules! never {
     ($trait:path: $($secret:ty),* $(,)?) => {$(
         const _: fn() = || {
@@ -42,7 +41,7 @@ never!(Display:
 never!(Debug: KeyFile);
 
 #[test]
-fn what_can_be_shown_of_a_secret_does_not_show_it() {
+fn debug_output_contains_no_secret() {
     const CANARY: &str = "canary";
     let id = SessionId::generate(&SystemRandom::new()).unwrap();
     let new = NewSession {

@@ -3,164 +3,164 @@ use std::time::Duration;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
-use super::house::{House, LIVENESS, MOMENT, PERMISSIONS, just_before, policy};
 use super::login::faults;
-use super::scripted::{Reply, Scripted};
+use super::scripted_iam::{Reply, ScriptedIam};
+use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::knowledge::Source;
 
 const EXTRA: Duration = Duration::from_secs(300);
 
-fn tolerant() -> House {
+fn with_stale_if_error() -> TestGateway {
     let mut policy = policy();
     policy.freshness.stale_if_error = EXTRA;
-    House::with(Scripted::default(), policy)
+    TestGateway::with(ScriptedIam::default(), policy)
 }
 
-fn silence() -> IamError {
+fn timed_out() -> IamError {
     IamError::TimedOut(Duration::from_secs(2))
 }
 
 #[tokio::test]
-async fn by_default_a_silent_iam_means_no_token() {
+async fn by_default_no_token_is_issued_if_the_iam_fails() {
     for fault in faults() {
-        let house = House::new();
-        let session = house.log_in("alice").await;
-        house.clock.advance(LIVENESS);
-        house.iam.break_down(Some(fault.clone()));
-        let failed = house.granted(&session).await;
+        let gateway = TestGateway::new();
+        let session = gateway.log_in("alice").await;
+        gateway.clock.advance(LIVENESS);
+        gateway.iam.set_outage(Some(fault.clone()));
+        let failed = gateway.granted(&session).await;
         assert_eq!(failed, Err(GatewayError::from(fault)));
     }
 }
 
 #[tokio::test]
-async fn where_it_is_allowed_only_silence_lets_old_knowledge_stand_in() {
+async fn stale_data_is_used_only_if_the_iam_does_not_respond() {
     for fault in faults() {
-        let house = tolerant();
-        let session = house.log_in("alice").await;
-        house.clock.advance(LIVENESS);
-        house.iam.break_down(Some(fault.clone()));
-        let exchanged = house.exchange(&session, "read").await;
+        let gateway = with_stale_if_error();
+        let session = gateway.log_in("alice").await;
+        gateway.clock.advance(LIVENESS);
+        gateway.iam.set_outage(Some(fault.clone()));
+        let exchanged = gateway.exchange(&session, "read").await;
         match fault {
             IamError::Unreadable(_) | IamError::Misconfigured { .. } => {
                 assert_eq!(exchanged.err(), Some(GatewayError::from(fault)));
             }
             _ => assert_eq!(exchanged.unwrap().source, Source::Stale, "{fault}"),
         }
-        assert_eq!(house.introspections(), 1);
+        assert_eq!(gateway.introspections(), 1);
     }
 }
 
 #[tokio::test]
-async fn old_knowledge_stands_in_for_as_long_as_allowed_and_is_asked_for_each_time() {
-    let house = tolerant();
-    let session = house.log_in("alice").await;
-    house.iam.break_down(Some(silence()));
-    house.clock.advance(just_before(LIVENESS + EXTRA));
-    for questions in 1..4 {
-        let exchanged = house.exchange(&session, "read").await.unwrap();
+async fn stale_data_is_used_up_to_its_limit_and_each_exchange_introspects() {
+    let gateway = with_stale_if_error();
+    let session = gateway.log_in("alice").await;
+    gateway.iam.set_outage(Some(timed_out()));
+    gateway.clock.advance(just_before(LIVENESS + EXTRA));
+    for introspections in 1..4 {
+        let exchanged = gateway.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, Source::Stale);
-        assert_eq!(house.introspections(), questions);
+        assert_eq!(gateway.introspections(), introspections);
     }
-    house.clock.advance(MOMENT);
-    let failed = house.granted(&session).await;
-    assert_eq!(failed, Err(silence().into()));
-    // An answer makes everything fresh again.
-    house.iam.break_down(None);
-    let exchanged = house.exchange(&session, "read").await.unwrap();
+    gateway.clock.advance(MILLISECOND);
+    let failed = gateway.granted(&session).await;
+    assert_eq!(failed, Err(timed_out().into()));
+    // A response makes all data fresh.
+    gateway.iam.set_outage(None);
+    let exchanged = gateway.exchange(&session, "read").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
 }
 
 #[tokio::test]
-async fn permissions_stand_in_no_longer_than_they_may_although_liveness_could() {
-    let house = tolerant();
-    let session = house.log_in("alice").await;
-    house.clock.advance(just_before(PERMISSIONS + EXTRA));
-    let now = house.gateway.now();
-    let knowledge = &house.gateway.knowledge;
+async fn stale_permissions_have_their_own_limit() {
+    let gateway = with_stale_if_error();
+    let session = gateway.log_in("alice").await;
+    gateway.clock.advance(just_before(PERMISSIONS + EXTRA));
+    let now = gateway.inner.now();
+    let knowledge = &gateway.inner.knowledge;
     let fingerprint = knowledge.fingerprint(&session.token, "alice");
     knowledge.learn(&fingerprint, now, None);
-    house.iam.break_down(Some(silence()));
-    let exchanged = house.exchange(&session, "read").await.unwrap();
+    gateway.iam.set_outage(Some(timed_out()));
+    let exchanged = gateway.exchange(&session, "read").await.unwrap();
     assert_eq!(exchanged.source, Source::Stale);
-    house.clock.advance(MOMENT);
-    let failed = house.granted(&session).await;
-    assert_eq!(failed, Err(silence().into()));
+    gateway.clock.advance(MILLISECOND);
+    let failed = gateway.granted(&session).await;
+    assert_eq!(failed, Err(timed_out().into()));
 }
 
 #[tokio::test]
-async fn what_is_fresh_and_what_is_stale_stand_in_together() {
-    // The liveness is too old, and the permissions are not: the user has come by another session.
-    let house = tolerant();
-    let session = house.log_in("alice").await;
-    house.clock.advance(LIVENESS);
-    house.iam.permit("alice", "write");
-    house.log_in("alice").await;
-    house.iam.break_down(Some(silence()));
-    let exchanged = house.exchange(&session, "read write").await.unwrap();
+async fn fresh_and_stale_data_are_used_together() {
+    // Stale liveness, and permissions that another session has refreshed.
+    let gateway = with_stale_if_error();
+    let session = gateway.log_in("alice").await;
+    gateway.clock.advance(LIVENESS);
+    gateway.iam.permit("alice", "write");
+    gateway.log_in("alice").await;
+    gateway.iam.set_outage(Some(timed_out()));
+    let exchanged = gateway.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Stale);
     assert_eq!(exchanged.scope, "write");
 
-    // The permissions are too old, and the liveness is not.
-    let house = tolerant();
-    let session = house.log_in("alice").await;
-    house.clock.advance(PERMISSIONS);
-    let knowledge = &house.gateway.knowledge;
+    // Stale permissions, and fresh liveness.
+    let gateway = with_stale_if_error();
+    let session = gateway.log_in("alice").await;
+    gateway.clock.advance(PERMISSIONS);
+    let knowledge = &gateway.inner.knowledge;
     let fingerprint = knowledge.fingerprint(&session.token, "alice");
-    knowledge.learn(&fingerprint, house.gateway.now(), None);
-    house.iam.break_down(Some(silence()));
-    let exchanged = house.exchange(&session, "read write").await.unwrap();
+    knowledge.learn(&fingerprint, gateway.inner.now(), None);
+    gateway.iam.set_outage(Some(timed_out()));
+    let exchanged = gateway.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Stale);
     assert_eq!(exchanged.scope, "read write");
 
-    // Of the one nothing is known at all.
-    let stranger = house.replica();
-    let failed = stranger.granted(&session).await;
-    assert_eq!(failed, Err(silence().into()));
+    // No data at all.
+    let cold = gateway.replica();
+    let failed = cold.granted(&session).await;
+    assert_eq!(failed, Err(timed_out().into()));
 }
 
 #[tokio::test]
-async fn knowledge_that_grows_too_old_while_the_iam_is_silent_stands_in_no_more() {
-    let house = tolerant();
-    let session = house.log_in("alice").await;
-    house.clock.advance(just_before(LIVENESS + EXTRA));
-    let mut calls = house.iam.hold(Operation::Introspection);
-    let exchange = house.begin_exchange(&session);
+async fn data_that_expires_during_the_failed_introspection_is_not_used() {
+    let gateway = with_stale_if_error();
+    let session = gateway.log_in("alice").await;
+    gateway.clock.advance(just_before(LIVENESS + EXTRA));
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let exchange = gateway.spawn_exchange(&session);
     let call = calls.next().await;
-    house.clock.advance(MOMENT);
-    call.reply(Reply::Fault(silence()));
-    assert_eq!(exchange.await.unwrap().err(), Some(silence().into()));
+    gateway.clock.advance(MILLISECOND);
+    call.reply(Reply::Fault(timed_out()));
+    assert_eq!(exchange.await.unwrap().err(), Some(timed_out().into()));
 }
 
 #[tokio::test]
-async fn a_revocation_and_a_no_of_the_iam_win_over_old_knowledge() {
-    let house = tolerant();
-    let (one, other) = (house.log_in("alice").await, house.log_in("bob").await);
-    house.clock.advance(LIVENESS);
-    let mut calls = house.iam.hold(Operation::Introspection);
-    let exchange = house.begin_exchange(&one);
+async fn revocation_and_inactive_take_precedence_over_stale_data() {
+    let gateway = with_stale_if_error();
+    let (one, other) = (gateway.log_in("alice").await, gateway.log_in("bob").await);
+    gateway.clock.advance(LIVENESS);
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let exchange = gateway.spawn_exchange(&one);
     let call = calls.next().await;
-    house.iam.break_down(Some(silence()));
-    house.log_out(&one).await.unwrap_err();
-    call.reply(Reply::Fault(silence()));
+    gateway.iam.set_outage(Some(timed_out()));
+    gateway.log_out(&one).await.unwrap_err();
+    call.reply(Reply::Fault(timed_out()));
     let refused = exchange.await.unwrap().err();
     assert_eq!(refused, Some(InvalidSession::Revoked.into()));
-    house.iam.let_go(Operation::Introspection);
+    gateway.iam.release(Operation::Introspection);
 
-    let no = Reply::Say(Introspection::Inactive);
-    house.iam.script(Operation::Introspection, no);
+    let inactive = Reply::Introspection(Introspection::Inactive);
+    gateway.iam.script(Operation::Introspection, inactive);
     for _ in 0..2 {
-        let refused = house.granted(&other).await;
+        let refused = gateway.granted(&other).await;
         assert_eq!(refused, Err(InvalidSession::Ended.into()));
     }
 }
 
 #[tokio::test]
-async fn a_wall_clock_set_back_leaves_nothing_that_could_stand_in() {
-    let house = tolerant();
-    let session = house.log_in("alice").await;
-    house.iam.break_down(Some(silence()));
-    house.set_back(Duration::from_secs(61));
-    let failed = house.granted(&session).await;
-    assert_eq!(failed, Err(silence().into()));
+async fn no_stale_data_is_used_after_the_wall_clock_was_set_back() {
+    let gateway = with_stale_if_error();
+    let session = gateway.log_in("alice").await;
+    gateway.iam.set_outage(Some(timed_out()));
+    gateway.set_wall_clock_back(Duration::from_secs(61));
+    let failed = gateway.granted(&session).await;
+    assert_eq!(failed, Err(timed_out().into()));
 }

@@ -27,14 +27,14 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     let lifecycle = Lifecycle::default();
     let app = http::app(front(&lifecycle)).configure(http::public);
     let app = init_service(app).await;
-    let ask = async |uri| {
+    let call = async |uri| {
         let request = TestRequest::post().uri(uri).to_request();
         call_service(&app, request).await
     };
-    assert_eq!(ask("/api/v1/auth/token").await.status(), 415);
+    assert_eq!(call("/api/v1/auth/token").await.status(), 415);
 
     lifecycle.leave();
-    assert_eq!(ask("/api/v1/auth/token").await.status(), 415, "not yet");
+    assert_eq!(call("/api/v1/auth/token").await.status(), 415, "not yet");
 
     lifecycle.drain();
     for uri in [
@@ -43,12 +43,12 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
         "/api/v1/auth/logout",
         "/api/v1/auth/backchannel-logout",
     ] {
-        let response = ask(uri).await;
+        let response = call(uri).await;
         assert_eq!(response.status(), 503, "{uri}");
         assert!(response.headers().contains_key(header::RETRY_AFTER));
         assert!(!response.response().head().keep_alive());
     }
-    assert_eq!(ask("/openapi.yaml").await.status(), 405, "no operation");
+    assert_eq!(call("/openapi.yaml").await.status(), 405, "no operation");
 }
 
 fn of(value: &[u8]) -> String {
@@ -95,7 +95,7 @@ fn client(peer: &str, headers: &[(&str, &str)]) -> String {
     behind_proxies(peer, &map, &trusted_proxies).to_string()
 }
 
-/// Lines of `X-Forwarded-For` from a trusted proxy, and the client that they name.
+/// Values of `X-Forwarded-For` from a trusted proxy, and the resulting client.
 fn forms() -> Vec<(Vec<String>, &'static str)> {
     let long = vec!["198.51.100.7"; 300].join(", ");
     let proxies = vec!["10.1.1.1"; 400].join(",");
@@ -104,7 +104,7 @@ fn forms() -> Vec<(Vec<String>, &'static str)> {
     let forms: Vec<(&[&str], &str)> = vec![
         (&[], PROXY),
         (&["203.0.113.9"], "203.0.113.9"),
-        // What the client wrote itself stands on the left, whatever it looks like.
+        // The client can write anything to the left.
         (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
         (&["127.0.0.1, 203.0.113.9"], "203.0.113.9"),
         (&["10.0.0.1, 203.0.113.9"], "203.0.113.9"),
@@ -118,7 +118,7 @@ fn forms() -> Vec<(Vec<String>, &'static str)> {
         (&["203.0.113.9, 10.9.9.9"], "203.0.113.9"),
         (&["203.0.113.9,\t10.9.9.9 ,10.8.8.8"], "203.0.113.9"),
         (&["10.7.7.7, 10.9.9.9"], "10.7.7.7"),
-        // Not readable at the place that counts.
+        // The relevant hop is invalid.
         (&[""], PROXY),
         (&[" "], PROXY),
         (&["203.0.113.9,"], PROXY),
@@ -153,10 +153,10 @@ fn forms() -> Vec<(Vec<String>, &'static str)> {
         (&["fe80::1%eth0"], PROXY),
         (&["fe80::1%1"], PROXY),
         (&["[fe80::1%1]:80"], PROXY),
-        // A loopback that a proxy itself names is that proxy's client.
+        // A loopback address from a trusted proxy is the client.
         (&["127.0.0.1"], "127.0.0.1"),
         (&["::1"], "::1"),
-        // 4 KiB of them.
+        // 4 KiB.
         (endless[0], "198.51.100.7"),
         (endless[1], "203.0.113.9"),
         (endless[2], "10.1.1.1"),
@@ -184,8 +184,8 @@ fn client_is_the_right_most_hop_that_is_no_trusted_proxy() {
 fn forwarding_header_of_an_untrusted_peer_is_ignored() {
     for (lines, _) in forms() {
         let headers = named("x-forwarded-for", &lines);
-        for stranger in ["192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"] {
-            assert_eq!(client(stranger, &headers), stranger, "{lines:?}");
+        for peer in ["192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"] {
+            assert_eq!(client(peer, &headers), peer, "{lines:?}");
         }
     }
 }

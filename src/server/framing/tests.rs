@@ -7,7 +7,7 @@ use tokio_util::codec::Decoder as _;
 
 use super::*;
 
-/// The framed bytes, and the state after them, where this many are received at a time.
+/// The framed bytes and the state after them, if this many are received at a time.
 fn framed(bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, RequestFraming), Refusal> {
     let mut framing = RequestFraming::new();
     let (mut received, mut passed_on) = (Vec::new(), Vec::new());
@@ -24,7 +24,7 @@ fn post(headers: &str, body: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_ends_at_the_same_byte_however_it_is_received() {
+fn end_of_a_request_does_not_depend_on_how_it_is_received() {
     let next = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     for request in [
         next.as_bytes().to_vec(),
@@ -48,7 +48,7 @@ fn a_request_ends_at_the_same_byte_however_it_is_received() {
 }
 
 #[test]
-fn an_offered_upgrade_is_overwritten_and_nothing_else() {
+fn only_an_offered_upgrade_is_overwritten() {
     let head = "GET / HTTP/1.1\r\nHost: upgrade\r\nUPGRADE: websocket\r\nX: Upgrade\r\n\
                 Connection: keep-alive,Upgrade , upgrades\r\nconnection: upgrade\r\n\r\n";
     let (passed_on, _) = framed(head.as_bytes(), head.len()).expect("a request");
@@ -59,9 +59,9 @@ fn an_offered_upgrade_is_overwritten_and_nothing_else() {
     assert_eq!(String::from_utf8(passed_on).expect("text"), expected);
 }
 
-/// The bound is on bytes of framing: each chunk has at least five.
+/// The limit is on framing bytes: each chunk has at least five.
 #[test]
-fn the_framing_of_a_chunked_body_is_bounded_by_its_data() {
+fn framing_of_a_chunked_body_is_bounded_by_its_data() {
     let chunks = |size: usize, count: usize| {
         let data = "d".repeat(size);
         let chunks = format!("{size:x}\r\n{data}\r\n").repeat(count);
@@ -80,7 +80,7 @@ fn the_framing_of_a_chunked_body_is_bounded_by_its_data() {
 }
 
 #[test]
-fn a_head_is_not_parsed_with_every_byte() {
+fn head_is_not_parsed_again_for_every_byte() {
     let mut framing = RequestFraming::new();
     let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec();
     bytes.resize(HEAD_BYTES_MAX, b'x');
@@ -99,7 +99,7 @@ fn a_head_is_not_parsed_with_every_byte() {
 }
 
 #[test]
-fn the_connection_header_of_a_response_decides_whether_it_is_the_last_one() {
+fn connection_header_of_a_response_decides_whether_it_is_the_last_one() {
     let close = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close\r\n\r\n{}";
     let open = "HTTP/1.1 200 OK\r\ncontent-length: 19\r\n\r\nconnection: close\r\n";
     let (newer, older) = (
@@ -124,7 +124,7 @@ fn the_connection_header_of_a_response_decides_whether_it_is_the_last_one() {
     assert!(older.is_last_response(b"HTTP/1.0 200 OK\r\n\r\n"));
 }
 
-/// How many bytes of a request actix-http leaves unread, and whether it is complete for it.
+/// How many bytes of a request actix-http leaves unread, and whether the request is complete.
 fn parsed_by_actix(config: &ServiceConfig, request: &[u8]) -> Result<(usize, bool), String> {
     let mut codec = Codec::new(config.clone());
     let mut bytes = request.into();
@@ -148,7 +148,7 @@ fn parsed_by_actix(config: &ServiceConfig, request: &[u8]) -> Result<(usize, boo
     Ok((bytes.len(), complete))
 }
 
-/// Header lines that matter for the framing, and lines that resemble them.
+/// Header lines that affect the framing, and similar ones.
 fn line() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
         "Content-Length",
@@ -244,9 +244,9 @@ fn body() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
-/// What is passed on is one request for actix-http as well, and ends for it at the same byte.
+/// actix-http parses the forwarded bytes as one request, with the same end.
 #[actix_web::test]
-async fn what_is_passed_on_is_one_request_for_actix_too() {
+async fn forwarded_bytes_are_one_request_for_actix() {
     let config = ServiceConfig::default();
     let lines = prop::collection::vec(line(), 0..4);
     let requests = (

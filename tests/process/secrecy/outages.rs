@@ -44,7 +44,7 @@ async fn open_circuit_and_stale_data_write_no_secret() {
         assert!(told.contains(code), "{told}");
     }
     let written = fixture.end();
-    assert!(written.contains("failed too often of late"));
+    assert!(written.contains("too many recent calls to the IAM failed"));
     assert!(written.contains("signed on stale knowledge"));
 }
 

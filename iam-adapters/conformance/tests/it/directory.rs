@@ -11,7 +11,7 @@ use mock_iam::{AccountState, Mock};
 /// What such an adapter can state honestly.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     sessions: SessionLocation::SessionToken,
-    notices_disabled: true,
+    detects_disabled: true,
     permissions: PermissionAge::Current,
     back_channel_logout: false,
 };

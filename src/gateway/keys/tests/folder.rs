@@ -10,7 +10,7 @@ use super::*;
 const EDDSA: KeyPurpose = KeyPurpose::Signing(Algorithm::EdDsa);
 
 #[test]
-fn a_key_that_was_written_is_read_back_the_same() {
+fn written_key_is_read_back_unchanged() {
     for purpose in PURPOSES {
         let dir = tempdir().unwrap();
         let first_use = "2026-11-21T02:50:41.5Z".parse().unwrap();
@@ -36,7 +36,7 @@ fn a_key_that_was_written_is_read_back_the_same() {
 }
 
 #[test]
-fn a_new_key_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
+fn new_key_file_is_readable_only_by_its_owner_and_leaves_no_draft() {
     let parent = tempdir().unwrap();
     let dir = parent.path().join("made/with/it");
     let path = write_new(&dir, &generate(EDDSA, time(0)).unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn a_new_key_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
 }
 
 #[test]
-fn no_key_file_is_ever_replaced() {
+fn existing_key_file_is_never_replaced() {
     let dir = tempdir().unwrap();
     let key = generate(EDDSA, time(0)).unwrap();
     let path = dir.path().join(format!("{}.jwk", key.kid()));
@@ -60,7 +60,7 @@ fn no_key_file_is_ever_replaced() {
 }
 
 #[test]
-fn a_file_that_everybody_may_read_or_change_is_refused_by_name() {
+fn key_file_that_every_user_may_read_or_change_is_refused_by_name() {
     let dir = tempdir().unwrap();
     let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
     for (mode, fine) in [
@@ -80,7 +80,7 @@ fn a_file_that_everybody_may_read_or_change_is_refused_by_name() {
 }
 
 #[test]
-fn one_broken_file_breaks_the_folder_and_is_named() {
+fn folder_with_one_invalid_file_is_refused_with_its_name() {
     let dir = tempdir().unwrap();
     write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
     let whole = generated(EDDSA).to_string();
@@ -102,7 +102,7 @@ fn one_broken_file_breaks_the_folder_and_is_named() {
 }
 
 #[test]
-fn an_empty_or_missing_folder_is_refused_by_name() {
+fn empty_or_missing_folder_is_refused_by_name() {
     let dir = tempdir().unwrap();
     for path in [dir.path().to_owned(), dir.path().join("missing")] {
         let refused = load_sealing(&path).err().unwrap().to_string();
@@ -123,7 +123,7 @@ fn two_files_with_one_key_id_are_refused() {
 }
 
 #[test]
-fn hidden_files_and_files_of_other_kinds_are_left_alone() {
+fn hidden_files_and_files_of_other_kinds_are_ignored() {
     let dir = tempdir().unwrap();
     write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
     for name in [

@@ -1,4 +1,4 @@
-//! A key that others cannot have seen is not used yet, unless nothing better is left.
+//! A key is not used before verifiers can have fetched it, unless there is no other.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn found(named: &[(&str, u64)], now: u64) -> KeySet<SealingKey> {
 }
 
 impl KeySet<SealingKey> {
-    /// What a replica has that finds these keys now.
+    /// The key set of a replica that finds these keys now.
     fn then(&self, named: &[(&str, u64)], now: u64) -> Self {
         Self::succeeding(self, keys(named), at(now), MAX_AGE).unwrap()
     }
@@ -35,7 +35,7 @@ impl KeySet<SealingKey> {
 }
 
 #[test]
-fn a_key_announced_in_time_is_used_from_the_second_that_its_file_says() {
+fn key_announced_in_time_is_used_from_its_first_use_on() {
     let key_set = found(&[("a", NOW - 1_000_000)], NOW);
     for late in [0, 5, 60] {
         let first_use = NOW + LEAD;
@@ -47,14 +47,14 @@ fn a_key_announced_in_time_is_used_from_the_second_that_its_file_says() {
 }
 
 #[test]
-fn a_key_that_verifiers_cannot_know_yet_is_held_back_whatever_its_file_says() {
+fn key_that_verifiers_cannot_have_fetched_is_held_back() {
     let old = ("a", NOW - 1_000_000);
     let key_set = found(&[old], NOW);
     for first_use in [NOW - 500_000, NOW - 1, NOW, NOW + 1, NOW + 299] {
         let key_set = key_set.then(&[old, ("b", first_use)], NOW);
         assert_eq!(key_set.in_use(NOW + LEAD - 1), "a", "{first_use}");
         assert_eq!(key_set.in_use(NOW + LEAD), "b", "{first_use}");
-        assert_eq!(key_set.count(), 2, "published all the while");
+        assert_eq!(key_set.count(), 2, "published meanwhile");
         let held_back: Vec<_> = key_set
             .held_back(at(NOW))
             .map(|(key, _)| key.kid())
@@ -65,7 +65,7 @@ fn a_key_that_verifiers_cannot_know_yet_is_held_back_whatever_its_file_says() {
 }
 
 #[test]
-fn what_is_held_back_stays_so_however_often_the_folder_changes() {
+fn changes_of_the_folder_do_not_release_a_key_that_is_held_back() {
     let old = ("a", NOW - 1_000_000);
     let mut key_set = found(&[old], NOW).then(&[old, ("b", NOW)], NOW);
     for later in 1..LEAD {
@@ -75,16 +75,16 @@ fn what_is_held_back_stays_so_however_often_the_folder_changes() {
     assert_eq!(key_set.in_use(NOW + LEAD), "b");
 }
 
-/// Its file says nothing of when others saw it: it may have been put there a moment ago.
+/// The file does not show when other replicas found it: it may be new.
 #[test]
-fn a_replica_that_starts_goes_on_with_the_old_key_for_as_long_as_others_may_not_know_the_new() {
+fn replica_that_starts_uses_the_old_key_until_verifiers_can_have_fetched_the_new_one() {
     let old = ("a", NOW - 1_000_000);
     let key_set = found(&[old, ("b", NOW)], NOW + 1);
     assert_eq!(key_set.in_use(NOW + 1), "a");
     assert_eq!(
         key_set.in_use(NOW + LEAD),
         "b",
-        "as a replica that saw it come"
+        "as a replica that was running"
     );
     let key_set = found(&[old, ("b", NOW)], NOW + LEAD);
     assert_eq!(key_set.in_use(NOW + LEAD), "b");
@@ -98,7 +98,7 @@ fn a_replica_that_starts_goes_on_with_the_old_key_for_as_long_as_others_may_not_
 }
 
 #[test]
-fn where_there_is_no_other_key_it_is_used_at_once() {
+fn only_key_is_used_at_once() {
     for first_use in [NOW - 500_000, NOW, NOW + 500_000] {
         assert_eq!(found(&[("a", first_use)], NOW).in_use(NOW), "a");
         let before = found(&[("z", NOW - 1_000_000)], NOW);
@@ -108,27 +108,23 @@ fn where_there_is_no_other_key_it_is_used_at_once() {
 }
 
 #[test]
-fn where_the_key_in_use_is_taken_away_the_next_one_takes_its_place_at_once() {
+fn next_key_is_used_at_once_if_the_key_in_use_is_removed() {
     let (older, old) = (("a", NOW - 2_000_000), ("b", NOW - 1_000_000));
     for first_use in [NOW, NOW + 10_000] {
         let new = ("c", first_use);
         let key_set = found(&[older, old], NOW).then(&[older, old, new], NOW);
         assert_eq!(key_set.in_use(NOW + 1), "b");
         let key_set = key_set.then(&[older, new], NOW + 1);
-        assert_eq!(
-            key_set.in_use(NOW + 1),
-            "c",
-            "not the one that was replaced long ago"
-        );
+        assert_eq!(key_set.in_use(NOW + 1), "c", "not the retired one");
         let key_set = key_set.then(&[older, new, ("d", NOW + 1_000_000)], NOW + 2);
-        assert_eq!(key_set.in_use(NOW + 2), "c", "and it stays");
+        assert_eq!(key_set.in_use(NOW + 2), "c", "and stays in use");
     }
     let key_set = found(&[older, old], NOW).then(&[older], NOW);
-    assert_eq!(key_set.in_use(NOW), "a", "nothing better is left");
+    assert_eq!(key_set.in_use(NOW), "a", "there is no other");
 }
 
 #[test]
-fn an_old_key_that_comes_back_is_not_used_again() {
+fn restored_old_key_is_not_used_again() {
     let (old, new) = (("a", NOW - 2_000_000), ("b", NOW - 1_000_000));
     let key_set = found(&[new], NOW).then(&[old, new], NOW);
     for later in [0, LEAD, 1_000_000] {
@@ -137,19 +133,23 @@ fn an_old_key_that_comes_back_is_not_used_again() {
 }
 
 #[test]
-fn a_key_whose_first_use_is_put_off_waits_longer() {
+fn postponed_first_use_is_followed() {
     let old = ("a", NOW - 1_000_000);
     let key_set = found(&[old], NOW).then(&[old, ("b", NOW + LEAD)], NOW);
     let key_set = key_set.then(&[old, ("b", NOW + 5_000)], NOW + 10);
     assert_eq!(key_set.in_use(NOW + 4_999), "a");
     assert_eq!(key_set.in_use(NOW + 5_000), "b");
     let key_set = key_set.then(&[old, ("b", NOW + 20)], NOW + 11);
-    assert_eq!(key_set.in_use(NOW + LEAD - 1), "a", "seen since it came");
+    assert_eq!(
+        key_set.in_use(NOW + LEAD - 1),
+        "a",
+        "found at the first time"
+    );
     assert_eq!(key_set.in_use(NOW + LEAD), "b");
 }
 
 #[test]
-fn a_key_is_honoured_until_the_overlap_after_its_successor_really_began() {
+fn key_is_honoured_for_the_overlap_after_the_actual_start_of_its_successor() {
     let old = ("a", NOW - 1_000_000);
     let key_set = found(&[old], NOW).then(&[old, ("b", NOW - 500_000)], NOW);
     let overlap = Duration::from_secs(50);
@@ -158,7 +158,7 @@ fn a_key_is_honoured_until_the_overlap_after_its_successor_really_began() {
 }
 
 #[test]
-fn another_key_under_a_known_id_is_refused() {
+fn another_key_with_a_known_id_is_refused() {
     let before = found(&[("a", NOW)], NOW);
     let other = SealingKey::new(&(1..33).collect::<Vec<u8>>(), "a", time(0)).unwrap();
     let refused = KeySet::succeeding(&before, vec![other], at(NOW), MAX_AGE);

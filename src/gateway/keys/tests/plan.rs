@@ -1,4 +1,4 @@
-//! When a rotation makes a key, and which ones it takes away.
+//! When a rotation creates a key, and which ones it retires.
 
 use super::*;
 
@@ -10,7 +10,7 @@ const TIMES: Times = Times {
     lifetime: Duration::from_secs(3600),
 };
 
-/// From the first use of its successor on, in seconds.
+/// How long a key is honoured after the first use of its successor, in seconds.
 const HONOURED: i64 = 3600 + 2 * 360;
 
 fn planned(first_uses: &[i64], every: Duration) -> (Option<i64>, Vec<usize>) {
@@ -23,12 +23,12 @@ fn planned(first_uses: &[i64], every: Duration) -> (Option<i64>, Vec<usize>) {
 }
 
 #[test]
-fn the_first_key_is_made_to_be_used_at_once() {
+fn first_key_is_used_at_once() {
     assert_eq!(planned(&[], MONTH), (Some(0), vec![]));
 }
 
 #[test]
-fn the_next_key_is_made_in_time_to_be_seen_before_it_is_used() {
+fn next_key_is_created_early_enough_for_verifiers_to_fetch_it() {
     for (age, next) in [
         (0, None),
         (29 * DAY, None),
@@ -41,7 +41,7 @@ fn the_next_key_is_made_in_time_to_be_seen_before_it_is_used() {
 }
 
 #[test]
-fn while_a_key_waits_no_other_is_made() {
+fn no_key_is_created_while_another_one_waits() {
     for every in [Duration::ZERO, MONTH] {
         for waits in [1, 360, 90 * DAY] {
             let planned = planned(&[NOW - 90 * DAY, NOW + waits], every);
@@ -52,7 +52,7 @@ fn while_a_key_waits_no_other_is_made() {
 }
 
 #[test]
-fn a_key_is_taken_away_once_nothing_that_it_made_can_be_alive() {
+fn key_is_retired_after_everything_it_made_has_expired() {
     for (since, retired) in [(0, vec![]), (HONOURED - 1, vec![]), (HONOURED, vec![0])] {
         let planned = planned(&[NOW - 30 * DAY, NOW - since], MONTH);
         assert_eq!(planned, (None, retired), "{since}");
@@ -68,7 +68,7 @@ fn a_key_is_taken_away_once_nothing_that_it_made_can_be_alive() {
 }
 
 #[test]
-fn what_is_kept_is_what_a_gateway_still_honours() {
+fn rotation_keeps_exactly_the_keys_that_a_gateway_honours() {
     let first_uses = [NOW - 9 * DAY, NOW - HONOURED, NOW - HONOURED + 1, NOW + 100];
     let secret: Vec<u8> = (0..32).collect();
     let keys = first_uses.iter().enumerate().map(|(place, first_use)| {
@@ -82,8 +82,8 @@ fn what_is_kept_is_what_a_gateway_still_honours() {
     assert_eq!(planned(&first_uses, MONTH), (None, vec![0]));
 }
 
-/// What is told of keys with these times of first use and of writing, in seconds after `NOW`.
-fn told(files: &[(i64, i64)], now: i64) -> Vec<Standing> {
+/// The states of keys with these times of first use and of writing, in seconds after `NOW`.
+fn states(files: &[(i64, i64)], now: i64) -> Vec<Standing> {
     let files: Vec<_> = files
         .iter()
         .map(|(first_use, written)| FileTimes {
@@ -95,7 +95,7 @@ fn told(files: &[(i64, i64)], now: i64) -> Vec<Standing> {
 }
 
 #[test]
-fn every_key_has_one_standing() {
+fn every_key_has_one_state() {
     use Standing::{HonouredUntil, InUse, RetiredSince, Waiting};
     let files = [-9 * DAY, -8 * DAY, -1000, 400, 500].map(|first_use| (first_use, first_use - 400));
     let waiting = |from, latest| Waiting {
@@ -103,7 +103,7 @@ fn every_key_has_one_standing() {
         latest: time(NOW + latest),
     };
     assert_eq!(
-        told(&files, 0),
+        states(&files, 0),
         [
             RetiredSince(time(NOW - 8 * DAY + HONOURED)),
             HonouredUntil(time(NOW - 1000 + HONOURED)),
@@ -112,9 +112,9 @@ fn every_key_has_one_standing() {
             waiting(500, 500 + 360),
         ]
     );
-    // Before the first of all has come, that one.
-    assert_eq!(told(&[(10, 10), (900, 10)], 10)[0], InUse);
-    assert!(told(&[], 0).is_empty());
+    // Before any first use, the earliest.
+    assert_eq!(states(&[(10, 10), (900, 10)], 10)[0], InUse);
+    assert!(states(&[], 0).is_empty());
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn new_key_is_in_use_only_once_every_gateway_may_sign_with_it() {
     use Standing::{HonouredUntil, InUse, InUseUntil, Starting, Waiting};
     let files = [(-9 * DAY, -9 * DAY), (0, 0)];
     let (from, latest) = (time(NOW + 360), time(NOW + 420));
-    for (now, states) in [
+    for (now, expected) in [
         (0, [InUse, Waiting { from, latest }]),
         (359, [InUse, Waiting { from, latest }]),
         (360, [InUseUntil(latest), Starting { latest }]),
         (419, [InUseUntil(latest), Starting { latest }]),
         (420, [HonouredUntil(time(NOW + HONOURED)), InUse]),
     ] {
-        assert_eq!(told(&files, now), states, "{now}");
+        assert_eq!(states(&files, now), expected, "{now}");
     }
 }
 
@@ -137,14 +137,13 @@ fn new_key_is_in_use_only_once_every_gateway_may_sign_with_it() {
 fn key_written_after_its_first_use_is_in_use_once_running_gateways_have_waited() {
     let files = [(-9 * DAY, -9 * DAY), (-DAY, 0)];
     let latest = time(NOW + 420);
-    assert_eq!(told(&files, 419)[1], Standing::Starting { latest });
-    assert_eq!(told(&files, 420)[1], Standing::InUse);
+    assert_eq!(states(&files, 419)[1], Standing::Starting { latest });
+    assert_eq!(states(&files, 420)[1], Standing::InUse);
 }
 
-/// Every gateway: those that run find the file up to a minute after it was written, and others
-/// start at any time.
+/// Running gateways find the file up to a minute after it was written; others start at any time.
 #[test]
-fn no_gateway_begins_outside_of_the_span_that_the_files_tell() {
+fn every_gateway_starts_to_use_a_key_within_the_predicted_span() {
     let at = |seconds: i64| at(seconds.unsigned_abs());
     let key = |kid: &str, first_use: i64| {
         let secret: Vec<u8> = (0..32).map(|byte| byte ^ kid.as_bytes()[0]).collect();
@@ -176,7 +175,7 @@ fn no_gateway_begins_outside_of_the_span_that_the_files_tell() {
         let mut begun = Vec::new();
         for (exists_since, key_set) in key_sets {
             let uses = |second: i64| key_set.current(at(NOW + second)).kid() == "b";
-            // One that starts later has it in use from its start on.
+            // A gateway that starts later uses it from its start on.
             let first = (exists_since..2000).find(|second| uses(*second)).unwrap();
             assert!(first <= latest.as_second() - NOW || first == exists_since);
             assert!(first >= from.as_second() - NOW, "{first_use}: {first}");
@@ -184,8 +183,8 @@ fn no_gateway_begins_outside_of_the_span_that_the_files_tell() {
         }
         let earliest = begun.iter().min().unwrap();
         let expected = (from.as_second() - NOW).max(0);
-        assert_eq!(*earliest, expected, "the earliest is met: {first_use}");
+        assert_eq!(*earliest, expected, "the earliest time occurs: {first_use}");
         seen_spans += usize::from(begun.contains(&(latest.as_second() - NOW)));
     }
-    assert!(seen_spans > 5, "the latest is met: {seen_spans}");
+    assert!(seen_spans > 5, "the latest time occurs: {seen_spans}");
 }

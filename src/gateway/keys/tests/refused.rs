@@ -1,4 +1,4 @@
-//! What is no key, or no key for its purpose.
+//! Invalid keys, and keys for another purpose.
 
 use base64::Engine as _;
 use josekit::jwk::alg::{ec::EcCurve, ed::EdCurve};
@@ -18,20 +18,20 @@ fn without(jwk: &Value, member: &str) -> Value {
     jwk
 }
 
-/// What the operator reads who has put this key into the folder.
-fn why_it_does_not_sign(jwk: &Value) -> String {
+/// The error for this key as a signing key.
+fn signing_error(jwk: &Value) -> String {
     parsed(jwk).unwrap().to_signing().err().unwrap().to_string()
 }
 
 #[test]
-fn the_keys_that_the_others_are_made_from_are_good() {
+fn generated_keys_are_usable() {
     for purpose in PURPOSES {
         assert!(usable(&generated(purpose)), "{purpose:?}");
     }
 }
 
 #[test]
-fn a_key_names_itself_and_its_first_use() {
+fn key_without_a_required_member_is_refused() {
     for purpose in PURPOSES {
         let good = generated(purpose);
         for member in ["kid", "first_use", "alg", "kty"] {
@@ -53,7 +53,7 @@ fn a_key_names_itself_and_its_first_use() {
 }
 
 #[test]
-fn a_kid_can_stand_in_a_header_and_in_a_file_name() {
+fn kid_is_valid_in_a_header_and_in_a_file_name() {
     let good = generated(KeyPurpose::Sealing);
     let longest = "k".repeat(64);
     for kid in ["a", "A-z_0.9", &longest] {
@@ -69,14 +69,14 @@ fn a_kid_can_stand_in_a_header_and_in_a_file_name() {
 }
 
 #[test]
-fn a_key_for_one_purpose_is_none_for_the_other() {
+fn key_for_one_purpose_is_refused_for_the_other() {
     for purpose in PURPOSES {
         let file = parsed(&generated(purpose)).unwrap();
         let signs = matches!(purpose, KeyPurpose::Signing(_));
         assert_eq!(file.to_signing().is_ok(), signs);
         assert_eq!(file.to_sealing().is_ok(), !signs);
     }
-    // Neither does another `alg` make one of it.
+    // Another `alg` does not change the purpose.
     let secret = generated(KeyPurpose::Sealing);
     for algorithm in ["ES256", "EdDSA", "RS256", "HS256", "dir", "none", "a256gcm"] {
         assert!(!usable(&changed(&secret, "alg", json!(algorithm))));
@@ -93,7 +93,7 @@ fn a_key_for_one_purpose_is_none_for_the_other() {
 }
 
 #[test]
-fn a_key_that_says_it_is_for_something_else_is_refused() {
+fn key_with_another_use_is_refused() {
     for purpose in PURPOSES {
         let good = generated(purpose);
         let (usage, other) = match purpose {
@@ -121,33 +121,30 @@ fn a_key_that_says_it_is_for_something_else_is_refused() {
 #[test]
 fn other_curves_are_refused() {
     for curve in [EcCurve::P384, EcCurve::P521, EcCurve::Secp256k1] {
-        let jwk = dressed(&Jwk::generate_ec_key(curve).unwrap(), "ES256");
-        assert!(
-            why_it_does_not_sign(&jwk).contains("ES256 needs"),
-            "{curve}"
-        );
+        let jwk = with_file_members(&Jwk::generate_ec_key(curve).unwrap(), "ES256");
+        assert!(signing_error(&jwk).contains("ES256 needs"), "{curve}");
         assert!(!usable(&changed(&jwk, "crv", json!("P-256"))), "{curve}");
     }
-    let jwk = dressed(&Jwk::generate_ed_key(EdCurve::Ed448).unwrap(), "EdDSA");
-    assert!(why_it_does_not_sign(&jwk).contains("EdDSA needs"));
+    let jwk = with_file_members(&Jwk::generate_ed_key(EdCurve::Ed448).unwrap(), "EdDSA");
+    assert!(signing_error(&jwk).contains("EdDSA needs"));
     assert!(!usable(&changed(&jwk, "crv", json!("Ed25519"))));
     let good = generated(KeyPurpose::Signing(Algorithm::EdDsa));
     assert!(!usable(&changed(&good, "crv", json!("X25519"))));
 }
 
 #[test]
-fn an_rsa_key_has_at_least_2048_bits() {
+fn rsa_key_has_at_least_2048_bits() {
     for (bits, fine) in [(1_024, false), (2_040, false), (2_048, true)] {
-        let jwk = dressed(&Jwk::generate_rsa_key(bits).unwrap(), "RS256");
+        let jwk = with_file_members(&Jwk::generate_rsa_key(bits).unwrap(), "RS256");
         assert_eq!(usable(&jwk), fine, "{bits}");
         if !fine {
-            assert!(why_it_does_not_sign(&jwk).contains("2048 bits"), "{bits}");
+            assert!(signing_error(&jwk).contains("2048 bits"), "{bits}");
         }
     }
 }
 
 #[test]
-fn a_sealing_key_is_32_bytes_that_are_not_all_alike() {
+fn sealing_key_is_32_bytes_that_are_not_all_equal() {
     let good = generated(KeyPurpose::Sealing);
     let mut almost = [0; 32];
     almost[31] = 1;
@@ -167,7 +164,7 @@ fn a_sealing_key_is_32_bytes_that_are_not_all_alike() {
 }
 
 #[test]
-fn a_public_half_alone_does_not_sign() {
+fn public_key_alone_is_refused() {
     for algorithm in Algorithm::ALL {
         let good = generated(KeyPurpose::Signing(algorithm));
         assert!(!usable(&without(&good, "d")), "{algorithm:?}");
@@ -177,7 +174,7 @@ fn a_public_half_alone_does_not_sign() {
 }
 
 #[test]
-fn a_private_half_that_is_too_long_or_too_short_is_refused() {
+fn private_key_of_the_wrong_length_is_refused() {
     for algorithm in [Algorithm::Es256, Algorithm::EdDsa] {
         let good = generated(KeyPurpose::Signing(algorithm));
         let d = BASE64.decode(good["d"].as_str().unwrap()).unwrap();
@@ -197,7 +194,7 @@ fn a_private_half_that_is_too_long_or_too_short_is_refused() {
 }
 
 #[test]
-fn halves_that_do_not_belong_together_are_refused() {
+fn private_key_that_does_not_match_the_public_key_is_refused() {
     for (algorithm, public) in [
         (Algorithm::Es256, &["x", "y"][..]),
         (Algorithm::EdDsa, &["x"]),
@@ -214,11 +211,11 @@ fn halves_that_do_not_belong_together_are_refused() {
         }
         assert!(!usable(&crossed), "{algorithm:?}");
     }
-    // Not on the curve at all.
+    // A point that is not on the curve.
     let good = generated(KeyPurpose::Signing(Algorithm::Es256));
     let origin = BASE64.encode([0; 32]);
-    let nowhere = changed(&changed(&good, "x", json!(origin)), "y", json!(origin));
-    assert!(!usable(&nowhere));
+    let off_curve = changed(&changed(&good, "x", json!(origin)), "y", json!(origin));
+    assert!(!usable(&off_curve));
     let rsa = generated(KeyPurpose::Signing(Algorithm::Rs256));
     for member in ["e", "d", "p", "q", "dp", "dq", "qi"] {
         assert!(!usable(&changed(&rsa, member, json!("AQ"))), "{member}");
@@ -226,7 +223,7 @@ fn halves_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
-fn no_error_shows_key_material() {
+fn errors_contain_no_key_material() {
     for purpose in PURPOSES {
         let jwk = changed(&generated(purpose), "alg", json!("none"));
         let file = parsed(&jwk).unwrap();

@@ -1,4 +1,4 @@
-//! A folder that changes under a running gateway: taken whole, or not at all.
+//! Reloading a folder of a running gateway: completely, or not at all.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,14 +12,14 @@ const NOW: u64 = 1_800_000_000;
 const MAX_AGE: Duration = Duration::from_secs(300);
 const EDDSA: KeyPurpose = KeyPurpose::Signing(Algorithm::EdDsa);
 
-/// A folder with one signing key, and the store that was opened on it.
-struct Room {
+/// A folder with one signing key, and its key store.
+struct Fixture {
     folder: TempDir,
     key_store: KeyStore<SigningKey>,
     first: PathBuf,
 }
 
-impl Room {
+impl Fixture {
     fn new() -> Self {
         let folder = tempdir().unwrap();
         let first = write_new(folder.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
@@ -44,157 +44,163 @@ impl Room {
         key_set.iter().map(|key| key.kid().to_owned()).collect()
     }
 
-    /// The folder as it is now is refused, told once, and the keys stay as they were. Then it is
-    /// put right, and that is noticed too.
-    fn refuses(&self, told: &str, mend: impl FnOnce()) {
+    /// Asserts that the folder is refused with one report and unchanged keys, and accepted after the
+    /// repair.
+    fn assert_refused(&self, expected: &str, repair: impl FnOnce()) {
         let (kids, refused) = (self.kids(), self.key_store.refused());
         for _ in 0..3 {
             assert_eq!(self.reload(), None);
             let problem = self.key_store.problem().unwrap();
-            assert!(problem.contains(told), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
             assert!(problem.contains(self.path().to_str().unwrap()), "{problem}");
         }
         assert_eq!(
             self.key_store.refused(),
             refused + 1,
-            "{told}: counted once"
+            "{expected}: counted once"
         );
         assert!(self.key_store.is_behind());
         assert_eq!(self.kids(), kids);
         let signature = self.key_store.key_set().current(at(NOW)).sign(b"text");
         assert!(signature.is_some());
-        mend();
+        repair();
         self.reload();
-        assert_eq!(self.key_store.problem(), None, "{told}");
+        assert_eq!(self.key_store.problem(), None, "{expected}");
         assert_eq!(self.kids(), kids);
     }
 }
 
 #[test]
-fn a_folder_that_did_not_change_is_left_alone() {
-    let room = Room::new();
-    assert_eq!(room.reload(), None);
-    fs::write(room.path().join("README"), "no key").unwrap();
-    assert_eq!(room.reload(), None);
-    assert_eq!((room.key_store.taken(), room.key_store.refused()), (0, 0));
+fn unchanged_folder_is_not_reloaded() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.reload(), None);
+    fs::write(fixture.path().join("README"), "no key").unwrap();
+    assert_eq!(fixture.reload(), None);
+    assert_eq!(
+        (fixture.key_store.taken(), fixture.key_store.refused()),
+        (0, 0)
+    );
 }
 
 #[test]
-fn a_new_key_is_taken_and_a_removed_one_is_gone() {
-    let room = Room::new();
+fn new_key_is_loaded_and_removed_key_is_dropped() {
+    let fixture = Fixture::new();
     let next = generate(EDDSA, time(1_900_000_000)).unwrap();
-    write_new(room.path(), &next).unwrap();
-    let kids = [room.kids(), vec![next.kid().to_owned()]].concat();
+    write_new(fixture.path(), &next).unwrap();
+    let kids = [fixture.kids(), vec![next.kid().to_owned()]].concat();
     let taken = Taken {
         kids: kids.clone(),
         held_back: vec![],
     };
-    assert_eq!(room.reload(), Some(taken));
-    assert_eq!(room.kids(), kids);
-    remove(&room.first).unwrap();
-    let taken = room.reload().unwrap();
+    assert_eq!(fixture.reload(), Some(taken));
+    assert_eq!(fixture.kids(), kids);
+    remove(&fixture.first).unwrap();
+    let taken = fixture.reload().unwrap();
     assert_eq!(taken.kids, [next.kid()]);
-    assert_eq!(room.kids(), [next.kid()]);
-    assert_eq!(room.key_store.key_set().current(at(NOW)).kid(), next.kid());
-    assert_eq!(room.key_store.taken(), 2);
+    assert_eq!(fixture.kids(), [next.kid()]);
+    assert_eq!(
+        fixture.key_store.key_set().current(at(NOW)).kid(),
+        next.kid()
+    );
+    assert_eq!(fixture.key_store.taken(), 2);
 }
 
 #[test]
-fn a_key_that_is_held_back_is_told() {
-    let room = Room::new();
+fn reload_reports_a_key_that_is_held_back() {
+    let fixture = Fixture::new();
     let next = generate(EDDSA, time(1)).unwrap();
-    write_new(room.path(), &next).unwrap();
+    write_new(fixture.path(), &next).unwrap();
     let begins = time(i64::try_from(NOW).unwrap() + 360);
     let held_back = vec![(next.kid().to_owned(), begins)];
-    assert_eq!(room.reload().unwrap().held_back, held_back);
+    assert_eq!(fixture.reload().unwrap().held_back, held_back);
 }
 
 #[test]
-fn no_broken_file_ever_replaces_a_good_set() {
-    let room = Room::new();
+fn invalid_file_does_not_replace_valid_keys() {
+    let fixture = Fixture::new();
     let whole = generated(EDDSA).to_string();
-    let path = room.path().join("broken.jwk");
+    let path = fixture.path().join("broken.jwk");
     let broken = |text: &[u8]| {
-        put(room.path(), "broken.jwk", &Value::Null);
+        put(fixture.path(), "broken.jwk", &Value::Null);
         fs::write(&path, text).unwrap();
     };
-    let taken_away = || fs::remove_file(&path).unwrap();
+    let remove_file = || fs::remove_file(&path).unwrap();
     for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
         broken(&whole.as_bytes()[..cut]);
-        room.refuses("broken.jwk: not a JWK", taken_away);
+        fixture.assert_refused("broken.jwk: not a JWK", remove_file);
     }
     broken(b"\xff\xfe\0");
-    room.refuses("broken.jwk: not a JWK", taken_away);
+    fixture.assert_refused("broken.jwk: not a JWK", remove_file);
     broken(generated(KeyPurpose::Sealing).to_string().as_bytes());
-    room.refuses("broken.jwk: alg is not", taken_away);
+    fixture.assert_refused("broken.jwk: alg is not", remove_file);
     let mut unknown = generated(EDDSA);
     unknown["alg"] = json!("ES512");
     broken(unknown.to_string().as_bytes());
-    room.refuses("broken.jwk: alg is not", taken_away);
-    let weak = dressed(&Jwk::generate_rsa_key(1024).unwrap(), "RS256");
+    fixture.assert_refused("broken.jwk: alg is not", remove_file);
+    let weak = with_file_members(&Jwk::generate_rsa_key(1024).unwrap(), "RS256");
     broken(weak.to_string().as_bytes());
-    room.refuses("broken.jwk: an RSA key needs", taken_away);
+    fixture.assert_refused("broken.jwk: an RSA key needs", remove_file);
     let mut crossed = generated(EDDSA);
     crossed["x"] = generated(EDDSA)["x"].clone();
     broken(crossed.to_string().as_bytes());
-    room.refuses("broken.jwk: ", taken_away);
+    fixture.assert_refused("broken.jwk: ", remove_file);
 }
 
 #[test]
-fn a_key_in_use_that_is_overwritten_or_emptied_stays_in_use() {
-    let room = Room::new();
-    let good = fs::read(&room.first).unwrap();
-    let mend = || fs::write(&room.first, &good).unwrap();
-    fs::write(&room.first, "").unwrap();
-    room.refuses("not a JWK", mend);
-    fs::write(&room.first, &good[..good.len() / 2]).unwrap();
-    room.refuses("not a JWK", mend);
+fn overwritten_or_emptied_key_stays_in_use() {
+    let fixture = Fixture::new();
+    let good = fs::read(&fixture.first).unwrap();
+    let repair = || fs::write(&fixture.first, &good).unwrap();
+    fs::write(&fixture.first, "").unwrap();
+    fixture.assert_refused("not a JWK", repair);
+    fs::write(&fixture.first, &good[..good.len() / 2]).unwrap();
+    fixture.assert_refused("not a JWK", repair);
     let mut other = generated(EDDSA);
-    other["kid"] = json!(room.kids()[0]);
-    fs::write(&room.first, other.to_string()).unwrap();
-    room.refuses("is not the one that had this id before", mend);
+    other["kid"] = json!(fixture.kids()[0]);
+    fs::write(&fixture.first, other.to_string()).unwrap();
+    fixture.assert_refused("is not the one that had this id before", repair);
 }
 
 #[test]
-fn what_nobody_may_read_and_what_everybody_may_is_refused() {
-    let room = Room::new();
-    fs::set_permissions(&room.first, Permissions::from_mode(0o644)).unwrap();
-    let mend = || fs::set_permissions(&room.first, Permissions::from_mode(0o400)).unwrap();
-    room.refuses(
+fn file_with_wrong_permissions_or_type_is_refused() {
+    let fixture = Fixture::new();
+    fs::set_permissions(&fixture.first, Permissions::from_mode(0o644)).unwrap();
+    let repair = || fs::set_permissions(&fixture.first, Permissions::from_mode(0o400)).unwrap();
+    fixture.assert_refused(
         "every user may read or change it (mode 0644); run: chmod o-rw ",
-        mend,
+        repair,
     );
-    let path = room.path().join("folder.jwk");
+    let path = fixture.path().join("folder.jwk");
     fs::create_dir(&path).unwrap();
-    room.refuses("folder.jwk: not a file", || fs::remove_dir(&path).unwrap());
-    symlink("nowhere", room.path().join("link.jwk")).unwrap();
-    room.refuses("link.jwk", || {
-        fs::remove_file(room.path().join("link.jwk")).unwrap();
+    fixture.assert_refused("folder.jwk: not a file", || fs::remove_dir(&path).unwrap());
+    symlink("nowhere", fixture.path().join("link.jwk")).unwrap();
+    fixture.assert_refused("link.jwk", || {
+        fs::remove_file(fixture.path().join("link.jwk")).unwrap();
     });
 }
 
 #[test]
-fn two_keys_of_one_id_are_refused() {
-    let room = Room::new();
-    fs::copy(&room.first, room.path().join("copy.jwk")).unwrap();
-    room.refuses("two keys have the id", || {
-        fs::remove_file(room.path().join("copy.jwk")).unwrap();
+fn two_keys_with_one_id_are_refused() {
+    let fixture = Fixture::new();
+    fs::copy(&fixture.first, fixture.path().join("copy.jwk")).unwrap();
+    fixture.assert_refused("two keys have the id", || {
+        fs::remove_file(fixture.path().join("copy.jwk")).unwrap();
     });
 }
 
 #[test]
-fn the_last_key_cannot_be_taken_away() {
-    let room = Room::new();
-    let good = fs::read(&room.first).unwrap();
-    fs::remove_file(&room.first).unwrap();
-    room.refuses("no key: at least one", || {
-        fs::write(&room.first, &good).unwrap();
-        fs::set_permissions(&room.first, Permissions::from_mode(0o600)).unwrap();
+fn last_key_cannot_be_removed() {
+    let fixture = Fixture::new();
+    let good = fs::read(&fixture.first).unwrap();
+    fs::remove_file(&fixture.first).unwrap();
+    fixture.assert_refused("no key: at least one", || {
+        fs::write(&fixture.first, &good).unwrap();
+        fs::set_permissions(&fixture.first, Permissions::from_mode(0o600)).unwrap();
     });
 }
 
 #[test]
-fn a_folder_that_is_gone_is_refused_and_another_in_its_place_is_read() {
+fn missing_folder_is_refused_and_its_replacement_is_read() {
     let parent = tempdir().unwrap();
     let path = parent.path().join("keys");
     let key = generate(EDDSA, time(0)).unwrap();
@@ -218,21 +224,21 @@ fn a_folder_that_is_gone_is_refused_and_another_in_its_place_is_read() {
 }
 
 #[test]
-fn a_problem_that_becomes_another_is_counted_again() {
-    let room = Room::new();
-    fs::write(&room.first, "").unwrap();
-    room.reload();
-    fs::write(&room.first, "{").unwrap();
-    room.reload();
-    assert_eq!(room.key_store.refused(), 1, "the same words");
-    fs::remove_file(&room.first).unwrap();
-    room.reload();
-    assert_eq!(room.key_store.refused(), 2);
+fn changed_problem_is_counted_again() {
+    let fixture = Fixture::new();
+    fs::write(&fixture.first, "").unwrap();
+    fixture.reload();
+    fs::write(&fixture.first, "{").unwrap();
+    fixture.reload();
+    assert_eq!(fixture.key_store.refused(), 1, "the same message");
+    fs::remove_file(&fixture.first).unwrap();
+    fixture.reload();
+    assert_eq!(fixture.key_store.refused(), 2);
 }
 
-/// Kubernetes swaps `..data` first, and puts the links right afterwards.
+/// Kubernetes swaps `..data` first, and corrects the links afterwards.
 #[test]
-fn a_mount_of_kubernetes_is_followed_through_its_swap() {
+fn swap_of_a_kubernetes_mount_is_followed() {
     let dir = tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
     let generation = |name: &str, mode| {
@@ -254,7 +260,7 @@ fn a_mount_of_kubernetes_is_followed_through_its_swap() {
     assert_eq!(key_store.reload(at(NOW)), None);
     assert!(
         key_store.problem().unwrap().contains(&old),
-        "the link leads nowhere"
+        "the link is broken"
     );
     link(&new, &new_link);
     fs::remove_file(&old_link).unwrap();
@@ -263,11 +269,11 @@ fn a_mount_of_kubernetes_is_followed_through_its_swap() {
     assert_eq!(key_store.problem(), None);
 }
 
-/// A key that makes the library panic when its file says so.
+/// A key whose parser panics for the id `panic`.
 #[derive(Debug)]
-struct Bomb(SigningKey);
+struct PanickingKey(SigningKey);
 
-impl Dated for Bomb {
+impl Dated for PanickingKey {
     fn kid(&self) -> &str {
         self.0.kid()
     }
@@ -277,11 +283,11 @@ impl Dated for Bomb {
     }
 }
 
-impl Kept for Bomb {
+impl Kept for PanickingKey {
     const PURPOSE: &'static str = "signing";
 
     fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
-        assert_ne!(file.kid(), "bomb");
+        assert_ne!(file.kid(), "panic");
         file.to_signing().map(Self)
     }
 
@@ -291,20 +297,20 @@ impl Kept for Bomb {
 }
 
 #[test]
-fn a_file_that_makes_the_library_panic_is_refused_like_any_other() {
-    let room = Room::new();
-    let key_store: KeyStore<Bomb> =
-        KeyStore::open(room.path().to_owned(), at(NOW), MAX_AGE).unwrap();
-    let mut bomb = generated(EDDSA);
-    bomb["kid"] = json!("bomb");
-    put(room.path(), "bomb.jwk", &bomb);
+fn file_that_makes_the_library_panic_is_refused() {
+    let fixture = Fixture::new();
+    let key_store: KeyStore<PanickingKey> =
+        KeyStore::open(fixture.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+    let mut panicking = generated(EDDSA);
+    panicking["kid"] = json!("panic");
+    put(fixture.path(), "panic.jwk", &panicking);
     assert_eq!(key_store.reload(at(NOW)), None);
     let problem = key_store.problem().unwrap();
     assert!(
-        problem.ends_with("bomb.jwk: the key makes its reader panic"),
+        problem.ends_with("panic.jwk: the key makes its reader panic"),
         "{problem}"
     );
-    fs::remove_file(room.path().join("bomb.jwk")).unwrap();
+    fs::remove_file(fixture.path().join("panic.jwk")).unwrap();
     key_store.reload(at(NOW));
     assert_eq!(key_store.problem(), None);
 }

@@ -1,4 +1,4 @@
-//! Which key is used and honoured when, and what is published of it.
+//! When a key is used and honoured, and what is published of it.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -17,7 +17,7 @@ fn three() -> KeySet<SealingKey> {
 }
 
 #[test]
-fn the_key_in_use_is_the_last_whose_first_use_has_come() {
+fn key_in_use_is_the_one_with_the_latest_first_use_in_the_past() {
     let keys = three();
     for (now, kid) in [
         (0, "a"),
@@ -36,7 +36,7 @@ fn the_key_in_use_is_the_last_whose_first_use_has_come() {
 }
 
 #[test]
-fn a_key_is_honoured_from_before_its_first_use_until_the_overlap_after_its_successors() {
+fn key_is_honoured_before_its_first_use_and_for_the_overlap_after_that_of_its_successor() {
     let keys = three();
     let overlap = Duration::from_secs(50);
     for (now, kids) in [
@@ -51,12 +51,12 @@ fn a_key_is_honoured_from_before_its_first_use_until_the_overlap_after_its_succe
         let honoured: String = keys.honoured(at(now), overlap).map(Dated::kid).collect();
         assert_eq!(honoured, kids, "at {now}");
     }
-    let for_ever = keys.honoured(at(250_000_000_000), Duration::MAX).count();
-    assert_eq!(for_ever, 3);
+    let unlimited = keys.honoured(at(250_000_000_000), Duration::MAX).count();
+    assert_eq!(unlimited, 3);
 }
 
 #[test]
-fn a_ring_has_at_least_one_key_and_no_two_of_one_name() {
+fn key_set_has_at_least_one_key_and_unique_ids() {
     let none: Result<KeySet<SealingKey>, _> = KeySet::new(vec![]);
     assert!(matches!(none, Err(KeyError::Empty)));
     let twice = vec![sealing("a", 100), sealing("b", 200), sealing("a", 300)];
@@ -65,14 +65,14 @@ fn a_ring_has_at_least_one_key_and_no_two_of_one_name() {
 }
 
 #[test]
-fn the_age_of_a_key_counts_from_its_first_use() {
+fn age_of_a_key_counts_from_its_first_use() {
     let key = sealing("a", 100);
     assert_eq!(age_seconds(&key, at(90)), -10);
     assert_eq!(age_seconds(&key, at(160)), 60);
 }
 
 #[test]
-fn what_is_published_of_a_key_is_what_a_verifier_needs_and_nothing_private() {
+fn published_key_has_only_the_members_that_verifiers_need() {
     for (algorithm, members) in [
         (Algorithm::Es256, "alg crv kid kty use x y"),
         (Algorithm::EdDsa, "alg crv kid kty use x"),
@@ -91,7 +91,7 @@ fn what_is_published_of_a_key_is_what_a_verifier_needs_and_nothing_private() {
     }
 }
 
-/// RFC 7638 section 3, written out.
+/// RFC 7638 section 3.
 fn thumbprint(jwk: &Value, members: &[&str]) -> String {
     let members: Vec<_> = members
         .iter()
@@ -102,7 +102,7 @@ fn thumbprint(jwk: &Value, members: &[&str]) -> String {
 }
 
 #[test]
-fn a_new_signing_key_is_named_by_its_thumbprint() {
+fn kid_of_a_new_signing_key_is_its_thumbprint() {
     let example = json!({
         "kty": "RSA",
         "n": concat!(
@@ -126,7 +126,7 @@ fn a_new_signing_key_is_named_by_its_thumbprint() {
 }
 
 #[test]
-fn the_name_of_a_sealing_key_tells_nothing_of_its_secret() {
+fn kid_of_a_sealing_key_does_not_depend_on_its_secret() {
     let jwk = generated(KeyPurpose::Sealing);
     let kid = jwk["kid"].as_str().unwrap();
     assert_ne!(kid, thumbprint(&jwk, &["k", "kty"]));
@@ -134,7 +134,7 @@ fn the_name_of_a_sealing_key_tells_nothing_of_its_secret() {
 }
 
 #[test]
-fn keys_made_at_start_are_in_use_at_once_and_never_the_same() {
+fn ephemeral_keys_are_in_use_at_once_and_unique() {
     let [one, other] = [(); 2].map(|()| Keys::ephemeral(at(1_800_000_000)).unwrap());
     let kid = |keys: &Keys| keys.signing.key_set().current(at(0)).kid().to_owned();
     assert_ne!(kid(&one), kid(&other));

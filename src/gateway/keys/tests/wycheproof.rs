@@ -1,10 +1,10 @@
-//! Wycheproof's keys as key files: what its tests call a bad key is none here either.
+//! Wycheproof's keys as key files.
 
 use test_support::wycheproof::{keys, vectors};
 
 use super::*;
 
-/// Whether the vectors themselves let this key sign as a gateway does.
+/// Whether the key is valid for signing according to the vectors.
 fn is_good(jwk: &Value, group: &str) -> bool {
     let bad = [
         "keysize_too_small",
@@ -28,11 +28,11 @@ fn is_good(jwk: &Value, group: &str) -> bool {
 }
 
 #[test]
-fn of_wycheproofs_keys_those_sign_that_may_and_none_seals() {
+fn exactly_the_valid_keys_of_wycheproof_sign_and_none_seals() {
     let (mut good, mut bad) = (0, 0);
     for kind in ["key", "signature", "crypto", "encryption"] {
         for vector in vectors(kind).into_iter().flatten() {
-            // How a modulus was made cannot be seen in a file that its operator made.
+            // How a modulus was generated is not checked: the operator generates the key.
             if vector.comment == "rejectsKeyWithRocaVulnerability" {
                 continue;
             }
@@ -52,10 +52,10 @@ fn of_wycheproofs_keys_those_sign_that_may_and_none_seals() {
                         assert_eq!(published, [None; 9], "{}: {jwk}", vector.name);
                     }
                     let seals = file.is_ok_and(|file| file.to_sealing().is_ok());
-                    let due = is_good(key, &vector.group);
-                    assert_eq!(signs, due, "{}: {jwk}", vector.name);
+                    let expected = is_good(key, &vector.group);
+                    assert_eq!(signs, expected, "{}: {jwk}", vector.name);
                     assert!(!seals, "{}: {jwk}", vector.name);
-                    *if due { &mut good } else { &mut bad } += 1;
+                    *if expected { &mut good } else { &mut bad } += 1;
                 }
             }
         }

@@ -6,7 +6,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// So many failures, each forgotten in a second.
+/// This number of failures, each of which expires in a second.
 fn pace(failures: u32) -> Pace {
     let window = Duration::from_secs(failures.into());
     Pace::of(Bound {
@@ -24,17 +24,17 @@ const fn settlement(failed: bool) -> Settlement {
     }
 }
 
-/// How many keys are counted.
+/// The number of tracked keys.
 fn tracked(counts: &Counts) -> usize {
     let shards = counts.0.iter();
     shards.map(|shard| shard.lock().unwrap().counts.len()).sum()
 }
 
-/// What happens to one key.
+/// An event of one key.
 #[derive(Debug, Clone)]
 enum Step {
     Begin,
-    /// One of those under way ends, as a failure or not.
+    /// An attempt in flight ends, as a failure or not.
     End(bool),
     /// In milliseconds.
     Wait(u64),
@@ -48,8 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The exact reference: all failures that ever were, by their time, worked off one after the other,
-/// a second each. How long the last of them still has.
+/// The exact reference: failures expire one after the other, one per second. Returns the time until the
+/// last one has expired.
 fn outstanding(failures: &[u64], now: u64) -> u64 {
     let done_at = failures
         .iter()
@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn an_attempt_may_begin_exactly_where_the_bound_would_hold_if_all_under_way_failed(
+    fn attempt_is_admitted_exactly_if_the_limit_holds_when_all_in_flight_fail(
         most in 1..8u32,
         steps in prop::collection::vec(step(), 1..200),
     ) {
@@ -89,7 +89,7 @@ proptest! {
                         }
                         Err(wait) => {
                             prop_assert!(full && wait > 0);
-                            // It is the time to wait, and not less, where nothing is under way.
+                            // The exact time to wait if nothing is in flight.
                             if pending == 0 {
                                 prop_assert_eq!(counts.room(1, pace, now + wait), Ok(()));
                                 prop_assert!(counts.room(1, pace, now + wait - 1).is_err());
@@ -99,14 +99,14 @@ proptest! {
                 }
             }
         }
-        // In any time there are as many as the bound, and one for each second of it.
+        // Any period has at most the limit, plus one for each second.
         for (first, from) in failures.iter().enumerate() {
             for (last, to) in failures.iter().enumerate().skip(first) {
-                let there = u64::try_from(last - first + 1).unwrap();
-                prop_assert!(there <= u64::from(most) + (to - from) / SECOND);
+                let count = u64::try_from(last - first + 1).unwrap();
+                prop_assert!(count <= u64::from(most) + (to - from) / SECOND);
             }
         }
-        // What all others gave back left no trace.
+        // Released attempts leave no entry.
         if pending == 0 && outstanding(&failures, now) == 0 {
             prop_assert_eq!(counts.take(2, pace, now), Ok(Taken::Tracked));
             counts.settle(2, pace, now, Settlement::Release);
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn an_attempt_that_did_not_fail_leaves_nothing_behind() {
+fn successful_attempt_leaves_no_entry() {
     let (counts, pace) = (Counts::default(), pace(3));
     for key in 0..1_000 {
         assert_eq!(counts.take(key, pace, 0), Ok(Taken::Tracked));
@@ -125,7 +125,7 @@ fn an_attempt_that_did_not_fail_leaves_nothing_behind() {
     assert_eq!(tracked(&counts), 0);
 }
 
-/// Fails once with each of these keys; how many of them were counted.
+/// Fails once with each key. Returns how many were tracked.
 fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) -> usize {
     let mut tracked = 0;
     for key in keys {
@@ -138,7 +138,7 @@ fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) 
 }
 
 #[test]
-fn a_full_table_keeps_whom_it_knows_and_leaves_newcomers_uncounted() {
+fn full_table_keeps_its_entries_and_does_not_track_new_keys() {
     let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * ROOM);
     let offender = 7;
     assert_eq!(fail(&counts, [offender; 2].into_iter(), pace, 0), 2);
@@ -150,7 +150,7 @@ fn a_full_table_keeps_whom_it_knows_and_leaves_newcomers_uncounted() {
 }
 
 #[test]
-fn what_is_over_makes_room_and_what_is_under_way_is_not_over() {
+fn expired_entries_are_replaced_and_entries_in_flight_are_not() {
     let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * ROOM);
     assert_eq!(counts.take(7, pace, 0), Ok(Taken::Tracked));
     fail(&counts, 1_000..600_000, pace, 0);
@@ -163,7 +163,7 @@ fn what_is_over_makes_room_and_what_is_under_way_is_not_over() {
 }
 
 #[test]
-fn full_table_takes_the_memory_that_it_says_however_many_come_and_go() {
+fn full_table_takes_the_documented_memory() {
     let (counts, pace) = (Counts::default(), pace(2));
     for key in 0..2_000_000 {
         if counts.take(key, pace, 0) == Ok(Taken::Tracked) {
@@ -173,12 +173,12 @@ fn full_table_takes_the_memory_that_it_says_however_many_come_and_go() {
     }
     assert_eq!(tracked(&counts), SHARDS * ROOM);
     let shards = counts.0.iter();
-    let holds: usize = shards
+    let capacity: usize = shards
         .map(|shard| shard.lock().unwrap().counts.capacity())
         .sum();
-    // An entry is a key, a count and a byte of the map's own.
+    // An entry is a key, a count and a control byte of the map.
     let entry = size_of::<(u64, Count)>() + 1;
     assert_eq!(entry, 25);
-    let bytes = holds / 7 * 8 * entry;
+    let bytes = capacity / 7 * 8 * entry;
     assert!(bytes <= 13 * 1024 * 1024, "{bytes}");
 }

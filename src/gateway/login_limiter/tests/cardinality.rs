@@ -1,67 +1,67 @@
-//! Ten million accounts and addresses that nobody ever saw before or after.
+//! The tables of the limits under ten million different accounts and addresses.
 
 use super::*;
 
 const OFFENDER: &str = "offender@example.test";
 
-/// Resident, in MiB.
+/// The resident memory in MiB.
 fn memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().nth(1));
-    kib.expect("a figure").parse::<f64>().expect("a number") / 1024.0
+    kib.expect("a value").parse::<f64>().expect("a number") / 1024.0
 }
 
-/// Nothing is forgotten meanwhile, and nothing but the tables holds anybody up.
-fn unforgiving() -> Limits {
+/// Without the replica limit, so that only the tables limit logins.
+fn without_replica_limit() -> Limits {
     Limits {
         replica: None,
         ..defaults()
     }
 }
 
-fn flood(door: &mut Door, attempts: usize, password: &str) {
+fn flood(limiter: &mut TestLimiter, attempts: usize, password: &str) {
     for number in 0..attempts {
         let email = format!("user{number}@example.test");
-        let _ = door.log_in(&email, password, elsewhere(number));
+        let _ = limiter.log_in(&email, password, unrelated_address(number));
     }
 }
 
 #[test]
-fn a_flood_frees_no_offender_and_whom_no_table_has_room_for_is_held_to_the_replicas_rate() {
-    let mut door = Door::new(defaults());
-    let abroad = elsewhere(15_000_000);
+fn flood_removes_no_tracked_account_and_untracked_ones_share_the_replica_limit() {
+    let mut limiter = TestLimiter::new(defaults());
+    let address = unrelated_address(15_000_000);
     for number in 0..100 {
-        let _ = door.log_in(&format!("guess{number}@example.test"), "", abroad);
+        let _ = limiter.log_in(&format!("guess{number}@example.test"), "", address);
     }
     for _ in 0..10 {
-        let _ = door.log_in(OFFENDER, "", HOME);
+        let _ = limiter.log_in(OFFENDER, "", HOME);
     }
-    flood(&mut door, 500_000, "");
-    assert!(door.login_limiter.untracked() > 50_000);
-    assert_eq!(door.asked, 0);
-    let offender = door.log_in(OFFENDER, RIGHT, elsewhere(16_000_000));
-    assert_eq!(stopped(&offender), Some((Limit::Account, 30.0)));
-    let still = door.log_in("anybody@example.test", RIGHT, abroad);
-    assert_eq!(stopped(&still), Some((Limit::Address, 9.0)));
+    flood(&mut limiter, 500_000, "");
+    assert!(limiter.login_limiter.untracked() > 50_000);
+    assert_eq!(limiter.calls, 0);
+    let offender = limiter.log_in(OFFENDER, RIGHT, unrelated_address(16_000_000));
+    assert_eq!(limited_by(&offender), Some((Limit::Account, 30.0)));
+    let refused = limiter.log_in("other@example.test", RIGHT, address);
+    assert_eq!(limited_by(&refused), Some((Limit::Address, 9.0)));
     let newcomers = 700_000..701_000;
-    let through = newcomers.filter(|number| {
+    let accepted = newcomers.filter(|number| {
         let email = format!("newcomer{number}@example.test");
-        door.refused(&email, elsewhere(*number))
+        limiter.refused(&email, unrelated_address(*number))
     });
-    assert_eq!(through.count(), 30);
+    assert_eq!(accepted.count(), 30);
 }
 
 #[test]
 #[ignore = "takes minutes, and measures the memory of the whole process: run it alone"]
-fn ten_million_of_them_take_no_more_than_64_mib() {
-    let mut door = Door::new(unforgiving());
-    flood(&mut door, 1_000, "wrong");
+fn ten_million_accounts_and_addresses_take_at_most_64_mib() {
+    let mut limiter = TestLimiter::new(without_replica_limit());
+    flood(&mut limiter, 1_000, "wrong");
     let before = memory();
     for number in 0..10_000_000 {
         let email = format!("user{number}@example.test");
         let password = if number % 2 == 0 { "wrong" } else { RIGHT };
-        let _ = door.log_in(&email, password, elsewhere(number));
+        let _ = limiter.log_in(&email, password, unrelated_address(number));
     }
     let grown = memory() - before;
     println!("grown by {grown:.1} MiB");

@@ -1,12 +1,12 @@
-//! New sessions of one account.
+//! The limit of new sessions of an account.
 
 use super::*;
 
 const ALICE: &str = "alice@example.test";
 
-/// What is set before a Keycloak.
-fn door() -> Door {
-    Door::new(Limits {
+/// The limits with Keycloak.
+fn limiter() -> TestLimiter {
+    TestLimiter::new(Limits {
         account_sessions: Bound {
             most: 20,
             window: Duration::from_secs(60),
@@ -17,29 +17,32 @@ fn door() -> Door {
 }
 
 #[test]
-fn an_account_begins_twenty_sessions_and_then_one_in_three_seconds_from_wherever() {
-    let mut door = door();
+fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_all_networks() {
+    let mut limiter = limiter();
     for number in 0..20 {
-        assert_eq!(door.log_in(ALICE, RIGHT, elsewhere(number)), Ok(()));
+        assert_eq!(
+            limiter.log_in(ALICE, RIGHT, unrelated_address(number)),
+            Ok(())
+        );
     }
-    for address in [elsewhere(0), HOME] {
-        let more = door.log_in("ALICE@example.test", RIGHT, address);
-        assert_eq!(stopped(&more), Some((Limit::AccountSessions, 3.0)));
+    for address in [unrelated_address(0), HOME] {
+        let more = limiter.log_in("ALICE@example.test", RIGHT, address);
+        assert_eq!(limited_by(&more), Some((Limit::AccountSessions, 3.0)));
     }
-    assert_eq!(door.log_in("bob@example.test", RIGHT, HOME), Ok(()));
-    assert_eq!(door.asked, 21);
-    door.advance(3);
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    assert!(stopped(&door.log_in(ALICE, RIGHT, HOME)).is_some());
-    door.advance(3_600);
-    let through = (0..1_000).filter(|_| door.log_in(ALICE, RIGHT, HOME).is_ok());
-    assert_eq!(through.count(), 20);
+    assert_eq!(limiter.log_in("bob@example.test", RIGHT, HOME), Ok(()));
+    assert_eq!(limiter.calls, 21);
+    limiter.advance(3);
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, HOME)).is_some());
+    limiter.advance(3_600);
+    let accepted = (0..1_000).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+    assert_eq!(accepted.count(), 20);
 }
 
 #[test]
-fn logins_at_once_begin_no_more_sessions_and_none_that_the_iam_is_not_asked_for() {
-    let door = Door::new(Limits {
-        // Of these too no more may be under way.
+fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
+    let limiter = TestLimiter::new(Limits {
+        // It would limit concurrent logins too.
         account: Bound {
             most: 1_000,
             ..defaults().account
@@ -52,31 +55,31 @@ fn logins_at_once_begin_no_more_sessions_and_none_that_the_iam_is_not_asked_for(
         ..defaults()
     });
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
-    let asked = std::cell::Cell::new(0);
+    let calls = std::cell::Cell::new(0);
     let mut logins: Vec<_> = (0..200)
         .map(|number| {
-            let asked = &asked;
-            let ask = async move {
-                asked.set(asked.get() + 1);
+            let calls = &calls;
+            let call = async move {
+                calls.set(calls.get() + 1);
                 pending::<Result<(), IamError>>().await
             };
-            let address = Some(elsewhere(number).into());
-            Box::pin(door.login_limiter.limit(
-                door.login_limiter.account(credentials.email()),
+            let address = Some(unrelated_address(number).into());
+            Box::pin(limiter.login_limiter.limit(
+                limiter.login_limiter.account(credentials.email()),
                 &credentials,
                 address,
-                ask,
+                call,
             ))
         })
         .collect();
-    let stopped: Vec<_> = logins
+    let refused: Vec<_> = logins
         .iter_mut()
         .filter_map(futures_util::FutureExt::now_or_never)
         .collect();
-    assert_eq!((asked.get(), stopped.len()), (20, 180));
-    for stopped in &stopped {
+    assert_eq!((calls.get(), refused.len()), (20, 180));
+    for refused in &refused {
         assert!(matches!(
-            stopped,
+            refused,
             Err(GatewayError::TooManyLogins {
                 limit: Limit::AccountSessions,
                 ..
@@ -86,33 +89,33 @@ fn logins_at_once_begin_no_more_sessions_and_none_that_the_iam_is_not_asked_for(
 }
 
 #[test]
-fn what_was_refused_or_failed_begins_no_session_and_who_hangs_up_may_have_begun_one() {
-    let mut door = door();
+fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
+    let mut limiter = limiter();
     for number in 0..5 {
-        assert!(door.refused(ALICE, elsewhere(number)));
+        assert!(limiter.refused(ALICE, unrelated_address(number)));
     }
     for _ in 0..50 {
-        let fault = door.meet(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
+        let fault = limiter.log_in_with(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
         assert_eq!(fault, Err(GatewayError::Full));
     }
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
-    let ask = pending::<Result<(), IamError>>();
-    let account = door.login_limiter.account(ALICE);
-    let limited = door
+    let call = pending::<Result<(), IamError>>();
+    let account = limiter.login_limiter.account(ALICE);
+    let attempt = limiter
         .login_limiter
-        .limit(account, &credentials, Some(HOME.into()), ask);
-    let mut login = Box::pin(limited);
+        .limit(account, &credentials, Some(HOME.into()), call);
+    let mut login = Box::pin(attempt);
     assert!((&mut login).now_or_never().is_none());
     drop(login);
-    let through = (0..50).filter(|_| door.log_in(ALICE, RIGHT, HOME).is_ok());
-    assert_eq!(through.count(), 19);
+    let accepted = (0..50).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+    assert_eq!(accepted.count(), 19);
 }
 
 #[test]
-fn zero_is_no_bound_and_none_is_the_default_of_an_iam_for_tests() {
-    let mut door = Door::new(Limits {
+fn sessions_are_unlimited_by_default_with_an_iam_for_tests() {
+    let mut limiter = TestLimiter::new(Limits {
         replica: None,
         ..defaults()
     });
-    assert!((0..1_000).all(|_| door.log_in(ALICE, RIGHT, HOME).is_ok()));
+    assert!((0..1_000).all(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok()));
 }

@@ -1,22 +1,22 @@
-//! Failures in a row: after many, the pace falls, for those networks alone from which they came.
+//! The slow pace after many failures in a row, separate for known and unknown networks.
 
 use super::*;
 
 const ALICE: &str = "alice@example.test";
 
-fn door() -> Door {
-    Door::new(Limits {
+fn limiter() -> TestLimiter {
+    TestLimiter::new(Limits {
         replica: None,
         ..defaults()
     })
 }
 
-/// Fails so often, once in 30 seconds each time from another network; how many reached the IAM.
-fn fail_slowly(door: &mut Door, email: &str, attempts: usize) -> usize {
+/// Fails every 30 seconds, each time from another network. Returns how many attempts reached the IAM.
+fn fail_slowly(limiter: &mut TestLimiter, email: &str, attempts: usize) -> usize {
     let mut reached = 0;
     for number in 0..attempts {
-        reached += usize::from(door.refused(email, elsewhere(number)));
-        door.advance(30);
+        reached += usize::from(limiter.refused(email, unrelated_address(number)));
+        limiter.advance(30);
     }
     reached
 }
@@ -24,64 +24,67 @@ fn fail_slowly(door: &mut Door, email: &str, attempts: usize) -> usize {
 #[test]
 fn after_fifty_failures_in_a_row_four_an_hour_reach_the_iam() {
     for email in [ALICE, "nobody@example.test"] {
-        let mut door = door();
-        assert_eq!(fail_slowly(&mut door, email, 50), 50);
+        let mut limiter = limiter();
+        assert_eq!(fail_slowly(&mut limiter, email, 50), 50);
         // An hour, and each hour of a day.
         for _ in 0..24 {
-            assert_eq!(fail_slowly(&mut door, email, 120), 4);
+            assert_eq!(fail_slowly(&mut limiter, email, 120), 4);
         }
-        assert_eq!(door.asked, 50 + 24 * 4);
+        assert_eq!(limiter.calls, 50 + 24 * 4);
     }
 }
 
 #[test]
-fn of_160_failures_53_reach_the_iam_and_the_right_password_does_not_help() {
-    let mut door = door();
-    let reached = fail_slowly(&mut door, ALICE, 160);
+fn of_160_failures_53_reach_the_iam_and_the_right_password_is_limited_too() {
+    let mut limiter = limiter();
+    let reached = fail_slowly(&mut limiter, ALICE, 160);
     assert_eq!(reached, 50 + 3);
-    let right = door.log_in(ALICE, RIGHT, elsewhere(1_000));
-    let (limit, wait) = stopped(&right).expect("a limit");
+    let right = limiter.log_in(ALICE, RIGHT, unrelated_address(1_000));
+    let (limit, wait) = limited_by(&right).expect("a limit");
     assert_eq!(limit, Limit::AccountSlow);
     assert!(wait > 0.0 && wait <= 900.0, "{wait}");
-    door.clock.advance(Duration::from_secs_f64(wait));
-    // One of the four, whoever comes first.
-    assert_eq!(door.log_in(ALICE, RIGHT, elsewhere(1_001)), Ok(()));
+    limiter.clock.advance(Duration::from_secs_f64(wait));
+    // One of the four per hour.
+    assert_eq!(
+        limiter.log_in(ALICE, RIGHT, unrelated_address(1_001)),
+        Ok(())
+    );
 }
 
 #[test]
-fn a_known_network_keeps_its_own_row_and_neither_ends_the_other() {
-    let mut door = door();
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    assert_eq!(fail_slowly(&mut door, ALICE, 60), 50);
-    // The account's owner notices nothing, and ends nobody's slow pace.
+fn known_network_counts_its_own_failures_in_a_row() {
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
+    // The known network is not affected, and its success does not end the slow pace of others.
     for _ in 0..10 {
-        assert!(door.refused(ALICE, HOME));
-        door.advance(30);
+        assert!(limiter.refused(ALICE, HOME));
+        limiter.advance(30);
     }
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    let stranger = door.log_in(ALICE, RIGHT, elsewhere(1_000));
-    let slow = stopped(&stranger).map(|(limit, _)| limit);
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    let unknown = limiter.log_in(ALICE, RIGHT, unrelated_address(1_000));
+    let slow = limited_by(&unknown).map(|(limit, _)| limit);
     assert_eq!(slow, Some(Limit::AccountSlow));
-    // What failed at home before that success is over: fifty more may fail.
+    // The success has reset the failures of the known network: fifty more are allowed.
     let mut home = 0;
     for _ in 0..60 {
-        home += usize::from(door.refused(ALICE, HOME));
-        door.advance(30);
+        home += usize::from(limiter.refused(ALICE, HOME));
+        limiter.advance(30);
     }
     assert_eq!(home, 50);
 }
 
 #[test]
-fn a_success_from_an_unknown_network_ends_the_row_of_the_unknown_ones() {
-    let mut door = door();
-    assert_eq!(fail_slowly(&mut door, ALICE, 49), 49);
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    assert_eq!(fail_slowly(&mut door, ALICE, 60), 50);
+fn success_from_an_unknown_network_resets_the_failures_of_unknown_networks() {
+    let mut limiter = limiter();
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 49), 49);
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
 }
 
 #[test]
-fn attempts_at_once_get_no_further_and_one_alone_is_under_way_at_the_slow_pace() {
-    let mut door = Door::new(Limits {
+fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_pace() {
+    let mut limiter = TestLimiter::new(Limits {
         account: Bound {
             most: 1_000,
             ..defaults().account
@@ -90,107 +93,107 @@ fn attempts_at_once_get_no_further_and_one_alone_is_under_way_at_the_slow_pace()
         ..defaults()
     });
     let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
-    // All are given up again at the end, which counts as a failure.
-    let begun = |door: &Door| {
-        let mut under_way = Vec::new();
+    // All are cancelled at the end, which counts as a failure.
+    let started = |limiter: &TestLimiter| {
+        let mut in_flight = Vec::new();
         for _ in 0..100 {
-            let ask = pending::<Result<(), IamError>>();
-            let mut attempt = Box::pin(door.login_limiter.limit(
-                door.login_limiter.account(credentials.email()),
+            let call = pending::<Result<(), IamError>>();
+            let mut attempt = Box::pin(limiter.login_limiter.limit(
+                limiter.login_limiter.account(credentials.email()),
                 &credentials,
                 None,
-                ask,
+                call,
             ));
             if (&mut attempt).now_or_never().is_none() {
-                under_way.push(attempt);
+                in_flight.push(attempt);
             }
         }
-        under_way.len()
+        in_flight.len()
     };
-    assert_eq!(begun(&door), 50);
-    door.advance(900);
-    assert_eq!(begun(&door), 1);
-    door.advance(899);
-    assert!(!door.refused(ALICE, None));
+    assert_eq!(started(&limiter), 50);
+    limiter.advance(900);
+    assert_eq!(started(&limiter), 1);
+    limiter.advance(899);
+    assert!(!limiter.refused(ALICE, None));
 }
 
 #[test]
-fn a_fault_and_an_empty_password_are_no_part_of_a_row() {
-    let mut door = door();
-    assert_eq!(fail_slowly(&mut door, ALICE, 49), 49);
+fn fault_and_empty_password_do_not_count_as_failures_in_a_row() {
+    let mut limiter = limiter();
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 49), 49);
     for _ in 0..20 {
-        let fault = door.meet(ALICE, RIGHT, None, |_| Err(IamError::Saturated));
+        let fault = limiter.log_in_with(ALICE, RIGHT, None, |_| Err(IamError::Saturated));
         assert_eq!(fault, Err(GatewayError::Full));
-        let empty = door.log_in(ALICE, "", None);
+        let empty = limiter.log_in(ALICE, "", None);
         assert!(matches!(empty, Err(GatewayError::Refused(_))), "{empty:?}");
-        door.advance(30);
+        limiter.advance(30);
     }
-    assert!(door.refused(ALICE, None));
-    door.advance(30);
-    assert!(!door.refused(ALICE, None));
+    assert!(limiter.refused(ALICE, None));
+    limiter.advance(30);
+    assert!(!limiter.refused(ALICE, None));
 }
 
 #[test]
-fn a_row_is_forgotten_after_as_many_intervals_as_it_has_failures() {
-    let mut door = door();
-    assert_eq!(fail_slowly(&mut door, ALICE, 50), 50);
-    door.advance(50 * 900 - 30 - 1);
-    assert!(door.refused(ALICE, None), "one of four");
-    door.advance(1);
-    assert!(!door.refused(ALICE, None), "the row goes on");
-    door.advance(50 * 900);
-    assert_eq!(fail_slowly(&mut door, ALICE, 60), 50);
+fn failures_in_a_row_expire_after_one_interval_each() {
+    let mut limiter = limiter();
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 50), 50);
+    limiter.advance(50 * 900 - 30 - 1);
+    assert!(limiter.refused(ALICE, None), "one of four per hour");
+    limiter.advance(1);
+    assert!(!limiter.refused(ALICE, None), "still at the slow pace");
+    limiter.advance(50 * 900);
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
 }
 
 #[test]
-fn an_operator_can_forget_the_failures_of_an_account() {
-    let mut door = door();
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
+fn operator_can_reset_the_failures_of_an_account() {
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
     for _ in 0..60 {
-        for address in [HOME, elsewhere(1)] {
-            door.refused(ALICE, address);
+        for address in [HOME, unrelated_address(1)] {
+            limiter.refused(ALICE, address);
         }
-        door.advance(30);
+        limiter.advance(30);
     }
-    let forget = |door: &Door, email: &str, address: Option<IpAddr>| {
-        let account = door
+    let forget = |limiter: &TestLimiter, email: &str, address: Option<IpAddr>| {
+        let account = limiter
             .login_limiter
             .forget_failures(email, address.map(Into::into));
-        assert_eq!(account, door.login_limiter.account(email));
+        assert_eq!(account, limiter.login_limiter.account(email));
     };
-    forget(&door, "bob@example.test", None);
-    assert!(!door.refused(ALICE, elsewhere(2)));
-    forget(&door, " ALICE@example.test", None);
-    assert!(door.refused(ALICE, elsewhere(2)));
-    assert!(!door.refused(ALICE, HOME));
-    forget(&door, ALICE, Some(HOME));
-    assert_eq!((0..20).filter(|_| door.refused(ALICE, HOME)).count(), 10);
-    assert_eq!(door.log_in(ALICE, RIGHT, elsewhere(3)), Ok(()));
+    forget(&limiter, "bob@example.test", None);
+    assert!(!limiter.refused(ALICE, unrelated_address(2)));
+    forget(&limiter, " ALICE@example.test", None);
+    assert!(limiter.refused(ALICE, unrelated_address(2)));
+    assert!(!limiter.refused(ALICE, HOME));
+    forget(&limiter, ALICE, Some(HOME));
+    assert_eq!((0..20).filter(|_| limiter.refused(ALICE, HOME)).count(), 10);
+    assert_eq!(limiter.log_in(ALICE, RIGHT, unrelated_address(3)), Ok(()));
 }
 
 #[test]
-fn neither_a_flood_before_nor_one_after_makes_room_for_more_guesses() {
-    let mut door = Door::new(defaults());
-    let mut strangers = 0..;
-    // As many as the replica lets through, each on another account, for longer than a row of one
-    // failure is kept.
-    let mut flood = |door: &mut Door, seconds: u64| {
+fn flood_before_or_after_does_not_allow_more_guesses() {
+    let mut limiter = TestLimiter::new(defaults());
+    let mut numbers = 0..;
+    // As many as the replica limit allows, each for another account, for longer than one failure is
+    // kept.
+    let mut flood = |limiter: &mut TestLimiter, seconds: u64| {
         for _ in 0..seconds {
-            for number in strangers.by_ref().take(30) {
+            for number in numbers.by_ref().take(30) {
                 let email = format!("user{number}@example.test");
-                assert!(door.refused(&email, elsewhere(1_000_000 + number)));
+                assert!(limiter.refused(&email, unrelated_address(1_000_000 + number)));
             }
-            door.advance(1);
+            limiter.advance(1);
         }
     };
-    flood(&mut door, 1_000);
-    assert_eq!(fail_slowly(&mut door, ALICE, 60), 50);
-    flood(&mut door, 1_000);
-    assert_eq!(fail_slowly(&mut door, ALICE, 29), 1);
-    assert_eq!(door.login_limiter.untracked(), 0);
+    flood(&mut limiter, 1_000);
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
+    flood(&mut limiter, 1_000);
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 29), 1);
+    assert_eq!(limiter.login_limiter.untracked(), 0);
 }
 
-/// What is written to the audit log meanwhile, a line each.
+/// The lines of the audit log that `during` causes.
 fn audit_lines(during: impl FnOnce()) -> Vec<String> {
     use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -208,11 +211,11 @@ fn audit_lines(during: impl FnOnce()) -> Vec<String> {
 
 #[test]
 fn slow_pace_is_written_to_the_audit_log_once_when_it_begins() {
-    let mut door = door();
-    let account = door.login_limiter.account(ALICE).to_string();
-    let none = audit_lines(|| assert_eq!(fail_slowly(&mut door, ALICE, 49), 49));
+    let mut limiter = limiter();
+    let account = limiter.login_limiter.account(ALICE).to_string();
+    let none = audit_lines(|| assert_eq!(fail_slowly(&mut limiter, ALICE, 49), 49));
     assert_eq!(none, [""; 0]);
-    let once = audit_lines(|| assert_eq!(fail_slowly(&mut door, ALICE, 1_000), 34));
+    let once = audit_lines(|| assert_eq!(fail_slowly(&mut limiter, ALICE, 1_000), 34));
     let [line] = &once[..] else {
         panic!("{once:?}");
     };

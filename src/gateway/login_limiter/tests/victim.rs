@@ -1,101 +1,101 @@
-//! Nobody locks the owner of an account out from elsewhere.
+//! Attackers cannot lock the owner of an account out.
 
 use super::*;
 
 const ALICE: &str = "alice@example.test";
 const WORK: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 7, 0, 0, 0, 1));
 
-/// Fails from everywhere until nobody gets through any more.
-fn lock(door: &mut Door, email: &str) {
+/// Fails from many networks until the account is limited.
+fn exhaust_limit(limiter: &mut TestLimiter, email: &str) {
     for number in 0..1_000 {
-        door.refused(email, elsewhere(number));
+        limiter.refused(email, unrelated_address(number));
     }
-    assert!(!door.refused(email, elsewhere(1_000)));
+    assert!(!limiter.refused(email, unrelated_address(1_000)));
 }
 
-fn open_door() -> Door {
-    Door::new(Limits {
+fn limiter() -> TestLimiter {
+    TestLimiter::new(Limits {
         replica: None,
         ..defaults()
     })
 }
 
 #[test]
-fn who_logged_in_from_an_address_before_still_gets_in_from_there() {
-    let mut door = open_door();
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    assert_eq!(door.log_in(ALICE, RIGHT, WORK), Ok(()));
-    door.advance(29 * 24 * 3600);
-    lock(&mut door, ALICE);
-    assert_eq!(door.asked, 2 + 10);
-    let stranger = door.log_in(ALICE, RIGHT, elsewhere(2_000));
-    assert_eq!(stopped(&stranger), Some((Limit::Account, 30.0)));
+fn known_network_is_not_limited_by_failures_from_other_networks() {
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    assert_eq!(limiter.log_in(ALICE, RIGHT, WORK), Ok(()));
+    limiter.advance(29 * 24 * 3600);
+    exhaust_limit(&mut limiter, ALICE);
+    assert_eq!(limiter.calls, 2 + 10);
+    let unknown = limiter.log_in(ALICE, RIGHT, unrelated_address(2_000));
+    assert_eq!(limited_by(&unknown), Some((Limit::Account, 30.0)));
     for spelling in [ALICE, "Alice@Example.Test "] {
         for address in [HOME, WORK] {
-            assert_eq!(door.log_in(spelling, RIGHT, address), Ok(()));
+            assert_eq!(limiter.log_in(spelling, RIGHT, address), Ok(()));
         }
     }
-    // The same /64 is the same household.
-    let neighbour = "2001:db8:7:7:ffff::1".parse::<IpAddr>().unwrap();
-    assert_eq!(door.log_in(ALICE, RIGHT, neighbour), Ok(()));
-    let next_door = "2001:db8:7:8::1".parse::<IpAddr>().unwrap();
-    assert!(stopped(&door.log_in(ALICE, RIGHT, next_door)).is_some());
+    // Another address of the same /64.
+    let same_network = "2001:db8:7:7:ffff::1".parse::<IpAddr>().unwrap();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, same_network), Ok(()));
+    let other_network = "2001:db8:7:8::1".parse::<IpAddr>().unwrap();
+    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, other_network)).is_some());
 }
 
 #[test]
 fn known_network_has_its_own_limit_for_the_account_that_knows_it() {
-    let mut door = open_door();
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    lock(&mut door, ALICE);
-    let through = (0..50).filter(|_| door.refused(ALICE, HOME)).count();
-    assert_eq!(through, 10);
-    // The strangers' count was left alone, and so was everybody else's.
-    door.advance(30);
-    assert!(door.refused(ALICE, elsewhere(1)));
-    assert!(!door.refused(ALICE, elsewhere(2)));
-    lock(&mut door, "bob@example.test");
-    assert!(!door.refused("bob@example.test", HOME));
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    exhaust_limit(&mut limiter, ALICE);
+    let accepted = (0..50).filter(|_| limiter.refused(ALICE, HOME)).count();
+    assert_eq!(accepted, 10);
+    // The counts of unknown networks and of other accounts are unchanged.
+    limiter.advance(30);
+    assert!(limiter.refused(ALICE, unrelated_address(1)));
+    assert!(!limiter.refused(ALICE, unrelated_address(2)));
+    exhaust_limit(&mut limiter, "bob@example.test");
+    assert!(!limiter.refused("bob@example.test", HOME));
 }
 
 #[test]
-fn after_a_month_an_address_is_strange_again() {
-    let mut door = open_door();
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    door.advance(30 * 24 * 3600);
-    lock(&mut door, ALICE);
-    assert!(stopped(&door.log_in(ALICE, RIGHT, HOME)).is_some());
+fn network_is_unknown_again_after_a_month() {
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    limiter.advance(30 * 24 * 3600);
+    exhaust_limit(&mut limiter, ALICE);
+    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, HOME)).is_some());
 }
 
 #[test]
 fn refused_login_does_not_make_its_network_known() {
-    let mut door = open_door();
-    assert!(door.refused(ALICE, HOME));
-    let fault = door.meet(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
+    let mut limiter = limiter();
+    assert!(limiter.refused(ALICE, HOME));
+    let fault = limiter.log_in_with(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
     assert_eq!(fault, Err(GatewayError::Full));
-    lock(&mut door, ALICE);
-    assert!(stopped(&door.log_in(ALICE, RIGHT, HOME)).is_some());
+    exhaust_limit(&mut limiter, ALICE);
+    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, HOME)).is_some());
 }
 
 #[test]
-fn a_strangers_answers_do_not_tell_whether_an_account_exists() {
-    let mut door = open_door();
-    assert_eq!(door.log_in(ALICE, RIGHT, HOME), Ok(()));
-    let mut answers = |email: &str| -> Vec<_> {
+fn responses_do_not_reveal_whether_an_account_exists() {
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    let mut responses = |email: &str| -> Vec<_> {
         (0..30)
             .map(|number| {
-                door.advance(number % 3);
-                door.log_in(email, "wrong", elsewhere(50_000))
+                limiter.advance(number % 3);
+                limiter.log_in(email, "wrong", unrelated_address(50_000))
             })
-            .map(|answer| stopped(&answer))
+            .map(|result| limited_by(&result))
             .collect()
     };
-    let (known, unknown) = (answers(ALICE), answers("nobody@example.test"));
+    let (known, unknown) = (responses(ALICE), responses("nobody@example.test"));
     assert_eq!(known, unknown);
     assert!(known.iter().any(Option::is_some));
 }
 
 #[test]
-fn no_spelling_of_an_address_has_a_count_of_its_own() {
+fn all_spellings_of_an_address_share_one_count() {
     let spellings = [
         "Alice@example.test",
         "alice@EXAMPLE.TEST",
@@ -106,15 +106,15 @@ fn no_spelling_of_an_address_has_a_count_of_its_own() {
         "ａｌｉｃｅ＠example.test",
         "alice@example。test",
     ];
-    let mut door = open_door();
-    let mut through = 0;
+    let mut limiter = limiter();
+    let mut accepted = 0;
     for number in 0..200 {
         let spelling = spellings[number % 6];
-        through += usize::from(door.refused(spelling, elsewhere(number)));
+        accepted += usize::from(limiter.refused(spelling, unrelated_address(number)));
     }
-    assert_eq!((through, door.asked), (10, 10));
-    // A full-width @ alone is none to the shape of an address; with another one it is.
+    assert_eq!((accepted, limiter.calls), (10, 10));
+    // A full-width @ alone is no valid e-mail address; with a normal one it is.
     assert!(Credentials::new(spellings[6].to_owned(), "x".into()).is_err());
     let wide = "ａｌｉｃｅ@ｅｘａｍｐｌｅ．ｔｅｓｔ";
-    assert!(!door.refused(wide, HOME));
+    assert!(!limiter.refused(wide, HOME));
 }

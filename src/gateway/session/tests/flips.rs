@@ -1,14 +1,14 @@
-//! Tokens of which a little was changed: a million of them, so that no rare shape is the one that opens.
+//! Tokens with small changes: a million, so that rare cases occur.
 
 use std::thread;
 
 use super::*;
 
-/// Flips each bit of each character of a token, and opens what comes of it; how many there were.
-/// The eighth bit alone would make it no text.
-fn flips_that_were_noticed(keys: &KeySet<SealingKey>, token: &str) -> usize {
+/// Flips each bit of each character of a token and asserts that the result does not open. Returns the
+/// number of flips. The eighth bit is left out, because the result would not be UTF-8.
+fn count_refused_flips(keys: &KeySet<SealingKey>, token: &str) -> usize {
     let mut text = token.to_owned();
-    let mut noticed = 0;
+    let mut refused_flips = 0;
     for at in 0..token.len() {
         for bit in 0..7 {
             let was = token.as_bytes()[at];
@@ -16,40 +16,40 @@ fn flips_that_were_noticed(keys: &KeySet<SealingKey>, token: &str) -> usize {
             text.replace_range(at..=at, is.encode_utf8(&mut [0; 4]));
             let mut buffer = Zeroizing::default();
             assert!(open(keys, &text, &mut buffer).is_err(), "{at} {bit} {text}");
-            noticed += 1;
+            refused_flips += 1;
             text.replace_range(at..=at, char::from(was).encode_utf8(&mut [0; 4]));
         }
     }
-    noticed
+    refused_flips
 }
 
 #[test]
-fn of_a_million_flips_of_a_single_bit_every_one_is_noticed() {
+fn every_one_of_a_million_single_bit_flips_is_refused() {
     const FLIPS: usize = 1_000_000;
     let keys = key_set();
     let flip = |share: usize| {
-        let mut noticed = 0;
-        // Contents of every length, so that text and tag stand at every alignment.
+        let mut refused_flips = 0;
+        // Contents of every length, for every alignment of text and tag.
         for length in 0.. {
-            if noticed >= FLIPS / 4 {
+            if refused_flips >= FLIPS / 4 {
                 break;
             }
             let secret = "s".repeat((length * 4 + share) % 256);
-            noticed += flips_that_were_noticed(&keys, &sealed_with(&keys, &session(&secret)));
+            refused_flips += count_refused_flips(&keys, &sealed_with(&keys, &session(&secret)));
         }
-        noticed
+        refused_flips
     };
-    let noticed: usize = thread::scope(|scope| {
+    let refused_flips: usize = thread::scope(|scope| {
         let shares: Vec<_> = (0..4)
             .map(|share| scope.spawn(move || flip(share)))
             .collect();
         shares.into_iter().map(|share| share.join().unwrap()).sum()
     });
-    assert!(noticed >= FLIPS, "{noticed}");
+    assert!(refused_flips >= FLIPS, "{refused_flips}");
 }
 
 #[test]
-fn a_token_with_a_character_less_or_more_is_no_token() {
+fn token_with_a_removed_or_added_character_is_refused() {
     let keys = key_set();
     for token in ["a", "ab", "abc"].map(sealed) {
         for at in 0..=token.len() {
@@ -73,7 +73,7 @@ fn a_token_with_a_character_less_or_more_is_no_token() {
 }
 
 #[test]
-fn parts_of_two_tokens_make_no_third() {
+fn token_combined_from_two_tokens_is_refused() {
     let keys = KeySet::new(vec![key("k1", 1, 0), key("k2", 2, 1)]).unwrap();
     let first = KeySet::new(vec![key("k1", 1, 0)]).unwrap();
     let other = "another session";

@@ -1,4 +1,4 @@
-//! Tokens of the right form that this gateway did not make, or not for this purpose.
+//! Well-formed tokens that this gateway did not seal, or not for this purpose.
 
 use josekit::jwe::JweHeader;
 
@@ -22,7 +22,7 @@ fn sealed_raw(key: &SealingKey, header: &str, text: &[u8]) -> String {
 }
 
 #[test]
-fn another_key_under_the_same_name_opens_nothing() {
+fn another_key_with_the_same_id_opens_no_token() {
     let other = KeySet::new(vec![key("k1", 2, 0)]).unwrap();
     let tampered = Err(InvalidSession::Tampered);
     assert_eq!(opened(&other, &sealed("s")), tampered);
@@ -31,7 +31,7 @@ fn another_key_under_the_same_name_opens_nothing() {
 }
 
 #[test]
-fn the_name_of_a_key_chooses_it_and_no_other_is_tried() {
+fn only_the_key_named_in_the_header_is_tried() {
     let both = KeySet::new(vec![key("k1", 1, 0), key("k2", 2, 0)]).unwrap();
     let token = sealed("s");
     assert!(opened(&both, &token).is_ok());
@@ -42,7 +42,7 @@ fn the_name_of_a_key_chooses_it_and_no_other_is_tried() {
 }
 
 #[test]
-fn any_other_header_is_an_unknown_key_however_well_the_token_is_sealed() {
+fn token_with_any_other_header_is_refused_as_unknown_key() {
     let (keys, key) = (key_set(), key("k1", 1, 0));
     let text = serde_json::to_vec(&session("s")).unwrap();
     let own = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1"}"#;
@@ -72,21 +72,24 @@ fn any_other_header_is_an_unknown_key_however_well_the_token_is_sealed() {
 }
 
 #[test]
-fn a_token_that_the_key_sealed_for_another_purpose_does_not_open_under_the_sessions_header() {
+fn jwe_of_the_same_key_for_another_purpose_does_not_open() {
     let keys = key_set();
     let encrypter = Dir.encrypter_from_bytes(secret(1)).unwrap();
     let mut header = JweHeader::new();
     header.set_content_encryption("A256GCM");
     let text = serde_json::to_vec(&session("s")).unwrap();
-    let elsewhere = jwe::serialize_compact(&text, &header, &encrypter).unwrap();
-    assert_eq!(opened(&keys, &elsewhere), Err(InvalidSession::UnknownKey));
+    let other_purpose = jwe::serialize_compact(&text, &header, &encrypter).unwrap();
+    assert_eq!(
+        opened(&keys, &other_purpose),
+        Err(InvalidSession::UnknownKey)
+    );
     let own = sealed("s");
-    let relabelled = elsewhere.replace(parts(&elsewhere)[0], parts(&own)[0]);
+    let relabelled = other_purpose.replace(parts(&other_purpose)[0], parts(&own)[0]);
     assert_eq!(opened(&keys, &relabelled), Err(InvalidSession::Tampered));
 }
 
 #[test]
-fn what_the_key_sealed_but_is_no_session_of_this_format_is_refused() {
+fn sealed_content_that_is_no_session_of_this_format_is_refused() {
     let (keys, key) = (key_set(), key("k1", 1, 0));
     let right = serde_json::to_value(session("s")).unwrap();
     assert!(opened(&keys, &sealed_raw(&key, &key.header, &text_of(&right))).is_ok());
@@ -122,7 +125,7 @@ fn what_the_key_sealed_but_is_no_session_of_this_format_is_refused() {
 }
 
 #[test]
-fn a_member_said_twice_or_text_after_the_session_is_refused() {
+fn repeated_member_or_trailing_text_is_refused() {
     let (keys, key) = (key_set(), key("k1", 1, 0));
     let right = String::from_utf8(text_of(&session("s"))).unwrap();
     for text in [

@@ -1,13 +1,13 @@
-//! Tokens that are not of the one form that the seal has.
+//! Malformed tokens.
 
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
-fn no_part_reaches_over_the_dot_into_its_neighbour() {
+fn token_with_a_moved_dot_is_refused() {
     let keys = key_set();
-    // Content of every length modulo 3 makes text of every alignment.
+    // Contents of every length modulo 3, for every alignment.
     for token in ["a", "ab", "abc"].map(sealed) {
         let dots: Vec<_> = token.match_indices('.').map(|(at, _)| at).collect();
         let bare = token.replace('.', "");
@@ -29,7 +29,7 @@ fn no_part_reaches_over_the_dot_into_its_neighbour() {
 }
 
 #[test]
-fn the_same_bytes_cut_at_another_place_are_another_token_and_refused() {
+fn token_with_another_split_of_content_and_tag_is_refused() {
     let keys = key_set();
     for token in ["a", "ab", "abc"].map(sealed) {
         let [header, _, nonce, text, tag] = parts(&token);
@@ -45,7 +45,7 @@ fn the_same_bytes_cut_at_another_place_are_another_token_and_refused() {
 }
 
 #[test]
-fn a_token_has_five_parts_and_the_second_is_empty() {
+fn token_has_five_parts_and_the_second_is_empty() {
     let keys = key_set();
     let token = sealed("s");
     let [header, _, nonce, text, tag] = parts(&token);
@@ -72,7 +72,7 @@ fn a_token_has_five_parts_and_the_second_is_empty() {
 }
 
 #[test]
-fn base64_that_is_not_canonical_is_refused_in_every_part() {
+fn non_canonical_base64_is_refused_in_every_part() {
     let keys = key_set();
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for token in ["a", "ab", "abc"].map(sealed) {
@@ -91,7 +91,7 @@ fn base64_that_is_not_canonical_is_refused_in_every_part() {
                     forms.push(text.replace(url, plain));
                 }
             }
-            // All letters but the right one, which also sets the bits that say nothing.
+            // All other last letters, including those that set unused bits.
             for letter in letters {
                 let last = char::from(*letter);
                 if !text.ends_with(last) {
@@ -109,7 +109,7 @@ fn base64_that_is_not_canonical_is_refused_in_every_part() {
 }
 
 #[test]
-fn a_token_too_long_is_refused_before_anything_of_it_is_decoded() {
+fn too_long_token_is_refused_before_decoding() {
     let [header, _, nonce, _, tag] = parts(&sealed("s")).map(str::to_owned);
     let frame = header.len() + nonce.len() + tag.len() + 4;
     for (length, decoded) in [(TOKEN_BYTES_MAX, true), (TOKEN_BYTES_MAX + 1, false)] {
@@ -123,7 +123,7 @@ fn a_token_too_long_is_refused_before_anything_of_it_is_decoded() {
 }
 
 #[test]
-fn what_would_cost_much_to_decode_is_refused_before_it_is() {
+fn expensive_input_is_refused_before_decoding() {
     let [header, _, nonce, _, tag] = parts(&sealed("s")).map(str::to_owned);
     let mebibytes = "A".repeat(10 << 20);
     let under = |header: &str| {
@@ -131,7 +131,7 @@ fn what_would_cost_much_to_decode_is_refused_before_it_is() {
         format!("{header}..{nonce}.{}.{tag}", "A".repeat(4_000))
     };
     let deep = format!(r#"{{"alg":{}1{}}}"#, "[".repeat(1_000), "]".repeat(1_000));
-    for bomb in [
+    for expensive in [
         ".".repeat(1_000_000),
         mebibytes.clone(),
         format!("{header}..{nonce}.{mebibytes}.{tag}"),
@@ -143,14 +143,19 @@ fn what_would_cost_much_to_decode_is_refused_before_it_is() {
         under(&deep),
     ] {
         let mut buffer = Zeroizing::default();
-        assert!(open(&key_set(), &bomb, &mut buffer).is_err());
-        assert_eq!(buffer.capacity(), 0, "{} bytes were decoded", bomb.len());
+        assert!(open(&key_set(), &expensive, &mut buffer).is_err());
+        assert_eq!(
+            buffer.capacity(),
+            0,
+            "{} bytes were decoded",
+            expensive.len()
+        );
     }
 }
 
 proptest! {
     #[test]
-    fn any_text_is_refused_and_does_no_harm(
+    fn random_text_is_refused_without_a_panic(
         text in "\\PC{0,80}|[A-Za-z0-9_.=-]{0,200}",
         nonce in "[A-Za-z0-9_-]{0,20}|[A-Za-z0-9_-]{16}",
         content in "[A-Za-z0-9_-]{0,60}",

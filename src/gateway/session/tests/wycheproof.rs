@@ -1,17 +1,17 @@
-//! Wycheproof's vectors before the seal: tokens of other houses, under every key there is.
+//! Wycheproof's vectors as session tokens, with all available keys.
 
 use test_support::wycheproof::{keys, vectors};
 
 use super::*;
 
 #[test]
-fn no_token_of_others_opens_as_it_is_or_under_our_header() {
+fn no_vector_opens_unchanged_or_with_the_header_of_session_tokens() {
     let own = key_set();
     let header = parts(&sealed("s"))[0].to_owned();
     let mut opened_with = 0;
     for kind in ["encryption", "signature", "crypto", "key"] {
         for vector in vectors(kind).into_iter().flatten() {
-            // Also where its sender and this gateway have the same secret.
+            // Also with the secret of the vector as the sealing key.
             let shared = keys(&vector.private).into_iter().filter_map(|key| {
                 let secret = BASE64.decode(key["k"].as_str()?).ok()?;
                 let key = SealingKey::new(&secret, "k1", Timestamp::UNIX_EPOCH).ok()?;
@@ -20,7 +20,7 @@ fn no_token_of_others_opens_as_it_is_or_under_our_header() {
             let key_sets: Vec<_> = shared.collect();
             let token = &vector.token;
             let rest = token.split_once('.').map_or("", |(_, rest)| rest);
-            // Without its encrypted key, as `dir` has none.
+            // Without the encrypted key, which `dir` does not have.
             let direct = rest.split_once('.').map_or("", |(_, rest)| rest);
             let parts: Vec<_> = token.split('.').collect();
             let mut forms = vec![
@@ -29,7 +29,7 @@ fn no_token_of_others_opens_as_it_is_or_under_our_header() {
                 format!("{header}..{direct}"),
             ];
             if let [_, _, nonce, text, tag] = parts[..] {
-                // With a nonce and a tag as long as ours, should theirs be longer.
+                // Truncated to the lengths of nonce and tag of session tokens.
                 let cut = |part: &str, length| part.get(..length).unwrap_or(part).to_owned();
                 forms.push(format!(
                     "{header}..{}.{text}.{}",

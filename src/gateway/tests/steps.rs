@@ -1,5 +1,5 @@
-//! The steps that were taken for a session, from the trace events of the gateway. A time would
-//! depend on the machine.
+//! Records the steps of an operation from the trace events of the gateway. Times would depend on the
+//! machine.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,14 +13,14 @@ use crate::gateway::revocations::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// So many bytes were decoded and decrypted.
+    /// The number of bytes that were decoded and decrypted.
     Unsealed(u64),
     Read,
     Compared,
     LookedUp(Kind),
 }
 
-/// The members of a trace event that tell the steps apart.
+/// The members of a trace event that identify the step.
 #[derive(Default)]
 struct Members {
     message: String,
@@ -69,7 +69,7 @@ impl<S: Subscriber> Layer<S> for Steps {
 }
 
 /// The result of a call, and the steps that it took.
-pub(super) async fn of<T>(call: impl Future<Output = T>) -> (T, Vec<Step>) {
+pub(super) async fn record<T>(call: impl Future<Output = T>) -> (T, Vec<Step>) {
     let steps = Steps::default();
     let subscriber = tracing_subscriber::registry().with(steps.clone());
     let result = call.with_subscriber(subscriber).await;

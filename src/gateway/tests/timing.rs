@@ -1,30 +1,30 @@
-//! How far a bad session came before it was refused is not told by what was done for it.
+//! The steps of a refusal do not depend on its reason.
 
 use std::time::Duration;
 
-use super::house::{House, Session, policy};
-use super::scripted::Scripted;
-use super::work::{self, Step};
+use super::scripted_iam::ScriptedIam;
+use super::steps::{self, Step};
+use super::test_gateway::{Session, TestGateway, policy};
 use crate::gateway::error::InvalidSession;
 use crate::gateway::revocations::Kind;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
-/// A house in which something of every kind has ended, so that a look makes every name.
-async fn house() -> House {
-    let iam = Scripted {
-        ballast: 600,
-        ..Scripted::default()
+/// A gateway with a revocation of every kind, so that a look-up derives every name.
+async fn gateway_with_revocations() -> TestGateway {
+    let iam = ScriptedIam {
+        secret_padding: 600,
+        ..ScriptedIam::default()
     };
-    let house = House::with(iam, policy());
-    something_of_every_kind_ends(&house).await;
-    house
+    let gateway = TestGateway::with(iam, policy());
+    add_a_revocation_of_every_kind(&gateway).await;
+    gateway
 }
 
-async fn something_of_every_kind_ends(house: &House) {
-    let other = house.log_in("bob").await;
-    house.log_out(&other).await.unwrap();
-    house.gateway.session_ends().end_upstream_session("another");
-    house.gateway.session_ends().end_sessions_of("another", 0);
+async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
+    let other = gateway.log_in("bob").await;
+    gateway.log_out(&other).await.unwrap();
+    gateway.inner.session_ends().end_upstream_session("another");
+    gateway.inner.session_ends().end_sessions_of("another", 0);
 }
 
 fn altered(text: &str, at: usize) -> String {
@@ -36,8 +36,8 @@ fn with(text: &str, at: usize, other: &str) -> String {
     format!("{}{other}{}", &text[..at], &text[at + other.len()..])
 }
 
-/// Every way in which a pair does not open here, in tokens of one length.
-async fn bad_pairs(house: &House, good: &Session) -> Vec<(InvalidSession, Session)> {
+/// Invalid pairs of id and token for every reason, with tokens of one length.
+async fn invalid_pairs(gateway: &TestGateway, good: &Session) -> Vec<(InvalidSession, Session)> {
     use InvalidSession::{Malformed, Mismatch, Tampered, UnknownKey};
     let token = &good.token;
     let dots: Vec<_> = token.match_indices('.').map(|(at, _)| at).collect();
@@ -60,7 +60,7 @@ async fn bad_pairs(house: &House, good: &Session) -> Vec<(InvalidSession, Sessio
         let good = good.clone();
         (why, Session { token, ..good })
     });
-    let ids = [house.log_in("bob").await.id, String::new()];
+    let ids = [gateway.log_in("bob").await.id, String::new()];
     let ids = ids.map(|id| {
         let good = good.clone();
         (Mismatch, Session { id, ..good })
@@ -69,10 +69,10 @@ async fn bad_pairs(house: &House, good: &Session) -> Vec<(InvalidSession, Sessio
 }
 
 #[tokio::test]
-async fn every_refusal_takes_the_steps_of_a_good_exchange_in_their_order() {
-    let house = house().await;
-    let good = house.log_in("alice").await;
-    let (granted, steps) = work::of(house.granted(&good)).await;
+async fn refusal_takes_the_same_steps_as_a_successful_exchange() {
+    let gateway = gateway_with_revocations().await;
+    let good = gateway.log_in("alice").await;
+    let (granted, steps) = steps::record(gateway.granted(&good)).await;
     granted.unwrap();
     let [Step::Unsealed(bytes), ref rest @ ..] = steps[..] else {
         panic!("{steps:?}");
@@ -81,43 +81,43 @@ async fn every_refusal_takes_the_steps_of_a_good_exchange_in_their_order() {
     let named = Kind::ALL.map(Step::LookedUp);
     assert_eq!(rest, [&[Step::Read, Step::Compared], &named[..]].concat());
 
-    for (why, bad) in bad_pairs(&house, &good).await {
-        let (refused, taken) = work::of(house.granted(&bad)).await;
+    for (why, bad) in invalid_pairs(&gateway, &good).await {
+        let (refused, taken) = steps::record(gateway.granted(&bad)).await;
         assert_eq!(refused, Err(why.into()));
         assert_eq!(taken, steps, "exchange: {why}: {}", bad.token);
-        let (refused, taken) = work::of(house.log_out(&bad)).await;
+        let (refused, taken) = steps::record(gateway.log_out(&bad)).await;
         assert_eq!(refused, Err(why.into()));
         assert_eq!(taken, steps, "logout: {why}: {}", bad.token);
     }
 
-    let elsewhere = house.before(Scripted {
+    let elsewhere = gateway.with_other_iam(ScriptedIam {
         name: "elsewhere",
-        ..Scripted::default()
+        ..ScriptedIam::default()
     });
-    something_of_every_kind_ends(&elsewhere).await;
-    let (refused, taken) = work::of(elsewhere.granted(&good)).await;
+    add_a_revocation_of_every_kind(&elsewhere).await;
+    let (refused, taken) = steps::record(elsewhere.granted(&good)).await;
     assert_eq!(refused, Err(InvalidSession::Foreign.into()));
     assert_eq!(taken, steps);
 
-    let alive = house.log_in("alice").await;
-    house.log_out(&good).await.unwrap();
-    let (refused, taken) = work::of(house.granted(&good)).await;
+    let alive = gateway.log_in("alice").await;
+    gateway.log_out(&good).await.unwrap();
+    let (refused, taken) = steps::record(gateway.granted(&good)).await;
     assert_eq!(refused, Err(InvalidSession::Ended.into()));
     assert_eq!(taken, steps);
 
-    // Whether it was logged out before it expired is not told either.
+    // The same steps for a session that was logged out before it expired.
     let at = Duration::from_secs(good.expires_at);
-    house.clock.set_wall(at);
+    gateway.clock.set_wall(at);
     for expired in [good, alive] {
-        let (refused, taken) = work::of(house.granted(&expired)).await;
+        let (refused, taken) = steps::record(gateway.granted(&expired)).await;
         assert_eq!(refused, Err(InvalidSession::Expired.into()));
         assert_eq!(taken, steps);
     }
 }
 
 #[tokio::test]
-async fn a_refusal_takes_no_more_than_the_largest_session_whatever_was_sent() {
-    let house = house().await;
+async fn refusal_of_any_input_takes_no_more_than_the_largest_session() {
+    let gateway = gateway_with_revocations().await;
     for length in (0..20).chain([TOKEN_BYTES_MAX, 100 * TOKEN_BYTES_MAX]) {
         for sign in [".", "A", "é"] {
             let sent = Session {
@@ -126,7 +126,7 @@ async fn a_refusal_takes_no_more_than_the_largest_session_whatever_was_sent() {
                 verified_at: 0,
                 expires_at: 0,
             };
-            let (refused, steps) = work::of(house.granted(&sent)).await;
+            let (refused, steps) = steps::record(gateway.granted(&sent)).await;
             assert_eq!(refused, Err(InvalidSession::Malformed.into()));
             let [Step::Unsealed(bytes), ref rest @ ..] = steps[..] else {
                 panic!("{steps:?}");
@@ -138,11 +138,11 @@ async fn a_refusal_takes_no_more_than_the_largest_session_whatever_was_sent() {
 }
 
 #[tokio::test]
-async fn where_nothing_ended_no_refusal_makes_a_name() {
-    let house = House::new();
-    let good = house.log_in("alice").await;
-    for (why, bad) in bad_pairs(&house, &good).await {
-        let (_, steps) = work::of(house.granted(&bad)).await;
+async fn refusal_derives_no_revocation_name_while_the_table_is_empty() {
+    let gateway = TestGateway::new();
+    let good = gateway.log_in("alice").await;
+    for (why, bad) in invalid_pairs(&gateway, &good).await {
+        let (_, steps) = steps::record(gateway.granted(&bad)).await;
         assert_eq!(steps[1..], [Step::Read, Step::Compared], "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! An IAM that does as it is told: it answers out of a small model, by a script, or when let go.
+//! An IAM that responds from a simple model or from a script, and whose calls can be held.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
@@ -16,23 +16,23 @@ use test_support::LogoutSigner;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// What the IAM calls the gateway.
+/// The client id of the gateway.
 pub(in crate::gateway) const CLIENT: &str = "the-gateway";
 
-/// What the IAM does with one call.
+/// The result of one call.
 #[derive(Debug)]
 pub(in crate::gateway) enum Reply {
-    /// As the model has it when the reply is given.
+    /// The state of the model at the time of the reply.
     Model,
-    /// Fails.
+    /// A fault.
     Fault(IamError),
-    /// Says so, whatever the model has.
-    Say(Introspection),
-    /// Panics.
+    /// This introspection, independent of the model.
+    Introspection(Introspection),
+    /// A panic.
     Panic,
 }
 
-/// A call that waits for its reply.
+/// A held call.
 #[derive(Debug)]
 pub(in crate::gateway) struct Call(oneshot::Sender<Reply>);
 
@@ -42,15 +42,15 @@ impl Call {
     }
 }
 
-/// The calls of an operation that is held, in the order in which they come.
+/// The held calls of an operation, in their order.
 #[derive(Debug)]
-pub(in crate::gateway) struct Held(mpsc::UnboundedReceiver<Call>);
+pub(in crate::gateway) struct HeldCalls(mpsc::UnboundedReceiver<Call>);
 
-impl Held {
-    /// The next call. Where none comes, the test fails instead of waiting for ever.
+impl HeldCalls {
+    /// The next call. Panics if there is none within 30 s.
     pub(in crate::gateway) async fn next(&mut self) -> Call {
         let call = timeout(Duration::from_secs(30), self.0.recv()).await;
-        call.expect("the IAM is asked").expect("the IAM lives")
+        call.expect("a call").expect("the IAM is not dropped")
     }
 }
 
@@ -63,43 +63,43 @@ pub(in crate::gateway) struct Model {
     script: HashMap<Operation, VecDeque<Reply>>,
     outage: Option<IamError>,
     held: HashMap<Operation, mpsc::UnboundedSender<Call>>,
-    seen: Vec<(Credentials, ClientContext)>,
+    logins: Vec<(Credentials, ClientContext)>,
 }
 
 #[derive(Debug)]
-pub(in crate::gateway) struct Scripted {
+pub(in crate::gateway) struct ScriptedIam {
     pub(in crate::gateway) name: &'static str,
     pub(in crate::gateway) issuer: &'static str,
-    /// Whether a login tells the permissions.
-    pub(in crate::gateway) tells_permissions: bool,
+    /// Whether a login returns the permissions.
+    pub(in crate::gateway) returns_permissions: bool,
     pub(in crate::gateway) expires_in: Option<Duration>,
-    /// Appended to every upstream secret.
-    pub(in crate::gateway) ballast: usize,
-    /// Where it has none, it sends no logout tokens.
+    /// The number of bytes appended to every upstream secret.
+    pub(in crate::gateway) secret_padding: usize,
+    /// `None`: the IAM sends no logout tokens.
     pub(in crate::gateway) signer: Option<LogoutSigner>,
     pub(in crate::gateway) model: Mutex<Model>,
 }
 
-impl Default for Scripted {
+impl Default for ScriptedIam {
     fn default() -> Self {
         Self {
             name: "scripted",
             issuer: "https://iam.test/realm",
-            tells_permissions: true,
+            returns_permissions: true,
             expires_in: None,
-            ballast: 0,
+            secret_padding: 0,
             signer: None,
             model: Mutex::default(),
         }
     }
 }
 
-impl Scripted {
+impl ScriptedIam {
     fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().unwrap()
     }
 
-    /// Sets what the subject may do, as a scope string.
+    /// Sets the permissions of a subject, as a scope string.
     pub(in crate::gateway) fn permit(&self, subject: &str, names: &str) {
         let names = names.split_whitespace().map(str::to_owned).collect();
         self.model().permissions.insert(subject.to_owned(), names);
@@ -113,29 +113,29 @@ impl Scripted {
         self.model().ended.contains(secret)
     }
 
-    /// What the next call of an operation that is not held gets.
+    /// Adds the result of one call of an operation that is not held.
     pub(in crate::gateway) fn script(&self, operation: Operation, reply: Reply) {
         let mut model = self.model();
         model.script.entry(operation).or_default().push_back(reply);
     }
 
-    /// What every call gets for which nothing else is said.
-    pub(in crate::gateway) fn break_down(&self, outage: Option<IamError>) {
+    /// Sets the fault of all calls without a scripted result.
+    pub(in crate::gateway) fn set_outage(&self, outage: Option<IamError>) {
         self.model().outage = outage;
     }
 
-    /// From now on, calls of an operation wait until they are replied to.
-    pub(in crate::gateway) fn hold(&self, operation: Operation) -> Held {
+    /// Holds the further calls of an operation until the test replies.
+    pub(in crate::gateway) fn hold(&self, operation: Operation) -> HeldCalls {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.model().held.insert(operation, sender);
-        Held(receiver)
+        HeldCalls(receiver)
     }
 
-    pub(in crate::gateway) fn let_go(&self, operation: Operation) {
+    pub(in crate::gateway) fn release(&self, operation: Operation) {
         self.model().held.remove(&operation);
     }
 
-    /// How often the operation was called.
+    /// The number of calls of an operation.
     pub(in crate::gateway) fn calls(&self, operation: Operation) -> usize {
         let model = self.model();
         model
@@ -145,17 +145,17 @@ impl Scripted {
             .count()
     }
 
-    /// How often anything was called.
-    pub(in crate::gateway) fn calls_in_all(&self) -> usize {
+    /// The number of all calls.
+    pub(in crate::gateway) fn total_calls(&self) -> usize {
         self.model().calls.len()
     }
 
-    /// The logins that were asked for.
-    pub(in crate::gateway) fn seen(&self) -> Vec<(Credentials, ClientContext)> {
-        self.model().seen.clone()
+    /// The arguments of all logins.
+    pub(in crate::gateway) fn logins(&self) -> Vec<(Credentials, ClientContext)> {
+        self.model().logins.clone()
     }
 
-    async fn obey(&self, operation: Operation) -> Result<Option<Introspection>, IamError> {
+    async fn reply_to(&self, operation: Operation) -> Result<Option<Introspection>, IamError> {
         let (held, scripted) = {
             let mut model = self.model();
             model.calls.push(operation);
@@ -175,8 +175,8 @@ impl Scripted {
         match reply {
             Reply::Model => self.model().outage.clone().map_or(Ok(None), Err),
             Reply::Fault(fault) => Err(fault),
-            Reply::Say(word) => Ok(Some(word)),
-            Reply::Panic => panic!("as the script has it"),
+            Reply::Introspection(introspection) => Ok(Some(introspection)),
+            Reply::Panic => panic!("scripted"),
         }
     }
 
@@ -188,7 +188,7 @@ impl Scripted {
 }
 
 #[async_trait]
-impl IamAdapter for Scripted {
+impl IamAdapter for ScriptedIam {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -210,9 +210,9 @@ impl IamAdapter for Scripted {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        let seen = (credentials.clone(), client.clone());
-        self.model().seen.push(seen);
-        self.obey(Operation::Login).await?;
+        let login = (credentials.clone(), client.clone());
+        self.model().logins.push(login);
+        self.reply_to(Operation::Login).await?;
         if credentials.password().expose_secret() == "wrong" {
             return Err(IamError::Refused(Refusal::InvalidCredentials));
         }
@@ -223,12 +223,12 @@ impl IamAdapter for Scripted {
             model.sessions
         };
         let permissions = self
-            .tells_permissions
+            .returns_permissions
             .then(|| self.permissions_of(&subject));
         Ok(Authenticated {
             session: UpstreamSession {
                 id: format!("upstream-{number}"),
-                secret: format!("secret-{number}{}", "x".repeat(self.ballast)).into(),
+                secret: format!("secret-{number}{}", "x".repeat(self.secret_padding)).into(),
                 subject: Subject::new(subject).unwrap(),
             },
             expires_in: self.expires_in,
@@ -237,8 +237,8 @@ impl IamAdapter for Scripted {
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        if let Some(word) = self.obey(Operation::Introspection).await? {
-            return Ok(word);
+        if let Some(introspection) = self.reply_to(Operation::Introspection).await? {
+            return Ok(introspection);
         }
         if self.has_ended(session.secret.expose_secret()) {
             return Ok(Introspection::Inactive);
@@ -250,7 +250,7 @@ impl IamAdapter for Scripted {
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.obey(Operation::Logout).await?;
+        self.reply_to(Operation::Logout).await?;
         self.end(session.secret.expose_secret());
         Ok(())
     }
@@ -260,13 +260,13 @@ impl IamAdapter for Scripted {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.obey(Operation::Keys).await?;
+        self.reply_to(Operation::Keys).await?;
         let keys = self.signer.as_ref().and_then(LogoutSigner::key_set);
         let keys = keys.expect("an IAM that sends logout tokens").to_string();
         Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys"))
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        self.obey(Operation::Probe).await.map(|_| ())
+        self.reply_to(Operation::Probe).await.map(|_| ())
     }
 }

@@ -1,4 +1,4 @@
-//! An IAM that has much to do.
+//! An IAM with slow introspections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,29 +12,29 @@ use iam_adapters::{
 };
 use tokio::time::sleep;
 
-use super::scripted::Scripted;
+use super::scripted_iam::ScriptedIam;
 
-/// An IAM that takes its time to introspect, and notes how much it has to do at once.
+/// Delays introspections, and records how many are in flight.
 #[derive(Debug)]
-pub(super) struct Busy {
-    pub(super) iam: Arc<Scripted>,
-    pub(super) takes: fn(call: usize) -> Duration,
+pub(super) struct SlowIam {
+    pub(super) iam: Arc<ScriptedIam>,
+    pub(super) delay: fn(call: usize) -> Duration,
     pub(super) calls: AtomicUsize,
-    pub(super) under_way: AtomicUsize,
-    pub(super) most: AtomicUsize,
+    pub(super) in_flight: AtomicUsize,
+    pub(super) max_in_flight: AtomicUsize,
 }
 
-/// Counts itself out, also where the caller gives up.
-struct UnderWay<'a>(&'a AtomicUsize);
+/// Counts a call out when it ends, also if it is cancelled.
+struct InFlight<'a>(&'a AtomicUsize);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
-impl IamAdapter for Busy {
+impl IamAdapter for SlowIam {
     fn name(&self) -> &'static str {
         self.iam.name()
     }
@@ -57,10 +57,10 @@ impl IamAdapter for Busy {
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        let now = 1 + self.under_way.fetch_add(1, Ordering::SeqCst);
-        let _counted = UnderWay(&self.under_way);
-        self.most.fetch_max(now, Ordering::SeqCst);
-        sleep((self.takes)(call)).await;
+        let in_flight = 1 + self.in_flight.fetch_add(1, Ordering::SeqCst);
+        let _in_flight = InFlight(&self.in_flight);
+        self.max_in_flight.fetch_max(in_flight, Ordering::SeqCst);
+        sleep((self.delay)(call)).await;
         self.iam.introspect(session).await
     }
 

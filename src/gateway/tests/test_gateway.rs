@@ -1,4 +1,4 @@
-//! A gateway with its IAM and its clock, and a verb for each operation.
+//! A gateway with a scripted IAM and a manual clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::scripted::{Reply, Scripted};
+use super::scripted_iam::{Reply, ScriptedIam};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::keys::{KeySet, Keys};
@@ -24,29 +24,29 @@ use crate::gateway::revocations::{Revocations, Room};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
 
-/// The time at which every house begins, in seconds since 1970.
+/// The initial time of the clock, in seconds since 1970.
 pub(super) const START: u64 = 1_800_000_000;
 
 pub(super) const LIVENESS: Duration = Duration::from_secs(30);
 pub(super) const PERMISSIONS: Duration = Duration::from_secs(60);
-pub(super) const MOMENT: Duration = Duration::from_millis(1);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The last moment before this much time has gone by.
+/// A millisecond less than the duration.
 pub(super) fn just_before(duration: Duration) -> Duration {
-    duration.saturating_sub(MOMENT)
+    duration.saturating_sub(MILLISECOND)
 }
 
-/// For so long everything is fresh that may be so old.
-pub(super) fn surely_fresh(freshness: Duration) -> Duration {
+/// The part of a freshness in which no data is refreshed.
+pub(super) fn without_refresh(freshness: Duration) -> Duration {
     freshness * 9 / 10
 }
 
-/// After so long more, nothing is.
-pub(super) fn the_rest(freshness: Duration) -> Duration {
-    freshness.saturating_sub(surely_fresh(freshness))
+/// The rest of a freshness, in which data is refreshed.
+pub(super) fn refresh_period(freshness: Duration) -> Duration {
+    freshness.saturating_sub(without_refresh(freshness))
 }
 
-/// A session as its client holds it.
+/// A session of a client.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     pub(super) id: String,
@@ -56,10 +56,10 @@ pub(super) struct Session {
 }
 
 #[derive(Clone)]
-pub(super) struct House {
-    pub(super) iam: Arc<Scripted>,
+pub(super) struct TestGateway {
+    pub(super) iam: Arc<ScriptedIam>,
     pub(super) clock: Arc<ManualClock>,
-    pub(super) gateway: Arc<Gateway>,
+    pub(super) inner: Arc<Gateway>,
 }
 
 pub(super) fn policy() -> Policy {
@@ -101,37 +101,37 @@ pub(super) fn policy() -> Policy {
     }
 }
 
-impl House {
-    /// Alice may `read` and `write`, Bob may `read`.
+impl TestGateway {
+    /// Alice has the permissions `read` and `write`, Bob has `read`.
     pub(super) fn new() -> Self {
-        Self::with(Scripted::default(), policy())
+        Self::with(ScriptedIam::default(), policy())
     }
 
-    pub(super) fn with(iam: Scripted, policy: Policy) -> Self {
-        Self::through(iam, policy, |iam, _| iam)
+    pub(super) fn with(iam: ScriptedIam, policy: Policy) -> Self {
+        Self::with_adapter(iam, policy, |iam, _| iam)
     }
 
-    /// A house that sees its IAM through something else.
-    pub(super) fn through(
-        iam: Scripted,
+    /// A gateway whose adapter wraps the scripted IAM.
+    pub(super) fn with_adapter(
+        iam: ScriptedIam,
         policy: Policy,
-        seen: impl FnOnce(Arc<Scripted>, Arc<ManualClock>) -> Arc<dyn IamAdapter>,
+        wrap: impl FnOnce(Arc<ScriptedIam>, Arc<ManualClock>) -> Arc<dyn IamAdapter>,
     ) -> Self {
         iam.permit("alice", "read write");
         iam.permit("bob", "read");
         let iam = Arc::new(iam);
         let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
-        let seen = seen(iam.clone(), clock.clone());
-        Self::before_this(iam, seen, clock, policy)
+        let adapter = wrap(iam.clone(), clock.clone());
+        Self::from_parts(iam, adapter, clock, policy)
     }
 
-    fn at(iam: Arc<Scripted>, clock: Arc<ManualClock>, policy: Policy) -> Self {
-        Self::before_this(iam.clone(), iam, clock, policy)
+    fn with_clock(iam: Arc<ScriptedIam>, clock: Arc<ManualClock>, policy: Policy) -> Self {
+        Self::from_parts(iam.clone(), iam, clock, policy)
     }
 
-    fn before_this(
-        iam: Arc<Scripted>,
-        seen: Arc<dyn IamAdapter>,
+    fn from_parts(
+        iam: Arc<ScriptedIam>,
+        adapter: Arc<dyn IamAdapter>,
         clock: Arc<ManualClock>,
         policy: Policy,
     ) -> Self {
@@ -140,7 +140,7 @@ impl House {
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
         keys.sealing = KeySet::new(vec![sealing]).unwrap().into();
         let gateway = Gateway::new(GatewayParts {
-            iam: seen,
+            iam: adapter,
             keys: Arc::new(keys),
             clock: clock.clone(),
             random: Arc::new(SystemRandom::new()),
@@ -150,43 +150,43 @@ impl House {
         Self {
             iam,
             clock,
-            gateway: Arc::new(gateway),
+            inner: Arc::new(gateway),
         }
     }
 
-    /// Another replica, whose table of revocations has this much room.
+    /// Another replica, with this size of its table of revocations.
     pub(super) fn replica_with_room(&self, room: Room) -> Self {
         let (iam, clock) = (self.iam.clone(), self.clock.clone());
         let gateway = Gateway::new(GatewayParts {
             iam: iam.clone(),
-            keys: Arc::clone(&self.gateway.keys),
+            keys: Arc::clone(&self.inner.keys),
             clock: clock.clone(),
             random: Arc::new(SystemRandom::new()),
-            policy: self.gateway.policy().clone(),
+            policy: self.inner.policy().clone(),
             revocations: Revocations::with_room(room),
         });
         Self {
             iam,
             clock,
-            gateway: Arc::new(gateway),
+            inner: Arc::new(gateway),
         }
     }
 
-    /// Another replica: the same IAM, clock and sealing key, and nothing else in common.
+    /// Another replica: shares only the IAM, the clock and the sealing key.
     pub(super) fn replica(&self) -> Self {
-        Self::at(
+        Self::with_clock(
             self.iam.clone(),
             self.clock.clone(),
-            self.gateway.policy().clone(),
+            self.inner.policy().clone(),
         )
     }
 
-    /// The same clock and sealing key before another IAM.
-    pub(super) fn before(&self, iam: Scripted) -> Self {
-        Self::at(
+    /// A gateway with the same clock and sealing key, and another IAM.
+    pub(super) fn with_other_iam(&self, iam: ScriptedIam) -> Self {
+        Self::with_clock(
             Arc::new(iam),
             self.clock.clone(),
-            self.gateway.policy().clone(),
+            self.inner.policy().clone(),
         )
     }
 
@@ -197,7 +197,7 @@ impl House {
     ) -> Result<Session, GatewayError> {
         let credentials = Credentials::new(email.to_owned(), password.into()).unwrap();
         let client = ClientContext::default();
-        let session = self.gateway.log_in(&credentials, &client).await.result?;
+        let session = self.inner.log_in(&credentials, &client).await.result?;
         Ok(Session {
             id: session.session_id.to_string(),
             token: session.session_token.expose_secret().to_owned(),
@@ -217,32 +217,32 @@ impl House {
         scope: &str,
     ) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(scope).unwrap();
-        self.gateway
+        self.inner
             .exchange(&session.id, &session.token, scope, "request-1")
             .await
     }
 
-    /// What is granted.
+    /// The granted scope of an exchange.
     pub(super) async fn granted(&self, session: &Session) -> Result<String, GatewayError> {
         Ok(self.exchange(session, "read write").await?.scope)
     }
 
-    /// An exchange that goes on by itself.
-    pub(super) fn begin_exchange(
+    /// An exchange in its own task.
+    pub(super) fn spawn_exchange(
         &self,
         session: &Session,
     ) -> JoinHandle<Result<Exchanged, GatewayError>> {
-        let (house, session) = (self.clone(), session.clone());
-        tokio::spawn(async move { house.exchange(&session, "read write").await })
+        let (gateway, session) = (self.clone(), session.clone());
+        tokio::spawn(async move { gateway.exchange(&session, "read write").await })
     }
 
     pub(super) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {
-        self.gateway.log_out(&session.id, &session.token).await
+        self.inner.log_out(&session.id, &session.token).await
     }
 
     /// Sets the wall clock back, as an operator does.
-    pub(super) fn set_back(&self, by: Duration) {
-        let unix = self.gateway.now().unix;
+    pub(super) fn set_wall_clock_back(&self, by: Duration) {
+        let unix = self.inner.now().unix;
         self.clock.set_wall(unix.saturating_sub(by));
     }
 
@@ -257,13 +257,13 @@ pub(super) fn claims(exchanged: &Exchanged) -> Value {
     serde_json::from_slice(&BASE64.decode(payload).unwrap()).unwrap()
 }
 
-/// The IAM's word that the session is alive and its user may do this.
+/// An active session with these permissions.
 pub(super) fn active(subject: &str, names: &str) -> Reply {
     let permissions: Permissions = names
         .split_whitespace()
         .map(|name| Permission::parse(name).unwrap())
         .collect();
-    Reply::Say(Introspection::Active {
+    Reply::Introspection(Introspection::Active {
         subject: Subject::new(subject).unwrap(),
         permissions,
     })

@@ -1,0 +1,71 @@
+//! Ends of sessions that the IAM reports.
+
+use std::time::Duration;
+
+use super::test_gateway::{LIVENESS, START, TestGateway, active};
+use crate::gateway::error::{GatewayError, InvalidSession};
+use crate::gateway::session;
+
+/// The IAM's id of a session.
+fn upstream_id(gateway: &TestGateway, token: &str) -> String {
+    let mut buffer = zeroize::Zeroizing::default();
+    let opened = session::open(&gateway.inner.keys.sealing.key_set(), token, &mut buffer).unwrap();
+    opened.usid.into_owned()
+}
+
+const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
+
+#[tokio::test]
+async fn session_that_the_iam_ended_gets_no_token_and_its_logout_makes_no_call() {
+    let gateway = TestGateway::new();
+    let (ended, other) = (gateway.log_in("alice").await, gateway.log_in("alice").await);
+    let id = upstream_id(&gateway, &ended.token);
+    gateway.inner.session_ends().end_upstream_session(&id);
+    assert_eq!(gateway.granted(&ended).await, Err(ENDED));
+    gateway.log_out(&ended).await.unwrap();
+    assert_eq!(
+        gateway
+            .iam
+            .calls(iam_adapters::resilient::Operation::Logout),
+        0
+    );
+    assert!(gateway.granted(&other).await.is_ok());
+    assert_eq!(gateway.introspections(), 0);
+}
+
+#[tokio::test]
+async fn sessions_of_a_subject_end_up_to_the_given_time_and_no_others() {
+    let gateway = TestGateway::new();
+    let before = [gateway.log_in("alice").await, gateway.log_in("alice").await];
+    let bob = gateway.log_in("bob").await;
+    gateway.inner.session_ends().end_sessions_of("alice", START);
+    gateway.clock.advance(Duration::from_secs(1));
+    let after = gateway.log_in("alice").await;
+    for session in &before {
+        assert_eq!(gateway.granted(session).await, Err(ENDED));
+    }
+    assert!(gateway.granted(&after).await.is_ok());
+    assert!(gateway.granted(&bob).await.is_ok());
+}
+
+#[tokio::test]
+async fn empty_upstream_id_ends_no_session() {
+    let gateway = TestGateway::new();
+    gateway.inner.session_ends().end_upstream_session("");
+    assert_eq!(gateway.inner.session_ends().revocations().count(), 0);
+}
+
+#[tokio::test]
+async fn end_reported_during_an_introspection_refuses_the_exchange() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
+    gateway.clock.advance(LIVENESS);
+    let mut calls = gateway
+        .iam
+        .hold(iam_adapters::resilient::Operation::Introspection);
+    let exchange = gateway.spawn_exchange(&session);
+    let call = calls.next().await;
+    gateway.inner.session_ends().end_sessions_of("alice", START);
+    call.reply(active("alice", "read write"));
+    assert_eq!(exchange.await.unwrap().err(), Some(ENDED));
+}
