@@ -11,17 +11,19 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 mod check;
+mod error;
 mod keys;
 mod run;
 #[cfg(test)]
 mod tests;
 mod welcome;
 
+pub use error::{Wrong, report};
 pub use keys::{
     FirstUse, GenerateKey, KeyCommands, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey,
     RotateKeys, SigningAlgorithm,
 };
-pub use run::{Program, Wrong, execute, report, run, stop_signal};
+pub use run::{Program, execute, run, stop_signal};
 
 /// Names the configuration file where no `--config` does.
 const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";

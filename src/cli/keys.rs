@@ -1,6 +1,9 @@
 //! `keys`: commands for the key files that replicas share.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,21 +11,12 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
-use super::{Arguments, Command, ConfigFile, Stop};
-use crate::gateway::keys::Algorithm;
-
-mod folder;
-mod generate;
-mod list;
-mod remove;
-mod rotate;
-#[cfg(test)]
-mod tests;
-
-pub(super) use generate::generate;
-pub(super) use list::list;
-pub(super) use remove::remove;
-pub(super) use rotate::rotate;
+use super::error::Wrong;
+use super::{Arguments, Command, ConfigFile, Exit, Stop};
+use crate::config::{self, KeySettings, Registry, Settings};
+use crate::gateway::keys::{
+    self, Algorithm, FileTimes, KeyError, KeyFile, KeyPurpose, Standing, Times,
+};
 
 /// The commands about key files.
 #[derive(Debug, Subcommand)]
@@ -239,3 +233,300 @@ fn only_for_signing(signing: bool, algorithm: Option<SigningAlgorithm>) -> Resul
         .error(ErrorKind::ArgumentConflict, problem)
         .into())
 }
+
+pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let purpose = match key.purpose {
+        KeyUse::Sealing => KeyPurpose::Sealing,
+        KeyUse::Signing => {
+            KeyPurpose::Signing(key.algorithm.map_or(Algorithm::Es256, Algorithm::from))
+        }
+    };
+    let now = Timestamp::now();
+    let max_age = KeySettings::default().jwks_max_age;
+    let is_first = KeyFiles::read(&key.directory, key.purpose)
+        .map_err(Wrong::from)?
+        .0
+        .is_empty();
+    let first_use = match key.first_use {
+        Some(FirstUse::Now) => now,
+        Some(FirstUse::At(time)) => time,
+        // Without another key gateways use it at once.
+        None if is_first => now,
+        // By then all who keep the published keys have fetched it, whatever their clocks say.
+        None => now + keys::lead(max_age),
+    };
+    let made = keys::generate(purpose, first_use).map_err(Wrong::from)?;
+    let path = keys::write_new(&key.directory, &made).map_err(Wrong::from)?;
+    let file = FileTimes {
+        first_use,
+        written: now,
+    };
+    let from = if is_first {
+        first_use
+    } else {
+        file.begins(max_age).0
+    };
+    writeln!(out, "{}  used from {from:.0} on", path.display())?;
+    Ok(Exit::Ok)
+}
+
+pub(super) fn list(
+    list: &ListKeys,
+    environment: &BTreeMap<String, String>,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let settings = list.times.settings(environment, registry)?;
+    let files = keys::read_dir(&list.directory).map_err(Wrong::from)?;
+    for purpose in [KeyUse::Signing, KeyUse::Sealing] {
+        let mine = KeyFiles::read(&list.directory, purpose).map_err(Wrong::from)?;
+        let times = list.times.of(purpose, &settings);
+        let standings = keys::standing(&mine.file_times(), times, Timestamp::now());
+        for ((_, key), standing) in mine.0.iter().zip(standings) {
+            let algorithm = match key.purpose() {
+                Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
+                Some(KeyPurpose::Sealing) | None => "A256GCM",
+            };
+            let (state, more) = match standing {
+                Standing::Waiting { from, latest } => (
+                    "waiting",
+                    format!(
+                        "  used from {from:.0} on, by every gateway from {latest:.0} at the latest"
+                    ),
+                ),
+                Standing::Starting { latest } => (
+                    "starting",
+                    format!("  used by every gateway from {latest:.0} at the latest"),
+                ),
+                Standing::InUse => ("in use", String::new()),
+                Standing::InUseUntil(latest) => {
+                    ("in use", format!("  until {latest:.0} at the latest"))
+                }
+                Standing::HonouredUntil(end) => ("honoured", format!("  until {end:.0}")),
+                Standing::RetiredSince(end) => ("retired", format!("  since {end:.0}")),
+            };
+            let (purpose, kid, first_use) = (purpose.name(), key.kid(), key.first_use());
+            writeln!(
+                out,
+                "{purpose:<8} {algorithm:<8} {state:<9} {first_use:.0}  {kid}{more}"
+            )?;
+        }
+    }
+    for (_, key) in files.iter().filter(|(_, key)| key_use(key).is_none()) {
+        let (first_use, kid) = (key.first_use(), key.kid());
+        writeln!(out, "unknown  ?        unusable  {first_use:.0}  {kid}")?;
+    }
+    if files.is_empty() {
+        writeln!(out, "no keys in {}", list.directory.display())?;
+    }
+    Ok(Exit::Ok)
+}
+
+pub(super) fn rotate(
+    rotate: &RotateKeys,
+    environment: &BTreeMap<String, String>,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let folder = &rotate.folder;
+    let settings = folder.times.settings(environment, registry)?;
+    let folders: Vec<(KeyUse, &Path)> = match &folder.directory {
+        Some(directory) => vec![(folder.purpose.unwrap_or(KeyUse::Signing), directory)],
+        None => [
+            (KeyUse::Signing, &settings.keys.signing_dir),
+            (KeyUse::Sealing, &settings.keys.sealing_dir),
+        ]
+        .into_iter()
+        .filter(|(purpose, _)| folder.purpose.is_none_or(|asked| asked == *purpose))
+        .filter_map(|(purpose, directory)| Some((purpose, directory.as_deref()?)))
+        .collect(),
+    };
+    if folders.is_empty() {
+        let problem = "the configuration names no directory of keys; name one with --dir";
+        return Err(Wrong::Request(problem.to_owned()).into());
+    }
+    for (purpose, directory) in folders {
+        let times = folder.times.of(purpose, &settings);
+        turn(rotate, purpose, directory, times, out)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn turn(
+    rotate: &RotateKeys,
+    purpose: KeyUse,
+    directory: &Path,
+    times: Times,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let _turn = lock(directory)?;
+    let now = Timestamp::now();
+    let keys = KeyFiles::read(directory, purpose).map_err(Wrong::from)?;
+    let plan = keys::plan(&keys.first_uses(), times, rotate.every, now);
+    if let Some(first_use) = plan.next {
+        let newest = keys.0.last().and_then(|(_, key)| key.purpose());
+        let made = match (purpose, newest) {
+            (KeyUse::Sealing, _) => KeyPurpose::Sealing,
+            (KeyUse::Signing, newest) => match (rotate.algorithm, newest) {
+                (Some(algorithm), _) => KeyPurpose::Signing(algorithm.into()),
+                (None, Some(like)) => like,
+                (None, None) => KeyPurpose::Signing(Algorithm::Es256),
+            },
+        };
+        let made = keys::generate(made, first_use).map_err(Wrong::from)?;
+        let path = keys::write_new(directory, &made).map_err(Wrong::from)?;
+        writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
+    } else if let Some((path, key)) = keys.0.last() {
+        let (path, first_use) = (path.display(), key.first_use());
+        let state = if first_use > now {
+            "waits until"
+        } else {
+            "is not yet old enough, used since"
+        };
+        writeln!(out, "{path}  {state} {first_use:.0}: no key made")?;
+    }
+    for (path, _) in plan
+        .retired
+        .into_iter()
+        .filter_map(|place| keys.0.get(place))
+    {
+        keys::remove(path).map_err(Wrong::from)?;
+        writeln!(out, "{}  removed: no longer needed", path.display())?;
+    }
+    Ok(())
+}
+
+/// Two rotations at once would both find that the next key is missing. The lock ends with the
+/// file, and where a file system has none, cron has to take care.
+fn lock(directory: &Path) -> anyhow::Result<Option<File>> {
+    std::fs::create_dir_all(directory)?;
+    let file = File::open(directory)?;
+    match file.lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let (directory, kid) = (key.directory.display(), &key.kid);
+    let files = keys::read_dir(&key.directory).map_err(Wrong::from)?;
+    let Some((path, found)) = files.into_iter().find(|(_, key)| key.kid() == kid) else {
+        return Err(Wrong::Request(format!("no key {kid} in {directory}")).into());
+    };
+    let purpose = key_use(&found);
+    if let Some(purpose) = purpose {
+        let first_uses = KeyFiles::read(&key.directory, purpose)
+            .map_err(Wrong::from)?
+            .first_uses();
+        let later = |first_use: &Timestamp| *first_use > found.first_use();
+        let in_use = found.first_use() <= Timestamp::now() || first_uses.len() == 1;
+        if in_use && !first_uses.iter().any(later) {
+            let purpose = purpose.name();
+            return Err(Wrong::Request(format!(
+                "{kid} is in use and has no successor: gateways would continue with it, or with \
+                 an older one. Make its successor first: \
+                 auth-gateway keys generate --dir {directory} --use {purpose} --first-use now"
+            ))
+            .into());
+        }
+    }
+    keys::remove(&path).map_err(Wrong::from)?;
+    writeln!(out, "{}  removed", path.display())?;
+    match purpose {
+        Some(KeyUse::Signing) => writeln!(
+            out,
+            "gateways stop signing with it when they read the directory again \
+             (keys.reload_interval); verifiers refuse its signatures when they fetch the published \
+             keys again (keys.jwks_max_age)"
+        )?,
+        Some(KeyUse::Sealing) => writeln!(
+            out,
+            "gateways refuse the sessions that it sealed when they read the directory again \
+             (keys.reload_interval)"
+        )?,
+        None => {}
+    }
+    Ok(Exit::Ok)
+}
+
+/// The keys of one purpose.
+struct KeyFiles(Vec<(PathBuf, KeyFile)>);
+
+impl KeyFiles {
+    /// Those in a directory, which need not exist yet.
+    fn read(directory: &Path, purpose: KeyUse) -> Result<Self, KeyError> {
+        if !directory.exists() {
+            return Ok(Self(Vec::new()));
+        }
+        let files = keys::read_dir(directory)?.into_iter();
+        let mut mine: Vec<_> = files
+            .filter(|(_, key)| key_use(key) == Some(purpose))
+            .collect();
+        mine.sort_by_key(|(_, key)| key.first_use());
+        Ok(Self(mine))
+    }
+
+    fn first_uses(&self) -> Vec<Timestamp> {
+        self.0.iter().map(|(_, key)| key.first_use()).collect()
+    }
+
+    fn file_times(&self) -> Vec<FileTimes> {
+        self.0.iter().map(file_times).collect()
+    }
+}
+
+/// A file that is gone by now is listed as if it had been written in time.
+fn file_times((path, key): &(PathBuf, KeyFile)) -> FileTimes {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    let written = modified
+        .ok()
+        .and_then(|time| Timestamp::try_from(time).ok());
+    FileTimes {
+        first_use: key.first_use(),
+        written: written.unwrap_or_else(|| key.first_use()),
+    }
+}
+
+/// What a key is for, where its file says something known.
+fn key_use(key: &KeyFile) -> Option<KeyUse> {
+    Some(match key.purpose()? {
+        KeyPurpose::Signing(_) => KeyUse::Signing,
+        KeyPurpose::Sealing => KeyUse::Sealing,
+    })
+}
+
+impl KeyUse {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Signing => "signing",
+            Self::Sealing => "sealing",
+        }
+    }
+}
+
+impl KeyTimes {
+    fn settings(
+        &self,
+        environment: &BTreeMap<String, String>,
+        registry: &Registry,
+    ) -> Result<Settings, Wrong> {
+        Ok(config::load(self.config.as_deref(), environment, registry)?)
+    }
+
+    fn of(&self, purpose: KeyUse, settings: &Settings) -> Times {
+        let lifetime = match purpose {
+            KeyUse::Signing => self.token_lifetime.unwrap_or(settings.token.lifetime),
+            KeyUse::Sealing => self
+                .session_max_lifetime
+                .unwrap_or(settings.session.max_lifetime),
+        };
+        Times {
+            max_age: self.jwks_max_age.unwrap_or(settings.keys.jwks_max_age),
+            lifetime,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

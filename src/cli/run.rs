@@ -10,9 +10,9 @@ use std::sync::Arc;
 use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
+use super::error::{Wrong, report};
 use super::{Command, Exit, Stop, check, keys, welcome};
-use crate::config::{Environment, InvalidSettings, Registry, Settings};
-use crate::gateway::keys::KeyError;
+use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
 use crate::telemetry;
 
@@ -101,36 +101,6 @@ pub fn run(
         Command::RemoveKey(key) => keys::remove(&key, out),
     };
     report(outcome, err)
-}
-
-/// Prints what the user can put right; then the program ends as for wrong arguments.
-///
-/// # Errors
-///
-/// Every other error of `outcome`.
-pub fn report(outcome: anyhow::Result<Exit>, err: &mut dyn Write) -> anyhow::Result<Exit> {
-    match outcome.map_err(anyhow::Error::downcast::<Wrong>) {
-        Ok(exit) => Ok(exit),
-        Err(Ok(wrong)) => {
-            writeln!(err, "auth-gateway: {wrong}")?;
-            Ok(Exit::Configuration)
-        }
-        Err(Err(error)) => Err(error),
-    }
-}
-
-/// What the user can put right.
-#[derive(Debug, thiserror::Error)]
-pub enum Wrong {
-    /// The settings.
-    #[error(transparent)]
-    Settings(#[from] InvalidSettings),
-    /// The files of keys.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// What the arguments ask for.
-    #[error("{0}")]
-    Request(String),
 }
 
 fn serve(
