@@ -1,4 +1,4 @@
-//! The control API of the mock: what QA does to an IAM, and what the gateway makes of it.
+//! The control API of the mock, and its effect on the gateway.
 
 mod faults;
 mod hosts;

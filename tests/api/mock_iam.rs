@@ -1,4 +1,4 @@
-//! The mock over the wire, and the real adapter before it.
+//! The mock over the wire, with the Keycloak adapter.
 
 use std::sync::{Arc, LazyLock, mpsc};
 use std::thread::{self, JoinHandle};
@@ -8,9 +8,8 @@ use actix_web::rt::System;
 use iam_adapters::Clock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use mock_iam::Users;
-use mock_iam::wire::{Portrait, RealmKeys};
-use mock_iam::{MockIam, Plan};
-use mock_iam::{Namespaces, World};
+use mock_iam::wire::{RealmKeys, ServerSettings};
+use mock_iam::{MockIam, MockIamSettings, Namespace, Namespaces};
 use tokio::sync::oneshot;
 
 mod administrator;
@@ -27,10 +26,10 @@ const SECRET: &str = "a client secret: of the mock's";
 const PERMISSIONS_CLIENT: &str = "shop-api";
 const SESSION_LIFETIME: Duration = Duration::from_secs(8 * 3600);
 
-/// To make a key for each would take longer than all that is tried with it.
+/// Shared, because generating an RSA key takes longer than a test.
 static KEYS: LazyLock<Arc<RealmKeys>> = LazyLock::new(Arc::default);
 
-/// A mock that serves, without users. It ends when it is dropped.
+/// A running mock without users. Dropping it stops it.
 struct Standing {
     url: String,
     namespaces: Arc<Namespaces>,
@@ -40,7 +39,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// Whose permissions are the roles of a client.
+    /// Permissions are the roles of a client.
     fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with(clock, Some(PERMISSIONS_CLIENT.to_owned()), None)
     }
@@ -48,11 +47,11 @@ impl Standing {
     fn with(
         clock: Arc<dyn Clock>,
         permissions_client: Option<String>,
-        told: Option<String>,
+        message: Option<String>,
     ) -> Self {
-        let plan = Plan {
+        let settings = MockIamSettings {
             listen: "127.0.0.1:0".parse().expect("an address"),
-            portrait: Portrait {
+            server_settings: ServerSettings {
                 url: "http://127.0.0.1".parse().expect("an address"),
                 realm: REALM.to_owned(),
                 client_id: CLIENT.to_owned(),
@@ -63,7 +62,7 @@ impl Standing {
             address_is_url: true,
             users: Users::default(),
             session_lifetime: SESSION_LIFETIME,
-            backchannel_logout_url: told.map(|url| url.parse().expect("an address")),
+            backchannel_logout_url: message.map(|url| url.parse().expect("an address")),
             allowed_hosts: vec!["mock-iam".try_into().expect("a name")],
             clock,
             keys: Arc::clone(&KEYS),
@@ -72,7 +71,7 @@ impl Standing {
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || {
             System::new().block_on(async move {
-                let mock = MockIam::build(plan).expect("a free port");
+                let mock = MockIam::build(settings).expect("a free port");
                 let namespaces = Arc::clone(mock.namespaces());
                 bound.send((mock.address(), namespaces)).expect("a test");
                 let stopped = async move { drop(stopped.await) };
@@ -89,9 +88,9 @@ impl Standing {
         }
     }
 
-    /// What its realm is made of.
-    fn world(&self) -> Arc<World> {
-        self.namespaces.default_world()
+    /// The namespace of its realm.
+    fn namespace(&self) -> Arc<Namespace> {
+        self.namespaces.default_namespace()
     }
 
     fn settings(&self) -> KeycloakSettings {
@@ -107,7 +106,7 @@ impl Standing {
         }
     }
 
-    /// The adapter, as it is before a Keycloak.
+    /// The Keycloak adapter for it.
     fn adapter(&self) -> Keycloak {
         adapter(&self.settings())
     }

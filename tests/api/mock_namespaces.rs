@@ -1,4 +1,4 @@
-//! Namespaces: tests that run at the same time and know nothing of each other.
+//! Namespaces isolate tests that run at the same time.
 
 mod apart;
 mod names;

@@ -83,6 +83,6 @@ async fn locked_account_is_refused_until_it_is_unlocked() {
     let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
     let states = administrator.account_states();
     assert!(states.contains(&AccountState::Locked));
-    let kept = logins::an_account_kept_out_is_refused_until_it_is_let_in(&administrator).await;
+    let kept = logins::inactive_account_is_refused_until_it_is_active(&administrator).await;
     assert_eq!(kept, Ok(()));
 }

@@ -137,7 +137,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
     assert_eq!(status, 200);
     assert_eq!(with_session(gateway, TOKEN, &session).0, 401);
     // The mock has sent a logout token in the meantime, which has no effect here.
-    iam.logged("asked");
+    iam.logged("request handled");
     assert_eq!(with_session(gateway, TOKEN, &other).0, 200);
     let ending = Connection::to(address)
         .send(bare("DELETE", "/mock/v1/sessions?notify=true"))

@@ -1,143 +1,143 @@
-//! Promises about what an administrator does at the IAM while sessions live.
+//! Checks of what an administrator changes at the IAM during sessions.
 
 use iam_adapters::PermissionAge;
 use secrecy::SecretString;
 
-use super::expect::{Asked, READ, WRITE, has_sessions, permissions, unheard_of};
-use super::{Account, AccountState, Fixture, Verdict};
+use super::adapter_under_test::{
+    AdapterUnderTest, READ, WRITE, has_sessions, permissions, unique_text,
+};
+use super::{Account, AccountState, CheckResult, Fixture};
 
-/// What is given or taken is in the very next answer, without a new login; or, where the permissions
-/// are those of the login, in the answers about the next one alone.
+/// Changed permissions are in the next introspection; if permissions are those of the login, only in
+/// sessions of later logins.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn permissions_are_those_of_now(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn permissions_have_the_stated_age(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let session = asked.log_in(&user).await?;
-    asked.is_active(&session, &user, &[READ]).await?;
+    let session = adapter.log_in(&user).await?;
+    adapter.is_active(&session, &user, &[READ]).await?;
     let age = fixture.adapter().capabilities().permissions;
     for names in [&[READ, WRITE][..], &[WRITE], &[], &[READ]] {
         fixture.set_permissions(&user, &permissions(names)).await;
         match age {
-            PermissionAge::Current => asked.is_active(&session, &user, names).await?,
+            PermissionAge::Current => adapter.is_active(&session, &user, names).await?,
             PermissionAge::Login => {
-                asked.is_active(&session, &user, &[READ]).await?;
-                let next = asked.log_in(&user).await?;
-                asked.is_active(&next, &user, names).await?;
+                adapter.is_active(&session, &user, &[READ]).await?;
+                let next = adapter.log_in(&user).await?;
+                adapter.is_active(&next, &user, names).await?;
             }
         }
     }
     Ok(())
 }
 
-/// A session that the administrator ended is over, may be ended again, and was the only one.
+/// A session that the administrator ended is inactive and can be ended again. Others stay active.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn an_ended_session_is_inactive_even_when_the_administrator_did_it(
-    fixture: &dyn Fixture,
-) -> Verdict {
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn session_ended_by_the_administrator_is_inactive(fixture: &dyn Fixture) -> CheckResult {
     if !has_sessions(fixture) {
         return Ok(());
     }
-    let asked = Asked::of(fixture);
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let (ended, kept) = (asked.log_in(&user).await?, asked.log_in(&user).await?);
-    asked.is_active(&ended, &user, &[READ]).await?;
+    let (ended, kept) = (adapter.log_in(&user).await?, adapter.log_in(&user).await?);
+    adapter.is_active(&ended, &user, &[READ]).await?;
     fixture.end_session(&user, &ended).await;
-    asked.is_inactive(&ended).await?;
-    asked.is_active(&kept, &user, &[READ]).await?;
-    asked.end(&ended).await
+    adapter.is_inactive(&ended).await?;
+    adapter.is_active(&kept, &user, &[READ]).await?;
+    adapter.end(&ended).await
 }
 
-/// All sessions of one user are over, those of another live on, and a new login is welcome.
+/// All sessions of the user are inactive, those of another user stay active, and a new login succeeds.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn all_sessions_of_a_user_end_when_the_administrator_says_so(
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn all_sessions_of_a_user_ended_by_the_administrator_are_inactive(
     fixture: &dyn Fixture,
-) -> Verdict {
+) -> CheckResult {
     if !has_sessions(fixture) {
         return Ok(());
     }
-    let asked = Asked::of(fixture);
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let neighbour = Account::create(fixture, &[WRITE]).await?;
-    let ended = [asked.log_in(&user).await?, asked.log_in(&user).await?];
-    let kept = asked.log_in(&neighbour).await?;
+    let other_user = Account::create(fixture, &[WRITE]).await?;
+    let ended = [adapter.log_in(&user).await?, adapter.log_in(&user).await?];
+    let kept = adapter.log_in(&other_user).await?;
     for session in &ended {
-        asked.is_active(session, &user, &[READ]).await?;
+        adapter.is_active(session, &user, &[READ]).await?;
     }
     fixture.end_sessions_of(&user).await;
     for session in &ended {
-        asked.is_inactive(session).await?;
+        adapter.is_inactive(session).await?;
     }
-    asked.is_active(&kept, &neighbour, &[WRITE]).await?;
-    let again = asked.log_in(&user).await?;
-    asked.is_active(&again, &user, &[READ]).await
+    adapter.is_active(&kept, &other_user, &[WRITE]).await?;
+    let again = adapter.log_in(&user).await?;
+    adapter.is_active(&again, &user, &[READ]).await
 }
 
-/// A disabled user does not log in, and does not go on where the IAM notices it.
+/// A disabled user cannot log in. The session is inactive if the adapter states `detects_disabled`.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_disabled_user_is_refused_and_their_session_inactive(
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn disabled_user_is_refused_and_the_session_is_inactive(
     fixture: &dyn Fixture,
-) -> Verdict {
+) -> CheckResult {
     if !fixture.account_states().contains(&AccountState::Disabled) {
         return Ok(());
     }
-    let asked = Asked::of(fixture);
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let session = asked.log_in(&user).await?;
-    asked.is_active(&session, &user, &[READ]).await?;
+    let session = adapter.log_in(&user).await?;
+    adapter.is_active(&session, &user, &[READ]).await?;
     fixture.set_state(&user, AccountState::Disabled).await;
     if fixture.adapter().capabilities().detects_disabled {
-        asked.is_inactive(&session).await?;
+        adapter.is_inactive(&session).await?;
     }
-    asked.is_refused(&user.email, &user.password).await?;
+    adapter.is_refused(&user.email, &user.password).await?;
     Ok(())
 }
 
-/// A deleted user neither logs in nor goes on, and still may log out.
+/// A deleted user cannot log in, the session is inactive, and logout succeeds.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_deleted_user_is_refused_and_their_session_inactive(
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn deleted_user_is_refused_and_the_session_is_inactive(
     fixture: &dyn Fixture,
-) -> Verdict {
-    let asked = Asked::of(fixture);
+) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let session = asked.log_in(&user).await?;
-    asked.is_active(&session, &user, &[READ]).await?;
+    let session = adapter.log_in(&user).await?;
+    adapter.is_active(&session, &user, &[READ]).await?;
     fixture.delete_user(&user).await;
-    asked.is_inactive(&session).await?;
-    asked.is_refused(&user.email, &user.password).await?;
-    asked.end(&session).await
+    adapter.is_inactive(&session).await?;
+    adapter.is_refused(&user.email, &user.password).await?;
+    adapter.end(&session).await
 }
 
-/// After a change the new password is right and the old one wrong.
+/// After a change the new password is accepted and the old one refused.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_password_change_refuses_the_old_one(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn old_password_is_refused_after_a_change(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let old = Account::create(fixture, &[READ]).await?;
-    asked.log_in(&old).await?;
-    let password = SecretString::from(format!("Aa1!{}", unheard_of()?));
+    adapter.log_in(&old).await?;
+    let password = SecretString::from(format!("Aa1!{}", unique_text()?));
     fixture.set_password(&old, &password).await;
     let new = Account {
         password,
         ..old.clone()
     };
-    asked.is_refused(&old.email, &old.password).await?;
-    let session = asked.log_in(&new).await?;
-    asked.is_active(&session, &new, &[READ]).await
+    adapter.is_refused(&old.email, &old.password).await?;
+    let session = adapter.log_in(&new).await?;
+    adapter.is_active(&session, &new, &[READ]).await
 }

@@ -1,8 +1,8 @@
-//! The suite that judges any adapter by the promises of [`IamAdapter`].
+//! The conformance suite: checks any adapter for the contract of [`IamAdapter`].
 //!
-//! Whoever writes an adapter writes a [`Fixture`] for it, which is the administrator of its IAM,
-//! and one test that calls [`all`]. The IAM may be a real one with other users in it: the suite
-//! makes its own, under addresses that nobody has, leaves them behind, and cannot turn the clock.
+//! An adapter needs a [`Fixture`], which is the administrator of its IAM, and one test that calls
+//! [`all`]. The IAM may be a real one with other users: the suite creates its own under unique
+//! addresses, does not delete them, and does not change the clock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use iam_adapters::types::{Subject, UpstreamSession};
 use secrecy::SecretString;
 use thiserror::Error;
 
+mod adapter_under_test;
 pub mod administration;
-mod expect;
 pub mod identity;
 pub mod logins;
 pub mod logout_tokens;
@@ -27,29 +27,27 @@ pub mod sessions;
 pub enum AccountState {
     /// May log in.
     Active,
-    /// Switched off by an administrator.
+    /// Disabled by an administrator.
     Disabled,
     /// Locked, such as after too many wrong passwords.
     Locked,
-    /// Something is left to do before the first login, such as to confirm the address.
+    /// Incomplete: the user must complete a step first, such as to confirm the address.
     Incomplete,
 }
 
-/// An adapter to be judged, and the administrator of the IAM behind it.
+/// The adapter under test and the administrator of its IAM.
 ///
-/// A fixture that cannot do what it is asked panics: then nothing has been judged. What it has
-/// done is in effect when it returns.
+/// A method that fails panics, because the test is then not conclusive. Its changes are in effect when
+/// it returns.
 #[async_trait]
 pub trait Fixture: Send + Sync {
     /// The adapter, always the same one.
     fn adapter(&self) -> Arc<dyn IamAdapter>;
 
-    /// The states beside [`AccountState::Active`] that accounts of this IAM can be given. What is
-    /// not named is not judged.
+    /// The states other than [`AccountState::Active`] that this IAM supports. Others are not tested.
     fn account_states(&self) -> &[AccountState];
 
-    /// Creates an active user and tells the id that the IAM gave them. Permissions that the IAM
-    /// does not know yet are to be made known to it.
+    /// Creates an active user and returns its id at the IAM. Creates missing permissions.
     async fn create_user(
         &self,
         email: &str,
@@ -57,124 +55,124 @@ pub trait Fixture: Send + Sync {
         permissions: &Permissions,
     ) -> Subject;
 
-    /// Removes a user.
+    /// Deletes a user.
     async fn delete_user(&self, user: &Account);
 
-    /// Gives a user another password, as one to be used from now on, not once.
+    /// Changes the password of a user permanently.
     async fn set_password(&self, user: &Account, password: &SecretString);
 
-    /// Makes these the permissions of a user, and no others.
+    /// Sets the permissions of a user.
     async fn set_permissions(&self, user: &Account, permissions: &Permissions);
 
-    /// Brings an account into one of [`Fixture::account_states`], or back.
+    /// Sets the state of an account: active, or one of [`Fixture::account_states`].
     async fn set_state(&self, user: &Account, state: AccountState);
 
-    /// Ends one session of a user, and gives the logout tokens that the IAM sends about it (OpenID
-    /// Connect Back-Channel Logout 1.0): none where it sends none, or nobody here receives them.
+    /// Ends one session of a user and returns the logout tokens that the IAM sends (OpenID Connect
+    /// Back-Channel Logout 1.0): none if it sends none or the fixture cannot receive them.
     async fn end_session(&self, user: &Account, session: &UpstreamSession) -> Vec<String>;
 
-    /// Ends all sessions of a user, and gives the logout tokens as [`Fixture::end_session`] does.
+    /// Ends all sessions of a user and returns the logout tokens as [`Fixture::end_session`] does.
     async fn end_sessions_of(&self, user: &Account) -> Vec<String>;
 }
 
-/// A user whom the suite made.
+/// A user of the suite.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// The address, new at this IAM.
+    /// The address, unique at this IAM.
     pub email: String,
-    /// The password given at creation.
+    /// The password at creation.
     pub password: SecretString,
-    /// The id that the IAM gave.
+    /// The id at the IAM.
     pub subject: Subject,
 }
 
-/// How an adapter breaks a promise. Holds no secret.
+/// How an adapter violates a rule. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Breach(String);
+pub struct CheckFailure(String);
 
-/// One promise and how it is tried.
+/// One check.
 #[derive(Debug)]
-pub struct Promise {
-    /// The promise as a sentence: the name of the function that tries it.
+pub struct Check {
+    /// The rule as a sentence: the name of the check's function.
     pub name: &'static str,
-    /// Tries it.
-    pub hold: for<'a> fn(&'a dyn Fixture) -> Trial<'a>,
+    /// Runs the check.
+    pub run: for<'a> fn(&'a dyn Fixture) -> CheckFuture<'a>,
 }
 
-/// A promise being tried.
-pub type Trial<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+/// A running check.
+pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
 
-/// Whether a promise is kept.
-pub type Verdict = Result<(), Breach>;
+/// The result of a check.
+pub type CheckResult = Result<(), CheckFailure>;
 
-macro_rules! promises {
-    ($($room:ident::$promise:ident,)*) => {
-        &[$(Promise {
-            name: stringify!($promise),
-            hold: |fixture| Box::pin($room::$promise(fixture)),
+macro_rules! checks {
+    ($($module:ident::$check:ident,)*) => {
+        &[$(Check {
+            name: stringify!($check),
+            run: |fixture| Box::pin($module::$check(fixture)),
         }),*]
     };
 }
 
-/// Every promise.
-pub const PROMISES: &[Promise] = promises![
-    logins::a_session_is_active_after_login,
-    logins::a_wrong_password_is_refused,
-    logins::unknown_and_wrong_are_the_same_refusal,
-    logins::passwords_are_taken_byte_for_byte,
+/// Every check.
+pub const CHECKS: &[Check] = checks![
+    logins::session_is_active_after_login,
+    logins::wrong_password_is_refused,
+    logins::unknown_user_and_wrong_password_are_the_same_refusal,
+    logins::passwords_are_compared_byte_for_byte,
     logins::every_login_is_a_new_session,
-    logins::an_account_kept_out_is_refused_until_it_is_let_in,
-    sessions::introspection_changes_nothing,
-    sessions::an_ended_session_is_inactive,
-    sessions::ending_twice_is_a_success,
-    sessions::ending_one_session_leaves_the_others,
-    sessions::a_tampered_secret_is_never_active,
-    sessions::a_tampered_secret_ends_nothing,
-    sessions::concurrent_logins_and_introspections_agree,
-    administration::permissions_are_those_of_now,
-    administration::an_ended_session_is_inactive_even_when_the_administrator_did_it,
-    administration::all_sessions_of_a_user_end_when_the_administrator_says_so,
-    administration::a_disabled_user_is_refused_and_their_session_inactive,
-    administration::a_deleted_user_is_refused_and_their_session_inactive,
-    administration::a_password_change_refuses_the_old_one,
-    logout_tokens::a_logout_token_names_the_session_that_ended_and_no_other,
-    logout_tokens::logout_tokens_name_every_session_of_a_user_logged_out_everywhere,
-    logout_tokens::an_altered_logout_token_is_refused,
+    logins::inactive_account_is_refused_until_it_is_active,
+    sessions::introspection_does_not_change_the_session,
+    sessions::ended_session_is_inactive,
+    sessions::ending_a_session_twice_succeeds,
+    sessions::ending_one_session_keeps_the_others,
+    sessions::session_with_a_tampered_secret_is_never_active,
+    sessions::session_is_not_ended_with_a_tampered_secret,
+    sessions::concurrent_logins_and_introspections_are_not_mixed_up,
+    administration::permissions_have_the_stated_age,
+    administration::session_ended_by_the_administrator_is_inactive,
+    administration::all_sessions_of_a_user_ended_by_the_administrator_are_inactive,
+    administration::disabled_user_is_refused_and_the_session_is_inactive,
+    administration::deleted_user_is_refused_and_the_session_is_inactive,
+    administration::old_password_is_refused_after_a_change,
+    logout_tokens::logout_token_identifies_the_ended_session_only,
+    logout_tokens::logout_tokens_identify_every_ended_session_of_a_user,
+    logout_tokens::altered_logout_token_is_refused,
     identity::probe_succeeds,
-    identity::names_do_not_change,
+    identity::name_and_issuer_do_not_change,
     identity::capabilities_agree_with_the_logout_audience,
     identity::debug_shows_no_secret,
 ];
 
-/// Tries every promise, one after the other, and gives those broken, each with its name.
-pub async fn judge(fixture: &dyn Fixture) -> Vec<(&'static str, Breach)> {
-    let mut broken = Vec::new();
-    for promise in PROMISES {
-        if let Err(breach) = (promise.hold)(fixture).await {
-            broken.push((promise.name, breach));
+/// Runs every check in sequence and returns the failures with the names of the checks.
+pub async fn run_all(fixture: &dyn Fixture) -> Vec<(&'static str, CheckFailure)> {
+    let mut failures = Vec::new();
+    for check in CHECKS {
+        if let Err(failure) = (check.run)(fixture).await {
+            failures.push((check.name, failure));
         }
     }
-    broken
+    failures
 }
 
-/// Tries every promise.
+/// Runs every check.
 ///
 /// # Panics
 ///
-/// Where one is broken, with all that are; also where the fixture does.
+/// If a check fails, with all failures; also if the fixture panics.
 pub async fn all(fixture: &dyn Fixture) {
-    let broken: Vec<_> = judge(fixture)
+    let failures: Vec<_> = run_all(fixture)
         .await
         .into_iter()
-        .map(|(promise, breach)| format!("\n  {promise}: {breach}"))
+        .map(|(check, failure)| format!("\n  {check}: {failure}"))
         .collect();
     assert!(
-        broken.is_empty(),
-        "the adapter {:?} breaks {} of {} promises:{}",
+        failures.is_empty(),
+        "the adapter {:?} fails {} of {} checks:{}",
         fixture.adapter().name(),
-        broken.len(),
-        PROMISES.len(),
-        broken.concat()
+        failures.len(),
+        CHECKS.len(),
+        failures.concat()
     );
 }

@@ -1,84 +1,90 @@
-//! Promises about logging in.
+//! Checks of login.
 
 use std::time::Duration;
 
 use iam_adapters::error::Refusal;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::expect::{Asked, READ, WRITE, breach, hold, permissions, unheard_of};
-use super::{Account, AccountState, Fixture, Verdict};
+use super::adapter_under_test::{
+    AdapterUnderTest, READ, WRITE, ensure, failure, permissions, unique_text,
+};
+use super::{Account, AccountState, CheckResult, Fixture};
 
-/// After a login the session is the user's and alive, and what the login told is true.
+/// After a login the session is active and of the user, and the data of the login is right.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_session_is_active_after_login(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn session_is_active_after_login(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ, WRITE]).await?;
-    let begun = asked
+    let begun = adapter
         .try_log_in(&user.email, &user.password)
         .await
-        .map_err(|error| breach(format!("a rightful login failed: {error}")))?;
-    hold(
+        .map_err(|error| failure(format!("a valid login failed: {error}")))?;
+    ensure(
         begun.session.subject == user.subject,
-        "the login is another user's",
+        "the login is of another user",
     )?;
-    hold(
+    ensure(
         begun.expires_in != Some(Duration::ZERO),
-        "the session has no time to live",
+        "the session has no lifetime",
     )?;
-    hold(
+    ensure(
         begun
             .permissions
             .is_none_or(|told| told == permissions(&[READ, WRITE])),
-        "the login told other permissions than the user's",
+        "the login returned other permissions than the user's",
     )?;
-    asked.is_active(&begun.session, &user, &[READ, WRITE]).await
+    adapter
+        .is_active(&begun.session, &user, &[READ, WRITE])
+        .await
 }
 
-/// A wrong password is refused as such, and does not keep the right one out.
+/// A wrong password is refused, and the right one is still accepted.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_wrong_password_is_refused(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn wrong_password_is_refused(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
     let wrong = SecretString::from("Aa1!not-the-password");
-    let refusal = asked.is_refused(&user.email, &wrong).await?;
-    hold(
+    let refusal = adapter.is_refused(&user.email, &wrong).await?;
+    ensure(
         refusal == Refusal::InvalidCredentials,
         "a wrong password was refused for another reason",
     )?;
-    asked.log_in(&user).await.map(drop)
+    adapter.log_in(&user).await.map(drop)
 }
 
-/// Nobody learns from a refusal who has an account.
+/// A refusal does not reveal whether an account exists.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn unknown_and_wrong_are_the_same_refusal(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn unknown_user_and_wrong_password_are_the_same_refusal(
+    fixture: &dyn Fixture,
+) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[]).await?;
     let password = SecretString::from("Aa1!not-the-password");
-    let wrong = asked.is_refused(&user.email, &password).await?;
-    let stranger = format!("{}@example.test", unheard_of()?);
-    let unknown = asked.is_refused(&stranger, &password).await?;
-    hold(
+    let wrong = adapter.is_refused(&user.email, &password).await?;
+    let unknown = format!("{}@example.test", unique_text()?);
+    let unknown = adapter.is_refused(&unknown, &password).await?;
+    ensure(
         wrong == unknown,
-        "an unknown user and a wrong password are told apart",
+        "an unknown user and a wrong password are distinguishable",
     )
 }
 
-/// No password is trimmed, folded, cut or mistaken for syntax on its way.
+/// A password is neither trimmed, case-folded, truncated nor parsed.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn passwords_are_taken_byte_for_byte(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn passwords_are_compared_byte_for_byte(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let long = "0123456789".repeat(10);
     let [long, cut] = [format!("{long}Aa!z"), format!("{long}Aa!")];
     for (right, near) in [
@@ -88,13 +94,13 @@ pub async fn passwords_are_taken_byte_for_byte(fixture: &dyn Fixture) -> Verdict
         ("Aa1!Upper-And-Lower", "aA1!uPPER-aND-lOWER"),
         (&long, &cut),
     ] {
-        // A user for each: an IAM may lock an account that sees many wrong passwords.
+        // One user each: an IAM may lock an account after many wrong passwords.
         let user = Account::with_password(fixture, right, &[]).await?;
-        if let Err(fault) = asked.log_in(&user).await {
-            return Err(breach(format!("with the password {right:?}: {fault}")));
+        if let Err(fault) = adapter.log_in(&user).await {
+            return Err(failure(format!("with the password {right:?}: {fault}")));
         }
-        if let Err(fault) = asked.is_refused(&user.email, &near.into()).await {
-            return Err(breach(format!(
+        if let Err(fault) = adapter.is_refused(&user.email, &near.into()).await {
+            return Err(failure(format!(
                 "with {near:?} in place of {right:?}: {fault}"
             )));
         }
@@ -102,32 +108,32 @@ pub async fn passwords_are_taken_byte_for_byte(fixture: &dyn Fixture) -> Verdict
     Ok(())
 }
 
-/// Two logins are two sessions, with nothing in common but the user.
+/// Two logins begin two sessions with different ids and secrets.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn every_login_is_a_new_session(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn every_login_is_a_new_session(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let (one, other) = (asked.log_in(&user).await?, asked.log_in(&user).await?);
-    hold(one.id != other.id, "two logins have one session id")?;
-    hold(
+    let (one, other) = (adapter.log_in(&user).await?, adapter.log_in(&user).await?);
+    ensure(one.id != other.id, "two logins have one session id")?;
+    ensure(
         one.secret.expose_secret() != other.secret.expose_secret(),
         "two logins have one secret",
     )?;
-    asked.is_active(&one, &user, &[READ]).await?;
-    asked.is_active(&other, &user, &[READ]).await
+    adapter.is_active(&one, &user, &[READ]).await?;
+    adapter.is_active(&other, &user, &[READ]).await
 }
 
-/// An account that is disabled, locked or incomplete is refused, with its own reason or the
-/// common one, and logs in again once it is active.
+/// A disabled, locked or incomplete account is refused, with its own reason or that of a wrong password,
+/// and can log in again when it is active.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn an_account_kept_out_is_refused_until_it_is_let_in(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn inactive_account_is_refused_until_it_is_active(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     for state in fixture.account_states() {
         let own = match state {
             AccountState::Active => continue,
@@ -137,13 +143,13 @@ pub async fn an_account_kept_out_is_refused_until_it_is_let_in(fixture: &dyn Fix
         };
         let user = Account::create(fixture, &[READ]).await?;
         fixture.set_state(&user, *state).await;
-        let told = asked.is_refused(&user.email, &user.password).await;
-        let told = told.map_err(|fault| breach(format!("{state:?}: {fault}")))?;
-        if told != own && told != Refusal::InvalidCredentials {
-            return Err(breach(format!("{state:?} was told as {told:?}")));
+        let reason = adapter.is_refused(&user.email, &user.password).await;
+        let reason = reason.map_err(|fault| failure(format!("{state:?}: {fault}")))?;
+        if reason != own && reason != Refusal::InvalidCredentials {
+            return Err(failure(format!("{state:?} was reported as {reason:?}")));
         }
         fixture.set_state(&user, AccountState::Active).await;
-        asked.log_in(&user).await?;
+        adapter.log_in(&user).await?;
     }
     Ok(())
 }

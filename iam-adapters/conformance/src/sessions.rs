@@ -1,133 +1,135 @@
-//! Promises about asking after sessions, and ending them.
+//! Checks of introspection and logout.
 
 use iam_adapters::types::{Introspection, UpstreamSession};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinSet;
 
-use super::expect::{Asked, READ, WRITE, breach, has_sessions, hold};
-use super::{Account, Fixture, Verdict};
+use super::adapter_under_test::{AdapterUnderTest, READ, WRITE, ensure, failure, has_sessions};
+use super::{Account, CheckResult, Fixture};
 
-/// Asking again and again, the answer stays the same, and the session too.
+/// Repeated introspection returns the same result and keeps the session active.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn introspection_changes_nothing(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn introspection_does_not_change_the_session(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ, WRITE]).await?;
-    let session = asked.log_in(&user).await?;
+    let session = adapter.log_in(&user).await?;
     for _ in 0..50 {
-        asked.is_active(&session, &user, &[READ, WRITE]).await?;
+        adapter.is_active(&session, &user, &[READ, WRITE]).await?;
     }
-    asked.end(&session).await?;
+    adapter.end(&session).await?;
     if has_sessions(fixture) {
         for _ in 0..50 {
-            asked.is_inactive(&session).await?;
+            adapter.is_inactive(&session).await?;
         }
     }
     Ok(())
 }
 
-/// Once ended, a session is over.
+/// A session that was ended is inactive.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn an_ended_session_is_inactive(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn ended_session_is_inactive(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let session = asked.log_in(&user).await?;
-    asked.is_active(&session, &user, &[READ]).await?;
-    asked.end(&session).await?;
+    let session = adapter.log_in(&user).await?;
+    adapter.is_active(&session, &user, &[READ]).await?;
+    adapter.end(&session).await?;
     if has_sessions(fixture) {
-        asked.is_inactive(&session).await?;
+        adapter.is_inactive(&session).await?;
     }
     Ok(())
 }
 
-/// A session may be ended again: the answer to the first time may have been lost.
+/// A session can be ended again, because the response to the first call may be lost.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn ending_twice_is_a_success(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn ending_a_session_twice_succeeds(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[]).await?;
-    let session = asked.log_in(&user).await?;
-    asked.end(&session).await?;
-    asked.end(&session).await?;
+    let session = adapter.log_in(&user).await?;
+    adapter.end(&session).await?;
+    adapter.end(&session).await?;
     if has_sessions(fixture) {
-        asked.is_inactive(&session).await?;
+        adapter.is_inactive(&session).await?;
     }
     Ok(())
 }
 
-/// Logging out in one place is not logging out everywhere.
+/// Ending one session does not end the user's other sessions.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn ending_one_session_leaves_the_others(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn ending_one_session_keeps_the_others(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let neighbour = Account::create(fixture, &[WRITE]).await?;
-    let (ended, kept) = (asked.log_in(&user).await?, asked.log_in(&user).await?);
-    let neighbours = asked.log_in(&neighbour).await?;
-    asked.end(&ended).await?;
+    let other_user = Account::create(fixture, &[WRITE]).await?;
+    let (ended, kept) = (adapter.log_in(&user).await?, adapter.log_in(&user).await?);
+    let other_session = adapter.log_in(&other_user).await?;
+    adapter.end(&ended).await?;
     if has_sessions(fixture) {
-        asked.is_inactive(&ended).await?;
+        adapter.is_inactive(&ended).await?;
     }
-    asked.is_active(&kept, &user, &[READ]).await?;
-    asked.is_active(&neighbours, &neighbour, &[WRITE]).await
+    adapter.is_active(&kept, &user, &[READ]).await?;
+    adapter
+        .is_active(&other_session, &other_user, &[WRITE])
+        .await
 }
 
-/// Only the whole secret, of this very session, proves it. A fault is a fair answer too. Where
-/// sessions exist in the session token alone, its seal proves them.
+/// A session is active only with its own, complete secret. A fault is also accepted. If sessions exist
+/// in the session token only, its encryption authenticates them.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_tampered_secret_is_never_active(fixture: &dyn Fixture) -> Verdict {
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn session_with_a_tampered_secret_is_never_active(fixture: &dyn Fixture) -> CheckResult {
     if !has_sessions(fixture) {
         return Ok(());
     }
-    let asked = Asked::of(fixture);
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let (session, other) = (asked.log_in(&user).await?, asked.log_in(&user).await?);
+    let (session, other) = (adapter.log_in(&user).await?, adapter.log_in(&user).await?);
     let mut forged = tampered(&session);
     forged.push(UpstreamSession {
         secret: other.secret,
         ..session.clone()
     });
     for forged in &forged {
-        let answer = asked.0.introspect(forged).await;
-        hold(
+        let answer = adapter.0.introspect(forged).await;
+        ensure(
             !matches!(answer, Ok(Introspection::Active { .. })),
-            "a session is active with a secret that is not its own",
+            "a session is active with a wrong secret",
         )?;
     }
-    asked.is_active(&session, &user, &[READ]).await
+    adapter.is_active(&session, &user, &[READ]).await
 }
 
-/// Nobody ends a session without its secret. A fault is a fair answer too.
+/// A session cannot be ended without its secret. A fault is also accepted.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn a_tampered_secret_ends_nothing(fixture: &dyn Fixture) -> Verdict {
-    let asked = Asked::of(fixture);
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn session_is_not_ended_with_a_tampered_secret(fixture: &dyn Fixture) -> CheckResult {
+    let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let session = asked.log_in(&user).await?;
+    let session = adapter.log_in(&user).await?;
     for forged in tampered(&session) {
-        // Whatever the answer is, what counts is the session.
-        drop(asked.0.end_session(&forged).await);
-        asked.is_active(&session, &user, &[READ]).await?;
+        // Only the state of the session matters, not the result of the call.
+        drop(adapter.0.end_session(&forged).await);
+        adapter.is_active(&session, &user, &[READ]).await?;
     }
     Ok(())
 }
 
-/// The session with secrets that are nearly its own. The very last character is left alone: in
-/// base64 two last characters may stand for the same bits.
+/// The session with altered secrets. The last character is not altered, because in base64 several last
+/// characters encode the same bits.
 fn tampered(session: &UpstreamSession) -> Vec<UpstreamSession> {
     let secret: Vec<char> = session.secret.expose_secret().chars().collect();
     let with = |position: usize| {
@@ -147,35 +149,37 @@ fn tampered(session: &UpstreamSession) -> Vec<UpstreamSession> {
         .collect()
 }
 
-/// Many users at once each get their own answers.
+/// Concurrent calls of several users return the data of the right user.
 ///
 /// # Errors
 ///
-/// How the promise is broken.
-pub async fn concurrent_logins_and_introspections_agree(fixture: &dyn Fixture) -> Verdict {
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn concurrent_logins_and_introspections_are_not_mixed_up(
+    fixture: &dyn Fixture,
+) -> CheckResult {
     let users = [
         (Account::create(fixture, &[READ]).await?, &[READ][..]),
         (Account::create(fixture, &[WRITE]).await?, &[WRITE]),
         (Account::create(fixture, &[]).await?, &[]),
     ];
     let has_sessions = has_sessions(fixture);
-    let mut lives = JoinSet::<Verdict>::new();
+    let mut tasks = JoinSet::<CheckResult>::new();
     for (user, names) in users.iter().cycle().take(12) {
-        let (asked, user, names) = (Asked::of(fixture), user.clone(), *names);
-        lives.spawn(async move {
-            let session = asked.log_in(&user).await?;
+        let (adapter, user, names) = (AdapterUnderTest::of(fixture), user.clone(), *names);
+        tasks.spawn(async move {
+            let session = adapter.log_in(&user).await?;
             for _ in 0..8 {
-                asked.is_active(&session, &user, names).await?;
+                adapter.is_active(&session, &user, names).await?;
             }
-            asked.end(&session).await?;
+            adapter.end(&session).await?;
             if has_sessions {
-                asked.is_inactive(&session).await?;
+                adapter.is_inactive(&session).await?;
             }
             Ok(())
         });
     }
-    while let Some(life) = lives.join_next().await {
-        life.map_err(|error| breach(format!("a task failed: {error}")))??;
+    while let Some(task) = tasks.join_next().await {
+        task.map_err(|error| failure(format!("a task failed: {error}")))??;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::PathBuf;
 
 use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, Stop, Subcommands};
 use auth_gateway::config::Settings;
@@ -14,15 +15,20 @@ use clap::{Parser, Subcommand};
 
 use crate::iam::MockSettings;
 
-pub use mock_iam::StandIn;
+pub use mock_iam::MockIamOptions;
 
-/// What the program is asked to do.
+/// A command of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     /// A command of the gateway.
     Gateway(cli::Command),
     /// Run the mock IAM as the Keycloak of a configuration.
-    MockIam(StandIn),
+    MockIam {
+        /// The configuration file.
+        config: Option<PathBuf>,
+        /// The other arguments.
+        options: MockIamOptions,
+    },
 }
 
 const AFTER: &str = "\
@@ -61,15 +67,15 @@ enum AllSubcommands {
         #[command(flatten)]
         config: ConfigFile,
         #[command(flatten)]
-        wishes: mock_iam::Wishes,
+        options: MockIamOptions,
     },
 }
 
-/// Reads the arguments, the program's own name first.
+/// Parses the arguments; the first is the name of the program.
 ///
 /// # Errors
 ///
-/// [`Stop`] where there is nothing to do but to print its text.
+/// [`Stop`] for help and invalid arguments.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: &BTreeMap<String, String>,
@@ -80,17 +86,18 @@ pub fn parse(
             config: config.path(environment),
         }),
         Some(AllSubcommands::Gateway(command)) => Command::Gateway(command.command(environment)?),
-        Some(AllSubcommands::MockIam { config, wishes }) => {
-            Command::MockIam(wishes.command(config.path(environment)))
-        }
+        Some(AllSubcommands::MockIam { config, options }) => Command::MockIam {
+            config: config.path(environment),
+            options,
+        },
     })
 }
 
-/// Carries out a command. What it has to say goes to `out`, what is wrong to `err`.
+/// Runs a command. Results go to `out`, problems to `err`.
 ///
 /// # Errors
 ///
-/// Where the program itself fails; everything foreseen is an [`Exit`].
+/// If the program itself fails; expected problems are an [`Exit`].
 pub fn run(
     command: Command,
     environment: &BTreeMap<String, String>,
@@ -104,14 +111,14 @@ pub fn run(
     };
     match command {
         Command::Gateway(command) => cli::run(command, &program, environment, out, err),
-        Command::MockIam(stand_in) => {
-            let outcome = mock_iam::serve(&stand_in, environment, err);
+        Command::MockIam { config, options } => {
+            let outcome = mock_iam::serve(config.as_deref(), &options, environment, err);
             cli::report(outcome, err)
         }
     }
 }
 
-/// Where the controls are, who can log in, and what to paste.
+/// The welcome screen's lines about the mock: the console, the demo users and commands to try.
 fn hints(settings: &Settings, addresses: Addresses) -> String {
     let Some(mock) = settings.iam.downcast_ref::<MockSettings>() else {
         return String::new();
@@ -133,8 +140,8 @@ fn hints(settings: &Settings, addresses: Addresses) -> String {
     hints
 }
 
-/// The session that login answers is what token wants, but for its last brace: so no tool that
-/// understands JSON is needed to try it.
+/// Commands that need no JSON tool: the response of login without its last brace is the beginning of
+/// the token request.
 fn demo(base: &str) -> String {
     format!(
         r#"
@@ -150,6 +157,3 @@ Try it:
 "#
     )
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,13 +1,13 @@
-//! The console: a page for people, over the control API and the API. Its files are in the binary,
-//! and it speaks to nobody but the listener that it came from.
+//! The console: a web page that uses the control API and the API of its own listener only. The files
+//! are embedded in the program.
 
 use actix_web::http::header;
 use actix_web::web::ServiceConfig;
 use actix_web::{HttpRequest, HttpResponse};
 use auth_gateway::http::{entity_tag, get};
 
-/// Nothing from elsewhere, nothing inline, and no text that becomes a script: whatever users and
-/// permissions are called, it stays text.
+/// No external resources, nothing inline, and no text that becomes a script, so that names of users and
+/// permissions cannot inject any.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types 'none'";
@@ -50,19 +50,19 @@ static FILES: &[File] = files! {
     "/mock/users.js": JS = "users.js",
 };
 
-/// The page and its parts, under `/mock/`.
+/// The files of the console under `/mock/`.
 pub(crate) fn routes(config: &mut ServiceConfig) {
     for file in FILES {
         config.service(get(file.path, move |request: HttpRequest| async move {
-            file.served(&request)
+            file.response(&request)
         }));
     }
-    config.service(get("/mock", to_the_page));
+    config.service(get("/mock", redirect_to_page));
 }
 
 impl File {
-    /// Asked for each time, so that a page is never of two versions of the gateway.
-    fn served(&self, request: &HttpRequest) -> HttpResponse {
+    /// Revalidated on every load, so that a page never mixes two versions.
+    fn response(&self, request: &HttpRequest) -> HttpResponse {
         let tag = entity_tag::of(self.text);
         let unchanged = entity_tag::is_known(&tag, request);
         let mut response = if unchanged {
@@ -83,8 +83,8 @@ impl File {
     }
 }
 
-/// With the query, which names the namespace.
-async fn to_the_page(request: HttpRequest) -> HttpResponse {
+/// Keeps the query, which has the namespace.
+async fn redirect_to_page(request: HttpRequest) -> HttpResponse {
     let query = request.query_string();
     let page = if query.is_empty() {
         "/mock/".to_owned()

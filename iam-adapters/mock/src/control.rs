@@ -1,20 +1,12 @@
-//! The control API of the mock. Every route stands on this page, and all of them in
-//! `openapi.yaml`.
+//! The control API of the mock: its routes. `openapi.yaml` describes them.
 
-mod answer;
-mod body;
-mod call;
-mod edge;
 mod faults;
 mod journal;
 mod namespaces;
-mod query;
 mod realm;
-mod refused;
-mod scopes;
+mod request;
+mod response;
 mod sessions;
-mod snapshots;
-mod status;
 mod time;
 mod tokens;
 mod users;
@@ -23,17 +15,16 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{HttpResponse, Resource, Route, guard};
 
-use call::Call;
+use request::Call;
 
-pub(crate) use edge::no_store;
-pub(crate) use refused::Refused;
+pub(crate) use response::{ControlError, no_store};
 
 /// The control API, under `/mock/v1`. Needs the [`Namespaces`](crate::Namespaces) as app data.
 pub(crate) fn routes(config: &mut ServiceConfig) {
     let control = web::scope("/mock/v1")
-        .wrap(from_fn(edge::around))
+        .wrap(from_fn(response::render_errors))
         .service(at("/openapi.yaml", "GET, HEAD").route(get().to(describe)))
-        .service(at("/status", "GET, HEAD").route(get().to(status::show)))
+        .service(at("/status", "GET, HEAD").route(get().to(namespaces::status)))
         .service(
             at("/users", "GET, HEAD, PUT, POST")
                 .route(get().to(users::list))
@@ -82,39 +73,44 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
         .service(at("/journal/wait", "GET, HEAD").route(get().to(journal::wait)))
         .service(at("/reset", "POST").route(web::post().to(namespaces::reset)))
         .service(at("/namespaces", "GET, HEAD").route(get().to(namespaces::list)))
-        .service(at("/namespaces/{name}", "DELETE").route(web::delete().to(namespaces::forget)))
+        .service(at("/namespaces/{name}", "DELETE").route(web::delete().to(namespaces::delete)))
         .service(
             at("/snapshots", "GET, HEAD, POST")
-                .route(get().to(snapshots::list))
-                .route(web::post().to(snapshots::take)),
+                .route(get().to(namespaces::list_snapshots))
+                .route(web::post().to(namespaces::take_snapshot)),
         )
-        .service(at("/snapshots/{id}", "DELETE").route(web::delete().to(snapshots::forget)))
-        .service(at("/snapshots/{id}/restore", "POST").route(web::post().to(snapshots::restore)))
-        .service(at("/probe", "POST").route(web::post().to(status::probe)))
-        .service(at("/forget", "POST").route(web::post().to(status::forget)))
+        .service(
+            at("/snapshots/{id}", "DELETE").route(web::delete().to(namespaces::delete_snapshot)),
+        )
+        .service(
+            at("/snapshots/{id}/restore", "POST")
+                .route(web::post().to(namespaces::restore_snapshot)),
+        )
+        .service(at("/probe", "POST").route(web::post().to(namespaces::probe)))
+        .service(at("/forget", "POST").route(web::post().to(namespaces::clear_caches)))
         .service(at("/signing-key", "GET, HEAD").route(get().to(tokens::signing_key)))
         .service(at("/tokens", "POST").route(web::post().to(tokens::mint)))
         .service(at("/tokens/inspect", "POST").route(web::post().to(tokens::inspect)))
-        .service(at("/scopes/explain", "POST").route(web::post().to(scopes::explain)))
+        .service(at("/scopes/explain", "POST").route(web::post().to(tokens::explain)))
         .default_service(web::to(nowhere));
     config.service(control);
 }
 
-/// A path, with the methods that it takes.
+/// A path with its methods, for the 405 response.
 fn at(path: &str, methods: &'static str) -> Resource {
     web::resource(path).default_service(web::to(move || async move {
-        Err::<HttpResponse, _>(Refused::method(methods))
+        Err::<HttpResponse, _>(ControlError::method(methods))
     }))
 }
 
-/// RFC 9110 section 9.3.2: whatever can be read can be asked for its headers alone.
+/// GET and HEAD (RFC 9110 section 9.3.2).
 fn get() -> Route {
     web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
-async fn nowhere() -> Result<HttpResponse, Refused> {
-    let told = "there is no such path; /mock/v1/openapi.yaml has them all";
-    Err(Refused::not_found(told))
+async fn nowhere() -> Result<HttpResponse, ControlError> {
+    let description = "there is no such path; /mock/v1/openapi.yaml lists all paths";
+    Err(ControlError::not_found(description))
 }
 
 /// `GET openapi.yaml`.

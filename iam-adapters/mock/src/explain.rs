@@ -1,80 +1,82 @@
-//! Why a scope was granted, or was not.
+//! Explains which names of a scope are granted, and why.
 
 use iam_adapters::scope::{SCOPE_BYTES_MAX, SCOPE_NAMES_MAX};
 use iam_adapters::{Permission, Permissions, Scope};
 use serde::Serialize;
 use thiserror::Error;
 
-/// What becomes of a scope that is asked for.
+/// The explanation of a requested scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// The scope of the token; empty where nothing is granted.
+    /// The granted scope; empty if nothing is granted.
     pub granted: String,
-    /// Every name, in the order asked for.
+    /// Every name in the requested order.
     pub names: Vec<Explained>,
 }
 
-/// What becomes of one name.
+/// The explanation of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// The name as it was asked for.
+    /// The name as requested.
     pub name: String,
-    /// Whether the token has it.
+    /// Whether it is granted.
     pub granted: bool,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a token has a name, or has it not.
+/// Why a name is granted or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The user may hold it.
+    /// The user has the permission.
     Granted,
-    /// The user may not hold it; upper and lower case are told apart.
+    /// The user does not have the permission, which is case-sensitive.
     NotPermitted,
-    /// The user may hold it, and it was asked for before: the token has it once.
+    /// The user has the permission and the name is repeated: the token contains it once.
     Repeated,
 }
 
-/// What is wrong with a scope that is outside the grammar of RFC 6749 section 3.3, or too long.
-/// The first thing that was found; names and characters count from 1.
+/// The first problem of a scope that is too long or violates the grammar of RFC 6749 section 3.3.
+/// Names and characters are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ScopeFault {
     /// Over [`SCOPE_BYTES_MAX`].
-    #[error("the scope has {0} bytes, and at most {SCOPE_BYTES_MAX} are read")]
+    #[error("the scope has {0} bytes; the maximum is {SCOPE_BYTES_MAX}")]
     TooLong(usize),
     /// Over [`SCOPE_NAMES_MAX`].
-    #[error("the scope has {0} names, and at most {SCOPE_NAMES_MAX} are read")]
+    #[error("the scope has {0} names; the maximum is {SCOPE_NAMES_MAX}")]
     TooManyNames(usize),
-    /// A blank at the beginning or the end, or one after another.
-    #[error("name {0} is empty: names are joined by single blanks, with none before or after")]
+    /// A leading, trailing or repeated space.
+    #[error(
+        "name {0} is empty: names are separated by single spaces, without leading or trailing spaces"
+    )]
     Empty(usize),
-    /// A character that no name may have.
+    /// A forbidden character.
     #[error(
         "name {name} has {character:?} as its character {place}: allowed are the visible characters \
          of ASCII without the quote and the backslash"
     )]
     Character {
-        /// Which name.
+        /// The number of the name.
         name: usize,
-        /// Which character of it.
+        /// The position in the name.
         place: usize,
-        /// That one.
+        /// The character.
         character: char,
     },
 }
 
-/// Tells what a user with these permissions gets of a scope. The empty scope is explained as such;
-/// where the gateway has a default one, that is what such a request asks for.
+/// Explains what a user with these permissions gets of a scope. Does not apply the default scope of the
+/// gateway to an empty scope.
 ///
 /// # Errors
 ///
-/// [`ScopeFault`], exactly where the exchange answers `invalid_scope`.
+/// [`ScopeFault`] if and only if the exchange answers `invalid_scope`.
 pub fn explain(scope: &str, permissions: &Permissions) -> Result<Explanation, ScopeFault> {
-    let asked = Scope::parse(scope).map_err(|_| fault(scope))?;
+    let requested = Scope::parse(scope).map_err(|_| fault(scope))?;
     let mut names: Vec<Explained> = Vec::new();
-    for name in asked.names() {
+    for name in requested.names() {
         let reason = if !permissions.contains(name) {
             Reason::NotPermitted
         } else if names.iter().any(|seen| seen.name == name) {
@@ -89,12 +91,12 @@ pub fn explain(scope: &str, permissions: &Permissions) -> Result<Explanation, Sc
         });
     }
     Ok(Explanation {
-        granted: asked.granted(permissions),
+        granted: requested.granted(permissions),
         names,
     })
 }
 
-/// What is wrong with a scope that was refused.
+/// The problem of an invalid scope.
 fn fault(scope: &str) -> ScopeFault {
     let wrong = (1..).zip(scope.split(' ')).find_map(|(number, name)| {
         if name.is_empty() {
@@ -129,13 +131,19 @@ mod tests {
     }
 
     #[test]
-    fn every_name_has_its_reason_in_the_order_asked_for() {
-        let told = explain("b x a b x B", &permissions(&["a", "b"])).expect("the grammar");
-        assert_eq!(told.granted, "b a");
-        let reasons: Vec<_> = told
+    fn every_name_has_its_reason_in_the_requested_order() {
+        let explanation = explain("b x a b x B", &permissions(&["a", "b"])).expect("the grammar");
+        assert_eq!(explanation.granted, "b a");
+        let reasons: Vec<_> = explanation
             .names
             .iter()
-            .map(|told| (told.name.as_str(), told.granted, told.reason))
+            .map(|explanation| {
+                (
+                    explanation.name.as_str(),
+                    explanation.granted,
+                    explanation.reason,
+                )
+            })
             .collect();
         assert_eq!(
             reasons,
@@ -148,12 +156,12 @@ mod tests {
                 ("B", false, Reason::NotPermitted),
             ]
         );
-        let json = serde_json::to_value(&told.names[1]).expect("JSON");
+        let json = serde_json::to_value(&explanation.names[1]).expect("JSON");
         assert_eq!(json["reason"], "not_permitted");
     }
 
     #[test]
-    fn a_scope_outside_the_grammar_is_told_what_is_wrong_and_where() {
+    fn invalid_scope_is_reported_with_problem_and_position() {
         for (scope, expected) in [
             (" a", "name 1 is empty: "),
             ("a  b", "name 2 is empty: "),
@@ -165,28 +173,31 @@ mod tests {
             (&format!("{}a", "a ".repeat(64)), "the scope has 65 names"),
             (&"a".repeat(2_049), "the scope has 2049 bytes"),
         ] {
-            let told = explain(scope, &permissions(&[])).expect_err(scope);
-            let told = told.to_string();
-            assert!(told.starts_with(expected), "{scope:?} gives {told}");
+            let explanation = explain(scope, &permissions(&[])).expect_err(scope);
+            let explanation = explanation.to_string();
+            assert!(
+                explanation.starts_with(expected),
+                "{scope:?} gives {explanation}"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn an_explanation_never_differs_from_what_the_exchange_does(
+        fn explanation_agrees_with_the_exchange(
             scope in "([a-c]{1,2} ){0,5}[a-c]{0,2}|[ -~]{0,20}|.{0,20}",
             held in proptest::collection::vec("[a-c]{1,2}", 0..6),
         ) {
             let held: Vec<_> = held.iter().map(String::as_str).collect();
             let permissions = permissions(&held);
             match (explain(&scope, &permissions), Scope::parse(&scope)) {
-                (Ok(told), Ok(asked)) => {
-                    prop_assert_eq!(&told.granted, &asked.granted(&permissions));
-                    let first = told.names.iter().filter(|told| told.reason == Reason::Granted);
-                    let first: Vec<_> = first.map(|told| told.name.as_str()).collect();
-                    prop_assert_eq!(first.join(" "), told.granted);
+                (Ok(explanation), Ok(requested)) => {
+                    prop_assert_eq!(&explanation.granted, &requested.granted(&permissions));
+                    let first = explanation.names.iter().filter(|explanation| explanation.reason == Reason::Granted);
+                    let first: Vec<_> = first.map(|explanation| explanation.name.as_str()).collect();
+                    prop_assert_eq!(first.join(" "), explanation.granted);
                 }
-                (told, asked) => prop_assert_eq!(told.is_ok(), asked.is_ok()),
+                (explanation, requested) => prop_assert_eq!(explanation.is_ok(), requested.is_ok()),
             }
         }
     }

@@ -1,16 +1,16 @@
-//! The signing key that everybody knows, so that tests can make tokens themselves.
+//! The published signing key, with which tests can sign tokens themselves.
 
 use auth_gateway::gateway::keys::{KeyError, KeyFile, KeySet, Keys};
 
-/// The private JWK, as it is published in the repository. Anybody can sign with it, so only a
-/// gateway before the mock, on this machine alone, may accept it.
+/// The private JWK, as published in the repository. Only a gateway with the mock on a loopback address
+/// may use it.
 pub const FIXED_SIGNING_KEY: &str = include_str!("fixed_signing_key.json");
 
-/// The same keys, except that [`FIXED_SIGNING_KEY`] signs.
+/// Replaces the signing key by [`FIXED_SIGNING_KEY`].
 ///
 /// # Errors
 ///
-/// [`KeyError`] where the key in the repository cannot be used.
+/// [`KeyError`] if the published key is invalid.
 pub fn sign_with_it(keys: Keys) -> Result<Keys, KeyError> {
     let signing = KeyFile::parse(FIXED_SIGNING_KEY.as_bytes())?.to_signing()?;
     Ok(Keys {

@@ -1,9 +1,6 @@
-//! The mock before the conformance suite; wrappers of it too.
+//! The fixture of the conformance suite for the mock and for wrappers of it.
 
-#![expect(
-    clippy::expect_used,
-    reason = "a fixture that cannot do what it is asked has to end its test"
-)]
+#![expect(clippy::expect_used, reason = "a fixture that fails must end its test")]
 
 use std::sync::Arc;
 
@@ -15,9 +12,9 @@ use secrecy::SecretString;
 
 use crate::iam::{self, Directory, Identity, Mock, MockSettings, User, Users};
 
-/// The administrator of an empty mock, for suites that judge adapters.
+/// The administrator of an empty mock, for suites that test adapters.
 ///
-/// Its methods panic where the mock does not know a user.
+/// Its methods panic for an unknown user.
 #[derive(Debug)]
 pub struct MockFixture {
     directory: Arc<Directory>,
@@ -25,18 +22,23 @@ pub struct MockFixture {
 }
 
 impl MockFixture {
-    /// An empty mock, seen through the adapter that is made of it.
-    pub fn seen_through<A: IamAdapter>(adapter: impl FnOnce(Mock) -> A) -> Self {
+    /// An empty mock behind an adapter that wraps it.
+    pub fn wrapped<A: IamAdapter>(adapter: impl FnOnce(Mock) -> A) -> Self {
         Self::new(Arc::new(SystemClock::default()), adapter)
     }
 
-    /// The same, at the time of this clock. Its sessions live for 8 hours.
+    /// The same with this clock. Sessions have a lifetime of 8 hours.
     pub fn new<A: IamAdapter>(clock: Arc<dyn Clock>, adapter: impl FnOnce(Mock) -> A) -> Self {
         let lifetime = MockSettings::default().session_lifetime;
         let identity = Identity::default();
         let directory = Directory::new(identity, Users::default(), lifetime, clock);
         let directory = Arc::new(directory);
         let adapter = Arc::new(adapter(Mock::new(Arc::clone(&directory))));
+        Self::over(directory, adapter)
+    }
+
+    /// The administrator of this IAM, with an adapter of it.
+    pub fn over(directory: Arc<Directory>, adapter: Arc<dyn IamAdapter>) -> Self {
         Self { directory, adapter }
     }
 }
@@ -61,7 +63,7 @@ impl Fixture for MockFixture {
         password: &SecretString,
         permissions: &Permissions,
     ) -> Subject {
-        let user = User::new(email, password.clone(), permissions.clone()).expect("a fair user");
+        let user = User::new(email, password.clone(), permissions.clone()).expect("a valid user");
         let subject = user.subject().clone();
         self.directory.create_user(user).expect("a new user");
         subject
@@ -92,7 +94,7 @@ impl Fixture for MockFixture {
     async fn end_session(&self, user: &Account, session: &UpstreamSession) -> Vec<String> {
         assert!(
             self.directory.end_session_by_id(&session.id),
-            "alive before"
+            "active before"
         );
         let (subject, id) = (Some(&user.subject), Some(session.id.as_str()));
         Vec::from_iter(self.directory.logout_token(subject, id))

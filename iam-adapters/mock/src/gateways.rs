@@ -1,4 +1,4 @@
-//! Makes the namespaces of a gateway before the mock: in each an IAM, a clock, and a gateway.
+//! Builds `auth-gateway-dev`: a gateway, an IAM and a clock for each namespace.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context as _;
+use async_trait::async_trait;
 use auth_gateway::config::Settings;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::http;
@@ -14,39 +15,40 @@ use auth_gateway::startup::{self, Application, Parts, Served};
 use auth_gateway::telemetry::metrics::Metrics;
 use futures_util::future::join_all;
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::{Clock, IamAdapter as _};
+use iam_adapters::{Clock, IamAdapter as _, Subject};
 
 use crate::iam::{Directory, Identity, Mock, MockSettings, Users};
-use crate::{House, LogoutReceiver, Name, Namespaces, World, fixed_key, iam, routing};
+use crate::{
+    LogoutNotifier, Namespace, NamespaceGateway, NamespaceName, Namespaces, fixed_key, iam, routing,
+};
 
-/// The whole service: with namespaces where the settings name the mock, otherwise as the production
-/// program builds it.
+/// The service: with namespaces if the settings select the mock, otherwise as the production program
+/// builds it.
 ///
 /// # Errors
 ///
-/// Where a port cannot be bound, the users file changed since it was checked, or the published key
-/// cannot be used.
+/// If a port cannot be bound, the users file is invalid, or the published key cannot be used.
 pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
     let Some(mock) = settings.iam.downcast_ref::<MockSettings>() else {
         return Application::build(settings, parts);
     };
     let parts = with_signing_key(mock, parts)?;
     let users = iam::load(mock.users_file.as_deref()).context("iam.mock.users_file")?;
-    let founder = Founder {
+    let factory = GatewayNamespaces {
         users,
         session_lifetime: mock.session_lifetime,
         settings: settings.clone(),
         parts: parts.clone(),
     };
     let namespaces = Namespaces::new(
-        founder.world(&Name::unnamed()),
-        Box::new(move |name| founder.world(name)),
+        factory.create(&NamespaceName::default_name()),
+        Box::new(move |name| factory.create(name)),
         parts.lifecycle.clone(),
     );
     serve(settings, parts, Arc::new(namespaces))
 }
 
-/// The parts, with the published key where the settings ask for it.
+/// The parts, with the published key if the settings select it.
 pub(crate) fn with_signing_key(mock: &MockSettings, parts: Parts) -> anyhow::Result<Parts> {
     if !mock.fixed_signing_key {
         return Ok(parts);
@@ -63,9 +65,12 @@ fn serve(
     parts: Parts,
     namespaces: Arc<Namespaces>,
 ) -> anyhow::Result<Application> {
-    let world = namespaces.default_world();
-    let house = world.house.as_ref().context("a mock without a gateway")?;
-    let front = Arc::clone(&house.front);
+    let namespace = namespaces.default_namespace();
+    let gateway = namespace
+        .gateway
+        .as_ref()
+        .context("a mock without a gateway")?;
+    let front = Arc::clone(&gateway.front);
     let data = Data::from(Arc::clone(&front));
     let app = {
         let namespaces = Arc::clone(&namespaces);
@@ -96,31 +101,33 @@ fn serve(
     Application::serve(settings, parts, served)
 }
 
-/// Probes the IAM of each namespace from time to time, without end.
+/// Probes the IAM of each namespace periodically, forever.
 fn probe(namespaces: Arc<Namespaces>, interval: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         loop {
-            let worlds = namespaces.all();
-            let houses = worlds.iter().filter_map(|world| world.house.as_ref());
-            join_all(houses.map(|house| house.iam.probe())).await;
+            let namespaces = namespaces.all();
+            let gateways = namespaces
+                .iter()
+                .filter_map(|namespace| namespace.gateway.as_ref());
+            join_all(gateways.map(|gateway| gateway.iam.probe())).await;
             tokio::time::sleep(interval).await;
         }
     })
 }
 
-/// What every namespace begins with.
-struct Founder {
+/// Creates namespaces with a gateway.
+struct GatewayNamespaces {
     users: Users,
     session_lifetime: Duration,
     settings: Settings,
     parts: Parts,
 }
 
-impl Founder {
-    /// A new namespace. Only the metrics of the default one are those of the process.
-    fn world(&self, name: &Name) -> World {
+impl GatewayNamespaces {
+    /// Creates a namespace. Only the default one uses the metrics of the process.
+    fn create(&self, name: &NamespaceName) -> Namespace {
         let (settings, parts) = (&self.settings, &self.parts);
-        let is_default = *name == Name::unnamed();
+        let is_default = *name == NamespaceName::default_name();
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&parts.clock)));
         let time: Arc<dyn Clock> = Arc::<ShiftedClock>::clone(&clock);
         let identity = if is_default {
@@ -130,7 +137,7 @@ impl Founder {
         };
         let users = self.users.clone();
         let directory = Directory::new(identity, users, self.session_lifetime, Arc::clone(&time));
-        let mock = Mock::new(Arc::new(directory)).within(settings.upstream.limits());
+        let mock = Mock::new(Arc::new(directory)).with_limits(settings.upstream.limits());
         let mock = Arc::new(mock);
         let parts = Parts {
             iam: Arc::<Mock>::clone(&mock),
@@ -147,17 +154,43 @@ impl Founder {
         let connected = startup::connect(settings, &parts);
         connected.health.needs_no_probe();
         let front = connected.front(settings, &parts);
-        let receiver: Arc<dyn LogoutReceiver> = Arc::<Gateway>::clone(&connected.gateway);
-        World {
+        let logout_notifier = Arc::new(GatewayLogoutNotifier {
+            directory: Arc::clone(mock.directory()),
+            gateway: connected.gateway,
+        });
+        Namespace {
             name: name.clone(),
             mock,
             clock,
-            receiver,
-            house: Some(House {
+            logout_notifier,
+            gateway: Some(NamespaceGateway {
                 front: Arc::new(front),
                 iam: connected.iam,
             }),
             snapshots: Arc::default(),
         }
+    }
+}
+
+/// Sends logout tokens to the gateway in the same process.
+#[derive(Debug)]
+struct GatewayLogoutNotifier {
+    directory: Arc<Directory>,
+    gateway: Arc<Gateway>,
+}
+
+#[async_trait]
+impl LogoutNotifier for GatewayLogoutNotifier {
+    async fn notify(&self, subject: &Subject, session_id: &str) -> bool {
+        let token = self.directory.logout_token(Some(subject), Some(session_id));
+        let Some(token) = token else {
+            return false;
+        };
+        let received = self.gateway.receive_logout_token(&token).await;
+        received
+            .inspect_err(
+                |error| tracing::warn!(%error, "the gateway refused a logout token of the mock"),
+            )
+            .is_ok()
     }
 }

@@ -1,6 +1,6 @@
-//! Which requests reach the mock. A browser can be led to it by any page: by a request of another
-//! origin, or by a name of the page's own that resolves to this machine (DNS rebinding). `Host` and
-//! `Origin`, which no page can choose, give both away.
+//! Rejects requests that a foreign web page made the browser send to the mock: requests of another
+//! origin, and requests by a host name that resolves to this machine (DNS rebinding). The checks use
+//! `Host` and `Origin`, which a page cannot set.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use actix_web::middleware::Next;
 use auth_gateway::config::HostName;
 use auth_gateway::http;
 
-use crate::control::{self, Refused};
+use crate::control::{self, ControlError};
 
-/// The hosts by which the mock may be addressed: every IP address, `localhost`, the names below it
-/// (RFC 6761 section 6.3: they are this machine's own for everybody), and these.
+/// The allowed hosts: every IP address, `localhost`, the names below it (RFC 6761 section 6.3: they
+/// always resolve to this machine), and these names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AllowedHosts(Rc<[HostName]>);
 
@@ -27,42 +27,42 @@ impl FromIterator<HostName> for AllowedHosts {
 }
 
 impl AllowedHosts {
-    /// The middleware around all that the mock serves.
+    /// The middleware around everything that the mock serves.
     ///
     /// # Errors
     ///
-    /// Those of what is inside.
-    pub(crate) async fn around(
+    /// Errors of the inner service.
+    pub(crate) async fn check_host(
         self,
         request: ServiceRequest,
         next: Next<impl MessageBody + 'static>,
     ) -> Result<ServiceResponse<BoxBody>, Error> {
-        let Err(refused) = self.check(&request) else {
+        let Err(error) = self.check(&request) else {
             let response = next.call(request).await?;
             return Ok(response.map_into_boxed_body());
         };
         let id = http::request_id(&request);
-        let mut response = request.into_response(refused.response(&id));
+        let mut response = request.into_response(error.response(&id));
         let headers = response.headers_mut();
         headers.insert(http::X_REQUEST_ID, id.header_value());
         control::no_store(headers);
         Ok(response)
     }
 
-    fn check(&self, request: &ServiceRequest) -> Result<(), Refused> {
+    fn check(&self, request: &ServiceRequest) -> Result<(), ControlError> {
         let headers = request.headers();
         let mut hosts = headers.get_all(header::HOST).map(HeaderValue::as_bytes);
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
-            return Err(Refused::forbidden_host());
+            return Err(ControlError::forbidden_host());
         };
-        // RFC 9112 section 3.2.2: what stands in the request line counts, where a host is there.
+        // RFC 9112 section 3.2.2: a host in the request line takes precedence.
         let target = request.uri().authority();
         let target = target.map(|authority| authority.as_str().as_bytes());
         if !self.allow(host) || target.is_some_and(|target| !self.allow(target)) {
-            return Err(Refused::forbidden_host());
+            return Err(ControlError::forbidden_host());
         }
-        // A browser sends `Origin` with everything that could change something (Fetch, "append a
-        // request `Origin` header"); programs that are no browsers send none.
+        // A browser sends `Origin` with every request that can change state (Fetch, "append a request
+        // `Origin` header"); other programs send none.
         let same = headers.get_all(header::ORIGIN).all(|origin| {
             let origin = origin.as_bytes();
             [b"http://".as_slice(), b"https://"]
@@ -73,7 +73,7 @@ impl AllowedHosts {
         if same {
             Ok(())
         } else {
-            Err(Refused::foreign_origin())
+            Err(ControlError::foreign_origin())
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_host_and_what_is_none_is_refused() {
+    fn every_other_host_and_invalid_hosts_are_refused() {
         for host in [
             "",
             " ",

@@ -1,9 +1,7 @@
-//! The bundled IAM, for development and for tests: nothing to install, everything forgotten at the
-//! end.
+//! The in-memory IAM.
 //!
-//! [`Directory`] is the IAM itself: it never fails, and whoever holds it can do to it what an
-//! administrator does. [`Mock`] is the way to it, as any other adapter is: it meets the [`faults`]
-//! that somebody asked for, and keeps a [`journal`] of what the gateway asked.
+//! [`Directory`] is the IAM with its administration; it never fails. [`Mock`] is its adapter: it injects
+//! [`faults`] and keeps a [`journal`] of the gateway's calls.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -23,21 +21,17 @@ use serde::Deserialize;
 use faults::{Answer, Faults};
 use journal::{Journal, Outcome};
 
-mod asked;
 mod directory;
 pub mod faults;
-mod identity;
 pub mod journal;
+mod pending_call;
 mod sessions;
-mod user;
 mod users;
 mod users_file;
 
-pub use asked::Asked;
-pub use directory::{Directory, DirectorySnapshot, LiveSession};
-pub use identity::Identity;
-pub use user::{AccountState, InvalidUser, User};
-pub use users::{Users, UsersError};
+pub use directory::{Directory, DirectorySnapshot, Identity, LiveSession};
+pub use pending_call::PendingCall;
+pub use users::{AccountState, InvalidUser, User, Users, UsersError};
 pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 
 /// The adapter's name.
@@ -47,12 +41,11 @@ pub(crate) const NAME: &str = "mock";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
-    /// `users_file`: the users, in the form of [`DEMO_USERS`] or in that of another [`Format`], by
-    /// the file's extension; none: those. An entry has `email` and `password`, and may have
-    /// `permissions`, `state` (`active`, `disabled`, `locked` or `incomplete`) and `subject`, which
-    /// otherwise follows from the address.
+    /// `users_file`: the users, in a [`Format`] by the file's extension; none: [`DEMO_USERS`]. An
+    /// entry has `email` and `password`, and optionally `permissions`, `state` (`active`, `disabled`,
+    /// `locked` or `incomplete`) and `subject`, which is derived from the address by default.
     pub users_file: Option<PathBuf>,
-    /// `session_lifetime`: how long a session lives (`8h`).
+    /// `session_lifetime`: the lifetime of a session (`8h`).
     #[serde(with = "humantime_serde")]
     pub session_lifetime: Duration,
     /// `fixed_signing_key`: whether the gateway signs with the key that is published in its
@@ -89,7 +82,7 @@ impl AdapterSettings for MockSettings {
         None
     }
 
-    /// Tests log one user in as often as they like.
+    /// No limit, because tests log one user in many times.
     fn sessions_per_minute(&self) -> u32 {
         0
     }
@@ -104,7 +97,7 @@ impl AdapterSettings for MockSettings {
         }
     }
 
-    /// Each problem is named by its key. Reads the users file.
+    /// Each problem begins with its key. Reads the users file.
     fn problems(&self, production: bool) -> Vec<String> {
         let mut problems = Vec::new();
         if production {
@@ -130,18 +123,18 @@ pub struct Mock {
     directory: Arc<Directory>,
     faults: Faults,
     journal: Journal,
-    /// None: nobody told.
+    /// The gateway's deadlines; none: unknown.
     limits: Option<Limits>,
 }
 
 impl Mock {
-    /// An adapter for an IAM that others hold too.
+    /// An adapter of this IAM.
     #[must_use]
     pub fn new(directory: Arc<Directory>) -> Self {
         Self::with(directory, Faults::default())
     }
 
-    /// The same, with these faults.
+    /// An adapter of this IAM with these faults.
     #[must_use]
     pub fn with(directory: Arc<Directory>, faults: Faults) -> Self {
         Self {
@@ -152,20 +145,20 @@ impl Mock {
         }
     }
 
-    /// Knows the gateway's deadlines, so that one that passes at once can be told as in life.
+    /// Sets the gateway's deadlines, which timeout faults report.
     #[must_use]
-    pub fn within(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: Limits) -> Self {
         Self {
             limits: Some(limits),
             ..self
         }
     }
 
-    /// Fills a new IAM with the users of the settings; connects to nothing.
+    /// Creates an IAM with the users of the settings.
     ///
     /// # Errors
     ///
-    /// [`InvalidUsers`] where the users file cannot be read or has problems.
+    /// [`InvalidUsers`] if the users file cannot be read or has problems.
     pub fn connect(settings: &MockSettings, clock: Arc<dyn Clock>) -> Result<Self, InvalidUsers> {
         let users = load(settings.users_file.as_deref())?;
         let directory =
@@ -173,50 +166,54 @@ impl Mock {
         Ok(Self::new(Arc::new(directory)))
     }
 
-    /// The IAM itself.
+    /// The IAM.
     #[must_use]
     pub const fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// What it is told to do in place of its duty.
+    /// The injected faults.
     #[must_use]
     pub const fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// What it was asked.
+    /// The calls so far.
     #[must_use]
     pub const fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The fault that an answer is to a caller; none: it is no fault.
+    /// The error that a fault causes; none: it is not an error.
     fn error(&self, operation: Operation, answer: Answer) -> Option<IamError> {
         let deadline = self.limits.map(|limits| limits.of(operation).deadline);
-        asked::error(answer, deadline.unwrap_or_default())
+        pending_call::error(answer, deadline.unwrap_or_default())
     }
 
-    /// What needs no more than a yes.
-    async fn plainly<T>(
+    /// Performs an operation whose only outcomes are success and error.
+    async fn perform<T>(
         &self,
-        mut asked: Asked<'_>,
-        truth: impl FnOnce() -> Result<T, IamError>,
+        mut call: PendingCall<'_>,
+        operation: impl FnOnce() -> Result<T, IamError>,
     ) -> Result<T, IamError> {
-        let operation = asked.call().operation;
-        let fault = asked.fault().await;
-        let fault = fault.and_then(|answer| self.error(operation, answer));
-        asked.settle(fault.map_or_else(truth, Err), |_| Outcome::Ok)
+        let name = call.entry().operation;
+        let fault = call.fault().await;
+        let fault = fault.and_then(|answer| self.error(name, answer));
+        call.settle(fault.map_or_else(operation, Err), |_| Outcome::Ok)
     }
 
-    /// The call, with what is known of a session's user.
-    fn about(&self, operation: Operation, session: &UpstreamSession) -> Asked<'_> {
-        let mut asked = Asked::begin(self, operation);
-        let call = asked.call();
-        call.user = self.directory.address_of(session);
-        call.subject = Some(session.subject.clone());
-        call.session = Some(session.id.clone());
-        asked
+    /// Begins a call about a session.
+    fn begin_session_call(
+        &self,
+        operation: Operation,
+        session: &UpstreamSession,
+    ) -> PendingCall<'_> {
+        let mut call = PendingCall::begin(self, operation);
+        let entry = call.entry();
+        entry.user = self.directory.address_of(session);
+        entry.subject = Some(session.subject.clone());
+        entry.session = Some(session.id.clone());
+        call
     }
 }
 
@@ -239,27 +236,27 @@ impl IamAdapter for Mock {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        let mut asked = Asked::begin(self, Operation::Login);
-        let call = asked.call();
-        call.user = Some(credentials.email().to_owned());
-        call.client_address = client.address.map(ClientAddress::ip);
-        call.request_id = Some(client.request_id.clone()).filter(|id| !id.is_empty());
-        let fault = asked.fault().await;
+        let mut call = PendingCall::begin(self, Operation::Login);
+        let entry = call.entry();
+        entry.user = Some(credentials.email().to_owned());
+        entry.client_address = client.address.map(ClientAddress::ip);
+        entry.request_id = Some(client.request_id.clone()).filter(|id| !id.is_empty());
+        let fault = call.fault().await;
         let fault = fault.and_then(|answer| self.error(Operation::Login, answer));
         let result = fault.map_or_else(|| self.directory.authenticate(credentials), Err);
         if let Ok(begun) = &result {
-            asked.call().subject = Some(begun.session.subject.clone());
-            asked.call().session = Some(begun.session.id.clone());
+            call.entry().subject = Some(begun.session.subject.clone());
+            call.entry().session = Some(begun.session.id.clone());
         }
-        asked.settle(result, |_| Outcome::Ok)
+        call.settle(result, |_| Outcome::Ok)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let mut asked = self.about(Operation::Introspection, session);
-        let result = match asked.fault().await {
+        let mut call = self.begin_session_call(Operation::Introspection, session);
+        let result = match call.fault().await {
             Some(Answer::Inactive) => Ok(Introspection::Inactive),
             Some(Answer::AnotherSession) => Ok(Introspection::Active {
-                subject: somebody_else(session),
+                subject: another_subject(session),
                 permissions: Permissions::default(),
             }),
             Some(answer) => self
@@ -267,19 +264,19 @@ impl IamAdapter for Mock {
                 .map_or_else(|| Ok(self.directory.introspect(session)), Err),
             None => Ok(self.directory.introspect(session)),
         };
-        asked.settle(result, |answer| match answer {
+        call.settle(result, |answer| match answer {
             Introspection::Active { .. } => Outcome::Ok,
             Introspection::Inactive => Outcome::Inactive,
         })
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        let asked = self.about(Operation::Logout, session);
-        let truth = || {
+        let call = self.begin_session_call(Operation::Logout, session);
+        let end = || {
             self.directory.end_session(session);
             Ok(())
         };
-        self.plainly(asked, truth).await
+        self.perform(call, end).await
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -287,19 +284,19 @@ impl IamAdapter for Mock {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        let asked = Asked::begin(self, Operation::Keys);
-        self.plainly(asked, || self.directory.verification_keys())
+        let call = PendingCall::begin(self, Operation::Keys);
+        self.perform(call, || self.directory.verification_keys())
             .await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        let asked = Asked::begin(self, Operation::Probe);
-        self.plainly(asked, || Ok(())).await
+        let call = PendingCall::begin(self, Operation::Probe);
+        self.perform(call, || Ok(())).await
     }
 }
 
-/// A subject that is not the session's.
-fn somebody_else(session: &UpstreamSession) -> Subject {
+/// A subject other than the session's.
+fn another_subject(session: &UpstreamSession) -> Subject {
     let other = Subject::new(format!("not {}", session.subject));
     other.unwrap_or_else(|| session.subject.clone())
 }

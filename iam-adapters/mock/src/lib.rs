@@ -1,15 +1,14 @@
-//! The mock IAM: an in-memory IAM for development and for tests, and the program
-//! `auth-gateway-dev`, which is the gateway with it.
+//! The mock IAM: an in-memory IAM for development and tests, and the program `auth-gateway-dev`, the
+//! gateway with the mock.
 //!
 //! The mock is a program of its own and not a cargo feature, because each namespace has a whole
 //! gateway, so the mock depends on the gateway's library. The production program therefore cannot
 //! contain the control API, the console, the published key or a function that signs any claims,
 //! whatever features a build selects.
 //!
-//! [`Directory`] is the IAM itself, [`Mock`] the adapter for it. [`Namespaces`] holds many of them,
-//! each with its clock and, in `auth-gateway-dev`, a gateway, so that tests that run at the same
-//! time do not affect each other. [`MockIam`] serves them to a gateway elsewhere, in Keycloak's
-//! protocol ([`wire`]).
+//! [`Directory`] is the IAM, [`Mock`] its adapter. [`Namespaces`] isolates tests that run at the same
+//! time: each namespace has an IAM, a clock and, in `auth-gateway-dev`, a gateway. [`MockIam`] serves
+//! the IAMs to another gateway in Keycloak's protocol ([`wire`]).
 
 pub mod cli;
 mod console;
@@ -21,9 +20,7 @@ mod gateways;
 mod hosts;
 mod iam;
 pub mod jws;
-mod logout_receiver;
 mod logout_signer;
-mod name;
 mod namespaces;
 mod random;
 mod routing;
@@ -41,16 +38,17 @@ use auth_gateway::config::{self, InvalidSettings, Registry, Settings};
 pub use fixture::MockFixture;
 pub use gateways::build;
 pub use iam::{
-    AccountState, Asked, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
-    InvalidUsers, LiveSession, Mock, MockSettings, User, Users, UsersError, faults, journal, load,
-    parse,
+    AccountState, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
+    InvalidUsers, LiveSession, Mock, MockSettings, PendingCall, User, Users, UsersError, faults,
+    journal, load, parse,
 };
-pub use logout_receiver::LogoutReceiver;
 pub use logout_signer::{LogoutSigner, logout_claims};
-pub use name::{InvalidName, Name};
-pub use namespaces::{Forgetting, Founder, House, Namespaces, TooMany, World};
+pub use namespaces::{
+    DeleteError, InvalidNamespaceName, LogoutNotifier, Namespace, NamespaceFactory,
+    NamespaceGateway, NamespaceName, Namespaces, TooManyNamespaces,
+};
 pub use routing::NAMESPACE;
-pub use server::{MockIam, Plan};
+pub use server::{MockIam, MockIamSettings};
 
 /// The IAMs of the production program, and the mock, which needs no configuration.
 #[must_use]

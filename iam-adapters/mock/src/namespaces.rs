@@ -1,85 +1,132 @@
-//! Every namespace that there is.
+//! Namespaces: isolated IAMs, each with its own clock and, in `auth-gateway-dev`, its own gateway.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
 use auth_gateway::health::Lifecycle;
 use auth_gateway::http::Front;
-use iam_adapters::ResilientAdapter;
 use iam_adapters::clock::ShiftedClock;
+use iam_adapters::{ResilientAdapter, Subject};
 use thiserror::Error;
 
 use crate::iam::Mock;
 use crate::snapshots::{Snapshot, Snapshots};
-use crate::{LogoutReceiver, Name};
 
-/// A namespace: an IAM, its time, and the gateway before it.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The name of a namespace: 1 to 64 ASCII letters, digits, `.`, `_` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NamespaceName(String);
+
+/// The text is not a namespace name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a namespace's name has 1 to 64 of A-Z a-z 0-9 . _ -")]
+pub struct InvalidNamespaceName;
+
+impl NamespaceName {
+    /// The name of the namespace of requests that name none.
+    #[must_use]
+    pub fn default_name() -> Self {
+        Self("default".to_owned())
+    }
+
+    /// Parses a name.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidNamespaceName`].
+    pub fn parse(text: &str) -> Result<Self, InvalidNamespaceName> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        let bounded = (1..=NAME_BYTES_MAX).contains(&text.len());
+        // `.` and `..` have another meaning in a path.
+        if bounded && text.bytes().all(allowed) && text.bytes().any(|byte| byte != b'.') {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidNamespaceName)
+        }
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NamespaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A namespace: an IAM, its clock, and the gateway in front of it.
 #[derive(Debug)]
-pub struct World {
-    /// What it is called.
-    pub name: Name,
+pub struct Namespace {
+    /// Its name.
+    pub name: NamespaceName,
     /// The IAM.
     pub mock: Arc<Mock>,
-    /// The time, of the IAM and of its gateway.
+    /// The clock of the IAM and of the gateway.
     pub clock: Arc<ShiftedClock>,
-    /// Who is told when a session ends at the IAM.
-    pub receiver: Arc<dyn LogoutReceiver>,
-    /// The gateway; none where the IAM is alone, and asked over the wire.
-    pub house: Option<House>,
-    /// How it was, as often as somebody wanted that kept.
+    /// Sends the logout tokens of the IAM.
+    pub logout_notifier: Arc<dyn LogoutNotifier>,
+    /// The gateway; none in `mock-iam`.
+    pub gateway: Option<NamespaceGateway>,
+    /// Its snapshots.
     pub snapshots: Arc<Snapshots>,
 }
 
 /// The gateway of a namespace.
 #[derive(Debug)]
-pub struct House {
-    /// What the handlers of its requests share.
+pub struct NamespaceGateway {
+    /// The shared state of its request handlers.
     pub front: Arc<Front>,
-    /// Its way to the IAM.
+    /// Its adapter, with deadlines and circuit breakers.
     pub iam: Arc<ResilientAdapter>,
 }
 
-/// Makes a namespace as it is at the start: its users, no session, no fault, real time.
-pub type Founder = Box<dyn Fn(&Name) -> World + Send + Sync>;
+/// Creates a namespace in its initial state: the configured users, no session, no fault, real time.
+pub type NamespaceFactory = Box<dyn Fn(&NamespaceName) -> Namespace + Send + Sync>;
 
-/// There are as many namespaces as there may be.
+/// The limit of namespaces is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("there are {0} namespaces already; forget those that are no longer needed")]
-pub struct TooMany(pub usize);
+#[error("there are {0} namespaces already; delete those that are no longer needed")]
+pub struct TooManyNamespaces(pub usize);
 
-/// Why a namespace was not forgotten.
+/// Why a namespace was not deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Forgetting {
-    /// There is none of this name.
+pub enum DeleteError {
+    /// There is no namespace with this name.
     #[error("there is no such namespace")]
     Unknown,
-    /// It is the one of those who name none.
-    #[error("the default namespace stays")]
+    /// The default namespace always exists.
+    #[error("the default namespace cannot be deleted")]
     Default,
 }
 
-/// All namespaces. One begins when it is first asked for.
+/// All namespaces. A namespace is created when a request first names it.
 pub struct Namespaces {
-    founder: Founder,
-    /// Apart, because most requests go there.
-    default: ArcSwap<World>,
-    /// What the default one is called besides.
-    alias: Option<Name>,
-    named: RwLock<HashMap<Name, Arc<World>>>,
+    factory: NamespaceFactory,
+    /// Separate from `named`, because most requests use it.
+    default: ArcSwap<Namespace>,
+    /// A second name of the default namespace.
+    alias: Option<NamespaceName>,
+    named: RwLock<HashMap<NamespaceName, Arc<Namespace>>>,
     lifecycle: Lifecycle,
 }
 
 impl Namespaces {
-    /// The most of them, those without a name included.
+    /// The limit, including the default namespace.
     pub const MAX: usize = 4096;
 
-    /// The default namespace alone, and how others are made; `lifecycle` is that of the process.
+    /// The default namespace and the factory of others; `lifecycle` is that of the process.
     #[must_use]
-    pub fn new(default: World, founder: Founder, lifecycle: Lifecycle) -> Self {
+    pub fn new(default: Namespace, factory: NamespaceFactory, lifecycle: Lifecycle) -> Self {
         Self {
-            founder,
+            factory,
             default: ArcSwap::from_pointee(default),
             alias: None,
             named: RwLock::default(),
@@ -87,127 +134,127 @@ impl Namespaces {
         }
     }
 
-    /// The same, with another name for the default namespace: that of its realm.
+    /// Sets a second name of the default namespace: that of its realm.
     #[must_use]
-    pub fn also_called(self, alias: Option<Name>) -> Self {
+    pub fn also_called(self, alias: Option<NamespaceName>) -> Self {
         Self { alias, ..self }
     }
 
-    /// How near the process is to its end.
+    /// The lifecycle of the process.
     #[must_use]
     pub const fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
     }
 
-    fn is_default(&self, name: &Name) -> bool {
+    fn is_default(&self, name: &NamespaceName) -> bool {
         self.default.load().name == *name || self.alias.as_ref() == Some(name)
     }
 
-    /// The namespace of those who name none.
+    /// The namespace of requests that name none.
     #[must_use]
-    pub fn default_world(&self) -> Arc<World> {
+    pub fn default_namespace(&self) -> Arc<Namespace> {
         self.default.load_full()
     }
 
-    /// The namespace of this name, which begins now where there was none.
+    /// The namespace with this name. Creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`TooMany`].
-    pub fn begin(&self, name: &Name) -> Result<Arc<World>, TooMany> {
-        if let Some(world) = self.find(name) {
-            return Ok(world);
+    /// [`TooManyNamespaces`].
+    pub fn get_or_create(&self, name: &NamespaceName) -> Result<Arc<Namespace>, TooManyNamespaces> {
+        if let Some(namespace) = self.find(name) {
+            return Ok(namespace);
         }
         let mut named = self.write();
-        if let Some(world) = named.get(name) {
-            return Ok(Arc::clone(world));
+        if let Some(namespace) = named.get(name) {
+            return Ok(Arc::clone(namespace));
         }
         if named.len() + 1 >= Self::MAX {
-            return Err(TooMany(Self::MAX));
+            return Err(TooManyNamespaces(Self::MAX));
         }
-        let world = Arc::new((self.founder)(name));
-        named.insert(name.clone(), Arc::clone(&world));
-        Ok(world)
+        let namespace = Arc::new((self.factory)(name));
+        named.insert(name.clone(), Arc::clone(&namespace));
+        Ok(namespace)
     }
 
-    /// The namespace of this name, where there is one.
+    /// The namespace with this name, if it exists.
     #[must_use]
-    pub fn find(&self, name: &Name) -> Option<Arc<World>> {
+    pub fn find(&self, name: &NamespaceName) -> Option<Arc<Namespace>> {
         if self.is_default(name) {
-            return Some(self.default_world());
+            return Some(self.default_namespace());
         }
         self.read().get(name).cloned()
     }
 
-    /// Every namespace, by name, the default one first.
+    /// Every namespace: the default one first, then by name.
     #[must_use]
-    pub fn all(&self) -> Vec<Arc<World>> {
+    pub fn all(&self) -> Vec<Arc<Namespace>> {
         let mut named: Vec<_> = self.read().values().cloned().collect();
         named.sort_by(|one, other| one.name.cmp(&other.name));
-        named.insert(0, self.default_world());
+        named.insert(0, self.default_namespace());
         named
     }
 
-    /// How many there are.
+    /// The number of namespaces.
     #[must_use]
     pub fn count(&self) -> usize {
         self.read().len() + 1
     }
 
-    /// Makes a namespace as it was at the start, with a gateway that knows nothing.
+    /// Replaces a namespace by one in its initial state, with a new gateway.
     ///
     /// # Errors
     ///
-    /// [`TooMany`], where it is not there yet and there is no room.
-    pub fn reset(&self, name: &Name) -> Result<Arc<World>, TooMany> {
-        self.begin(name)?;
-        let world = Arc::new((self.founder)(name));
-        self.put(Arc::clone(&world));
-        Ok(world)
+    /// [`TooManyNamespaces`] if it does not exist and the limit is reached.
+    pub fn reset(&self, name: &NamespaceName) -> Result<Arc<Namespace>, TooManyNamespaces> {
+        self.get_or_create(name)?;
+        let namespace = Arc::new((self.factory)(name));
+        self.replace(Arc::clone(&namespace));
+        Ok(namespace)
     }
 
-    /// Forgets every namespace, and makes the default one as it was at the start.
+    /// Deletes every namespace and resets the default one.
     pub fn reset_all(&self) {
         self.write().clear();
         let name = self.default.load().name.clone();
-        self.put(Arc::new((self.founder)(&name)));
+        self.replace(Arc::new((self.factory)(&name)));
     }
 
-    /// Puts a namespace back into a snapshot, with a gateway that knows nothing.
-    pub fn restore(&self, world: &World, snapshot: &Snapshot) {
-        let mut restored = (self.founder)(&world.name);
-        snapshot.put_into(&restored);
-        restored.snapshots = Arc::clone(&world.snapshots);
-        self.put(Arc::new(restored));
+    /// Restores a snapshot of a namespace, with a new gateway.
+    pub fn restore(&self, namespace: &Namespace, snapshot: &Snapshot) {
+        let mut restored = (self.factory)(&namespace.name);
+        snapshot.restore_into(&restored);
+        restored.snapshots = Arc::clone(&namespace.snapshots);
+        self.replace(Arc::new(restored));
     }
 
-    /// Forgets a namespace.
+    /// Deletes a namespace.
     ///
     /// # Errors
     ///
-    /// [`Forgetting`].
-    pub fn forget(&self, name: &Name) -> Result<(), Forgetting> {
+    /// [`DeleteError`].
+    pub fn delete(&self, name: &NamespaceName) -> Result<(), DeleteError> {
         if self.is_default(name) {
-            return Err(Forgetting::Default);
+            return Err(DeleteError::Default);
         }
-        let forgotten = self.write().remove(name);
-        forgotten.map(|_| ()).ok_or(Forgetting::Unknown)
+        let deleted = self.write().remove(name);
+        deleted.map(|_| ()).ok_or(DeleteError::Unknown)
     }
 
-    /// Puts a world in the place of the one of the same name, which requests under way still have.
-    fn put(&self, world: Arc<World>) {
-        if self.default.load().name == world.name {
-            self.default.store(world);
+    /// Replaces the namespace with the same name. Requests in progress keep the old one.
+    fn replace(&self, namespace: Arc<Namespace>) {
+        if self.default.load().name == namespace.name {
+            self.default.store(namespace);
         } else {
-            self.write().insert(world.name.clone(), world);
+            self.write().insert(namespace.name.clone(), namespace);
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Name, Arc<World>>> {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<NamespaceName, Arc<Namespace>>> {
         self.named.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Name, Arc<World>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<NamespaceName, Arc<Namespace>>> {
         self.named.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -215,5 +262,37 @@ impl Namespaces {
 impl fmt::Debug for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Namespaces({})", self.count())
+    }
+}
+
+/// Sends the logout token of a session that ended at the mock (OpenID Connect Back-Channel Logout
+/// 1.0 section 2.5).
+#[async_trait]
+pub trait LogoutNotifier: fmt::Debug + Send + Sync {
+    /// Sends a logout token with `sub` and `sid`, as Keycloak does. Returns whether it was accepted.
+    async fn notify(&self, subject: &Subject, session_id: &str) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_name_has_1_to_64_characters_that_are_safe_in_a_path() {
+        for name in ["a", "checkout-42", "Test_Suite.3", &"x".repeat(64)] {
+            assert_eq!(
+                NamespaceName::parse(name)
+                    .map(|name| name.to_string())
+                    .as_deref(),
+                Ok(name)
+            );
+        }
+        for invalid in ["", ".", "..", "a b", "a/b", "ä", "a\n", &"x".repeat(65)] {
+            assert_eq!(
+                NamespaceName::parse(invalid),
+                Err(InvalidNamespaceName),
+                "{invalid:?}"
+            );
+        }
     }
 }

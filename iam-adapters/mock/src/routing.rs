@@ -1,4 +1,5 @@
-//! Which gateway a request is for, and what the two listeners of a gateway before the mock serve.
+//! Chooses the gateway of a request by its namespace, and the routes of the two listeners of
+//! `auth-gateway-dev`.
 
 use std::ptr;
 use std::rc::Rc;
@@ -15,26 +16,26 @@ use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, Scope};
 use auth_gateway::http::{self, Front};
 use auth_gateway::telemetry::metrics::Route;
 
-use crate::control::{self, Refused};
+use crate::control::{self, ControlError};
 use crate::hosts::AllowedHosts;
-use crate::{Name, Namespaces, World, console};
+use crate::{Namespace, NamespaceName, Namespaces, console};
 
 /// The header that names a request's namespace.
 pub const NAMESPACE: &str = "mock-namespace";
 
-/// The paths of the control API and the console, which choose a namespace by themselves.
+/// The paths of the control API and the console, whose handlers read the namespace themselves.
 const CONTROLS: &str = "/mock/";
 
 /// The routes of the public listener.
 pub(crate) fn public(routes: &mut ServiceConfig) {
     routes
-        .service(refuse_unknown_namespace())
+        .service(refuse_invalid_namespace())
         .configure(http::public);
 }
 
-/// The routes of the management listener: its usual ones; the control API and the console; and the
-/// API once more, so that the console has all of one origin. All but the usual ones, which
-/// orchestrators need under any name, are served under the allowed hosts alone.
+/// The routes of the management listener: those of the gateway, the control API, the console, and the
+/// API again, so that the console uses one origin. Only the routes of the gateway, which orchestrators
+/// call by any name, are served under every host.
 pub(crate) fn management(
     routes: &mut ServiceConfig,
     namespaces: Arc<Namespaces>,
@@ -43,13 +44,13 @@ pub(crate) fn management(
     routes.app_data(Data::from(namespaces));
     let guarded = web::scope("")
         .wrap(from_fn(move |request, next| {
-            hosts.clone().around(request, next)
+            hosts.clone().check_host(request, next)
         }))
         .configure(controls)
         .configure(http::api)
         .default_service(web::to(http::not_found));
     routes
-        .service(refuse_unknown_namespace())
+        .service(refuse_invalid_namespace())
         .configure(http::operations)
         .service(guarded);
 }
@@ -60,12 +61,12 @@ pub(crate) fn controls(routes: &mut ServiceConfig) {
     console::routes(routes);
 }
 
-/// The outermost middleware: a request goes to the gateway of its namespace. One that names no
-/// namespace that can be keeps the default gateway, until [`refuse_unknown_namespace`].
+/// The outermost middleware: sends a request to the gateway of its namespace. A request with an invalid
+/// namespace keeps the default gateway, and [`refuse_invalid_namespace`] answers it.
 ///
 /// # Errors
 ///
-/// Those of what is inside.
+/// Errors of the inner service.
 pub(crate) async fn choose_gateway(
     namespaces: Arc<Namespaces>,
     mut request: ServiceRequest,
@@ -75,19 +76,19 @@ pub(crate) async fn choose_gateway(
         request.extensions_mut().insert(Route::Management);
         return next.call(request).await;
     }
-    match world(&namespaces, request.headers()) {
-        Err(refused) => {
-            request.extensions_mut().insert(UnknownNamespace(refused));
+    match namespace_of(&namespaces, request.headers()) {
+        Err(error) => {
+            request.extensions_mut().insert(InvalidNamespace(error));
         }
-        Ok(world) => {
+        Ok(namespace) => {
             let application = request.app_data::<Data<Front>>();
             // Most requests are for the gateway that the application has already.
-            if let Some(house) = &world.house
+            if let Some(gateway) = &namespace.gateway
                 && application
-                    .is_none_or(|front| !ptr::eq(front.get_ref(), Arc::as_ptr(&house.front)))
+                    .is_none_or(|front| !ptr::eq(front.get_ref(), Arc::as_ptr(&gateway.front)))
             {
                 let mut container = Extensions::new();
-                container.insert(Data::from(Arc::clone(&house.front)));
+                container.insert(Data::from(Arc::clone(&gateway.front)));
                 // What is added last is found first.
                 request.add_data_container(Rc::new(container));
             }
@@ -96,44 +97,47 @@ pub(crate) async fn choose_gateway(
     next.call(request).await
 }
 
-/// The namespace of a request: the one that its header names, or the default one.
-fn world(namespaces: &Namespaces, headers: &HeaderMap) -> Result<Arc<World>, Refused> {
+/// The namespace of a request: the one in its header, or the default one.
+fn namespace_of(
+    namespaces: &Namespaces,
+    headers: &HeaderMap,
+) -> Result<Arc<Namespace>, ControlError> {
     let mut names = headers.get_all(NAMESPACE);
     let Some(name) = names.next() else {
-        return Ok(namespaces.default_world());
+        return Ok(namespaces.default_namespace());
     };
     let name = name.to_str().ok().filter(|_| names.next().is_none());
-    let name = name.and_then(|name| Name::parse(name).ok());
+    let name = name.and_then(|name| NamespaceName::parse(name).ok());
     let name = name.ok_or_else(|| {
-        Refused::invalid(
+        ControlError::invalid(
             "The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -.",
         )
     })?;
     namespaces
-        .begin(&name)
-        .map_err(|many| Refused::try_later(many.to_string()))
+        .get_or_create(&name)
+        .map_err(|many| ControlError::try_later(many.to_string()))
 }
 
-/// Why a request is refused: its header does not name a namespace that can exist.
+/// The error of a request whose header names no valid namespace.
 #[derive(Debug)]
-struct UnknownNamespace(Refused);
+struct InvalidNamespace(ControlError);
 
-/// Takes the requests that [`choose_gateway`] found to be for an [`UnknownNamespace`]. A service and
+/// Takes the requests that [`choose_gateway`] found to be for an [`InvalidNamespace`]. A service and
 /// not a middleware, so that the gateway's own middleware logs and counts the refusal, and other
 /// requests cost no allocation.
-fn refuse_unknown_namespace() -> Scope {
-    let is_unknown = |context: &GuardContext<'_>| context.req_data().contains::<UnknownNamespace>();
+fn refuse_invalid_namespace() -> Scope {
+    let is_unknown = |context: &GuardContext<'_>| context.req_data().contains::<InvalidNamespace>();
     web::scope("")
         .guard(fn_guard(is_unknown))
         .default_service(web::to(refuse))
 }
 
 async fn refuse(request: HttpRequest) -> HttpResponse {
-    let refused = request.extensions_mut().remove::<UnknownNamespace>();
-    let Some(UnknownNamespace(refused)) = refused else {
+    let error = request.extensions_mut().remove::<InvalidNamespace>();
+    let Some(InvalidNamespace(error)) = error else {
         return HttpResponse::NotFound().finish();
     };
-    let mut response = refused.response(&http::request_id(&request));
+    let mut response = error.response(&http::request_id(&request));
     control::no_store(response.headers_mut());
     // As for every response of the API.
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! The mock IAM over the wire, on a listener of its own.
+//! The server of `mock-iam`: Keycloak's protocol, the control API and the console on one listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,42 +22,44 @@ use url::Url;
 use crate::hosts::AllowedHosts;
 use crate::iam::faults::Faults;
 use crate::iam::{Directory, Identity, Mock, Users};
-use crate::wire::{self, Backchannel, Connection, Portrait, RealmKeys, RealmVoice, Realms};
-use crate::{LogoutReceiver, Name, Namespaces, World, routing};
+use crate::wire::{
+    self, Backchannel, Connection, RealmKeys, RealmLogoutNotifier, Realms, ServerSettings,
+};
+use crate::{Namespace, NamespaceName, Namespaces, routing};
 
 /// Longer than any gateway keeps a connection that it does not use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// How long what is under way may take at the end. Some of it would never end.
+/// The deadline of requests in progress at shutdown. A timeout fault would hold them for minutes.
 const SHUTDOWN_SECONDS: u64 = 1;
 
 /// The largest body: users files are sent to the control API.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// What the mock is to be.
+/// The settings of [`MockIam`].
 #[derive(Debug)]
-pub struct Plan {
+pub struct MockIamSettings {
     /// The address; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// The Keycloak that is stood in for.
-    pub portrait: Portrait,
-    /// Whether that Keycloak is wherever this listens, whatever its `url` says.
+    /// The Keycloak to emulate.
+    pub server_settings: ServerSettings,
+    /// Whether the bound address replaces the `url` of `server_settings`.
     pub address_is_url: bool,
-    /// The users that every realm begins with.
+    /// The initial users of every realm.
     pub users: Users,
-    /// How long a session lives.
+    /// The lifetime of a session.
     pub session_lifetime: Duration,
-    /// Who is told of logouts; none: nobody.
+    /// The endpoint for logout tokens; none: none are sent.
     pub backchannel_logout_url: Option<Url>,
-    /// The names, besides those in the addresses of `portrait`, by which it may be addressed.
+    /// Allowed host names in addition to those of `server_settings`.
     pub allowed_hosts: Vec<HostName>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The keys of all realms.
+    /// The signing keys of all realms.
     pub keys: Arc<RealmKeys>,
 }
 
-/// The mock, bound to its port and not yet running.
+/// The server, bound to its port and not yet running.
 pub struct MockIam {
     server: Server,
     address: SocketAddr,
@@ -66,45 +68,53 @@ pub struct MockIam {
 }
 
 impl MockIam {
-    /// Binds the listener. Needs a running actix system around it.
+    /// Binds the listener. Needs a running actix system.
     ///
     /// # Errors
     ///
-    /// Where the port cannot be bound.
-    pub fn build(plan: Plan) -> anyhow::Result<Self> {
-        let socket = server::bind(plan.listen)
-            .with_context(|| format!("cannot listen on {} (--listen)", plan.listen))?;
+    /// If the port cannot be bound.
+    pub fn build(settings: MockIamSettings) -> anyhow::Result<Self> {
+        let socket = server::bind(settings.listen)
+            .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
         let address = socket.local_addr()?;
-        let mut portrait = plan.portrait;
-        if plan.address_is_url {
-            portrait.url = format!("http://{address}").parse()?;
+        let mut server_settings = settings.server_settings;
+        if settings.address_is_url {
+            server_settings.url = format!("http://{address}").parse()?;
         }
-        let backchannel = match plan.backchannel_logout_url {
+        let backchannel = match settings.backchannel_logout_url {
             None => None,
-            Some(url) => Some(Arc::new(Backchannel::to(url, Arc::clone(&plan.clock))?)),
+            Some(url) => Some(Arc::new(Backchannel::new(
+                url,
+                Arc::clone(&settings.clock),
+            )?)),
         };
-        let mut allowed_hosts = plan.allowed_hosts;
-        allowed_hosts.extend(portrait.host_names());
-        let portrait = Arc::new(portrait);
-        let founder = Founder {
-            portrait: Arc::clone(&portrait),
-            users: plan.users,
-            session_lifetime: plan.session_lifetime,
+        let mut allowed_hosts = settings.allowed_hosts;
+        allowed_hosts.extend(server_settings.host_names());
+        let server_settings = Arc::new(server_settings);
+        let factory = RealmNamespaces {
+            server_settings: Arc::clone(&server_settings),
+            users: settings.users,
+            session_lifetime: settings.session_lifetime,
             backchannel: backchannel.clone(),
-            keys: Arc::clone(&plan.keys),
-            clock: plan.clock,
+            keys: Arc::clone(&settings.keys),
+            clock: settings.clock,
         };
-        let default = founder.world(&Name::unnamed());
+        let default = factory.create(&NamespaceName::default_name());
         let namespaces = Namespaces::new(
             default,
-            Box::new(move |name| founder.world(name)),
+            Box::new(move |name| factory.create(name)),
             Lifecycle::default(),
         );
-        // The realm's name may be one that no namespace can have; then it has no other.
-        let realm = Name::parse(&portrait.realm).ok();
+        // A realm name that is not a valid namespace name is no alias.
+        let realm = NamespaceName::parse(&server_settings.realm).ok();
         let namespaces = Arc::new(namespaces.also_called(realm));
-        let keys = Arc::clone(&plan.keys);
-        let realms = Realms::new(portrait, plan.keys, backchannel, Arc::clone(&namespaces));
+        let keys = Arc::clone(&settings.keys);
+        let realms = Realms::new(
+            server_settings,
+            settings.keys,
+            backchannel,
+            Arc::clone(&namespaces),
+        );
         let server = serve(socket, address, realms, &namespaces, allowed_hosts)?;
         Ok(Self {
             server,
@@ -114,34 +124,34 @@ impl MockIam {
         })
     }
 
-    /// Where it listens, also where the port was left to the system.
+    /// The bound address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What is in it.
+    /// The namespaces, which are its realms.
     #[must_use]
     pub const fn namespaces(&self) -> &Arc<Namespaces> {
         &self.namespaces
     }
 
-    /// Serves until `stop` comes; what is under way then has a second to end.
+    /// Serves until `stop` completes. Requests in progress then have one second.
     ///
     /// # Errors
     ///
-    /// Where the listener breaks.
+    /// If the listener fails.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        // Beside, so that the first to ask for the keys need not wait for them.
+        // In the background, so that the first request for the keys does not wait.
         let keys = self.keys;
         std::thread::spawn(move || keys.warm_up());
         let handle = self.server.handle();
         let serving = actix_web::rt::spawn(self.server);
         tracing::info!(http.address = %self.address, "listening");
         tokio::select! {
-            served = serving => served?.context("the listener broke")?,
+            served = serving => served?.context("the listener failed")?,
             () = stop => {
-                // Who waits for calls is told that none will come.
+                // Ends requests that wait for journal entries.
                 self.namespaces.lifecycle().drain();
                 handle.stop(true).await;
             }
@@ -169,7 +179,7 @@ fn serve(
         let hosts: AllowedHosts = allowed_hosts.iter().cloned().collect();
         let app = App::new()
             .wrap(from_fn(move |request, next| {
-                hosts.clone().around(request, next)
+                hosts.clone().check_host(request, next)
             }))
             .app_data(realms.clone())
             .app_data(namespaces.clone())
@@ -183,11 +193,11 @@ fn serve(
                 async move { stopping.notified().await }
             })
             .keep_alive(KeepAlive::Timeout(KEEP_ALIVE))
-            // Whoever hangs up is not answered, and what was held for them is let go.
+            // A client that closes its half gets no response, and held responses are dropped.
             .h1_allow_half_closed(false)
             .local_addr(address)
             .on_connect_ext(|connection: &Connection, data| {
-                data.insert(connection.line());
+                data.insert(connection.reset_handle());
             })
             .h1(map_config(app, |()| AppConfig::default()));
         fn_service(async |tcp: TcpStream| {
@@ -199,9 +209,9 @@ fn serve(
     Ok(server.run())
 }
 
-/// Makes realms.
-struct Founder {
-    portrait: Arc<Portrait>,
+/// Creates namespaces without a gateway.
+struct RealmNamespaces {
+    server_settings: Arc<ServerSettings>,
     users: Users,
     session_lifetime: Duration,
     backchannel: Option<Arc<Backchannel>>,
@@ -209,21 +219,21 @@ struct Founder {
     clock: Arc<dyn Clock>,
 }
 
-impl Founder {
-    fn world(&self, name: &Name) -> World {
+impl RealmNamespaces {
+    fn create(&self, name: &NamespaceName) -> Namespace {
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&self.clock)));
         let time: Arc<dyn Clock> = Arc::<ShiftedClock>::clone(&clock);
-        let portrait = &self.portrait;
-        let realm = if *name == Name::unnamed() {
-            &portrait.realm
+        let server_settings = &self.server_settings;
+        let realm = if *name == NamespaceName::default_name() {
+            &server_settings.realm
         } else {
             name.as_str()
         };
         let identity = Identity {
-            issuer: portrait.issuer_of(realm, &portrait.host()),
-            client: portrait.client_id.clone(),
+            issuer: server_settings.issuer_of(realm, &server_settings.host()),
+            client: server_settings.client_id.clone(),
         };
-        let voice = RealmVoice {
+        let logout_notifier = RealmLogoutNotifier {
             backchannel: self.backchannel.clone(),
             keys: Arc::clone(&self.keys),
             issuer: identity.issuer.clone(),
@@ -232,13 +242,12 @@ impl Founder {
         };
         let users = self.users.clone();
         let directory = Directory::new(identity, users, self.session_lifetime, time);
-        let receiver: Arc<dyn LogoutReceiver> = Arc::new(voice);
-        World {
+        Namespace {
             name: name.clone(),
             mock: Arc::new(Mock::with(Arc::new(directory), Faults::over_the_wire())),
             clock,
-            receiver,
-            house: None,
+            logout_notifier: Arc::new(logout_notifier),
+            gateway: None,
             snapshots: Arc::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! A namespace as it was at several moments, to come back to.
+//! Snapshots of a namespace, in memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,15 +7,15 @@ use iam_adapters::Clock as _;
 use iam_adapters::clock::Offset;
 use thiserror::Error;
 
-use super::World;
+use super::Namespace;
 use crate::iam::DirectorySnapshot;
 use crate::iam::faults::Fault;
 
-/// How many are kept.
+/// The limit of a namespace.
 const MAX: usize = 32;
 
-/// A namespace as it was: its users and sessions, its faults as far as they had come, and how far
-/// its clock was ahead. What was asked of it is not part of it.
+/// The users, sessions, faults (with their counters) and clock offset of a namespace. The journal is
+/// not included.
 #[derive(Debug)]
 pub struct Snapshot {
     directory: DirectorySnapshot,
@@ -23,105 +23,113 @@ pub struct Snapshot {
     offset: Offset,
 }
 
-/// A snapshot that is kept.
+/// The id and time of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
-    /// Its number.
+pub struct SnapshotInfo {
+    /// Its id.
     pub id: u64,
     /// When it was taken, since 1970-01-01T00:00:00Z by the namespace's clock.
     pub taken_at: Duration,
 }
 
-/// As many are kept as can be.
+/// The limit of snapshots is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{MAX} snapshots are kept already; forget one first")]
-pub struct Full;
+#[error("there are {MAX} snapshots already; delete one first")]
+pub struct TooManySnapshots;
 
-/// None of that number is kept.
+/// There is no snapshot with this id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("there is no such snapshot")]
-pub struct Unknown;
+pub struct UnknownSnapshot;
 
 /// The snapshots of a namespace.
 #[derive(Debug, Default)]
-pub struct Snapshots(Mutex<Held>);
+pub struct Snapshots(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct State {
     last: u64,
-    kept: Vec<(Kept, Arc<Snapshot>)>,
+    snapshots: Vec<(SnapshotInfo, Arc<Snapshot>)>,
 }
 
 impl Snapshots {
-    /// Keeps the namespace as it is now.
+    /// Takes a snapshot of the namespace.
     ///
     /// # Errors
     ///
-    /// [`Full`].
-    pub fn take(&self, world: &World) -> Result<Kept, Full> {
-        let mut held = self.lock();
-        if held.kept.len() >= MAX {
-            return Err(Full);
+    /// [`TooManySnapshots`].
+    pub fn take(&self, namespace: &Namespace) -> Result<SnapshotInfo, TooManySnapshots> {
+        let mut state = self.lock();
+        if state.snapshots.len() >= MAX {
+            return Err(TooManySnapshots);
         }
-        held.last += 1;
-        let kept = Kept {
-            id: held.last,
-            taken_at: world.clock.now().unix,
+        state.last += 1;
+        let info = SnapshotInfo {
+            id: state.last,
+            taken_at: namespace.clock.now().unix,
         };
-        held.kept.push((kept, Arc::new(Snapshot::of(world))));
-        Ok(kept)
+        state
+            .snapshots
+            .push((info, Arc::new(Snapshot::of(namespace))));
+        Ok(info)
     }
 
-    /// Those that are kept, oldest first.
+    /// All snapshots, oldest first.
     #[must_use]
-    pub fn list(&self) -> Vec<Kept> {
-        self.lock().kept.iter().map(|(kept, _)| *kept).collect()
+    pub fn list(&self) -> Vec<SnapshotInfo> {
+        self.lock()
+            .snapshots
+            .iter()
+            .map(|(info, _)| *info)
+            .collect()
     }
 
-    /// The snapshot of that number.
+    /// The snapshot with this id.
     ///
     /// # Errors
     ///
-    /// [`Unknown`].
-    pub fn find(&self, id: u64) -> Result<Arc<Snapshot>, Unknown> {
-        let held = self.lock();
-        let found = held.kept.iter().find(|(kept, _)| kept.id == id);
+    /// [`UnknownSnapshot`].
+    pub fn find(&self, id: u64) -> Result<Arc<Snapshot>, UnknownSnapshot> {
+        let state = self.lock();
+        let found = state.snapshots.iter().find(|(info, _)| info.id == id);
         found
             .map(|(_, snapshot)| Arc::clone(snapshot))
-            .ok_or(Unknown)
+            .ok_or(UnknownSnapshot)
     }
 
-    /// Forgets the snapshot of that number.
+    /// Deletes the snapshot with this id.
     ///
     /// # Errors
     ///
-    /// [`Unknown`].
-    pub fn forget(&self, id: u64) -> Result<(), Unknown> {
-        let mut held = self.lock();
-        let before = held.kept.len();
-        held.kept.retain(|(kept, _)| kept.id != id);
-        (held.kept.len() < before).then_some(()).ok_or(Unknown)
+    /// [`UnknownSnapshot`].
+    pub fn delete(&self, id: u64) -> Result<(), UnknownSnapshot> {
+        let mut state = self.lock();
+        let before = state.snapshots.len();
+        state.snapshots.retain(|(info, _)| info.id != id);
+        (state.snapshots.len() < before)
+            .then_some(())
+            .ok_or(UnknownSnapshot)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Snapshot {
-    fn of(world: &World) -> Self {
+    fn of(namespace: &Namespace) -> Self {
         Self {
-            directory: world.mock.directory().snapshot(),
-            faults: world.mock.faults().list(),
-            offset: world.clock.offset(),
+            directory: namespace.mock.directory().snapshot(),
+            faults: namespace.mock.faults().list(),
+            offset: namespace.clock.offset(),
         }
     }
 
-    /// Makes a namespace what this one was. Its gateway should be new, or else it knows and
-    /// revoked what never was.
-    pub(super) fn put_into(&self, world: &World) {
-        world.clock.follow(self.offset);
-        world.mock.directory().restore(&self.directory);
-        world.mock.faults().restore(self.faults.clone());
+    /// Restores the snapshot into a namespace. Its gateway must be new, because caches and
+    /// revocations of an old one belong to another state.
+    pub(super) fn restore_into(&self, namespace: &Namespace) {
+        namespace.clock.follow(self.offset);
+        namespace.mock.directory().restore(&self.directory);
+        namespace.mock.faults().restore(self.faults.clone());
     }
 }

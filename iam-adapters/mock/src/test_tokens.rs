@@ -1,4 +1,4 @@
-//! Access tokens that say whatever a test wants, signed with the gateway's key as all others are.
+//! Test tokens: access tokens with any claims, signed with the gateway's key.
 
 use auth_gateway::gateway::keys::{Dated as _, SigningKey};
 use auth_gateway::gateway::{Gateway, TokenPolicy};
@@ -9,33 +9,31 @@ use thiserror::Error;
 
 use crate::{jws, random};
 
-/// What a token says instead of the usual. `null` takes a member away.
+/// Overrides of the members of a valid access token. `null` removes a member.
 #[derive(Debug, Clone, Default)]
 pub struct TestToken {
-    /// Laid over `iss`, `aud`, `client_id`, `iat`, `exp` and `jti`, over a `sub` and a `sid` that
-    /// nobody has, and over the gateway's default scope, where it has one.
+    /// Overrides `iss`, `aud`, `client_id`, `iat`, `exp`, `jti`, a random `sub` and `sid`, and the
+    /// gateway's default scope, if it has one.
     pub claims: Map<String, Value>,
-    /// Laid over `typ`, `alg` and `kid`. Another `alg` or `kid` changes nothing about how the
-    /// token is signed.
+    /// Overrides `typ`, `alg` and `kid`. They do not change how the token is signed.
     pub header: Map<String, Value>,
 }
 
-/// Why there is no test token.
+/// Why no test token was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TestTokenError {
-    /// The machine gives no random numbers.
+    /// The system has no random numbers.
     #[error("a test token needs random numbers, and there are none")]
     Random,
     /// The claims or the header cannot be written as JSON.
     #[error("a test token cannot be encoded")]
     Encoding,
-    /// The library refuses to sign.
+    /// Signing failed.
     #[error("a test token cannot be signed")]
     Signing,
 }
 
-/// Signs a token of any content with the key that signs now. No IAM is asked whether anybody may
-/// have it.
+/// Signs a token with the current key. Does not call the IAM.
 ///
 /// # Errors
 ///
@@ -43,12 +41,12 @@ pub enum TestTokenError {
 pub fn sign(gateway: &Gateway, token: TestToken) -> Result<SecretString, TestTokenError> {
     let now = gateway.now();
     let policy = gateway.policy();
-    let usual = usual_claims(&policy.token, &policy.default_scope, now)?;
+    let defaults = default_claims(&policy.token, &policy.default_scope, now)?;
     let keys = gateway.keys().signing.key_set();
-    sign_with(keys.current(now), usual, token)
+    sign_with(keys.current(now), defaults, token)
 }
 
-fn usual_claims(
+fn default_claims(
     policy: &TokenPolicy,
     scope: &str,
     now: Moment,
@@ -87,17 +85,17 @@ fn sign_with(
         ("kid", key.kid()),
     ];
     let header = header.map(|(name, value)| (name.to_owned(), json!(value)));
-    let header = laid_over(Map::from_iter(header), token.header)?;
-    let claims = laid_over(claims, token.claims)?;
+    let header = override_members(Map::from_iter(header), token.header)?;
+    let claims = override_members(claims, token.claims)?;
     let token = jws::compact(header, claims, |input| key.sign(input));
     Ok(token.ok_or(TestTokenError::Signing)?.into())
 }
 
-fn laid_over(
-    mut usual: Map<String, Value>,
-    said: Map<String, Value>,
+fn override_members(
+    mut members: Map<String, Value>,
+    overrides: Map<String, Value>,
 ) -> Result<Vec<u8>, TestTokenError> {
-    usual.extend(said);
-    usual.retain(|_, value| !value.is_null());
-    serde_json::to_vec(&usual).map_err(|_| TestTokenError::Encoding)
+    members.extend(overrides);
+    members.retain(|_, value| !value.is_null());
+    serde_json::to_vec(&members).map_err(|_| TestTokenError::Encoding)
 }

@@ -1,4 +1,4 @@
-//! What a token says, and whether anybody should believe it.
+//! Inspects tokens: decodes them and verifies them as RFC 9068 section 4 requires.
 
 use std::time::Duration;
 
@@ -12,47 +12,48 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// A token taken apart and held against what RFC 9068 section 4 asks of those who verify it.
+/// A decoded token and its problems by RFC 9068 section 4.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     /// The JOSE header.
     pub header: Map<String, Value>,
-    /// What it claims, verified or not.
+    /// The claims, verified or not.
     pub claims: Map<String, Value>,
     /// Whether there are no problems.
     pub valid: bool,
-    /// All that is wrong, each beginning with the member that it is about, or with `signature`,
-    /// and a colon.
+    /// All problems. Each begins with the member, or `signature`, and a colon.
     pub problems: Vec<String>,
-    /// How long until `exp`, in seconds; negative where that is past, none where there is none.
+    /// Seconds until `exp`; negative if expired, none without `exp`.
     pub expires_in: Option<i64>,
 }
 
-/// Why there is nothing to inspect.
+/// The text is not a JWT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum NoToken {
+pub enum NotAJwt {
     /// A session token, or another JWE.
-    #[error("this is a JWE (five parts), such as a session token, and only its maker can read it")]
+    #[error(
+        "this is a JWE (five parts), such as a session token, which only the gateway can decrypt"
+    )]
     Encrypted,
-    /// Not of the form of a JWT.
-    #[error("a JWT has three parts with dots between them, and this has {0}")]
+    /// Not three parts.
+    #[error("a JWT has three parts separated by dots, but this has {0}")]
     Parts(usize),
-    /// A part that nobody can read.
+    /// A part that is not a JSON object.
     #[error("the {0} of the token is not a JSON object in base64url without padding")]
     Unreadable(&'static str),
 }
 
-/// Takes a token apart and verifies it with the keys that the gateway publishes, of which others
-/// keep a copy for `jwks_max_age`, as of the gateway's own time.
+/// Decodes a token and verifies it with the published keys of the gateway, which clients cache for
+/// `jwks_max_age`, at the gateway's time.
 ///
 /// # Errors
 ///
-/// [`NoToken`] where it is no JWT.
+/// [`NotAJwt`] if it is not a JWT.
 pub fn inspect(
     gateway: &Gateway,
     jwks_max_age: Duration,
     token: &str,
-) -> Result<Inspection, NoToken> {
+) -> Result<Inspection, NotAJwt> {
     let (policy, now) = (&gateway.policy().token, gateway.now());
     let published = gateway.keys().published(policy.lifetime, jwks_max_age, now);
     inspect_with(&published, policy, now.unix_seconds(), token)
@@ -63,12 +64,12 @@ fn inspect_with(
     policy: &TokenPolicy,
     now: u64,
     token: &str,
-) -> Result<Inspection, NoToken> {
+) -> Result<Inspection, NotAJwt> {
     let parts: Vec<_> = token.split('.').collect();
     let (header, claims) = match parts.as_slice() {
         [header, claims, _] => (object(header, "header")?, object(claims, "payload")?),
-        [_, _, _, _, _] => return Err(NoToken::Encrypted),
-        other => return Err(NoToken::Parts(other.len())),
+        [_, _, _, _, _] => return Err(NotAJwt::Encrypted),
+        other => return Err(NotAJwt::Parts(other.len())),
     };
     let mut problems = Vec::new();
     check_header(&header, &mut problems);
@@ -84,21 +85,21 @@ fn inspect_with(
     })
 }
 
-fn object(part: &str, name: &'static str) -> Result<Map<String, Value>, NoToken> {
+fn object(part: &str, name: &'static str) -> Result<Map<String, Value>, NotAJwt> {
     let json = URL_SAFE_NO_PAD.decode(part).ok();
     json.and_then(|json| serde_json::from_slice(&json).ok())
-        .ok_or(NoToken::Unreadable(name))
+        .ok_or(NotAJwt::Unreadable(name))
 }
 
-/// RFC 9068 section 4: without its type, an ID token would do as well.
+/// RFC 9068 section 4: without the check of the type, an ID token would be accepted as well.
 fn check_header(header: &Map<String, Value>, problems: &mut Vec<String>) {
     let typ = header.get("typ").and_then(Value::as_str);
     let typ = typ.unwrap_or_default().to_ascii_lowercase();
     if typ.strip_prefix("application/").unwrap_or(&typ) != "at+jwt" {
-        problems.push("typ: is not at+jwt, so this is no access token".to_owned());
+        problems.push("typ: is not at+jwt, so this is not an access token".to_owned());
     }
     if !header.get("kid").is_some_and(Value::is_string) {
-        problems.push("kid: is missing, so that no key can be found".to_owned());
+        problems.push("kid: is missing, so no key can be selected".to_owned());
     }
 }
 
@@ -124,7 +125,7 @@ fn check_parties(claims: &Map<String, Value>, policy: &TokenPolicy, problems: &m
     let is_ours = |one: &Value| policy.audience.iter().any(|known| one == known);
     if !audience.iter().any(is_ours) {
         let known = policy.audience.join(", ");
-        problems.push(format!("aud: names none of {known}"));
+        problems.push(format!("aud: contains none of {known}"));
     }
     for name in ["sub", "client_id", "jti"] {
         if !claims.get(name).is_some_and(Value::is_string) {
@@ -133,7 +134,7 @@ fn check_parties(claims: &Map<String, Value>, policy: &TokenPolicy, problems: &m
     }
 }
 
-/// How long until the token expires, and what is wrong with its times.
+/// Checks the times and returns the seconds until the token expires.
 fn check_times(claims: &Map<String, Value>, now: u64, problems: &mut Vec<String>) -> Option<i64> {
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let mut until = |name: &str, is_needed: bool| {

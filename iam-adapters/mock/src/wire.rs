@@ -1,37 +1,31 @@
-//! The mock over the wire: a Keycloak, as far as the gateway's adapter can tell. What it says, and
-//! in which order it looks at things, is what Keycloak 26.7.4 was seen to do; `tests/live` compares
-//! the two.
+//! Keycloak's protocol, as far as the gateway's adapter uses it. The responses and the order of the
+//! checks were observed at Keycloak 26.7.4; `tests/live` compares the two.
 
 mod backchannel;
-mod connection;
-mod damage;
-mod form;
 mod introspection;
 mod logout;
 mod published;
 mod realm;
 mod refresh_token;
-mod roles;
+mod request;
+mod response;
 mod signing;
-mod switches;
 mod token;
-mod told;
-mod visit;
+mod wire_fault;
 
 use actix_web::http::StatusCode;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{HttpResponse, Resource};
 
-pub use backchannel::{Backchannel, RealmVoice};
-pub use connection::{Connection, Line};
-pub(super) use realm::Realm;
-pub use realm::{Portrait, Realms};
+pub use backchannel::{Backchannel, RealmLogoutNotifier};
+pub(super) use realm::{Realm, RealmSettingsChange};
+pub use realm::{Realms, ServerSettings};
 pub use signing::RealmKeys;
-pub(super) use switches::Change;
+pub use wire_fault::{Connection, ResetHandle};
 
-use told::framed;
+use response::plain_error;
 
-/// The endpoints of every realm, below the path at which the server's address ends.
+/// The endpoints of every realm, below the base path.
 pub fn routes(routes: &mut ServiceConfig, path: &str) {
     let below = |rest: &str| format!("{}/realms/{{realm}}/{rest}", path.trim_end_matches('/'));
     let protocol = |rest: &str| below(&format!("protocol/openid-connect/{rest}"));
@@ -47,14 +41,14 @@ pub fn routes(routes: &mut ServiceConfig, path: &str) {
                 .route(web::get().to(published::discovery)),
         )
         .default_service(web::to(async || {
-            framed(StatusCode::NOT_FOUND, "HTTP 404 Not Found")
+            plain_error(StatusCode::NOT_FOUND, "HTTP 404 Not Found")
         }));
 }
 
-/// A path that knows only its own methods.
+/// A path with its own methods; others are answered 405.
 fn only(path: &str) -> Resource {
     web::resource(path.to_owned()).default_service(web::to(async || {
-        framed(
+        plain_error(
             StatusCode::METHOD_NOT_ALLOWED,
             "HTTP 405 Method Not Allowed",
         )
@@ -62,5 +56,5 @@ fn only(path: &str) -> Resource {
 }
 
 fn unknown_realm() -> HttpResponse {
-    framed(StatusCode::NOT_FOUND, "Realm does not exist")
+    plain_error(StatusCode::NOT_FOUND, "Realm does not exist")
 }

@@ -6,8 +6,8 @@ use test_support::client::Response;
 
 use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway, gateway_with};
 
-/// A fault of the IAM and what is answered to clients: the contract's status, the precise one, the
-/// code, and what the journal calls it.
+/// A fault of the IAM and the response to clients: the default status, the precise status, the code,
+/// and the outcome in the journal.
 fn faults() -> Vec<(Value, u16, u16, &'static str, &'static str)> {
     let later = "temporarily_unavailable";
     vec![
@@ -33,7 +33,7 @@ fn faults() -> Vec<(Value, u16, u16, &'static str, &'static str)> {
     ]
 }
 
-/// What an operation answers while the IAM has this fault.
+/// The response of an operation while the IAM has this fault.
 async fn meets(mock: &Namespace, operation: &str, fault: &Value) -> Response {
     let session = mock.session(ALICE).await;
     mock.advance("61s").await;
@@ -53,11 +53,11 @@ async fn every_fault(precise: bool) {
     )];
     let gateway = gateway_with(&precisely);
     for operation in ["login", "introspection", "logout"] {
-        for (number, (fault, plain, told, code, outcome)) in faults().iter().enumerate() {
-            // Each in a namespace of its own, so that no circuit opens.
+        for (number, (fault, plain, message, code, outcome)) in faults().iter().enumerate() {
+            // One namespace each, so that no circuit opens.
             let mock = Namespace::named(&gateway, &format!("{operation}-{number}"));
             let answer = meets(&mock, operation, fault).await;
-            answer.is_error(if precise { *told } else { *plain }, code);
+            answer.is_error(if precise { *message } else { *plain }, code);
             assert_ne!(answer.status, 401, "{operation} {fault}");
             let pause = (*fault != json!("throttled")).then_some("3");
             if answer.status == 429 {
@@ -67,7 +67,7 @@ async fn every_fault(precise: bool) {
             let found = mock.read(&format!("/journal?{query}")).await;
             assert!(found["count"].as_u64() > Some(0), "{query}: {found}");
             assert_eq!(found["entries"][0]["fault"], json!(1), "{found}");
-            // All is well once the fault is gone.
+            // Without the fault the operation succeeds.
             mock.done(Method::DELETE, "/faults").await;
             mock.session(ALICE).await;
         }
@@ -80,7 +80,7 @@ async fn no_fault_of_the_iam_is_a_401() {
 }
 
 #[tokio::test]
-async fn faults_are_told_apart_where_the_operator_wants_it() {
+async fn faults_have_precise_statuses_if_the_setting_is_on() {
     every_fault(true).await;
 }
 
@@ -113,13 +113,13 @@ async fn inactive_ends_a_session_and_an_answer_about_another_one_is_a_fault() {
         ("another_session", 500, "server_error"),
     ] {
         let mock = Namespace::named(&gateway, answer);
-        let told = meets(&mock, "introspection", &json!(answer)).await;
-        told.is_error(status, code);
+        let message = meets(&mock, "introspection", &json!(answer)).await;
+        message.is_error(status, code);
     }
 }
 
 #[tokio::test]
-async fn a_fault_is_for_so_many_calls_and_for_one_user() {
+async fn fault_applies_to_a_number_of_calls_of_one_user() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let rule = json!({"operation": "login", "user": "Alice@example.test", "times": 2,
@@ -143,7 +143,7 @@ async fn a_fault_is_for_so_many_calls_and_for_one_user() {
 }
 
 #[tokio::test]
-async fn a_standing_fault_is_there_until_it_is_removed() {
+async fn fault_without_a_count_applies_until_it_is_removed() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let first = mock
@@ -171,7 +171,7 @@ async fn a_standing_fault_is_there_until_it_is_removed() {
 }
 
 #[tokio::test]
-async fn a_delay_alone_changes_no_answer() {
+async fn delay_alone_changes_no_response() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     for delay in [
@@ -192,7 +192,7 @@ async fn a_delay_alone_changes_no_answer() {
 }
 
 #[tokio::test]
-async fn a_probe_and_readiness_tell_of_an_outage() {
+async fn probe_and_readiness_report_an_outage() {
     let gateway = gateway();
     let mock = Namespace::named(&gateway, "outage");
     let probed = mock.call(Method::POST, "/probe").await;
@@ -208,10 +208,10 @@ async fn a_probe_and_readiness_tell_of_an_outage() {
 }
 
 #[tokio::test]
-async fn a_rule_that_does_not_fit_together_is_refused_with_the_reason() {
+async fn contradictory_rule_is_refused_with_the_reason() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
-    for (rule, told) in [
+    for (rule, message) in [
         (json!({"operation": "login"}), "`delay`, an `answer`"),
         (json!({"answer": "timeout"}), "missing field `operation`"),
         (
@@ -252,11 +252,11 @@ async fn a_rule_that_does_not_fit_together_is_refused_with_the_reason() {
         ),
         (
             json!({"operation": "login", "answer": "html"}),
-            "needs a wire",
+            "over the wire",
         ),
         (
             json!({"operation": "login", "answer": "reset"}),
-            "needs a wire",
+            "over the wire",
         ),
         (
             json!({"operation": "login", "answer": "timeout", "count": 1}),
@@ -266,7 +266,7 @@ async fn a_rule_that_does_not_fit_together_is_refused_with_the_reason() {
         let answer = mock.post("/faults", &rule).await;
         answer.is_error(400, "invalid_request");
         let said = answer.json()["error_description"].to_string();
-        assert!(said.contains(told), "{rule} got {said}");
+        assert!(said.contains(message), "{rule} got {said}");
     }
     assert_eq!(mock.read("/faults").await["faults"], json!([]));
     let session = mock.session(BOB).await;

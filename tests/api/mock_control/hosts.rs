@@ -1,5 +1,5 @@
-//! By which hosts the mock may be addressed: a page of a name that resolves to this machine (DNS
-//! rebinding) must not control it.
+//! The allowed hosts of the mock: a page with a name that resolves to this machine (DNS rebinding)
+//! must not control it.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str)
     Connection::to(address).send(request).answer()
 }
 
-/// What the mock serves beside health and metrics, and the status of a request that is fair.
+/// The paths of the mock other than health and metrics, and the status of a valid request.
 fn routes() -> Vec<(&'static str, &'static str, &'static str, u16)> {
     let (user, password) = ("/mock/v1/users/alice@example.test", r#"{"password":"b"}"#);
     vec![
@@ -45,7 +45,7 @@ const REFUSED: [&str; 10] = [
     "Host: localhost:x\r\n",
     "Host: [::1\r\n",
     "Host: \r\n",
-    // A page of that name says so itself.
+    // The browser sends `Origin` for a page of that name.
     "Host: evil.test:9090\r\nOrigin: http://evil.test:9090\r\n",
 ];
 
@@ -58,12 +58,12 @@ fn refused(answer: &Answer) {
         body["request_id"],
         answer.header("x-request-id").expect("an id")
     );
-    let told = body["error_description"].as_str().expect("a description");
-    assert!(told.contains("management.allowed_hosts"), "{told}");
+    let message = body["error_description"].as_str().expect("a description");
+    assert!(message.contains("management.allowed_hosts"), "{message}");
 }
 
 #[test]
-fn the_mock_is_served_under_addresses_localhost_and_allowed_hosts_alone() {
+fn mock_is_served_under_ip_addresses_localhost_and_allowed_hosts_only() {
     let gateway = gateway_with(&[("management.allowed_hosts", "Mock.test, mock-2")]);
     let address = gateway.addresses().management;
     for host in REFUSED {
@@ -112,7 +112,7 @@ fn a_request_for_the_mock_has_one_host() {
     refused(&ask(address, "GET", absolute, "Host: localhost\r\n", ""));
 }
 
-/// Orchestrators and scrapers call them by the names of services and pods.
+/// Orchestrators and scrapers use names of services and pods.
 #[test]
 fn health_and_metrics_are_served_under_every_host() {
     let gateway = gateway();
@@ -129,7 +129,7 @@ fn health_and_metrics_are_served_under_every_host() {
     }
 }
 
-/// The API of the public listener is no part of the mock: proxies and clients name it as they like.
+/// The public listener is not part of the mock: proxies and clients use any name.
 #[test]
 fn the_public_listener_is_served_under_every_host() {
     let gateway = gateway();

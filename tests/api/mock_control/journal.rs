@@ -1,4 +1,4 @@
-//! What the gateway asked the IAM, counted, filtered and waited for.
+//! The journal: counting, filtering and waiting for calls.
 
 use std::ops::Deref as _;
 
@@ -9,11 +9,11 @@ use test_support::endpoints::LOGIN;
 use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway};
 
 #[tokio::test]
-async fn the_calls_of_a_users_life_are_counted_in_their_order() {
+async fn journal_counts_the_calls_of_a_session_in_order() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
-    // Fresh knowledge costs no call.
+    // Fresh cached data needs no call.
     assert_eq!(mock.exchange(&session, READ).await.status, 200);
     mock.advance("61s").await;
     assert_eq!(mock.exchange(&session, READ).await.status, 200);
@@ -38,7 +38,7 @@ async fn the_calls_of_a_users_life_are_counted_in_their_order() {
 }
 
 #[tokio::test]
-async fn calls_are_found_by_each_of_their_marks() {
+async fn journal_is_filtered_by_each_member() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let body = json!({"email": ALICE, "password": "wrong-pass"}).to_string();
@@ -90,7 +90,7 @@ async fn calls_are_found_by_each_of_their_marks() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_with_the_call_that_was_waited_for_and_holds_nobody_up() {
+async fn wait_ends_with_the_expected_call_and_blocks_no_other_request() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let wait = "/journal/wait?operation=login&count=3&timeout=60s";
@@ -111,7 +111,7 @@ async fn a_wait_ends_with_the_call_that_was_waited_for_and_holds_nobody_up() {
             (&json!(true), &json!(3))
         );
     }
-    // What is there already is not waited for.
+    // Existing entries end the wait at once.
     assert_eq!(mock.read(wait).await["reached"], json!(true));
     assert_eq!(
         mock.read("/journal/wait?count=0").await["reached"],
@@ -120,7 +120,7 @@ async fn a_wait_ends_with_the_call_that_was_waited_for_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_wait_in_vain_ends_with_its_time_and_tells_what_there_is() {
+async fn wait_that_times_out_returns_the_entries_so_far() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     mock.session(ALICE).await;

@@ -1,4 +1,4 @@
-//! What the controls do not take, and how they say so.
+//! Invalid requests to the control API.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::namespace::{ALICE, Namespace, gateway};
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Every path of the description with its methods, and with something in place of parameters.
+/// Every path of the `OpenAPI` document with its methods and values for its parameters.
 fn paths() -> Vec<(String, Vec<String>)> {
     let described = Contract::of_the_control().paths();
     let paths = described.into_iter().map(|(template, verbs)| {
@@ -55,7 +55,7 @@ async fn wrong_method_is_a_405_with_the_allowed_methods() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_nobody_reads_is_refused_by_every_call() {
+async fn every_call_refuses_unknown_parameters() {
     let gateway = gateway();
     let mock = Namespace::named(&gateway, "odd");
     for (path, verbs) in paths() {
@@ -67,13 +67,13 @@ async fn a_parameter_that_nobody_reads_is_refused_by_every_call() {
             assert!(said.contains("nonsense"), "{verb} {path} got {said}");
         }
     }
-    // None of them has begun the namespace.
+    // None of them created the namespace.
     let status = Namespace::unnamed(&gateway).read("/status").await;
     assert_eq!(status["namespaces"], json!(1));
 }
 
 #[tokio::test]
-async fn a_body_where_none_is_taken_was_meant_otherwise() {
+async fn call_without_a_body_refuses_a_body() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     for (verb, path) in [
@@ -120,7 +120,7 @@ async fn a_body_is_json_of_bounded_size() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_controls_nothing() {
+async fn request_of_another_origin_is_refused() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let own = gateway.addresses().management.to_string();
@@ -146,7 +146,7 @@ async fn a_page_of_another_origin_controls_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_nowhere_is_not_found() {
+async fn unknown_path_is_not_found() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     for path in ["", "/", "/user", "/users/", "/users/a@b/session"] {
@@ -156,7 +156,7 @@ async fn what_is_nowhere_is_not_found() {
 }
 
 #[tokio::test]
-async fn every_answer_has_the_id_of_its_request() {
+async fn every_response_has_its_request_id() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let named = [("x-request-id", "of-a-test")];
@@ -168,7 +168,7 @@ async fn every_answer_has_the_id_of_its_request() {
 }
 
 #[tokio::test]
-async fn the_description_is_served_where_it_is_true() {
+async fn openapi_document_is_served_by_the_management_listener_only() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let served = mock.call(Method::GET, "/openapi.yaml").await;
@@ -179,7 +179,7 @@ async fn the_description_is_served_where_it_is_true() {
     );
     let head = mock.call(Method::HEAD, "/status").await;
     assert_eq!((head.status, head.body.len()), (200, 0));
-    // The public listener has no controls.
+    // The public listener has no control API.
     let public = mock.get("/mock/v1/status", &[]).await;
     public.is_error(404, "invalid_request");
 }

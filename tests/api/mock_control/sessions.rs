@@ -1,4 +1,4 @@
-//! Sessions that end at the IAM, with and without a word to the gateway.
+//! Sessions that end at the IAM, with and without a logout token.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway};
 
 #[tokio::test]
-async fn living_sessions_are_listed_newest_first() {
+async fn active_sessions_are_listed_newest_first() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     mock.session(ALICE).await;
@@ -20,13 +20,13 @@ async fn living_sessions_are_listed_newest_first() {
     assert_eq!(of_bob["sessions"], json!([all[0]]));
     let nobody = mock.call(Method::GET, "/sessions?user=nobody@x").await;
     nobody.is_error(404, "not_found");
-    // Eight hours are all that a session has.
+    // A session has a lifetime of eight hours.
     mock.advance("7h 59m 59s").await;
     assert_eq!(mock.read("/sessions").await["sessions"], json!([all[0]]));
 }
 
 #[tokio::test]
-async fn an_end_that_the_gateway_is_told_of_is_felt_at_once() {
+async fn ended_session_with_a_logout_token_is_refused_at_once() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
@@ -38,7 +38,7 @@ async fn an_end_that_the_gateway_is_told_of_is_felt_at_once() {
     assert_eq!(ended.json(), json!({"ended": 1, "notified": 1}));
     let answer = mock.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
-    // It was by the token and not by asking.
+    // Because of the token, not of an introspection.
     assert_eq!(mock.calls("operation=introspection").await, 0);
     assert_eq!(mock.exchange(&neighbour, BROWSE).await.status, 200);
     let again = mock.call(Method::DELETE, &path).await;
@@ -46,14 +46,14 @@ async fn an_end_that_the_gateway_is_told_of_is_felt_at_once() {
 }
 
 #[tokio::test]
-async fn an_end_that_nobody_tells_is_felt_within_the_freshness() {
+async fn ended_session_without_a_logout_token_is_refused_after_the_freshness() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
     let ended = mock.call(Method::DELETE, "/sessions").await;
     assert_eq!(ended.json(), json!({"ended": 1, "notified": 0}));
     assert_eq!(mock.read("/sessions").await["sessions"], json!([]));
-    // As with any IAM: what the gateway learned a moment ago, it goes by.
+    // As with any IAM, the gateway uses fresh cached data.
     assert_eq!(mock.exchange(&session, READ).await.status, 200);
     mock.advance("31s").await;
     let answer = mock.exchange(&session, READ).await;
@@ -65,7 +65,7 @@ async fn an_end_that_nobody_tells_is_felt_within_the_freshness() {
 }
 
 #[tokio::test]
-async fn all_sessions_of_a_user_end_each_with_a_token_of_its_own() {
+async fn all_sessions_of_a_user_end_with_one_logout_token_each() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let sessions = [mock.session(ALICE).await, mock.session(ALICE).await];
@@ -78,7 +78,7 @@ async fn all_sessions_of_a_user_end_each_with_a_token_of_its_own() {
         answer.is_error(401, "invalid_grant");
     }
     assert_eq!(mock.exchange(&neighbour, BROWSE).await.status, 200);
-    // The user is not shut out.
+    // The user can log in again.
     let back = mock.session(ALICE).await;
     assert_eq!(mock.exchange(&back, READ).await.status, 200);
     let nobody = mock.call(Method::DELETE, "/users/nobody@x/sessions").await;
@@ -86,7 +86,7 @@ async fn all_sessions_of_a_user_end_each_with_a_token_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_logout_token_that_the_gateway_cannot_verify_is_not_counted_as_told() {
+async fn logout_token_that_the_gateway_refuses_is_not_counted_as_notified() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     mock.session(ALICE).await;

@@ -1,4 +1,4 @@
-//! Back to how it was, or to how it began.
+//! Reset and snapshots.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::namespace::{ALICE, BOB, Namespace, READ, gateway};
 
 #[tokio::test]
-async fn a_reset_leaves_nothing_of_what_was() {
+async fn reset_restores_the_initial_state() {
     let gateway = gateway();
     let mock = Namespace::named(&gateway, "reset");
     let session = mock.session(ALICE).await;
@@ -28,7 +28,7 @@ async fn a_reset_leaves_nothing_of_what_was() {
 }
 
 #[tokio::test]
-async fn a_reset_of_all_forgets_every_namespace_but_the_default_one() {
+async fn reset_of_all_deletes_every_namespace_except_the_default_one() {
     let gateway = gateway();
     let (mock, other) = (
         Namespace::unnamed(&gateway),
@@ -44,7 +44,7 @@ async fn a_reset_of_all_forgets_every_namespace_but_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_snapshot_brings_back_users_sessions_faults_and_time_as_often_as_it_is_wanted() {
+async fn snapshot_restores_users_sessions_faults_and_time_repeatedly() {
     let gateway = gateway();
     let mock = Namespace::named(&gateway, "snapshot");
     let session = mock.session(ALICE).await;
@@ -71,7 +71,7 @@ async fn a_snapshot_brings_back_users_sessions_faults_and_time_as_often_as_it_is
             mock.read("/faults").await["faults"][0]["remaining"],
             json!(2)
         );
-        // Also the gateway has forgotten that it revoked the session.
+        // The new gateway has no revocation of the session.
         assert_eq!(mock.exchange(&session, READ).await.token().scope, READ);
     }
     mock.done(Method::DELETE, &format!("/snapshots/{}", taken["id"]))

@@ -1,4 +1,4 @@
-//! The clock of mock and gateway.
+//! The clock of a namespace.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::namespace::{ALICE, Namespace, READ, gateway};
 
 #[tokio::test]
-async fn a_session_expires_without_waiting() {
+async fn advanced_clock_expires_a_session() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
@@ -18,7 +18,7 @@ async fn a_session_expires_without_waiting() {
 }
 
 #[tokio::test]
-async fn the_clock_is_set_runs_on_from_there_and_goes_back_to_real_time() {
+async fn clock_can_be_set_and_reset_to_real_time() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     assert_eq!(mock.read("/time").await["offset_seconds"], json!(0.0));
@@ -31,7 +31,7 @@ async fn the_clock_is_set_runs_on_from_there_and_goes_back_to_real_time() {
     mock.advance("90s").await;
     let now = mock.read("/time").await;
     assert_eq!(now["now"], json!("2030-01-01T00:01:30.000Z"));
-    // Another offset than UTC is the same moment.
+    // A time with an offset is the same moment.
     let earlier = json!({ "now": "2029-12-31T23:00:00-01:00" });
     let set = mock.tell(Method::PUT, "/time", &earlier).await.json();
     assert_eq!(set["now"], json!("2030-01-01T00:00:00.000Z"));
@@ -41,7 +41,7 @@ async fn the_clock_is_set_runs_on_from_there_and_goes_back_to_real_time() {
 }
 
 #[tokio::test]
-async fn a_time_that_is_none_changes_nothing() {
+async fn invalid_time_changes_nothing() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let before = mock.read("/time").await;

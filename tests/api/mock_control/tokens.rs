@@ -1,4 +1,4 @@
-//! Access tokens made by hand, taken apart, and explained.
+//! Test tokens, inspection of tokens, and explanation of scopes.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,32 +20,32 @@ async fn minted(mock: &Namespace, wanted: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_of_the_gateway_is_valid_until_its_life_has_run_down() {
+async fn token_of_the_gateway_is_valid_until_it_expires() {
     let gateway = gateway();
     let mock = Namespace::named(&gateway, "tokens");
     let session = mock.session(ALICE).await;
     let token = json!(mock.exchange(&session, READ).await.token().access_token);
-    let told = inspected(&mock, &token).await;
+    let message = inspected(&mock, &token).await;
     assert_eq!(
-        (&told["valid"], &told["problems"]),
+        (&message["valid"], &message["problems"]),
         (&json!(true), &json!([]))
     );
     assert_eq!(
-        (&told["expires_in"], &told["claims"]["scope"]),
+        (&message["expires_in"], &message["claims"]["scope"]),
         (&json!(3600), &json!(READ))
     );
     mock.advance("59m 59s").await;
     assert_eq!(inspected(&mock, &token).await["expires_in"], json!(1));
     mock.advance("2s").await;
-    let told = inspected(&mock, &token).await;
+    let message = inspected(&mock, &token).await;
     assert_eq!(
-        (&told["valid"], &told["expires_in"]),
+        (&message["valid"], &message["expires_in"]),
         (&json!(false), &json!(-1))
     );
 }
 
 #[tokio::test]
-async fn a_token_says_what_a_test_wants() {
+async fn test_token_has_the_requested_claims() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let plain = inspected(&mock, &minted(&mock, json!({})).await).await;
@@ -75,7 +75,7 @@ async fn a_token_says_what_a_test_wants() {
 }
 
 #[tokio::test]
-async fn the_signing_key_is_told_only_where_it_is_no_secret() {
+async fn signing_key_is_returned_only_if_it_is_the_published_one() {
     let secret = gateway();
     let mock = Namespace::unnamed(&secret);
     let answer = mock.call(Method::GET, "/signing-key").await;
@@ -97,15 +97,17 @@ async fn a_scope_is_explained_name_by_name() {
     let mock = Namespace::unnamed(&gateway);
     let scope = format!("{READ} {BROWSE} {READ}");
     let asked = json!({"user": ALICE, "scope": scope});
-    let told = mock.post("/scopes/explain", &asked).await.json();
-    assert_eq!(told["granted"], json!(READ));
-    let reasons: Vec<_> = (0..3).map(|name| &told["names"][name]["reason"]).collect();
+    let message = mock.post("/scopes/explain", &asked).await.json();
+    assert_eq!(message["granted"], json!(READ));
+    let reasons: Vec<_> = (0..3)
+        .map(|name| &message["names"][name]["reason"])
+        .collect();
     assert_eq!(reasons, ["granted", "not_permitted", "repeated"]);
-    // As the exchange does.
+    // As in the exchange.
     let session = mock.session(ALICE).await;
     assert_eq!(
         json!(mock.exchange(&session, &scope).await.token().scope),
-        told["granted"]
+        message["granted"]
     );
     for (asked, status, code) in [
         (

@@ -1,4 +1,4 @@
-//! Users, made and changed at run time.
+//! Users that are created and changed at run time.
 
 use reqwest::Method;
 use secrecy::SecretString;
@@ -21,7 +21,7 @@ fn addresses(users: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_demo_users_are_listed_by_address_and_without_a_password() {
+async fn users_are_listed_by_address_without_passwords() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     mock.session(ALICE).await;
@@ -35,14 +35,14 @@ async fn the_demo_users_are_listed_by_address_and_without_a_password() {
     );
     assert!(!users.to_string().contains("pass"), "{users}");
     assert_eq!(mock.read(&format!("/users/{ALICE}")).await, *alice);
-    // Upper and lower case are the same, and an address may be escaped.
+    // Addresses are case-insensitive and may be percent-encoded.
     assert_eq!(mock.read("/users/Alice%40EXAMPLE.test").await, *alice);
     let nobody = mock.call(Method::GET, "/users/nobody@example.test").await;
     nobody.is_error(404, "not_found");
 }
 
 #[tokio::test]
-async fn a_user_who_was_created_logs_in_and_no_second_one_has_the_address() {
+async fn created_user_logs_in_and_the_address_is_unique() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     mock.try_log_in(CAROL).await.is_error(401, "invalid_grant");
@@ -66,10 +66,10 @@ async fn a_user_who_was_created_logs_in_and_no_second_one_has_the_address() {
 }
 
 #[tokio::test]
-async fn there_can_be_no_user_without_address_or_password_or_with_no_permission() {
+async fn user_without_address_or_password_or_with_an_invalid_permission_is_refused() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
-    for (user, told) in [
+    for (user, message) in [
         (json!({"password": "x"}), "missing field `email`"),
         (json!({"email": CAROL}), "missing field `password`"),
         (
@@ -114,13 +114,13 @@ async fn there_can_be_no_user_without_address_or_password_or_with_no_permission(
         let said = answer.json()["error_description"]
             .to_string()
             .replace('\\', "");
-        assert!(said.contains(told), "{user} got {said}");
+        assert!(said.contains(message), "{user} got {said}");
     }
     assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
 }
 
 #[tokio::test]
-async fn a_permission_taken_away_is_felt_mid_session() {
+async fn removed_permission_takes_effect_within_a_session() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
@@ -135,7 +135,7 @@ async fn a_permission_taken_away_is_felt_mid_session() {
 }
 
 #[tokio::test]
-async fn a_password_and_a_state_are_changed_and_what_is_not_named_stays() {
+async fn patch_changes_the_named_members_only() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let path = format!("/users/{ALICE}");
@@ -151,7 +151,7 @@ async fn a_password_and_a_state_are_changed_and_what_is_not_named_stays() {
     mock.log_in(ALICE, &another)
         .await
         .is_error(401, "invalid_grant");
-    // One part of a change that is wrong spoils all of it.
+    // One invalid member rejects the whole change.
     let half = json!({ "state": "active", "password": "" });
     let refused = mock.tell(Method::PATCH, &path, &half).await;
     refused.is_error(400, "invalid_request");
@@ -167,7 +167,7 @@ async fn a_password_and_a_state_are_changed_and_what_is_not_named_stays() {
 }
 
 #[tokio::test]
-async fn a_user_who_is_deleted_takes_the_sessions_along() {
+async fn deleting_a_user_ends_the_sessions() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
@@ -213,10 +213,10 @@ async fn a_users_file_replaces_all_users_in_any_of_its_formats() {
 }
 
 #[tokio::test]
-async fn a_users_file_that_was_not_read_whole_changes_nothing_and_says_why() {
+async fn invalid_users_file_changes_nothing_and_is_reported() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
-    for (file, told) in [
+    for (file, message) in [
         ("{}", "there are no users"),
         (r#"{"users": [], "roles": []}"#, "unknown"),
         (
@@ -230,13 +230,13 @@ async fn a_users_file_that_was_not_read_whole_changes_nothing_and_says_why() {
         let answer = mock.send(Method::PUT, "/users", &json, file).await;
         answer.is_error(400, "invalid_request");
         let said = answer.json()["error_description"].to_string();
-        assert!(said.contains(told), "{file} got {said}");
+        assert!(said.contains(message), "{file} got {said}");
     }
     assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
 }
 
 #[tokio::test]
-async fn sessions_of_users_who_stay_outlive_a_new_users_file() {
+async fn sessions_of_kept_users_stay_active_after_a_new_users_file() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let (stays, goes) = (mock.session(ALICE).await, mock.session(BOB).await);
@@ -252,7 +252,7 @@ async fn sessions_of_users_who_stay_outlive_a_new_users_file() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_was_made_to_forget_it_asks_again_and_nobody_elses() {
+async fn clearing_the_caches_affects_one_namespace_only() {
     let gateway = gateway();
     let [mock, other] = ["one", "other"].map(|name| Namespace::named(&gateway, name));
     let asked = format!("{READ} {WRITE}");
@@ -264,7 +264,7 @@ async fn what_the_gateway_was_made_to_forget_it_asks_again_and_nobody_elses() {
         namespace.tell(Method::PATCH, &path, &fewer).await;
     }
     assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
-    // The clock stands still here, and what is said at the moment itself is not believed either.
+    // The clock does not advance here, and data of the same instant is distrusted as well.
     mock.advance("1s").await;
     assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
     mock.done(Method::POST, "/forget").await;

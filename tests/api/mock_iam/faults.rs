@@ -1,4 +1,4 @@
-//! Every fault of the wire, as the real adapter sees it.
+//! Every fault on the wire, with the Keycloak adapter.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use secrecy::SecretString;
 use super::administrator::Administrator;
 use super::{REALM, Standing};
 
-/// How long a test waits for what is bound to come.
+/// The timeout of waits for expected events.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const OPERATIONS: [Operation; 5] = [
@@ -70,10 +70,10 @@ impl Scene {
         Ok(begun.session)
     }
 
-    /// From now on, until it is told otherwise.
-    fn told(&self, operation: Operation, answer: Answer) {
-        let world = self.standing().world();
-        let faults = world.mock.faults();
+    /// Until another fault is set.
+    fn message(&self, operation: Operation, answer: Answer) {
+        let namespace = self.standing().namespace();
+        let faults = namespace.mock.faults();
         faults.clear();
         let rule = Rule {
             operation,
@@ -86,7 +86,7 @@ impl Scene {
         faults.add(rule).expect("a fair rule");
     }
 
-    /// What comes of an operation whose calls are all answered so.
+    /// The result of an operation if all calls have this answer.
     async fn meets(
         &self,
         iam: &dyn IamAdapter,
@@ -94,7 +94,7 @@ impl Scene {
         operation: Operation,
         answer: Answer,
     ) -> Result<(), IamError> {
-        self.told(operation, answer);
+        self.message(operation, answer);
         match operation {
             Operation::Login => self.log_in(iam).await.map(drop),
             Operation::Introspection => iam.introspect(session).await.map(drop),
@@ -105,7 +105,7 @@ impl Scene {
     }
 }
 
-/// An adapter that has found everything in order, and a session.
+/// An adapter after a successful introspection, and a session.
 pub(super) async fn proven(scene: &Scene) -> (Keycloak, UpstreamSession) {
     let iam = scene.standing().adapter();
     iam.probe().await.expect("a healthy mock");
@@ -114,7 +114,7 @@ pub(super) async fn proven(scene: &Scene) -> (Keycloak, UpstreamSession) {
 }
 
 #[tokio::test]
-async fn each_fault_is_told_apart_and_no_fault_is_a_refusal() {
+async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
     let scene = Scene::new().await;
     let (iam, _) = proven(&scene).await;
     let throttled = IamError::Throttled {
@@ -150,18 +150,18 @@ async fn each_fault_is_told_apart_and_no_fault_is_a_refusal() {
         };
         let met = scene.meets(&iam, &session, operation, three).await;
         assert_eq!(met, Err(throttled.clone()), "{operation:?}");
-        scene.standing().world().mock.faults().clear();
+        scene.standing().namespace().mock.faults().clear();
         let alive = iam.introspect(&session).await;
         assert!(
             matches!(alive, Ok(Introspection::Active { .. })),
             "after the faults of {operation:?}: {alive:?}"
         );
-        // That one is an answer to what has been done.
+        // This fault performs the operation.
         let cut = Answer::Truncated;
         let met = scene.meets(&iam, &session, operation, cut).await;
         let met = met.map_err(|error| error.kind());
         assert_eq!(met, Err("unreachable"), "{operation:?}");
-        scene.standing().world().mock.faults().clear();
+        scene.standing().namespace().mock.faults().clear();
         let alive = iam.introspect(&session).await.expect("an answer");
         let ended = alive == Introspection::Inactive;
         assert_eq!(ended, operation == Operation::Logout, "{operation:?}");
@@ -169,35 +169,35 @@ async fn each_fault_is_told_apart_and_no_fault_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_user_is_refused_for_each_reason_that_a_keycloak_tells() {
+async fn login_is_refused_for_each_reason_that_keycloak_reports() {
     let scene = Scene::new().await;
     let (iam, session) = proven(&scene).await;
-    for (reason, told) in [
+    for (reason, message) in [
         (Refusal::InvalidCredentials, Refusal::InvalidCredentials),
-        // A Keycloak does not say so.
+        // Keycloak does not report it.
         (Refusal::Locked, Refusal::InvalidCredentials),
         (Refusal::Disabled, Refusal::Disabled),
         (Refusal::Incomplete, Refusal::Incomplete),
     ] {
         let refused = Answer::Refused(reason);
         let met = scene.meets(&iam, &session, Operation::Login, refused).await;
-        assert_eq!(met, Err(IamError::Refused(told)));
+        assert_eq!(met, Err(IamError::Refused(message)));
     }
 }
 
 #[tokio::test]
-async fn a_session_can_be_called_over_and_be_taken_for_another() {
+async fn fault_makes_a_session_inactive_or_returns_another_session() {
     let scene = Scene::new().await;
     let (iam, session) = proven(&scene).await;
-    scene.told(Operation::Introspection, Answer::Inactive);
+    scene.message(Operation::Introspection, Answer::Inactive);
     assert_eq!(iam.introspect(&session).await, Ok(Introspection::Inactive));
-    // An adapter that has not seen a living session yet asks once more, in another way.
+    // Before its first active introspection the adapter confirms an inactive one by a refresh.
     let doubtful = scene.standing().adapter();
     assert_eq!(
         doubtful.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    scene.told(Operation::Introspection, Answer::AnotherSession);
+    scene.message(Operation::Introspection, Answer::AnotherSession);
     let met = iam.introspect(&session).await;
     assert_eq!(met.map_err(|error| error.kind()), Err("unreadable"));
 }
@@ -211,7 +211,7 @@ impl Observer for Silent {
 }
 
 #[tokio::test]
-async fn silence_and_a_body_that_takes_its_time_end_by_the_gateways_deadline() {
+async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
     let scene = Scene::new().await;
     let (_, session) = proven(&scene).await;
     let limit = Limit {
@@ -235,30 +235,30 @@ async fn silence_and_a_body_that_takes_its_time_end_by_the_gateways_deadline() {
             let met = met.map_err(|error| error.kind());
             let why = format!("{} of {}", answer.name(), operation.name());
             assert_eq!(met, Err("timed_out"), "{why}");
-            // Whoever hangs up is noticed.
-            let world = scene.standing().world();
+            // The mock detects the disconnect.
+            let namespace = scene.standing().namespace();
             let filter = Filter {
                 operation: Some(operation),
                 outcome: Some("timed_out".to_owned()),
                 ..Filter::default()
             };
-            let (noticed, _) = world.mock.journal().wait(&filter, 1, 1, PATIENCE).await;
+            let (noticed, _) = namespace.mock.journal().wait(&filter, 1, 1, PATIENCE).await;
             assert!(noticed, "{why}");
-            world.mock.journal().clear();
+            namespace.mock.journal().clear();
         }
     }
 }
 
-/// What no HTTP client tells apart from the end of a connection.
+/// An HTTP client cannot distinguish them from a closed connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_is_one_and_a_truncated_answer_ends_before_its_end() {
+async fn reset_and_truncated_response_are_visible_on_the_connection() {
     let scene = Scene::new().await;
     for (answer, ending) in [
         (Answer::Reset, Err(ErrorKind::ConnectionReset)),
         (Answer::Unreachable, Err(ErrorKind::ConnectionReset)),
         (Answer::Truncated, Ok(())),
     ] {
-        scene.told(Operation::Probe, answer);
+        scene.message(Operation::Probe, answer);
         let address = scene.standing().url.replace("http://", "");
         let mut tcp = TcpStream::connect(&address).expect("a listener");
         tcp.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -1,4 +1,4 @@
-//! By which hosts `mock-iam` may be addressed.
+//! The allowed hosts of `mock-iam`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use test_support::wire::Connection;
 use super::{REALM, Standing};
 
 #[test]
-fn mock_iam_is_served_under_addresses_localhost_its_own_and_allowed_hosts_alone() {
+fn mock_iam_is_served_under_ip_addresses_localhost_its_own_and_allowed_hosts_only() {
     let mock = Standing::new(Arc::new(SystemClock::default()));
     let address = mock
         .url
@@ -21,7 +21,7 @@ fn mock_iam_is_served_under_addresses_localhost_its_own_and_allowed_hosts_alone(
             ("127.0.0.1:8180", 200),
             ("[::1]", 200),
             ("localhost:8180", 200),
-            // Of the address in the settings, and of `management.allowed_hosts`.
+            // The host of the URL in the settings, and `management.allowed_hosts`.
             ("mock-iam:8180", 200),
             ("evil.test:8180", 403),
             ("mock-iam.evil.test", 403),

@@ -1,4 +1,4 @@
-//! Whose calls a fault meets, and what is written down of all of them.
+//! Faults of one user, and the journal, over the wire.
 
 use iam_adapters::resilient::Operation;
 use iam_adapters::{ClientContext, IamAdapter as _};
@@ -9,10 +9,10 @@ use super::faults::{Scene, proven};
 use super::{CLIENT, SECRET};
 
 #[tokio::test]
-async fn a_fault_of_one_user_is_nobody_elses_and_is_used_up() {
+async fn fault_of_one_user_affects_no_other_user_and_is_used_up() {
     let scene = Scene::new().await;
     let (iam, _) = proven(&scene).await;
-    let world = scene.standing().world();
+    let namespace = scene.standing().namespace();
     let rule = |user: &str| Rule {
         operation: Operation::Login,
         user: Some(user.to_owned()),
@@ -21,7 +21,7 @@ async fn a_fault_of_one_user_is_nobody_elses_and_is_used_up() {
         delay: None,
         answer: Some(Answer::ServerError),
     };
-    let faults = world.mock.faults();
+    let faults = namespace.mock.faults();
     faults.add(rule("bob@example.test")).expect("a fair rule");
     scene.log_in(&iam).await.expect("a login");
     faults.add(rule("ALICE@example.test")).expect("a fair rule");
@@ -31,7 +31,7 @@ async fn a_fault_of_one_user_is_nobody_elses_and_is_used_up() {
 }
 
 #[tokio::test]
-async fn the_journal_tells_who_asked_what_and_never_a_secret() {
+async fn journal_has_caller_and_operation_and_no_secret() {
     let scene = Scene::new().await;
     let (iam, session) = proven(&scene).await;
     let client = ClientContext {
@@ -41,15 +41,15 @@ async fn the_journal_tells_who_asked_what_and_never_a_secret() {
     let begun = iam.authenticate(&scene.credentials(), &client).await;
     let begun = begun.expect("a login").session;
     iam.end_session(&session).await.expect("a logout");
-    let world = scene.standing().world();
-    let all = world
+    let namespace = scene.standing().namespace();
+    let all = namespace
         .mock
         .journal()
         .select(&Filter::default(), 1000)
         .entries;
     let calls: Vec<_> = all.iter().map(|entry| &entry.call).collect();
     let of = |operation: Operation| calls.iter().filter(move |call| call.operation == operation);
-    // Discovery, a made-up token, and a grant without a user.
+    // Discovery, an invalid token, and a grant without a user.
     assert_eq!(of(Operation::Probe).count(), 3, "{calls:#?}");
     let login = of(Operation::Login).next_back().expect("a login");
     assert_eq!(login.user.as_deref(), Some("alice@example.test"));
@@ -60,13 +60,13 @@ async fn the_journal_tells_who_asked_what_and_never_a_secret() {
     let logout = of(Operation::Logout).next().expect("a logout");
     assert_eq!(logout.session.as_deref(), Some(session.id.as_str()));
     assert_eq!(logout.user.as_deref(), Some("alice@example.test"));
-    let told = format!("{all:?}");
+    let message = format!("{all:?}");
     for secret in ["alice-pass", SECRET, "eyJ"] {
-        assert!(!told.contains(secret), "{secret}: {told}");
+        assert!(!message.contains(secret), "{secret}: {message}");
     }
     assert!(
         calls.iter().all(|call| call.outcome.name() == "ok"),
         "{calls:#?}"
     );
-    assert!(!told.contains(CLIENT), "{told}");
+    assert!(!message.contains(CLIENT), "{message}");
 }

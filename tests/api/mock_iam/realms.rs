@@ -1,4 +1,4 @@
-//! Namespaces are realms, and each of them can be set as no administrator should.
+//! Namespaces are realms, whose settings can be wrong.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use iam_adapters::{
     ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Misconfiguration,
     Permissions, Refusal,
 };
-use mock_iam::Name;
+use mock_iam::NamespaceName;
 use mock_iam::User;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn credentials() -> Credentials {
 }
 
 fn alice() -> User {
-    User::new(EMAIL, "alice-pass".into(), Permissions::default()).expect("a fair user")
+    User::new(EMAIL, "alice-pass".into(), Permissions::default()).expect("a valid user")
 }
 
 fn in_realm(standing: &Standing, realm: &str) -> KeycloakSettings {
@@ -38,7 +38,7 @@ fn in_realm(standing: &Standing, realm: &str) -> KeycloakSettings {
 #[tokio::test]
 async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     let standing = standing();
-    let name = Name::parse("checkout-42").expect("a name");
+    let name = NamespaceName::parse("checkout-42").expect("a name");
     let theirs = adapter(&in_realm(&standing, name.as_str()));
     let client = ClientContext::default();
     let none = theirs.authenticate(&credentials(), &client).await;
@@ -47,15 +47,19 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         matches!(none, Err(IamError::Misconfigured { what, .. }) if what == realm),
         "{none:?}"
     );
-    let world = standing.namespaces.begin(&name).expect("room");
-    world.mock.directory().create_user(alice()).expect("new");
+    let namespace = standing.namespaces.get_or_create(&name).expect("room");
+    namespace
+        .mock
+        .directory()
+        .create_user(alice())
+        .expect("new");
     let begun = theirs.authenticate(&credentials(), &client).await;
     let session = begun.expect("a login").session;
     let ours = standing.adapter();
     let refused = ours.authenticate(&credentials(), &client).await;
     let nobody = IamError::Refused(Refusal::InvalidCredentials);
     assert_eq!(refused.err(), Some(nobody));
-    // A session of theirs is none of ours, whoever asks.
+    // A session of one realm is unknown in the other.
     assert_eq!(ours.introspect(&session).await, Ok(Introspection::Inactive));
     ours.end_session(&session).await.expect("nothing to end");
     let alive = theirs.introspect(&session).await;
@@ -63,15 +67,15 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         matches!(alive, Ok(Introspection::Active { .. })),
         "{alive:?}"
     );
-    // The name of those who name none is no realm.
+    // The name of the default namespace is not a realm.
     let unnamed = adapter(&in_realm(&standing, "default")).probe().await;
     assert_eq!(unnamed.map_err(|error| error.kind()), Err("misconfigured"));
-    // The realm of the settings is the default namespace, by either name.
-    let shop = Name::parse("shop").expect("a name");
-    let by_name = standing.namespaces.begin(&shop).expect("room");
-    assert!(Arc::ptr_eq(&by_name, &standing.world()));
+    // The realm of the settings is the default namespace, by both names.
+    let shop = NamespaceName::parse("shop").expect("a name");
+    let by_name = standing.namespaces.get_or_create(&shop).expect("room");
+    assert!(Arc::ptr_eq(&by_name, &standing.namespace()));
     assert_eq!(standing.namespaces.count(), 2);
-    // Out of a snapshot a session comes back as it was.
+    // A snapshot restores a session.
     let url = format!("{}/mock/v1/snapshots", standing.url);
     let http = reqwest::Client::new();
     let asked = |url: &str| {
@@ -105,7 +109,7 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         theirs.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    standing.namespaces.forget(&name).expect("it is there");
+    standing.namespaces.delete(&name).expect("it is there");
     let gone = theirs.introspect(&session).await;
     assert_eq!(gone.map_err(|error| error.kind()), Err("misconfigured"));
 }
@@ -119,7 +123,7 @@ async fn set(standing: &Standing, change: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_an_administrator_gets_wrong_about_a_realm_is_told_by_the_probe() {
+async fn probe_reports_each_wrong_realm_setting() {
     let standing = standing();
     let direct_grants = json!({"direct_grants": false});
     for (change, back, what) in [
@@ -160,10 +164,14 @@ async fn what_an_administrator_gets_wrong_about_a_realm_is_told_by_the_probe() {
 }
 
 #[tokio::test]
-async fn another_client_of_the_realm_may_ask_and_learns_nothing_of_our_sessions() {
+async fn another_client_of_the_realm_sees_no_session_of_the_gateway() {
     let standing = standing();
-    let world = standing.world();
-    world.mock.directory().create_user(alice()).expect("new");
+    let namespace = standing.namespace();
+    namespace
+        .mock
+        .directory()
+        .create_user(alice())
+        .expect("new");
     let other = json!({"client_id": "other-gateway", "client_secret": "another secret"});
     let shown = set(&standing, json!({"other_clients": [other]})).await;
     assert_eq!(shown["other_clients"], json!(["other-gateway"]));

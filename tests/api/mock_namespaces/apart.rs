@@ -1,4 +1,4 @@
-//! What a gateway keeps, it keeps for each namespace by itself.
+//! The state of a gateway is separate for each namespace.
 
 use reqwest::Method;
 use secrecy::SecretString;
@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::namespace::{ALICE, Namespace, READ, gateway, gateway_with};
 
-/// As many failures as open a circuit.
+/// The number of failures that opens a circuit.
 const ENOUGH: usize = 20;
 
 #[tokio::test]
-async fn a_session_of_one_namespace_is_worthless_in_another() {
+async fn session_of_one_namespace_is_invalid_in_another() {
     let gateway = gateway();
     let one = Namespace::named(&gateway, "one");
     let session = one.session(ALICE).await;
@@ -18,7 +18,7 @@ async fn a_session_of_one_namespace_is_worthless_in_another() {
         Namespace::named(&gateway, "other"),
         Namespace::unnamed(&gateway),
     ] {
-        // The same user has a session there as well.
+        // The same user has a session in the other namespace as well.
         other.session(ALICE).await;
         let answer = other.exchange(&session, READ).await;
         answer.is_error(401, "invalid_grant");
@@ -31,7 +31,7 @@ async fn a_session_of_one_namespace_is_worthless_in_another() {
 }
 
 #[tokio::test]
-async fn without_the_header_it_is_the_default_namespace() {
+async fn request_without_the_header_uses_the_default_namespace() {
     let gateway = gateway();
     let (unnamed, named) = (
         Namespace::unnamed(&gateway),
@@ -50,7 +50,7 @@ async fn without_the_header_it_is_the_default_namespace() {
 }
 
 #[tokio::test]
-async fn a_lockout_of_one_namespace_lets_the_same_user_in_elsewhere() {
+async fn login_limit_of_one_namespace_does_not_affect_another() {
     let gateway = gateway();
     let (one, other) = (
         Namespace::named(&gateway, "one"),
@@ -66,13 +66,13 @@ async fn a_lockout_of_one_namespace_lets_the_same_user_in_elsewhere() {
         .await
         .is_error(429, "temporarily_unavailable");
     other.session(ALICE).await;
-    // Nor does a reset leave anybody locked out.
+    // A reset also resets the login limits.
     one.done(Method::POST, "/reset").await;
     one.session(ALICE).await;
 }
 
 #[tokio::test]
-async fn a_circuit_that_opens_in_one_namespace_is_closed_in_another() {
+async fn open_circuit_of_one_namespace_does_not_affect_another() {
     let gateway = gateway();
     let (one, other) = (
         Namespace::named(&gateway, "one"),
@@ -86,7 +86,7 @@ async fn a_circuit_that_opens_in_one_namespace_is_closed_in_another() {
             .is_error(500, "temporarily_unavailable");
     }
     one.done(Method::DELETE, "/faults").await;
-    // The circuit is open: nobody is asked.
+    // The circuit is open: no call is made.
     let asked = one.calls("operation=login").await;
     one.try_log_in(ALICE)
         .await
@@ -98,7 +98,7 @@ async fn a_circuit_that_opens_in_one_namespace_is_closed_in_another() {
 }
 
 #[tokio::test]
-async fn what_is_cached_is_cached_for_one_namespace() {
+async fn caches_belong_to_one_namespace() {
     let gateway = gateway_with(&[("session.freshness", "1h"), ("permissions.ttl", "1h")]);
     let (one, other) = (
         Namespace::named(&gateway, "one"),
@@ -108,7 +108,7 @@ async fn what_is_cached_is_cached_for_one_namespace() {
     let none = json!({ "permissions": [] });
     one.tell(Method::PATCH, &format!("/users/{ALICE}"), &none)
         .await;
-    // What the one is told now, the other one knows nothing of, though it is the same subject.
+    // A change in one namespace does not affect the same subject in the other.
     one.advance("2h").await;
     assert_eq!(one.exchange(&sessions.0, READ).await.token().scope, "");
     assert_eq!(other.exchange(&sessions.1, READ).await.token().scope, READ);
@@ -116,7 +116,7 @@ async fn what_is_cached_is_cached_for_one_namespace() {
 }
 
 #[tokio::test]
-async fn the_reset_of_one_namespace_touches_no_other() {
+async fn reset_of_one_namespace_affects_no_other() {
     let gateway = gateway();
     let (one, other) = (
         Namespace::named(&gateway, "one"),

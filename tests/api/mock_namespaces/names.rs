@@ -1,4 +1,4 @@
-//! What a namespace may be called, and how many there may be.
+//! Names of namespaces and their limit.
 
 use std::ops::Deref as _;
 
@@ -10,7 +10,7 @@ use test_support::wire::{Connection, get};
 use crate::namespace::{ALICE, Namespace, gateway};
 
 #[tokio::test]
-async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {
+async fn invalid_name_is_refused_and_creates_no_namespace() {
     let gateway = gateway();
     let long = "x".repeat(65);
     for name in ["", "a b", "a/b", "a,b", "ä", "..", "{}", &long] {
@@ -34,7 +34,7 @@ async fn a_name_outside_the_grammar_is_refused_and_begins_nothing() {
 }
 
 #[tokio::test]
-async fn a_namespace_begins_with_its_first_use_and_can_be_forgotten() {
+async fn namespace_is_created_on_first_use_and_can_be_deleted() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let longest = "x".repeat(64);
@@ -60,7 +60,7 @@ async fn a_namespace_begins_with_its_first_use_and_can_be_forgotten() {
             .await;
         answer.is_error(status, code);
     }
-    // It begins anew.
+    // It is created again in its initial state.
     let again = Namespace::named(&gateway, &longest).read("/status").await;
     assert_eq!(again["sessions"], json!(0));
 }
@@ -69,7 +69,7 @@ async fn a_namespace_begins_with_its_first_use_and_can_be_forgotten() {
 async fn there_are_4096_namespaces_at_most() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
-    // On one connection, byte by byte: four thousand calls of a polite client take their time.
+    // On one raw connection, because four thousand calls of an HTTP client are slow.
     let mut connection = Connection::to(gateway.addresses().public);
     for number in 1..4096 {
         let named = format!("\r\nMock-Namespace: n{number}\r\n");
@@ -82,7 +82,7 @@ async fn there_are_4096_namespaces_at_most() {
     more.try_log_in(ALICE)
         .await
         .is_error(429, "temporarily_unavailable");
-    // Those that there are go on.
+    // Existing namespaces still work.
     Namespace::named(&gateway, "n4095").session(ALICE).await;
     mock.done(Method::DELETE, "/namespaces/n1").await;
     more.session(ALICE).await;

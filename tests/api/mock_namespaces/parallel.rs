@@ -6,8 +6,7 @@ use serde_json::json;
 
 use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, WRITE, gateway};
 
-/// One test, as somebody else would write it, which sees nothing but what it did itself. `number`
-/// makes each do something else.
+/// One independent test, which sees only its own effects. `number` varies it.
 async fn a_test(mock: Namespace, number: u64) {
     let (locked, standing) = (number.is_multiple_of(2), number % 3);
     if locked {
@@ -55,14 +54,14 @@ async fn a_test(mock: Namespace, number: u64) {
 }
 
 #[tokio::test]
-async fn a_hundred_tests_at_once_meet_nowhere() {
+async fn a_hundred_parallel_tests_do_not_affect_each_other() {
     let gateway = gateway();
     let tests = (0..100).map(|number| {
         let mock = Namespace::named(&gateway, &format!("test-{number}"));
         a_test(mock, number)
     });
     join_all(tests).await;
-    // Nor did any of them meet those who name no namespace.
+    // None of them affected the default namespace.
     let mock = Namespace::unnamed(&gateway);
     let status = mock.read("/status").await;
     assert_eq!(

@@ -8,9 +8,9 @@ use std::time::Duration;
 use actix_web::rt::System;
 use async_trait::async_trait;
 use iam_adapters::clock::SystemClock;
-use mock_iam::wire::Portrait;
+use mock_iam::wire::ServerSettings;
 use mock_iam::{Format, parse};
-use mock_iam::{MockIam, Plan};
+use mock_iam::{MockIam, MockIamSettings};
 use serde_json::{Value, json};
 use test_support::client::http_client;
 use tokio::sync::oneshot;
@@ -55,7 +55,7 @@ impl Mocked {
         let (stop, stopped) = oneshot::channel::<()>();
         thread::spawn(move || {
             System::new().block_on(async move {
-                let mock = MockIam::build(plan()).expect("a free port");
+                let mock = MockIam::build(settings()).expect("a free port");
                 bound.send(mock.address()).expect("a test");
                 let stopped = async move { drop(stopped.await) };
                 mock.run_until_stopped(stopped).await.expect("a listener");
@@ -86,10 +86,10 @@ impl Mocked {
     }
 }
 
-fn plan() -> Plan {
-    Plan {
+fn settings() -> MockIamSettings {
+    MockIamSettings {
         listen: "127.0.0.1:0".parse().expect("an address"),
-        portrait: Portrait {
+        server_settings: ServerSettings {
             url: "http://localhost".parse().expect("an address"),
             realm: "shop".to_owned(),
             client_id: GATEWAY.0.to_owned(),

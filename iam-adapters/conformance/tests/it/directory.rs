@@ -8,7 +8,7 @@ use iam_adapters::{
 };
 use mock_iam::{AccountState, Mock};
 
-/// What such an adapter can state honestly.
+/// The capabilities of such an adapter.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     sessions: SessionLocation::SessionToken,
     detects_disabled: true,

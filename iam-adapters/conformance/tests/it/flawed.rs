@@ -1,4 +1,4 @@
-//! Adapters that are wrong, each in one way that somebody could get wrong.
+//! Adapters with one plausible defect each.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,117 +18,132 @@ use secrecy::{ExposeSecret, SecretString};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     AnswersForAnother,
-    TellsRefusalsAsFaults,
-    TellsWhoIsUnknown,
+    ReportsRefusalsAsFaults,
+    RevealsUnknownUsers,
     TrimsPasswords,
-    CutsPasswords,
+    TruncatesPasswords,
     FoldsPasswords,
     ReusesSessions,
-    RemembersPasswords,
-    WearsSessionsOut,
+    CachesPasswords,
+    EndsSessionsAfterUse,
     EndsNothing,
-    EndsOnlyWhatLives,
+    EndsOnlyActiveSessions,
     EndsEverything,
     EndsByIdAlone,
     IgnoresSecrets,
-    MixesUpCallers,
-    RemembersPermissions,
-    RemembersLife,
+    MixesUpSessions,
+    CachesPermissions,
+    CachesLiveness,
     HasNoKeys,
     NamesAnotherAudience,
     ProbesBadly,
     RenamesItself,
     ShowsPasswords,
-    DeniesLogoutTokens,
+    DeniesBackChannelLogout,
 }
 
-/// Each flaw and what it has to be caught at.
+/// Each flaw and the checks that must fail.
 pub(super) const FLAWS: &[(Flaw, &[&str])] = &[
+    (Flaw::AnswersForAnother, &["session_is_active_after_login"]),
     (
-        Flaw::AnswersForAnother,
-        &["a_session_is_active_after_login"],
-    ),
-    (
-        Flaw::TellsRefusalsAsFaults,
+        Flaw::ReportsRefusalsAsFaults,
         &[
-            "a_wrong_password_is_refused",
-            "an_account_kept_out_is_refused_until_it_is_let_in",
+            "wrong_password_is_refused",
+            "inactive_account_is_refused_until_it_is_active",
         ],
     ),
     (
-        Flaw::TellsWhoIsUnknown,
-        &["unknown_and_wrong_are_the_same_refusal"],
+        Flaw::RevealsUnknownUsers,
+        &["unknown_user_and_wrong_password_are_the_same_refusal"],
     ),
-    (Flaw::TrimsPasswords, &["passwords_are_taken_byte_for_byte"]),
-    (Flaw::CutsPasswords, &["passwords_are_taken_byte_for_byte"]),
-    (Flaw::FoldsPasswords, &["passwords_are_taken_byte_for_byte"]),
+    (
+        Flaw::TrimsPasswords,
+        &["passwords_are_compared_byte_for_byte"],
+    ),
+    (
+        Flaw::TruncatesPasswords,
+        &["passwords_are_compared_byte_for_byte"],
+    ),
+    (
+        Flaw::FoldsPasswords,
+        &["passwords_are_compared_byte_for_byte"],
+    ),
     (Flaw::ReusesSessions, &["every_login_is_a_new_session"]),
     (
-        Flaw::RemembersPasswords,
+        Flaw::CachesPasswords,
         &[
-            "a_password_change_refuses_the_old_one",
-            "a_disabled_user_is_refused_and_their_session_inactive",
-            "a_deleted_user_is_refused_and_their_session_inactive",
+            "old_password_is_refused_after_a_change",
+            "disabled_user_is_refused_and_the_session_is_inactive",
+            "deleted_user_is_refused_and_the_session_is_inactive",
         ],
     ),
-    (Flaw::WearsSessionsOut, &["introspection_changes_nothing"]),
-    (Flaw::EndsNothing, &["an_ended_session_is_inactive"]),
     (
-        Flaw::EndsOnlyWhatLives,
+        Flaw::EndsSessionsAfterUse,
+        &["introspection_does_not_change_the_session"],
+    ),
+    (Flaw::EndsNothing, &["ended_session_is_inactive"]),
+    (
+        Flaw::EndsOnlyActiveSessions,
         &[
-            "ending_twice_is_a_success",
-            "an_ended_session_is_inactive_even_when_the_administrator_did_it",
-            "a_deleted_user_is_refused_and_their_session_inactive",
+            "ending_a_session_twice_succeeds",
+            "session_ended_by_the_administrator_is_inactive",
+            "deleted_user_is_refused_and_the_session_is_inactive",
         ],
     ),
     (
         Flaw::EndsEverything,
-        &["ending_one_session_leaves_the_others"],
-    ),
-    (Flaw::EndsByIdAlone, &["a_tampered_secret_ends_nothing"]),
-    (Flaw::IgnoresSecrets, &["a_tampered_secret_is_never_active"]),
-    (
-        Flaw::MixesUpCallers,
-        &["concurrent_logins_and_introspections_agree"],
+        &["ending_one_session_keeps_the_others"],
     ),
     (
-        Flaw::RemembersPermissions,
-        &["permissions_are_those_of_now"],
+        Flaw::EndsByIdAlone,
+        &["session_is_not_ended_with_a_tampered_secret"],
     ),
     (
-        Flaw::RemembersLife,
+        Flaw::IgnoresSecrets,
+        &["session_with_a_tampered_secret_is_never_active"],
+    ),
+    (
+        Flaw::MixesUpSessions,
+        &["concurrent_logins_and_introspections_are_not_mixed_up"],
+    ),
+    (
+        Flaw::CachesPermissions,
+        &["permissions_have_the_stated_age"],
+    ),
+    (
+        Flaw::CachesLiveness,
         &[
-            "an_ended_session_is_inactive_even_when_the_administrator_did_it",
-            "all_sessions_of_a_user_end_when_the_administrator_says_so",
-            "a_disabled_user_is_refused_and_their_session_inactive",
-            "a_deleted_user_is_refused_and_their_session_inactive",
+            "session_ended_by_the_administrator_is_inactive",
+            "all_sessions_of_a_user_ended_by_the_administrator_are_inactive",
+            "disabled_user_is_refused_and_the_session_is_inactive",
+            "deleted_user_is_refused_and_the_session_is_inactive",
         ],
     ),
-    (Flaw::HasNoKeys, &["an_altered_logout_token_is_refused"]),
+    (Flaw::HasNoKeys, &["altered_logout_token_is_refused"]),
     (
         Flaw::NamesAnotherAudience,
         &[
-            "a_logout_token_names_the_session_that_ended_and_no_other",
-            "logout_tokens_name_every_session_of_a_user_logged_out_everywhere",
+            "logout_token_identifies_the_ended_session_only",
+            "logout_tokens_identify_every_ended_session_of_a_user",
         ],
     ),
     (Flaw::ProbesBadly, &["probe_succeeds"]),
-    (Flaw::RenamesItself, &["names_do_not_change"]),
+    (Flaw::RenamesItself, &["name_and_issuer_do_not_change"]),
     (Flaw::ShowsPasswords, &["debug_shows_no_secret"]),
     (
-        Flaw::DeniesLogoutTokens,
+        Flaw::DeniesBackChannelLogout,
         &["capabilities_agree_with_the_logout_audience"],
     ),
 ];
 
-/// The mock, seen through one flaw.
+/// The mock with one flaw.
 pub(super) struct Flawed {
     mock: Mock,
     flaw: Flaw,
     calls: AtomicUsize,
     logins: Mutex<Vec<(Credentials, Authenticated)>>,
     answers: Mutex<HashMap<String, Introspection>>,
-    asked_last: Mutex<Option<UpstreamSession>>,
+    last_session: Mutex<Option<UpstreamSession>>,
 }
 
 impl Flawed {
@@ -139,7 +154,7 @@ impl Flawed {
             calls: AtomicUsize::new(0),
             logins: Mutex::default(),
             answers: Mutex::default(),
-            asked_last: Mutex::default(),
+            last_session: Mutex::default(),
         }
     }
 
@@ -153,10 +168,10 @@ impl Flawed {
         login.map(|(_, begun)| begun.clone())
     }
 
-    fn bent(&self, password: &str) -> SecretString {
+    fn altered(&self, password: &str) -> SecretString {
         match self.flaw {
             Flaw::TrimsPasswords => password.trim().into(),
-            Flaw::CutsPasswords => password.chars().take(72).collect::<String>().into(),
+            Flaw::TruncatesPasswords => password.chars().take(72).collect::<String>().into(),
             Flaw::FoldsPasswords => password.to_lowercase().into(),
             _ => password.into(),
         }
@@ -176,7 +191,7 @@ impl IamAdapter for Flawed {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            back_channel_logout: !self.is(Flaw::DeniesLogoutTokens),
+            back_channel_logout: !self.is(Flaw::DeniesBackChannelLogout),
             ..self.mock.capabilities()
         }
     }
@@ -191,12 +206,12 @@ impl IamAdapter for Flawed {
         let password = credentials.password().expose_secret();
         let mut known = self.mock.directory().users().into_iter();
         let unknown = !known.any(|user| user.email() == email);
-        if self.is(Flaw::TellsWhoIsUnknown) && unknown {
+        if self.is(Flaw::RevealsUnknownUsers) && unknown {
             return Err(IamError::Refused(Refusal::Disabled));
         }
         let again = match self.flaw {
             Flaw::ReusesSessions => self.earlier(|c| c.email() == email),
-            Flaw::RemembersPasswords => {
+            Flaw::CachesPasswords => {
                 self.earlier(|c| c.email() == email && c.password().expose_secret() == password)
             }
             _ => None,
@@ -204,14 +219,14 @@ impl IamAdapter for Flawed {
         if let Some(begun) = again {
             return Ok(begun);
         }
-        let bent = Credentials::new(email.to_owned(), self.bent(password)).expect("shape");
-        match self.mock.authenticate(&bent, client).await {
+        let altered = Credentials::new(email.to_owned(), self.altered(password)).expect("shape");
+        match self.mock.authenticate(&altered, client).await {
             Ok(begun) => {
                 let login = (credentials.clone(), begun.clone());
                 self.logins.lock().expect("not poisoned").push(login);
                 Ok(begun)
             }
-            Err(_) if self.is(Flaw::TellsRefusalsAsFaults) => {
+            Err(_) if self.is(Flaw::ReportsRefusalsAsFaults) => {
                 Err(IamError::Unreadable("400".to_owned()))
             }
             Err(error) => Err(error),
@@ -227,21 +242,21 @@ impl IamAdapter for Flawed {
             let own = begun.find(|begun| begun.id == session.id);
             session = own.expect("a session begun here").clone();
         }
-        if self.is(Flaw::WearsSessionsOut) && calls % 20 == 19 {
+        if self.is(Flaw::EndsSessionsAfterUse) && calls % 20 == 19 {
             self.mock.end_session(&session).await?;
         }
-        if self.is(Flaw::MixesUpCallers) {
-            *self.asked_last.lock().expect("not poisoned") = Some(session.clone());
+        if self.is(Flaw::MixesUpSessions) {
+            *self.last_session.lock().expect("not poisoned") = Some(session.clone());
             tokio::task::yield_now().await;
-            let last = self.asked_last.lock().expect("not poisoned").clone();
+            let last = self.last_session.lock().expect("not poisoned").clone();
             session = last.expect("set above");
         }
         let now = self.mock.introspect(&session).await?;
         let mut answers = self.answers.lock().expect("not poisoned");
         let first = answers.entry(session.id).or_insert_with(|| now.clone());
         Ok(match (self.flaw, first, now) {
-            (Flaw::RemembersLife, first, Introspection::Inactive)
-            | (Flaw::RemembersPermissions, first, Introspection::Active { .. }) => first.clone(),
+            (Flaw::CachesLiveness, first, Introspection::Inactive)
+            | (Flaw::CachesPermissions, first, Introspection::Active { .. }) => first.clone(),
             (Flaw::AnswersForAnother, _, Introspection::Active { permissions, .. }) => {
                 Introspection::Active {
                     subject: Subject::new("another").expect("not empty"),
@@ -257,7 +272,7 @@ impl IamAdapter for Flawed {
         let alive = directory.introspect(session) != Introspection::Inactive;
         match self.flaw {
             Flaw::EndsNothing => {}
-            Flaw::EndsOnlyWhatLives if !alive => {
+            Flaw::EndsOnlyActiveSessions if !alive => {
                 return Err(IamError::Unreadable("404".to_owned()));
             }
             Flaw::EndsEverything => {

@@ -1,4 +1,4 @@
-//! The suite judged: the mock passes, and whoever breaks a promise is caught at it.
+//! Tests of the suite: the mock passes, and each defective adapter fails the right check.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use iam_adapters::clock::{Clock, SystemClock};
 use iam_adapters::error::IamError;
 use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation, ResilientAdapter};
 use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
-use iam_conformance::{PROMISES, all, judge};
+use iam_conformance::{CHECKS, all, run_all};
 use mock_iam::MockFixture;
 
 #[cfg(test)]
@@ -20,12 +20,12 @@ use directory::{CAPABILITIES, Directory};
 use flawed::{Flaw, Flawed};
 
 #[tokio::test]
-async fn the_mock_keeps_every_promise() {
-    all(&MockFixture::seen_through(|mock| mock)).await;
+async fn mock_passes_every_check() {
+    all(&MockFixture::wrapped(|mock| mock)).await;
 }
 
 #[tokio::test]
-async fn the_guard_keeps_every_promise_of_what_it_guards() {
+async fn decorator_of_the_mock_passes_every_check() {
     #[derive(Debug)]
     struct Silent;
     impl Observer for Silent {
@@ -46,32 +46,36 @@ async fn the_guard_keeps_every_promise_of_what_it_guards() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let silent: Arc<dyn Observer> = Arc::new(Silent);
     let guarded = |mock| ResilientAdapter::new(Arc::new(mock), limits, &clock, &silent);
-    all(&MockFixture::seen_through(guarded)).await;
+    all(&MockFixture::wrapped(guarded)).await;
 }
 
 #[tokio::test]
-async fn an_adapter_that_breaks_a_promise_is_caught_at_it() {
-    let mut caught = BTreeSet::new();
-    for (flaw, promises) in flawed::FLAWS {
-        let fixture = MockFixture::seen_through(|mock| Flawed::new(mock, *flaw));
-        let broken: BTreeSet<_> = judge(&fixture).await.into_iter().map(|(p, _)| p).collect();
-        for promise in *promises {
-            assert!(broken.contains(promise), "{flaw:?} only breaks {broken:?}");
-            caught.insert(*promise);
+async fn defective_adapter_fails_the_check_of_its_defect() {
+    let mut failed = BTreeSet::new();
+    for (flaw, checks) in flawed::FLAWS {
+        let fixture = MockFixture::wrapped(|mock| Flawed::new(mock, *flaw));
+        let failures: BTreeSet<_> = run_all(&fixture)
+            .await
+            .into_iter()
+            .map(|(p, _)| p)
+            .collect();
+        for check in *checks {
+            assert!(failures.contains(check), "{flaw:?} only fails {failures:?}");
+            failed.insert(*check);
         }
     }
-    let never: Vec<_> = PROMISES
+    let never: Vec<_> = CHECKS
         .iter()
         .map(|p| p.name)
-        .filter(|name| !caught.contains(name))
+        .filter(|name| !failed.contains(name))
         .collect();
-    assert!(never.is_empty(), "no flaw breaks {never:?}");
+    assert!(never.is_empty(), "no flaw fails {never:?}");
 }
 
 #[tokio::test]
-#[should_panic(expected = "an_ended_session_is_inactive: a session is active")]
-async fn all_panics_with_the_promises_that_are_broken() {
-    all(&MockFixture::seen_through(|mock| {
+#[should_panic(expected = "ended_session_is_inactive: a session is active")]
+async fn all_panics_with_the_failed_checks() {
+    all(&MockFixture::wrapped(|mock| {
         Flawed::new(mock, Flaw::EndsNothing)
     }))
     .await;
@@ -83,25 +87,25 @@ async fn directory_passes_with_the_capabilities_that_it_has() {
         mock,
         capabilities: CAPABILITIES,
     };
-    all(&MockFixture::seen_through(directory)).await;
+    all(&MockFixture::wrapped(directory)).await;
 }
 
 #[tokio::test]
-async fn directory_is_caught_at_each_capability_that_it_lacks() {
-    for (capabilities, promise) in [
+async fn directory_fails_the_check_of_each_capability_that_it_lacks() {
+    for (capabilities, check) in [
         (
             Capabilities {
                 sessions: SessionLocation::Iam,
                 ..CAPABILITIES
             },
-            "an_ended_session_is_inactive",
+            "ended_session_is_inactive",
         ),
         (
             Capabilities {
                 permissions: PermissionAge::Login,
                 ..CAPABILITIES
             },
-            "permissions_are_those_of_now",
+            "permissions_have_the_stated_age",
         ),
         (
             Capabilities {
@@ -112,15 +116,15 @@ async fn directory_is_caught_at_each_capability_that_it_lacks() {
         ),
     ] {
         let directory = |mock| Directory { mock, capabilities };
-        let broken = judge(&MockFixture::seen_through(directory)).await;
-        let broken: Vec<_> = broken.into_iter().map(|(promise, _)| promise).collect();
-        assert!(broken.contains(&promise), "{capabilities:?}: {broken:?}");
+        let failures = run_all(&MockFixture::wrapped(directory)).await;
+        let failures: Vec<_> = failures.into_iter().map(|(check, _)| check).collect();
+        assert!(failures.contains(&check), "{capabilities:?}: {failures:?}");
     }
 }
 
 #[test]
-fn every_promise_that_is_written_is_tried() {
-    let written: BTreeSet<_> = [
+fn every_check_function_is_in_the_list() {
+    let functions: BTreeSet<_> = [
         include_str!("../../src/administration.rs"),
         include_str!("../../src/identity.rs"),
         include_str!("../../src/logins.rs"),
@@ -128,10 +132,10 @@ fn every_promise_that_is_written_is_tried() {
         include_str!("../../src/sessions.rs"),
     ]
     .iter()
-    .flat_map(|room| room.split("\npub async fn ").skip(1))
+    .flat_map(|file| file.split("\npub async fn ").skip(1))
     .filter_map(|rest| rest.split('(').next())
     .collect();
-    let tried: BTreeSet<_> = PROMISES.iter().map(|p| p.name).collect();
-    assert_eq!(written, tried);
-    assert_eq!(tried.len(), PROMISES.len());
+    let listed: BTreeSet<_> = CHECKS.iter().map(|p| p.name).collect();
+    assert_eq!(functions, listed);
+    assert_eq!(listed.len(), CHECKS.len());
 }

@@ -1,4 +1,5 @@
-//! `mock-iam`: the mock IAM over the wire, in the place of the Keycloak that a configuration names.
+//! The command `mock-iam`: the mock IAM in Keycloak's protocol, in place of the Keycloak of a
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,67 +20,44 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 use crate::iam::{self, MockSettings};
-use crate::wire::Portrait;
-use crate::{MockIam, Plan};
+use crate::wire::ServerSettings;
+use crate::{MockIam, MockIamSettings};
 
-/// The Keycloak that is stood in for where the settings name none.
+/// The emulated Keycloak if the settings have none.
 const DEFAULT_URL: &str = "http://127.0.0.1:8180";
 const DEFAULT_REALM: &str = "shop";
 const DEFAULT_CLIENT: &str = "auth-gateway";
-/// Printed on the first screen, and refused in production.
+/// Printed on the welcome screen, and refused in production.
 const DEFAULT_SECRET: &str = "mock-iam-development-secret";
 
-/// Stands above the file.
+/// Overrides `environment` of the file.
 const ENVIRONMENT_VARIABLE: &str = "AUTH_GATEWAY__ENVIRONMENT";
 
-/// Where the gateway takes logout tokens.
+/// The gateway's endpoint for logout tokens.
 const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
 
-/// What is asked for beside the configuration.
-#[derive(Debug, Args)]
-pub(super) struct Wishes {
+/// The arguments of `mock-iam` in addition to `--config`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct MockIamOptions {
     /// Address to listen on; default: the port of `iam.keycloak.url`, on this machine only
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
     /// The users, TOML, JSON or YAML; default: the demo users
     #[arg(long, value_name = "FILE")]
-    users_file: Option<PathBuf>,
+    pub users_file: Option<PathBuf>,
     /// Where to send logout tokens; default: the gateway at `http.public_url`
     #[arg(long, value_name = "URL")]
-    backchannel_logout_url: Option<Url>,
-}
-
-impl Wishes {
-    pub(super) fn command(self, config: Option<PathBuf>) -> StandIn {
-        StandIn {
-            config,
-            listen: self.listen,
-            users_file: self.users_file,
-            backchannel_logout_url: self.backchannel_logout_url,
-        }
-    }
-}
-
-/// What `mock-iam` is asked to do.
-#[derive(Debug, PartialEq, Eq)]
-pub struct StandIn {
-    /// The configuration file.
-    pub config: Option<PathBuf>,
-    /// Where to listen.
-    pub listen: Option<SocketAddr>,
-    /// The users.
-    pub users_file: Option<PathBuf>,
-    /// Who is told of logouts.
     pub backchannel_logout_url: Option<Url>,
 }
 
-/// Runs until it is told to stop.
+/// Runs until a stop signal.
 pub(super) fn serve(
-    stand_in: &StandIn,
+    config: Option<&Path>,
+    options: &MockIamOptions,
     environment: &BTreeMap<String, String>,
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    if is_for_production(stand_in.config.as_deref(), environment) {
+    if is_for_production(config, environment) {
         return Err(Wrong::Request(
             "mock-iam is for development: everyone in its users file can log in. \
              environment = \"production\" refuses it"
@@ -87,23 +65,23 @@ pub(super) fn serve(
         )
         .into());
     }
-    let settings = crate::settings(stand_in.config.as_deref(), environment).map_err(Wrong::from)?;
-    let plan = plan(&settings, stand_in)?;
+    let settings = crate::settings(config, environment).map_err(Wrong::from)?;
+    let mock_settings = mock_settings(&settings, options)?;
     let _flusher = telemetry::install(&settings.log, &Arc::<Metrics>::default())
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {
-        // Before anybody is told that it runs, and may end it.
+        // Before the screen, after which a script may send the signal.
         let stop = stop_signal()?;
-        let told = screen(&settings, stand_in, &plan);
-        let mock = MockIam::build(plan)?;
-        writeln!(err, "{}", told(mock.address()))?;
+        let screen = screen(&settings, config, options, &mock_settings);
+        let mock = MockIam::build(mock_settings)?;
+        writeln!(err, "{}", screen(mock.address()))?;
         mock.run_until_stopped(stop).await
     })?;
     Ok(Exit::Ok)
 }
 
-/// Whether the configuration says so, before anything else of it is looked at: a production's
-/// configuration as a rule has more that is not right where a mock is run.
+/// Whether the configuration is for production. Checked before everything else, because a production
+/// configuration usually has other problems where a mock is run.
 fn is_for_production(file: Option<&Path>, environment: &BTreeMap<String, String>) -> bool {
     #[derive(Deserialize)]
     struct Head {
@@ -113,28 +91,28 @@ fn is_for_production(file: Option<&Path>, environment: &BTreeMap<String, String>
         let text = std::fs::read_to_string(file?).ok()?;
         toml::from_str::<Head>(&text).ok()?.environment
     };
-    let said = environment.get(ENVIRONMENT_VARIABLE).cloned();
-    said.or_else(of_file).as_deref() == Some(Environment::Production.name())
+    let of_variable = environment.get(ENVIRONMENT_VARIABLE).cloned();
+    of_variable.or_else(of_file).as_deref() == Some(Environment::Production.name())
 }
 
-fn plan(settings: &Settings, stand_in: &StandIn) -> Result<Plan, Wrong> {
+fn mock_settings(settings: &Settings, options: &MockIamOptions) -> Result<MockIamSettings, Wrong> {
     let of_mock = settings.iam.downcast_ref::<MockSettings>().cloned();
     let of_mock = of_mock.unwrap_or_default();
-    let users_file = stand_in.users_file.as_ref().or(of_mock.users_file.as_ref());
+    let users_file = options.users_file.as_ref().or(of_mock.users_file.as_ref());
     let users = iam::load(users_file.map(PathBuf::as_path))
         .map_err(|invalid| Wrong::Request(format!("--users-file: {invalid}")))?;
-    let portrait = portrait(settings)?;
-    let receiver = match &stand_in.backchannel_logout_url {
+    let server_settings = server_settings(settings)?;
+    let receiver = match &options.backchannel_logout_url {
         Some(url) => url.clone(),
         None => receiver(settings)?,
     };
-    Ok(Plan {
-        listen: match stand_in.listen {
+    Ok(MockIamSettings {
+        listen: match options.listen {
             Some(listen) => listen,
-            None => beside(&portrait.url)?,
+            None => loopback_address(&server_settings.url)?,
         },
-        address_is_url: stand_in.listen.is_some() && !is_described(settings),
-        portrait,
+        address_is_url: options.listen.is_some() && !has_keycloak(settings),
+        server_settings,
         users,
         session_lifetime: of_mock.session_lifetime,
         backchannel_logout_url: Some(receiver),
@@ -144,14 +122,14 @@ fn plan(settings: &Settings, stand_in: &StandIn) -> Result<Plan, Wrong> {
     })
 }
 
-/// Whether the settings name a Keycloak.
-fn is_described(settings: &Settings) -> bool {
+/// Whether the settings have a Keycloak.
+fn has_keycloak(settings: &Settings) -> bool {
     settings.iam.downcast_ref::<KeycloakSettings>().is_some()
 }
 
-fn portrait(settings: &Settings) -> Result<Portrait, Wrong> {
+fn server_settings(settings: &Settings) -> Result<ServerSettings, Wrong> {
     Ok(match settings.iam.downcast_ref::<KeycloakSettings>() {
-        Some(keycloak) => Portrait {
+        Some(keycloak) => ServerSettings {
             url: keycloak.url.clone(),
             realm: keycloak.realm.clone(),
             client_id: keycloak.client_id.clone(),
@@ -159,7 +137,7 @@ fn portrait(settings: &Settings) -> Result<Portrait, Wrong> {
             permissions_client: keycloak.permissions_client.clone(),
             issuer: keycloak.issuer.clone(),
         },
-        None => Portrait {
+        None => ServerSettings {
             url: parsed(DEFAULT_URL)?,
             realm: DEFAULT_REALM.to_owned(),
             client_id: DEFAULT_CLIENT.to_owned(),
@@ -180,13 +158,12 @@ fn parsed(url: &str) -> Result<Url, Wrong> {
         .map_err(|error| Wrong::Request(format!("{url}: {error}")))
 }
 
-/// The port of an address, on this machine alone.
-fn beside(url: &Url) -> Result<SocketAddr, Wrong> {
+/// The port of a URL on a loopback address.
+fn loopback_address(url: &Url) -> Result<SocketAddr, Wrong> {
     if url.scheme() != "http" {
         return Err(Wrong::Request(
-            "iam.keycloak.url begins with https, and mock-iam speaks plain http: set it to an \
-             http address of this machine, or put something before mock-iam that speaks TLS and \
-             say where to listen by --listen"
+            "iam.keycloak.url begins with https, but mock-iam serves plain http: set it to an http \
+             address of this machine, or run a TLS proxy in front of mock-iam and set --listen"
                 .to_owned(),
         ));
     }
@@ -198,33 +175,35 @@ fn beside(url: &Url) -> Result<SocketAddr, Wrong> {
     Ok((ip, url.port_or_known_default().unwrap_or(80)).into())
 }
 
-/// What runs where, once it is known where that is. No secret of the settings is in it.
+/// The welcome screen, for the bound address. Contains no secret of the settings.
 fn screen(
     settings: &Settings,
-    stand_in: &StandIn,
-    plan: &Plan,
+    config: Option<&Path>,
+    options: &MockIamOptions,
+    mock_settings: &MockIamSettings,
 ) -> impl FnOnce(SocketAddr) -> String + use<> {
-    let Portrait {
+    let ServerSettings {
         url,
         realm,
         client_id,
         permissions_client,
         ..
-    } = &plan.portrait;
+    } = &mock_settings.server_settings;
     let (realm, client) = (realm.clone(), client_id.clone());
     let permissions = permissions_client.clone();
-    let named = (!plan.address_is_url).then(|| url.as_str().trim_end_matches('/').to_owned());
-    let receiver = plan.backchannel_logout_url.clone();
-    let users = stand_in.users_file.clone();
-    let described = is_described(settings);
-    let config = stand_in.config.clone();
+    let named =
+        (!mock_settings.address_is_url).then(|| url.as_str().trim_end_matches('/').to_owned());
+    let receiver = mock_settings.backchannel_logout_url.clone();
+    let users = options.users_file.clone();
+    let described = has_keycloak(settings);
+    let config = config.map(Path::to_owned);
     move |address| {
         let here = format!("http://{address}");
         let named = named.unwrap_or_else(|| here.clone());
         let mut screen = format!(
-            "\nauth-gateway {version}, mock-iam: stands in for a Keycloak. Not for real users.\n\n\
+            "\nauth-gateway {version}, mock-iam: emulates a Keycloak. Not for real users.\n\n\
              realm       {named}/realms/{realm}\n\
-             \x20           each further namespace is a realm of its name\n\
+             \x20           each other namespace is a realm with its name\n\
              listens     {here}\n\
              control     {here}/mock/v1/status\n\
              console     {here}/mock/\n\
@@ -242,12 +221,15 @@ fn screen(
             ),
         );
         if let Some(receiver) = receiver {
-            let _ = writeln!(screen, "tells       {receiver} of logouts");
+            let _ = writeln!(screen, "logout      tokens are sent to {receiver}");
         }
         if described {
             let file =
                 config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
-            let _ = write!(screen, "\nThe gateway before it:\n\n  auth-gateway{file}\n");
+            let _ = write!(
+                screen,
+                "\nStart the gateway with:\n\n  auth-gateway{file}\n"
+            );
         } else {
             let _ = write!(
                 screen,

@@ -1,41 +1,41 @@
-// Speaks to the control API and to the API itself, both of this origin, in the chosen namespace.
+// Calls the control API and the API, both of this origin, in the selected namespace.
 
 export const DEFAULT = "default";
-const REMEMBERED = 10;
+const REQUESTS_MAX = 10;
 
-/** What was refused, in the API's own words; or why there is no answer. */
-export class Refused extends Error {
+/** An error response of the API, or no response. */
+export class ApiError extends Error {
   constructor(message, status = null) {
     super(message);
     this.status = status;
   }
 }
 
-const asked = new URLSearchParams(location.search).get("namespace") ?? DEFAULT;
-let current = /^[A-Za-z0-9._-]{1,64}$/.test(asked) ? asked : DEFAULT;
-let staying = new AbortController();
+const requested = new URLSearchParams(location.search).get("namespace") ?? DEFAULT;
+let current = /^[A-Za-z0-9._-]{1,64}$/.test(requested) ? requested : DEFAULT;
+let aborter = new AbortController();
 let requests = [];
-let tell = () => {};
+let notify = () => {};
 
 export const namespace = () => current;
 
-/** From now on everything is of this namespace; what was asked of another is given up. */
+/** Selects a namespace and aborts calls for the previous one. */
 export function choose(name) {
-  staying.abort();
-  staying = new AbortController();
+  aborter.abort();
+  aborter = new AbortController();
   current = name;
   const query = name === DEFAULT ? "" : `?namespace=${encodeURIComponent(name)}`;
   history.replaceState(null, "", location.pathname + query + location.hash);
 }
 
-/** Calls `listener` with the last requests that a person caused, newest first. */
+/** Calls `listener` with the last requests that the user caused, newest first. */
 export function onRequest(listener) {
-  tell = listener;
+  notify = listener;
 }
 
 /**
- * One call. `quiet` ones are the page's own, and not shown.
- * Returns the answer, or null where it is empty; throws Refused, or an AbortError where nobody waits any more.
+ * One call. `quiet` calls are the page's own and are not shown.
+ * Returns the response, or null if it is empty; throws ApiError, or AbortError if the call was aborted.
  */
 export async function call(method, path, { body, type = "application/json", quiet = false, signal } = {}) {
   const headers = {};
@@ -53,20 +53,20 @@ export async function call(method, path, { body, type = "application/json", quie
       body: text,
       cache: "no-store",
       redirect: "error",
-      signal: signal ? AbortSignal.any([signal, staying.signal]) : staying.signal,
+      signal: signal ? AbortSignal.any([signal, aborter.signal]) : aborter.signal,
     });
     answer = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("there is no answer. Is the gateway still running?");
+    throw new ApiError("there is no answer. Is the gateway still running?");
   }
   if (!quiet) {
     const took = Math.round(performance.now() - began);
-    requests = [{ ...request, status: response.status, answer, took, at: began }, ...requests].slice(0, REMEMBERED);
-    tell(requests);
+    requests = [{ ...request, status: response.status, answer, took, at: began }, ...requests].slice(0, REQUESTS_MAX);
+    notify(requests);
   }
   const read = parsed(answer);
-  if (!response.ok) throw new Refused(words(read, response.status), response.status);
+  if (!response.ok) throw new ApiError(message(read, response.status), response.status);
   return read;
 }
 
@@ -78,13 +78,13 @@ function parsed(text) {
   }
 }
 
-function words(read, status) {
+function message(read, status) {
   if (typeof read?.error !== "string") return `status ${status}, without a reason`;
   const request = read.request_id ? `, request ${read.request_id}` : "";
   return `${read.error_description ?? "no description"} (${status} ${read.error}${request})`;
 }
 
-/** The command for a shell that makes the same request. */
+/** A shell command that sends the same request. */
 export function curl({ method, url, headers, body }) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const parts = ["curl -sS"];
@@ -95,7 +95,7 @@ export function curl({ method, url, headers, body }) {
   return parts.join(" \\\n  ");
 }
 
-/** A query of those members that are not empty, with its question mark. */
+/** A query with the members that are not empty, including the question mark. */
 export function query(members) {
   const kept = Object.entries(members).filter(([, value]) => value !== "" && value != null);
   return kept.length ? `?${new URLSearchParams(kept)}` : "";

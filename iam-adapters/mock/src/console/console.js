@@ -1,4 +1,4 @@
-// Puts the page together and keeps it up to date.
+// Starts all parts of the page and refreshes them.
 
 import { call } from "./api.js";
 import { byId, onRefresh, refresh } from "./page.js";
@@ -12,11 +12,11 @@ import * as token from "./token.js";
 import * as trial from "./trial.js";
 import * as users from "./users.js";
 
-// Tests change things while somebody looks.
+// Tests change data while the page is open.
 const REFRESH_INTERVAL = 3000;
 const THEME = "mock-console-theme";
 
-/** What differs between the mock in a gateway and the one over the wire, where nobody exchanges sessions. */
+/** Hides the parts that `mock-iam` does not have: it has no gateway. */
 async function status() {
   const { adapter, calls } = await call("GET", "/mock/v1/status", { quiet: true });
   const wire = adapter === "mock-iam";

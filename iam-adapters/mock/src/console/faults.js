@@ -1,4 +1,4 @@
-// The faults: a list, and a form that offers only what fits together.
+// The faults: a list, and a form that offers valid combinations only.
 
 import { call } from "./api.js";
 import { ask, attempt, button, byId, count, el, keep, onClick, onRefresh, onSubmit, options, refresh, row } from "./page.js";
@@ -19,7 +19,7 @@ const REFUSALS = [
   ["locked", "locked"],
   ["incomplete", "incomplete"],
 ];
-// Each answer, what it is called, and where it fits.
+// Each answer with its label and operations.
 const ANSWERS = [
   ["unreachable", "connection refused"],
   ["timeout", "timeout"],
@@ -40,13 +40,13 @@ const ANSWERS = [
 
 let wire = false;
 
-/** Whether this mock answers over the wire, and can do what only a network does. */
+/** Whether this mock answers over the wire, which some answers need. */
 export function overTheWire(is) {
   wire = is;
   fit();
 }
 
-/** Shows what fits the choices made so far; what does not fit is not sent either. */
+/** Shows the options that match the current choices; others are not sent. */
 function fit() {
   const form = byId("fault");
   const { operation, answer, delay } = form.elements;

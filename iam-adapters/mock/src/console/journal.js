@@ -1,4 +1,4 @@
-// The journal, live: one long poll at a time, for as long as somebody looks.
+// The journal, live: one long poll at a time while the page is visible.
 
 import { call, query } from "./api.js";
 import { ask, byId, count, el, onClick, onLeave, options, refresh } from "./page.js";
@@ -7,9 +7,9 @@ const JOURNAL = "/mock/v1/journal";
 const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
 const OUTCOMES = ["ok", "inactive", "refused", "unreachable", "timed_out", "throttled", "failed", "unreadable", "misconfigured"];
 const SHOWN_MAX = 200;
-// As many as the journal keeps, so that probes are told apart from the rest.
+// As many as the journal keeps, so that probes can be filtered here.
 const ASKED_MAX = 10_000;
-// A proxy on the way may give up after a minute.
+// A proxy may time out after a minute.
 const WAIT = "25s";
 const PAUSE_AFTER_FAILURE = 2000;
 
@@ -24,7 +24,7 @@ function filter() {
   return { operation, user: user.trim(), outcome };
 }
 
-/** Begins anew with what there is, and then follows. */
+/** Loads the existing entries, then follows new ones. */
 function restart() {
   polling?.abort();
   polling = new AbortController();
@@ -42,7 +42,7 @@ async function follow(signal) {
     } catch (error) {
       if (error.name === "AbortError") return;
       byId("journal-count").textContent = error.message;
-      // What was asked for wrongly is asked for again once the filter is another.
+      // An invalid filter is retried when it changes.
       if (error.status === 400) return;
       await new Promise((resolve) => setTimeout(resolve, PAUSE_AFTER_FAILURE));
     }
@@ -50,16 +50,16 @@ async function follow(signal) {
 }
 
 async function more(signal) {
-  const asked = { ...filter(), after: last, timeout: WAIT, limit: ASKED_MAX };
-  const seen = await call("GET", `${JOURNAL}/wait${query(asked)}`, { quiet: true, signal });
-  // Numbers go on for as long as there is a namespace: this one was made anew.
+  const filters = { ...filter(), after: last, timeout: WAIT, limit: ASKED_MAX };
+  const seen = await call("GET", `${JOURNAL}/wait${query(filters)}`, { quiet: true, signal });
+  // Numbers restart only when the namespace was created again.
   if (seen.last < last) return restart();
   take(seen);
-  // Somebody logged in or out, or a fault was used up.
+  // Sessions or faults may have changed.
   if (seen.entries.some(isMeant)) refresh().catch(() => {});
 }
 
-/** The gateway looks after its IAM every few seconds: of interest only to those who ask for it. */
+/** The gateway probes its IAM every few seconds; probes are shown on request only. */
 function isMeant({ operation }) {
   return operation !== "probe" || byId("journal-probes").checked || byId("journal-operation").value === "probe";
 }
@@ -116,7 +116,7 @@ async function clear() {
   return "The journal is empty.";
 }
 
-/** Takes note of how many calls there are; fewer than before: somebody else cleared the journal. */
+/** Takes the number of calls. A lower number means that another client cleared the journal. */
 export function counted(calls) {
   if (calls < before) restart();
   before = calls;

@@ -1,9 +1,9 @@
-// What all parts of the page have in common: making elements, saying what came of it, asking back, keeping up to date.
-// Text from outside becomes text nodes and attribute values here, never markup.
+// Shared functions: creating elements, showing results, confirmations, refresh.
+// External text becomes text nodes and attribute values, never markup.
 
 export const byId = (id) => document.getElementById(id);
 
-/** Makes an element. Attributes: true and false switch, on… listens. Children: elements and texts. */
+/** Creates an element. Attributes: booleans set or omit, on… adds a listener. Children: elements and texts. */
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,13 +15,13 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A button that keeps its place under the keyboard when its row is made anew. */
+/** A button that keeps the focus when its row is created again. */
 export function button(label, what, act) {
   const name = `${label.replace("…", "")} ${what}`;
   return el("button", { type: "button", "data-action": label, "aria-label": name, onclick: act }, label);
 }
 
-/** A row of a list: what it is, and what can be done with it. */
+/** A row of a list: its content and its actions. */
 export const row = (what, actions) =>
   el("li", {}, el("div", { class: "what" }, ...what), actions.length ? el("div", { class: "actions" }, ...actions) : null);
 
@@ -60,7 +60,7 @@ export function keep(list, items, key, build, instead) {
   (actions.find((action) => action.dataset.action === focused.dataset.action) ?? actions[0] ?? instead).focus();
 }
 
-/** Does something for a person, and tells in `output` what came of it. Returns whether it went well. */
+/** Runs an action and shows the result in `output`. Returns whether it succeeded. */
 export async function attempt(output, work) {
   say(output, "");
   try {
@@ -77,7 +77,7 @@ export function say(output, text, failed = false) {
   output.textContent = text;
 }
 
-/** Listens to a form: `work` gets its members by name. */
+/** Handles submit of a form: `work` gets its members by name. */
 export function onSubmit(form, output, work) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -87,7 +87,7 @@ export function onSubmit(form, output, work) {
 
 export const onClick = (id, output, work) => byId(id).addEventListener("click", () => attempt(output, work));
 
-/** Asks once before something is lost. Resolves to null, or to what was agreed on. */
+/** Asks for confirmation. Resolves to null if it is cancelled, else to the form data. */
 export function ask({ title, text, act, notify = false }) {
   const dialog = byId("ask");
   byId("ask-title").textContent = title;
@@ -120,15 +120,15 @@ const leavers = [];
 let running = null;
 let next = null;
 
-/** What a part shows is asked for anew by `work`, again and again. */
+/** Runs `work` on every refresh. */
 export const onRefresh = (work) => refreshers.push(work);
 
-/** What a part remembers of a namespace is forgotten by `work` when the person goes to another. */
+/** Runs `work` when another namespace is selected, to clear the state of the previous one. */
 export const onLeave = (work) => leavers.push(work);
 
 export const leave = () => leavers.forEach((work) => work());
 
-/** Resolves once everything shown is at least as young as this call. */
+/** Resolves when everything was refreshed after this call. */
 export function refresh() {
   if (!running) {
     running = Promise.all(refreshers.map((work) => work())).finally(() => (running = null));
@@ -143,5 +143,5 @@ export function refresh() {
   return next;
 }
 
-/** How many of something, in words. */
+/** A number with its noun. */
 export const count = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;

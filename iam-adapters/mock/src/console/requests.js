@@ -1,4 +1,4 @@
-// What this page asked for a person: as a command, and with the answer.
+// The last requests of the user: as a command, with the response.
 
 import { curl, onRequest } from "./api.js";
 import { button, byId, copy, el, keep } from "./page.js";

@@ -1,4 +1,4 @@
-// The sessions that live, and their end.
+// The active sessions.
 
 import { call, query } from "./api.js";
 import { ask, attempt, button, byId, count, el, keep, onLeave, onRefresh, refresh, row } from "./page.js";
@@ -7,7 +7,7 @@ import { countdown, readable } from "./time.js";
 const SESSIONS = "/mock/v1/sessions";
 const SHOWN_MAX = 200;
 
-/** Asks, with or without notice to the gateway, and ends the sessions behind the path. */
+/** Asks for confirmation, with or without logout tokens, and ends the sessions of the path. */
 export function endSessions(path, what, output) {
   return attempt(output, async () => {
     const text = "Without a notification the gateway learns it when its cached data is no longer fresh.";

@@ -1,4 +1,4 @@
-// The whole of a namespace: snapshots, reset, the namespaces themselves, and the way from one to another.
+// A namespace as a whole: snapshots, reset, and the list and selection of namespaces.
 
 import { DEFAULT, call, choose, namespace } from "./api.js";
 import { ask, attempt, button, byId, count, el, keep, leave, onClick, onRefresh, onSubmit, options, refresh, row } from "./page.js";
@@ -54,7 +54,7 @@ async function unlearn() {
   return "The next exchange of each session calls the IAM.";
 }
 
-/** Goes to another namespace; asking for it there makes it. */
+/** Selects another namespace; the first call creates it. */
 function open(name) {
   choose(name);
   leave();
@@ -67,7 +67,7 @@ async function visit(name) {
   return `This is the namespace ${name}.`;
 }
 
-async function forget(name) {
+async function deleteNamespace(name) {
   const text = "Its users, sessions, faults and journal are deleted. Tests that run in it fail.";
   if (!(await ask({ title: `Delete the namespace ${name}?`, text, act: "Delete" }))) return;
   await call("DELETE", `${NAMESPACES}/${encodeURIComponent(name)}`);
@@ -81,7 +81,7 @@ function room({ name, users, sessions, faults, calls, here }) {
   const holds = [count(users, "user"), count(sessions, "session"), count(faults, "fault"), count(calls, "call")].join(", ");
   const actions = [
     here ? null : button("Open", `namespace ${name}`, () => attempt(result, () => visit(name))),
-    name === DEFAULT ? null : button("Delete…", `namespace ${name}`, () => attempt(result, () => forget(name))),
+    name === DEFAULT ? null : button("Delete…", `namespace ${name}`, () => attempt(result, () => deleteNamespace(name))),
   ].filter(Boolean);
   return row(
     [el("span", { class: "title" }, name), here ? " (this one)" : "", el("div", { class: "hint" }, holds)],

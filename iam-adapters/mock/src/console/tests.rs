@@ -16,7 +16,7 @@ fn header_of<'a>(response: &'a ServiceResponse, name: &str) -> &'a str {
     value.map_or("", |value| value.to_str().expect("text"))
 }
 
-/// What stands between each `before` and the `after` that follows.
+/// The texts between each `before` and the next `after`.
 fn between<'a>(text: &'a str, before: &'a str, after: char) -> impl Iterator<Item = &'a str> {
     let pieces = text.split(before).skip(1);
     pieces.filter_map(move |piece| piece.split(after).next())
@@ -32,7 +32,7 @@ fn scripts() -> impl Iterator<Item = &'static File> {
 }
 
 #[actix_web::test]
-async fn every_file_is_served_under_the_strict_policy() {
+async fn every_file_has_the_content_security_policy() {
     for file in FILES {
         let response = ask(TestRequest::get().uri(file.path)).await;
         assert_eq!(response.status(), StatusCode::OK, "{}", file.path);
@@ -58,7 +58,7 @@ async fn every_file_is_served_under_the_strict_policy() {
 }
 
 #[actix_web::test]
-async fn who_has_a_file_already_gets_no_second_copy() {
+async fn cached_file_is_answered_304() {
     let response = ask(TestRequest::get().uri("/mock/")).await;
     let tag = header_of(&response, "etag").to_owned();
     let again = TestRequest::get().uri("/mock/");
@@ -71,7 +71,7 @@ async fn who_has_a_file_already_gets_no_second_copy() {
 }
 
 #[actix_web::test]
-async fn without_its_slash_the_page_is_found_too_and_the_namespace_kept() {
+async fn page_without_slash_redirects_and_keeps_the_namespace() {
     for (asked, told) in [
         ("/mock", "/mock/"),
         ("/mock?namespace=a", "/mock/?namespace=a"),
@@ -83,13 +83,13 @@ async fn without_its_slash_the_page_is_found_too_and_the_namespace_kept() {
 }
 
 #[actix_web::test]
-async fn nothing_can_be_sent_to_the_page() {
+async fn page_accepts_get_and_head_only() {
     let response = ask(TestRequest::default().method(Method::POST).uri("/mock/")).await;
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
 #[test]
-fn nothing_is_inline_and_nothing_is_from_elsewhere() {
+fn page_has_no_inline_and_no_external_resources() {
     let page = text_of("/mock/");
     assert!(!page.contains("<style") && !page.contains(" style="));
     for attribute in between(page, " on", '"') {
@@ -121,7 +121,7 @@ fn nothing_is_inline_and_nothing_is_from_elsewhere() {
 }
 
 #[test]
-fn whatever_a_script_imports_or_looks_up_is_there() {
+fn every_import_and_element_id_of_a_script_exists() {
     let page = text_of("/mock/");
     let ids: HashSet<_> = between(page, " id=\"", '"').collect();
     assert_eq!(

@@ -1,4 +1,4 @@
-// The clock of the namespace: shown, moved, and what hangs on it counted down.
+// The clock of the namespace: display, changes, and countdowns.
 
 import { call } from "./api.js";
 import { byId, el, onClick, onRefresh, onSubmit, refresh } from "./page.js";
@@ -6,7 +6,7 @@ import { byId, el, onClick, onRefresh, onSubmit, refresh } from "./page.js";
 const STEPS = [["1m", "1 minute"], ["1h", "1 hour"], ["8h", "8 hours"], ["1d", "1 day"]];
 const TIME = "/mock/v1/time";
 
-// The namespace's time less the page's own steady clock, both in milliseconds.
+// The namespace's time minus the page's monotonic clock, in milliseconds.
 let ahead = Date.now() - performance.now();
 let offset = 0;
 const tickers = [];
@@ -14,13 +14,13 @@ const tickers = [];
 /** The namespace's time in milliseconds since 1970. */
 export const now = () => performance.now() + ahead;
 
-/** Calls `work` each second and whenever the clock was moved. */
+/** Calls `work` every second and when the clock changes. */
 export const onTick = (work) => tickers.push(work);
 
 export const readable = (milliseconds) =>
   new Date(milliseconds).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
 
-/** A span in its two largest units: "1 h 59 min". */
+/** A duration in its two largest units: "1 h 59 min". */
 export function span(seconds) {
   const whole = Math.abs(Math.trunc(seconds));
   const units = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
@@ -33,7 +33,7 @@ export function span(seconds) {
   return parts.filter(([amount], at) => at === 0 || amount > 0).map((part) => part.join(" ")).join(" ");
 }
 
-/** An element that says how long it is until then, and goes on saying it. */
+/** An element that counts down to a time. */
 export function countdown(until) {
   const made = el("time", { datetime: until, "data-until": Date.parse(until) });
   showLeft(made);
@@ -45,7 +45,7 @@ function showLeft(element) {
   element.textContent = left > 0 ? `in ${span(left)}` : `${span(left)} ago`;
 }
 
-/** Takes in what the API says of the time. */
+/** Takes the time of an API response. */
 function set(time) {
   ahead = Date.parse(time.now) - performance.now();
   offset = time.offset_seconds;
@@ -55,7 +55,7 @@ function set(time) {
 function tick() {
   const shown = readable(now());
   for (const id of ["clock", "time-now"]) byId(id).textContent = shown;
-  // The two clocks were not read at once.
+  // The two clocks were not read at the same moment.
   const whole = Math.round(offset);
   const real = whole === 0;
   byId("clock-offset").textContent = real ? "" : `(${whole > 0 ? "+" : "−"}${span(whole)})`;

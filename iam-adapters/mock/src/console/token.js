@@ -1,4 +1,4 @@
-// An access token: decoded, verified, and its life running down by the namespace's clock.
+// An access token: decoded, verified, and with a countdown by the namespace's clock.
 
 import { call } from "./api.js";
 import { byId, copy, el, facts, onSubmit } from "./page.js";
@@ -8,20 +8,20 @@ const TIMES = new Set(["exp", "iat", "nbf", "auth_time"]);
 
 let token = null;
 
-/** Asks what is in the token and whether it is good; `lifetime` in seconds, where it is known. */
+/** Inspects a token; `lifetime` in seconds, if known. */
 export async function inspect(text, lifetime = null) {
-  const told = await call("POST", "/mock/v1/tokens/inspect", { body: { token: text }, quiet: lifetime !== null });
-  const exp = told.claims.exp;
-  const since = told.claims.iat ?? now() / 1000;
-  token = typeof exp === "number" ? { text, exp, lifetime: lifetime ?? exp - since, valid: told.valid, asking: false } : null;
-  byId("token-verdict").textContent = told.valid
+  const inspection = await call("POST", "/mock/v1/tokens/inspect", { body: { token: text }, quiet: lifetime !== null });
+  const exp = inspection.claims.exp;
+  const since = inspection.claims.iat ?? now() / 1000;
+  token = typeof exp === "number" ? { text, exp, lifetime: lifetime ?? exp - since, valid: inspection.valid, asking: false } : null;
+  byId("token-verdict").textContent = inspection.valid
     ? "Verified: signed by this gateway, and good now."
     : "Not valid. A service would refuse it:";
-  byId("token-verdict").className = told.valid ? "good" : "bad";
-  byId("token-problems").replaceChildren(...told.problems.map((problem) => el("li", {}, problem)));
+  byId("token-verdict").className = inspection.valid ? "good" : "bad";
+  byId("token-problems").replaceChildren(...inspection.problems.map((problem) => el("li", {}, problem)));
   byId("token-life").hidden = token === null;
-  facts(byId("token-header"), Object.entries(told.header).map(([name, value]) => [name, written(value)]));
-  facts(byId("token-claims"), Object.entries(told.claims).map(claim));
+  facts(byId("token-header"), Object.entries(inspection.header).map(([name, value]) => [name, written(value)]));
+  facts(byId("token-claims"), Object.entries(inspection.claims).map(claim));
   byId("token").hidden = false;
   tick();
 }
@@ -33,8 +33,8 @@ function claim([name, value]) {
   return [name, isTime ? `${value} = ${readable(value * 1000)}` : written(value)];
 }
 
-/** What is shown of the last token belongs to nobody any more. */
-export function forgetToken() {
+/** Clears the last token. */
+export function clearToken() {
   token = null;
   byId("token").hidden = true;
   byId("inspect").reset();
@@ -49,7 +49,7 @@ function tick() {
   const bar = byId("token-life-bar");
   bar.max = Math.max(token.lifetime, 1);
   bar.value = Math.max(left, 0);
-  // The verdict changes with the time: ask once more when it does.
+  // The result changes with the time: inspect again then.
   if (token.valid && left <= 0 && !token.asking) {
     token.asking = true;
     inspect(token.text, token.lifetime).catch(() => {});

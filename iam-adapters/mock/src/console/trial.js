@@ -1,14 +1,14 @@
-// A demo user's way: log in, exchange, see what was granted and why not the rest, log out.
+// Try the API: log in, exchange, see which scopes are granted and why, log out.
 
 import { call } from "./api.js";
 import { attempt, byId, el, facts, onClick, onLeave, onSubmit, say } from "./page.js";
-import { inspect, forgetToken } from "./token.js";
+import { inspect, clearToken } from "./token.js";
 import { countdown, readable } from "./time.js";
-import { onUsers, passwordOf, userOf, users } from "./users.js";
+import { onLogIn, onUsers, passwordOf, userOf, users } from "./users.js";
 
 const AUTH = "/api/v1/auth";
 const QUICK_MAX = 6;
-// What is said of a name, and how it is coloured.
+// The text and style of each reason.
 const REASONS = {
   granted: ["granted", "good"],
   not_permitted: ["not granted: the user does not have this permission", "bad"],
@@ -20,8 +20,8 @@ let offered = null;
 
 const pair = () => ({ session_id: session.session_id, session_token: session.session_token });
 
-/** Fills the login form, ready to be sent or, where the password is not known, to be completed. */
-export function fillIn(email) {
+/** Fills the login form, with the password if it is known. */
+function fillIn(email) {
   const password = passwordOf(email);
   byId("login-email").value = email;
   byId("login-password").value = password;
@@ -33,7 +33,7 @@ export function fillIn(email) {
 async function logIn({ email, password }) {
   const answer = await call("POST", `${AUTH}/login`, { body: { email, password } });
   session = { ...answer, email };
-  forgetToken();
+  clearToken();
   byId("scopes").hidden = true;
   byId("exchange-result").textContent = "";
   facts(byId("session-facts"), [
@@ -48,7 +48,7 @@ async function logIn({ email, password }) {
   return `${email} is logged in.`;
 }
 
-/** A box for each permission that the user has now; those ticked before stay so. */
+/** A checkbox for each permission of the user; keeps the checked ones. */
 function offer() {
   const permissions = userOf(session?.email ?? "")?.permissions ?? [];
   const wanted = JSON.stringify([session?.session_id, permissions]);
@@ -76,13 +76,13 @@ async function exchange({ others }) {
 
 async function explain(scope, granted) {
   const body = { user: userOf(session.email)?.email ?? session.email, scope };
-  const told = await call("POST", "/mock/v1/scopes/explain", { body, quiet: true });
-  const names = told.names.map(({ name, reason }) => {
+  const explanation = await call("POST", "/mock/v1/scopes/explain", { body, quiet: true });
+  const names = explanation.names.map(({ name, reason }) => {
     const [text, kind] = REASONS[reason] ?? [reason, "bad"];
     return el("li", {}, el("span", { class: "mono" }, name), " ", el("span", { class: kind }, text));
   });
   byId("scope-names").replaceChildren(...names);
-  const same = new Set(told.granted.split(" ")).symmetricDifference(new Set(granted.split(" "))).size === 0;
+  const same = new Set(explanation.granted.split(" ")).symmetricDifference(new Set(granted.split(" "))).size === 0;
   byId("scopes-note").textContent = same
     ? names.length ? "" : "No scope was requested."
     : "The token has other scopes: the gateway signed with cached permissions from before the change.";
@@ -116,11 +116,12 @@ export function start() {
   byId("login-show").addEventListener("change", ({ target }) => (byId("login-password").type = target.checked ? "text" : "password"));
   onLeave(() => {
     forgetSession();
-    forgetToken();
+    clearToken();
     byId("login").reset();
     byId("login-password").type = "password";
     byId("login-result").textContent = "";
   });
+  onLogIn(fillIn);
   onUsers(() => {
     quick();
     if (session) offer();

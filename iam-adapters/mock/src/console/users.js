@@ -1,9 +1,8 @@
-// The users: seen, made, changed, taken away.
+// The users: list, create, change, delete.
 
 import { call } from "./api.js";
 import { ask, attempt, button, byId, count, el, keep, onClick, onLeave, onRefresh, onSubmit, options, refresh, row, say } from "./page.js";
 import { endSessions } from "./sessions.js";
-import { fillIn } from "./trial.js";
 
 const USERS = "/mock/v1/users";
 const STATES = ["active", "disabled", "locked", "incomplete"];
@@ -11,23 +10,29 @@ const TYPES = { json: "application/json", toml: "application/toml", yaml: "appli
 const SHOWN_MAX = 200;
 
 let known = [];
-let tell = () => {};
+let notify = () => {};
+let logIn = () => {};
 let edited = null;
-// The API tells no passwords: known are those of the demo users, and those that were set on this page.
+// The API returns no passwords: known are those of the demo users and those set on this page.
 const DEMO = [["alice@example.test", "alice-pass"], ["bob@example.test", "bob-pass"]];
 let passwords = new Map(DEMO);
 
 const path = (email) => `${USERS}/${encodeURIComponent(email)}`;
 
-/** All users, as they were last seen. */
+/** All users of the last refresh. */
 export const users = () => known;
 
-/** Calls `listener` whenever the users were asked for. */
+/** Calls `listener` after every refresh of the users. */
 export function onUsers(listener) {
-  tell = listener;
+  notify = listener;
 }
 
-/** The user of this address, where there is one. */
+/** Calls `listener` with the address of the user to log in. */
+export function onLogIn(listener) {
+  logIn = listener;
+}
+
+/** The user with this address, if there is one. */
 export const userOf = (email) => known.find((user) => user.email.toLowerCase() === email.trim().toLowerCase());
 
 export const passwordOf = (email) => passwords.get(email) ?? "";
@@ -48,7 +53,7 @@ function card(user) {
   const { email } = user;
   const names = user.permissions.map((name) => el("li", {}, name));
   const actions = [
-    button("Log in…", `as ${email}`, () => fillIn(email)),
+    button("Log in…", `as ${email}`, () => logIn(email)),
     button("Change…", email, () => edit(user)),
     button("End sessions…", `of ${email}`, () => endSessions(`${path(email)}/sessions`, `all sessions of ${email}`, byId("users-result"))),
     button("Delete…", email, () => attempt(byId("users-result"), () => remove(email))),
@@ -129,6 +134,6 @@ export function start() {
   onRefresh(async () => {
     known = (await call("GET", USERS, { quiet: true })).users;
     show();
-    tell();
+    notify();
   });
 }

@@ -1,4 +1,4 @@
-//! What the mock was asked, and waiting for it.
+//! The journal of calls to the mock, and waiting for calls.
 
 use std::time::Duration;
 
@@ -6,20 +6,18 @@ use actix_web::HttpResponse;
 use iam_adapters::resilient::Operation;
 use serde::Serialize;
 
-use super::answer::{done, ok, time};
-use super::call::Call;
-use super::query::{Given, Query};
-use super::refused::Refused;
+use super::request::{Call, Parameters, Query};
+use super::response::{ControlError, no_content, ok, time};
 use crate::iam::journal::{self, Entry, Filter};
 
-/// How many entries are told where nothing is said.
+/// The default of `limit`.
 const LIMIT: usize = 100;
 
-/// How long is waited where nothing is said, and at most.
-const PATIENCE: Duration = Duration::from_secs(5);
-const PATIENCE_MAX: Duration = Duration::from_secs(60);
+/// The default and the maximum of `timeout`.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
-/// How calls end, as [`journal::Outcome::name`] has them.
+/// Every [`journal::Outcome::name`].
 const OUTCOMES: [&str; 9] = [
     "ok",
     "inactive",
@@ -32,13 +30,13 @@ const OUTCOMES: [&str; 9] = [
     "misconfigured",
 ];
 
-/// Which calls are meant, and how many of them are told.
-pub(super) struct Asked {
+/// Selects entries and limits their number.
+pub(super) struct JournalQuery {
     filter: Filter,
     limit: usize,
 }
 
-impl Query for Asked {
+impl Query for JournalQuery {
     const NAMES: &'static [&'static str] = &[
         "operation",
         "user",
@@ -48,24 +46,24 @@ impl Query for Asked {
         "limit",
     ];
 
-    fn read(given: &Given<'_>) -> Result<Self, Refused> {
-        let text = |name| given.text(name).map(str::to_owned);
+    fn read(parameters: &Parameters<'_>) -> Result<Self, ControlError> {
+        let text = |name| parameters.text(name).map(str::to_owned);
         let filter = Filter {
-            operation: given.parsed(
+            operation: parameters.parsed(
                 "operation",
                 "login, introspection, logout, keys or probe",
                 operation,
             )?,
             user: text("user"),
-            outcome: given.parsed(
+            outcome: parameters.parsed(
                 "outcome",
                 &format!("one of {}", OUTCOMES.join(", ")),
                 outcome,
             )?,
             request_id: text("request_id"),
-            after: given.number("after")?.unwrap_or_default(),
+            after: parameters.number("after")?.unwrap_or_default(),
         };
-        let limit = given.number("limit")?.unwrap_or(LIMIT);
+        let limit = parameters.number("limit")?.unwrap_or(LIMIT);
         Ok(Self { filter, limit })
     }
 }
@@ -79,14 +77,14 @@ fn outcome(name: &str) -> Option<String> {
     OUTCOMES.contains(&name).then(|| name.to_owned())
 }
 
-/// The same, how many of them, and how long to wait for that.
-pub(super) struct Awaited {
-    asked: Asked,
+/// Selects entries, and the count and time to wait for.
+pub(super) struct WaitQuery {
+    query: JournalQuery,
     count: usize,
-    patience: Duration,
+    timeout: Duration,
 }
 
-impl Query for Awaited {
+impl Query for WaitQuery {
     const NAMES: &'static [&'static str] = &[
         "operation",
         "user",
@@ -98,27 +96,29 @@ impl Query for Awaited {
         "timeout",
     ];
 
-    fn read(given: &Given<'_>) -> Result<Self, Refused> {
+    fn read(parameters: &Parameters<'_>) -> Result<Self, ControlError> {
         Ok(Self {
-            asked: Asked::read(given)?,
-            count: given.number("count")?.unwrap_or(1),
-            patience: given.duration("timeout", PATIENCE_MAX)?.unwrap_or(PATIENCE),
+            query: JournalQuery::read(parameters)?,
+            count: parameters.number("count")?.unwrap_or(1),
+            timeout: parameters
+                .duration("timeout", TIMEOUT_MAX)?
+                .unwrap_or(TIMEOUT),
         })
     }
 }
 
 #[derive(Serialize)]
-struct SelectionTold<'a> {
+struct JournalResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reached: Option<bool>,
     count: usize,
     last: u64,
     forgotten: u64,
-    entries: Vec<EntryTold<'a>>,
+    entries: Vec<EntryResponse<'a>>,
 }
 
 #[derive(Serialize)]
-struct EntryTold<'a> {
+struct EntryResponse<'a> {
     number: u64,
     at: String,
     operation: &'static str,
@@ -133,7 +133,7 @@ struct EntryTold<'a> {
     took_ms: f64,
 }
 
-impl<'a> EntryTold<'a> {
+impl<'a> EntryResponse<'a> {
     fn of(Entry { number, at, call }: &'a Entry) -> Self {
         Self {
             number: *number,
@@ -152,43 +152,43 @@ impl<'a> EntryTold<'a> {
     }
 }
 
-fn told(reached: Option<bool>, found: &journal::Selection) -> HttpResponse {
-    ok(&SelectionTold {
+fn response(reached: Option<bool>, found: &journal::Selection) -> HttpResponse {
+    ok(&JournalResponse {
         reached,
         count: found.count,
         last: found.last,
         forgotten: found.forgotten,
-        entries: found.entries.iter().map(EntryTold::of).collect(),
+        entries: found.entries.iter().map(EntryResponse::of).collect(),
     })
 }
 
 /// `GET journal`.
-pub(super) async fn show(call: Call<Asked>) -> HttpResponse {
-    let Asked { filter, limit } = &call.query;
-    told(None, &call.world.mock.journal().select(filter, *limit))
+pub(super) async fn show(call: Call<JournalQuery>) -> HttpResponse {
+    let JournalQuery { filter, limit } = &call.query;
+    response(None, &call.namespace.mock.journal().select(filter, *limit))
 }
 
-/// `GET journal/wait`. Holds nobody up; ends early where the process does.
-pub(super) async fn wait(call: Call<Awaited>) -> HttpResponse {
-    let Awaited {
-        asked: Asked { filter, limit },
+/// `GET journal/wait`. Ends early when the process shuts down.
+pub(super) async fn wait(call: Call<WaitQuery>) -> HttpResponse {
+    let WaitQuery {
+        query: JournalQuery { filter, limit },
         count,
-        patience,
+        timeout,
     } = &call.query;
-    let journal = call.world.mock.journal();
+    let journal = call.namespace.mock.journal();
     tokio::select! {
-        (reached, found) = journal.wait(filter, *count, *limit, *patience) => {
-            told(Some(reached), &found)
+        (reached, found) = journal.wait(filter, *count, *limit, *timeout) => {
+            response(Some(reached), &found)
         }
         () = call.namespaces.lifecycle().drained() => {
             let found = journal.select(filter, *limit);
-            told(Some(found.count >= *count), &found)
+            response(Some(found.count >= *count), &found)
         }
     }
 }
 
 /// `DELETE journal`.
 pub(super) async fn clear(call: Call) -> HttpResponse {
-    call.world.mock.journal().clear();
-    done()
+    call.namespace.mock.journal().clear();
+    no_content()
 }

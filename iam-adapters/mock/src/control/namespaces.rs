@@ -1,34 +1,34 @@
-//! Namespaces: which there are, and how they begin anew.
+//! Namespaces: their list, status, reset and snapshots.
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
+use iam_adapters::{IamAdapter as _, IamError};
 use serde::Serialize;
 
-use super::answer::{done, ok};
-use super::call::Call;
-use super::query::{Given, Query};
-use super::refused::Refused;
-use crate::{Forgetting, Name, World};
+use super::request::{Call, Parameters, Query, number};
+use super::response::{ControlError, created, no_content, ok, time};
+use super::time::TimeResponse;
+use crate::snapshots::{SnapshotInfo, TooManySnapshots, UnknownSnapshot};
+use crate::{DeleteError, Namespace, NamespaceName};
 
-/// How much there is in a namespace.
+/// The counts of a namespace.
 #[derive(Serialize)]
-pub(super) struct Figures {
+struct Counts {
     users: usize,
-    /// Living ones.
     sessions: usize,
     faults: usize,
     calls: u64,
 }
 
-impl Figures {
-    /// As of now.
-    pub(super) fn of(world: &World) -> Self {
-        let directory = world.mock.directory();
+impl Counts {
+    /// The counts now.
+    fn of(namespace: &Namespace) -> Self {
+        let directory = namespace.mock.directory();
         Self {
             users: directory.users().len(),
-            sessions: directory.living_session_count(),
-            faults: world.mock.faults().len(),
-            calls: world.mock.journal().calls(),
+            sessions: directory.active_session_count(),
+            faults: namespace.mock.faults().len(),
+            calls: namespace.mock.journal().calls(),
         }
     }
 }
@@ -36,60 +36,172 @@ impl Figures {
 /// `GET namespaces`.
 pub(super) async fn list(call: Call) -> HttpResponse {
     #[derive(Serialize)]
-    struct NamespacesTold {
-        namespaces: Vec<NamespaceTold>,
+    struct NamespacesResponse {
+        namespaces: Vec<NamespaceResponse>,
     }
     #[derive(Serialize)]
-    struct NamespaceTold {
+    struct NamespaceResponse {
         name: String,
         #[serde(flatten)]
-        figures: Figures,
+        counts: Counts,
     }
 
     let all = call.namespaces.all();
-    let told = all.iter().map(|world| NamespaceTold {
-        name: world.name.to_string(),
-        figures: Figures::of(world),
+    let namespaces = all.iter().map(|namespace| NamespaceResponse {
+        name: namespace.name.to_string(),
+        counts: Counts::of(namespace),
     });
-    ok(&NamespacesTold {
-        namespaces: told.collect(),
+    ok(&NamespacesResponse {
+        namespaces: namespaces.collect(),
     })
 }
 
 /// `DELETE namespaces/{name}`.
-pub(super) async fn forget(call: Call, name: Path<String>) -> Result<HttpResponse, Refused> {
-    call.namespaces.forget(&Name::parse(&name)?)?;
-    Ok(done())
+pub(super) async fn delete(call: Call, name: Path<String>) -> Result<HttpResponse, ControlError> {
+    call.namespaces.delete(&NamespaceName::parse(&name)?)?;
+    Ok(no_content())
 }
 
 /// `?all=true`.
-pub(super) struct All(bool);
+pub(super) struct ResetQuery(bool);
 
-impl Query for All {
+impl Query for ResetQuery {
     const NAMES: &'static [&'static str] = &["all"];
 
-    fn read(given: &Given<'_>) -> Result<Self, Refused> {
-        Ok(Self(given.flag("all")?))
+    fn read(parameters: &Parameters<'_>) -> Result<Self, ControlError> {
+        Ok(Self(parameters.flag("all")?))
     }
 }
 
 /// `POST reset`.
-pub(super) async fn reset(call: Call<All>) -> Result<HttpResponse, Refused> {
+pub(super) async fn reset(call: Call<ResetQuery>) -> Result<HttpResponse, ControlError> {
     if call.query.0 {
         call.namespaces.reset_all();
     } else {
-        call.namespaces.reset(&call.world.name)?;
+        call.namespaces.reset(&call.namespace.name)?;
     }
-    Ok(done())
+    Ok(no_content())
 }
 
-impl From<Forgetting> for Refused {
-    fn from(error: Forgetting) -> Self {
+impl From<DeleteError> for ControlError {
+    fn from(error: DeleteError) -> Self {
         match error {
-            Forgetting::Unknown => Self::not_found(error.to_string()),
-            Forgetting::Default => {
-                Self::conflict(format!("{error}; `POST /mock/v1/reset` makes it new"))
+            DeleteError::Unknown => Self::not_found(error.to_string()),
+            DeleteError::Default => {
+                Self::conflict(format!("{error}; `POST /mock/v1/reset` resets it"))
             }
         }
+    }
+}
+
+/// `GET status`.
+pub(super) async fn status(call: Call) -> HttpResponse {
+    #[derive(Serialize)]
+    struct Status {
+        namespace: String,
+        adapter: &'static str,
+        time: TimeResponse,
+        #[serde(flatten)]
+        counts: Counts,
+        namespaces: usize,
+    }
+
+    let namespace = &call.namespace;
+    ok(&Status {
+        namespace: namespace.name.to_string(),
+        adapter: if namespace.gateway.is_some() {
+            "mock"
+        } else {
+            "mock-iam"
+        },
+        time: TimeResponse::of(&namespace.clock),
+        counts: Counts::of(namespace),
+        namespaces: call.namespaces.count(),
+    })
+}
+
+/// `POST probe`.
+pub(super) async fn probe(call: Call) -> HttpResponse {
+    #[derive(Serialize)]
+    struct Probe {
+        outcome: &'static str,
+    }
+
+    let probed = match &call.namespace.gateway {
+        Some(gateway) => gateway.iam.probe().await,
+        None => call.namespace.mock.probe().await,
+    };
+    let outcome = probed.as_ref().err().map_or("ok", IamError::kind);
+    ok(&Probe { outcome })
+}
+
+/// `POST forget`: clears the caches of the gateway.
+pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
+    call.gateway()?.front.gateway.in_step_again();
+    Ok(no_content())
+}
+
+#[derive(Serialize)]
+struct SnapshotResponse {
+    id: u64,
+    taken_at: String,
+}
+
+impl From<SnapshotInfo> for SnapshotResponse {
+    fn from(SnapshotInfo { id, taken_at }: SnapshotInfo) -> Self {
+        Self {
+            id,
+            taken_at: time(taken_at),
+        }
+    }
+}
+
+/// `GET snapshots`.
+pub(super) async fn list_snapshots(call: Call) -> HttpResponse {
+    #[derive(Serialize)]
+    struct SnapshotsResponse {
+        snapshots: Vec<SnapshotResponse>,
+    }
+
+    let snapshots = call.namespace.snapshots.list();
+    ok(&SnapshotsResponse {
+        snapshots: snapshots.into_iter().map(Into::into).collect(),
+    })
+}
+
+/// `POST snapshots`.
+pub(super) async fn take_snapshot(call: Call) -> Result<HttpResponse, ControlError> {
+    let snapshot = call.namespace.snapshots.take(&call.namespace)?;
+    Ok(created(&SnapshotResponse::from(snapshot)))
+}
+
+/// `POST snapshots/{id}/restore`.
+pub(super) async fn restore_snapshot(
+    call: Call,
+    id: Path<String>,
+) -> Result<HttpResponse, ControlError> {
+    let snapshot = call.namespace.snapshots.find(number(&id)?)?;
+    call.namespaces.restore(&call.namespace, &snapshot);
+    Ok(no_content())
+}
+
+/// `DELETE snapshots/{id}`.
+pub(super) async fn delete_snapshot(
+    call: Call,
+    id: Path<String>,
+) -> Result<HttpResponse, ControlError> {
+    call.namespace.snapshots.delete(number(&id)?)?;
+    Ok(no_content())
+}
+
+impl From<TooManySnapshots> for ControlError {
+    fn from(full: TooManySnapshots) -> Self {
+        Self::conflict(full.to_string())
+    }
+}
+
+impl From<UnknownSnapshot> for ControlError {
+    fn from(unknown: UnknownSnapshot) -> Self {
+        Self::not_found(unknown.to_string())
     }
 }

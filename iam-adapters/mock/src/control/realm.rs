@@ -1,37 +1,33 @@
-//! How a realm of `mock-iam` is set, beside its users.
+//! The settings of a realm of `mock-iam`.
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 
-use super::answer::ok;
-use super::body::Json;
-use super::call::Call;
-use super::refused::Refused;
-use crate::wire::{Change, Realm, Realms};
+use super::request::{Call, Json};
+use super::response::{ControlError, ok};
+use crate::wire::{Realm, RealmSettingsChange, Realms};
 
-/// Where there are realms; a gateway has none.
-pub(super) type Here = Option<Data<Realms>>;
+/// The realms; none in `auth-gateway-dev`.
+pub(super) type OptionalRealms = Option<Data<Realms>>;
 
 /// `GET realm`.
-pub(super) async fn show(call: Call, realms: Here) -> Result<HttpResponse, Refused> {
-    Ok(ok(&realm(&call, realms.as_ref())?.shown()))
+pub(super) async fn show(call: Call, realms: OptionalRealms) -> Result<HttpResponse, ControlError> {
+    Ok(ok(&realm(&call, realms.as_ref())?.settings_response()))
 }
 
 /// `PATCH realm`.
 pub(super) async fn change(
-    call: Call<(), Json<Change>>,
-    realms: Here,
-) -> Result<HttpResponse, Refused> {
+    call: Call<(), Json<RealmSettingsChange>>,
+    realms: OptionalRealms,
+) -> Result<HttpResponse, ControlError> {
     let realm = realm(&call, realms.as_ref())?;
     let Json(change) = call.body;
     realm.change(change);
-    Ok(ok(&realm.shown()))
+    Ok(ok(&realm.settings_response()))
 }
 
-fn realm<B>(call: &Call<(), B>, realms: Option<&Data<Realms>>) -> Result<Realm, Refused> {
-    let realms = realms.ok_or_else(|| {
-        Refused::not_found("only the IAM of `mock-iam`, which is asked over the wire, is a realm")
-    })?;
-    let realm = realms.of(call.world.clone());
-    realm.ok_or_else(|| Refused::failed("the machine has no randomness"))
+fn realm<B>(call: &Call<(), B>, realms: Option<&Data<Realms>>) -> Result<Realm, ControlError> {
+    let realms = realms.ok_or_else(|| ControlError::not_found("only `mock-iam` has realms"))?;
+    let realm = realms.of(call.namespace.clone());
+    realm.ok_or_else(|| ControlError::failed("the system has no random numbers"))
 }

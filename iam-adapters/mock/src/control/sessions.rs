@@ -1,35 +1,33 @@
-//! The sessions of the mock, and their ends.
+//! The sessions of the mock.
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
 use serde::Serialize;
 
-use super::answer::{ok, time};
-use super::call::Call;
-use super::query::{Given, Notify, Query};
-use super::refused::Refused;
-use crate::World;
+use super::request::{Call, Notify, Parameters, Query};
+use super::response::{ControlError, ok, time};
+use crate::Namespace;
 use crate::iam::LiveSession;
 
-/// `?user=EMAIL`.
-pub(super) struct OfUser(Option<String>);
+/// `?user=EMAIL`: only the sessions of this user.
+pub(super) struct SessionsQuery(Option<String>);
 
-impl Query for OfUser {
+impl Query for SessionsQuery {
     const NAMES: &'static [&'static str] = &["user"];
 
-    fn read(given: &Given<'_>) -> Result<Self, Refused> {
-        Ok(Self(given.text("user").map(str::to_owned)))
+    fn read(parameters: &Parameters<'_>) -> Result<Self, ControlError> {
+        Ok(Self(parameters.text("user").map(str::to_owned)))
     }
 }
 
 /// `GET sessions`.
-pub(super) async fn list(call: Call<OfUser>) -> Result<HttpResponse, Refused> {
+pub(super) async fn list(call: Call<SessionsQuery>) -> Result<HttpResponse, ControlError> {
     #[derive(Serialize)]
-    struct SessionsTold<'a> {
-        sessions: Vec<SessionTold<'a>>,
+    struct SessionsResponse<'a> {
+        sessions: Vec<SessionResponse<'a>>,
     }
     #[derive(Serialize)]
-    struct SessionTold<'a> {
+    struct SessionResponse<'a> {
         id: &'a str,
         user: &'a str,
         subject: &'a str,
@@ -37,78 +35,82 @@ pub(super) async fn list(call: Call<OfUser>) -> Result<HttpResponse, Refused> {
         expires_at: String,
     }
 
-    let living = match &call.query.0 {
-        Some(email) => of_user(&call.world, email)?,
-        None => call.world.mock.directory().sessions(),
+    let sessions = match &call.query.0 {
+        Some(email) => of_user(&call.namespace, email)?,
+        None => call.namespace.mock.directory().sessions(),
     };
-    let told = living.iter().map(|session| SessionTold {
+    let sessions = sessions.iter().map(|session| SessionResponse {
         id: &session.id,
         user: &session.user,
         subject: session.subject.as_str(),
         began_at: time(session.began_at),
         expires_at: time(session.expires_at),
     });
-    Ok(ok(&SessionsTold {
-        sessions: told.collect(),
+    Ok(ok(&SessionsResponse {
+        sessions: sessions.collect(),
     }))
 }
 
 /// `DELETE sessions/{id}`.
-pub(super) async fn end(call: Call<Notify>, id: Path<String>) -> Result<HttpResponse, Refused> {
-    let mut living = call.world.mock.directory().sessions();
-    living.retain(|session| session.id == *id);
-    if living.is_empty() {
-        return Err(Refused::not_found("no such session lives"));
+pub(super) async fn end(
+    call: Call<Notify>,
+    id: Path<String>,
+) -> Result<HttpResponse, ControlError> {
+    let mut sessions = call.namespace.mock.directory().sessions();
+    sessions.retain(|session| session.id == *id);
+    if sessions.is_empty() {
+        return Err(ControlError::not_found("there is no such active session"));
     }
-    Ok(end_all(&call, living).await)
+    Ok(end_all(&call, sessions).await)
 }
 
 /// `DELETE sessions`.
 pub(super) async fn end_every(call: Call<Notify>) -> HttpResponse {
-    let living = call.world.mock.directory().sessions();
-    end_all(&call, living).await
+    let sessions = call.namespace.mock.directory().sessions();
+    end_all(&call, sessions).await
 }
 
 /// `DELETE users/{email}/sessions`.
 pub(super) async fn end_of_user(
     call: Call<Notify>,
     email: Path<String>,
-) -> Result<HttpResponse, Refused> {
-    let living = of_user(&call.world, &email)?;
-    Ok(end_all(&call, living).await)
+) -> Result<HttpResponse, ControlError> {
+    let sessions = of_user(&call.namespace, &email)?;
+    Ok(end_all(&call, sessions).await)
 }
 
-fn of_user(world: &World, email: &str) -> Result<Vec<LiveSession>, Refused> {
-    let directory = world.mock.directory();
+fn of_user(namespace: &Namespace, email: &str) -> Result<Vec<LiveSession>, ControlError> {
+    let directory = namespace.mock.directory();
     let (user, _) = directory.user_with_sessions(email)?;
-    let mut living = directory.sessions();
-    living.retain(|session| session.subject == *user.subject());
-    Ok(living)
+    let mut sessions = directory.sessions();
+    sessions.retain(|session| session.subject == *user.subject());
+    Ok(sessions)
 }
 
-/// Ends these; all of them before anybody is told, as an IAM does.
-async fn end_all(call: &Call<Notify>, mut living: Vec<LiveSession>) -> HttpResponse {
+/// Ends these sessions, and sends the logout tokens after all have ended, as an IAM does.
+async fn end_all(call: &Call<Notify>, mut sessions: Vec<LiveSession>) -> HttpResponse {
     #[derive(Serialize)]
-    struct Ended {
+    struct EndResponse {
         ended: usize,
         notified: usize,
     }
 
-    let (world, directory) = (&call.world, call.world.mock.directory());
-    // Somebody else may have been faster.
-    living.retain(|session| directory.end_session_by_id(&session.id));
+    let (namespace, directory) = (&call.namespace, call.namespace.mock.directory());
+    // A concurrent call may have ended some of them.
+    sessions.retain(|session| directory.end_session_by_id(&session.id));
     let mut notified = 0;
     if call.query.notify {
-        for session in &living {
-            // One token for each, with `sid` and `sub`, as Keycloak does.
-            let token = directory.logout_token(Some(&session.subject), Some(&session.id));
-            if let Some(token) = token {
-                notified += usize::from(world.receiver.receive(&token).await);
-            }
+        for session in &sessions {
+            notified += usize::from(
+                namespace
+                    .logout_notifier
+                    .notify(&session.subject, &session.id)
+                    .await,
+            );
         }
     }
-    ok(&Ended {
-        ended: living.len(),
+    ok(&EndResponse {
+        ended: sessions.len(),
         notified,
     })
 }

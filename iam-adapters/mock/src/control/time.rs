@@ -1,4 +1,4 @@
-//! The clock of the mock, and of the gateway before it.
+//! The clock of a namespace: of its IAM and of its gateway.
 
 use std::time::Duration;
 
@@ -8,20 +8,18 @@ use iam_adapters::clock::{OutOfRange, ShiftedClock};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{ok, time};
-use super::body::Json;
-use super::call::Call;
-use super::refused::Refused;
+use super::request::{Call, Json};
+use super::response::{ControlError, ok, time};
 
-/// The time in a namespace.
+/// The time of a namespace.
 #[derive(Serialize)]
-pub(super) struct TimeTold {
+pub(super) struct TimeResponse {
     now: String,
     offset_seconds: f64,
 }
 
-impl TimeTold {
-    /// As of now.
+impl TimeResponse {
+    /// The time now.
     pub(super) fn of(clock: &ShiftedClock) -> Self {
         Self {
             now: time(clock.now().unix),
@@ -32,46 +30,50 @@ impl TimeTold {
 
 /// `GET time`.
 pub(super) async fn show(call: Call) -> HttpResponse {
-    ok(&TimeTold::of(&call.world.clock))
+    ok(&TimeResponse::of(&call.namespace.clock))
 }
 
-/// How far to go.
+/// The time to advance by.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Advance {
+pub(super) struct AdvanceRequest {
     #[serde(with = "humantime_serde")]
     by: Duration,
 }
 
 /// `POST time/advance`.
-pub(super) async fn advance(call: Call<(), Json<Advance>>) -> Result<HttpResponse, Refused> {
-    let Json(Advance { by }) = call.body;
-    call.world.clock.advance(by)?;
-    Ok(ok(&TimeTold::of(&call.world.clock)))
+pub(super) async fn advance(
+    call: Call<(), Json<AdvanceRequest>>,
+) -> Result<HttpResponse, ControlError> {
+    let Json(AdvanceRequest { by }) = call.body;
+    call.namespace.clock.advance(by)?;
+    Ok(ok(&TimeResponse::of(&call.namespace.clock)))
 }
 
-/// Where to go.
+/// The time to set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SetTime {
+pub(super) struct SetTimeRequest {
     now: Timestamp,
 }
 
 /// `PUT time`.
-pub(super) async fn set(call: Call<(), Json<SetTime>>) -> Result<HttpResponse, Refused> {
-    let Json(SetTime { now }) = call.body;
+pub(super) async fn set(
+    call: Call<(), Json<SetTimeRequest>>,
+) -> Result<HttpResponse, ControlError> {
+    let Json(SetTimeRequest { now }) = call.body;
     let unix = Duration::try_from(now.as_duration()).map_err(|_| OutOfRange)?;
-    call.world.clock.set(unix)?;
-    Ok(ok(&TimeTold::of(&call.world.clock)))
+    call.namespace.clock.set(unix)?;
+    Ok(ok(&TimeResponse::of(&call.namespace.clock)))
 }
 
 /// `DELETE time`.
 pub(super) async fn reset(call: Call) -> HttpResponse {
-    call.world.clock.reset();
-    ok(&TimeTold::of(&call.world.clock))
+    call.namespace.clock.reset();
+    ok(&TimeResponse::of(&call.namespace.clock))
 }
 
-impl From<OutOfRange> for Refused {
+impl From<OutOfRange> for ControlError {
     fn from(error: OutOfRange) -> Self {
         Self::invalid(error.to_string())
     }

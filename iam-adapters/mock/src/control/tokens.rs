@@ -1,4 +1,4 @@
-//! Access tokens with any content, and what stands in one.
+//! Test tokens, the inspection of tokens, and the explanation of scopes.
 
 use actix_web::HttpResponse;
 use auth_gateway::gateway::keys::Dated as _;
@@ -6,35 +6,34 @@ use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answer::{created, ok};
-use super::body::Json;
-use super::call::Call;
-use super::refused::Refused;
+use super::request::{Call, Json};
+use super::response::{ControlError, created, ok};
+use crate::explain::explain as explain_scope;
 use crate::fixed_key::FIXED_SIGNING_KEY;
 use crate::test_tokens::{self, TestToken};
-use crate::tokens::inspect as inspected;
+use crate::tokens::inspect as inspect_token;
 
 /// `GET signing-key`.
-pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, Refused> {
-    let gateway = &call.house()?.front.gateway;
+pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, ControlError> {
+    let gateway = &call.gateway()?.front.gateway;
     let fixed: Map<String, Value> = serde_json::from_str(FIXED_SIGNING_KEY)
-        .map_err(|_| Refused::failed("the fixed signing key is no JSON"))?;
+        .map_err(|_| ControlError::failed("the fixed signing key is not JSON"))?;
     let kid = fixed.get("kid").and_then(Value::as_str);
     let key_set = gateway.keys().signing.key_set();
-    // By the key that signs, whatever the settings say: a folder of keys goes before.
+    // Compare with the key in use: `keys.signing_dir` takes precedence over the setting.
     if kid != Some(key_set.current(gateway.now()).kid()) {
-        return Err(Refused::not_found(
-            "the signing key is secret; where `iam.mock.fixed_signing_key = true`, and no \
-             `keys.signing_dir` is set, it is the published one",
+        return Err(ControlError::not_found(
+            "the signing key is secret; with `iam.mock.fixed_signing_key = true` and without \
+             `keys.signing_dir` it is the published key",
         ));
     }
     Ok(ok(&fixed))
 }
 
-/// What shall be different about a token.
+/// The claims and header members to override.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Minting {
+pub(super) struct MintRequest {
     #[serde(default)]
     claims: Map<String, Value>,
     #[serde(default)]
@@ -42,37 +41,58 @@ pub(super) struct Minting {
 }
 
 /// `POST tokens`.
-pub(super) async fn mint(call: Call<(), Json<Minting>>) -> Result<HttpResponse, Refused> {
+pub(super) async fn mint(call: Call<(), Json<MintRequest>>) -> Result<HttpResponse, ControlError> {
     #[derive(Serialize)]
-    struct Minted<'a> {
+    struct MintResponse<'a> {
         access_token: &'a str,
     }
 
-    let gateway = &call.house()?.front.gateway;
-    let Json(Minting { claims, header }) = &call.body;
+    let gateway = &call.gateway()?.front.gateway;
+    let Json(MintRequest { claims, header }) = &call.body;
     let token = TestToken {
         claims: claims.clone(),
         header: header.clone(),
     };
-    let made = test_tokens::sign(gateway, token);
-    let made = made.map_err(|error| Refused::failed(error.to_string()))?;
-    Ok(created(&Minted {
-        access_token: made.expose_secret(),
+    let signed = test_tokens::sign(gateway, token)
+        .map_err(|error| ControlError::failed(error.to_string()))?;
+    Ok(created(&MintResponse {
+        access_token: signed.expose_secret(),
     }))
 }
 
-/// The token.
+/// The token to inspect.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Inspected {
+pub(super) struct InspectRequest {
     token: String,
 }
 
 /// `POST tokens/inspect`.
-pub(super) async fn inspect(call: Call<(), Json<Inspected>>) -> Result<HttpResponse, Refused> {
-    let front = &call.house()?.front;
-    let Json(Inspected { token }) = &call.body;
-    let told = inspected(&front.gateway, front.jwks_max_age, token);
-    let told = told.map_err(|no_token| Refused::invalid(format!("`token`: {no_token}")))?;
-    Ok(ok(&told))
+pub(super) async fn inspect(
+    call: Call<(), Json<InspectRequest>>,
+) -> Result<HttpResponse, ControlError> {
+    let front = &call.gateway()?.front;
+    let Json(InspectRequest { token }) = &call.body;
+    let inspection = inspect_token(&front.gateway, front.jwks_max_age, token)
+        .map_err(|error| ControlError::invalid(format!("`token`: {error}")))?;
+    Ok(ok(&inspection))
+}
+
+/// The user and the requested scope.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExplainRequest {
+    user: String,
+    scope: String,
+}
+
+/// `POST scopes/explain`.
+pub(super) async fn explain(
+    call: Call<(), Json<ExplainRequest>>,
+) -> Result<HttpResponse, ControlError> {
+    let Json(ExplainRequest { user, scope }) = &call.body;
+    let (user, _) = call.namespace.mock.directory().user_with_sessions(user)?;
+    let explanation = explain_scope(scope, user.permissions())
+        .map_err(|fault| ControlError::invalid(format!("`scope`: {fault}")))?;
+    Ok(ok(&explanation))
 }

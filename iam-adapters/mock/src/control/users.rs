@@ -1,19 +1,17 @@
-//! The users of the mock, and their permissions and states.
+//! The users of the mock.
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
 use iam_adapters::{Permission, Permissions, Subject};
 use serde::{Deserialize, Serialize};
 
-use super::answer::{created, done, ok};
-use super::body::{Body, Json, Password, present};
-use super::call::Call;
-use super::refused::Refused;
+use super::request::{Body, Call, Json, Password, present};
+use super::response::{ControlError, created, no_content, ok};
 use crate::iam::{AccountState, Format, User, UsersError, parse};
 
-/// What is told of a user; never the password.
+/// A user, without the password.
 #[derive(Serialize)]
-struct UserTold {
+struct UserResponse {
     email: String,
     subject: String,
     permissions: Vec<String>,
@@ -21,7 +19,7 @@ struct UserTold {
     sessions: usize,
 }
 
-impl UserTold {
+impl UserResponse {
     fn of(user: &User, sessions: usize) -> Self {
         let permissions = user.permissions().iter();
         Self {
@@ -41,23 +39,23 @@ pub(super) async fn list(call: Call) -> HttpResponse {
 
 /// `PUT users`.
 pub(super) async fn replace(call: Call<(), UsersFile>) -> HttpResponse {
-    call.world.mock.directory().replace_users(&call.body.0);
+    call.namespace.mock.directory().replace_users(&call.body.0);
     all(&call)
 }
 
 fn all<Q, B>(call: &Call<Q, B>) -> HttpResponse {
     #[derive(Serialize)]
-    struct UsersTold {
-        users: Vec<UserTold>,
+    struct ListUsersResponse {
+        users: Vec<UserResponse>,
     }
 
-    let held = call.world.mock.directory().users_with_sessions();
-    let told = held
+    let found = call.namespace.mock.directory().users_with_sessions();
+    let users = found
         .iter()
-        .map(|(user, sessions)| UserTold::of(user, *sessions));
-    let mut users: Vec<_> = told.collect();
+        .map(|(user, sessions)| UserResponse::of(user, *sessions));
+    let mut users: Vec<_> = users.collect();
     users.sort_by(|one, other| one.email.cmp(&other.email));
-    ok(&UsersTold { users })
+    ok(&ListUsersResponse { users })
 }
 
 /// A users file, in one of its formats.
@@ -67,21 +65,21 @@ impl Body for UsersFile {
     const TYPES: &'static [&'static str] =
         &["application/json", "application/toml", "application/yaml"];
 
-    fn parse(media_type: &'static str, bytes: &[u8]) -> Result<Self, Refused> {
+    fn parse(media_type: &'static str, bytes: &[u8]) -> Result<Self, ControlError> {
         let format = match media_type {
             "application/toml" => Format::Toml,
             "application/yaml" => Format::Yaml,
             _ => Format::Json,
         };
         let text = std::str::from_utf8(bytes);
-        let text = text.map_err(|_| Refused::invalid("the users file is not UTF-8"))?;
+        let text = text.map_err(|_| ControlError::invalid("the users file is not UTF-8"))?;
         let users = parse(text, format, "the users file");
-        let users = users.map_err(|invalid| Refused::invalid(invalid.to_string()))?;
+        let users = users.map_err(|invalid| ControlError::invalid(invalid.to_string()))?;
         Ok(Self(users))
     }
 }
 
-/// A user to be.
+/// A user to create.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewUser {
@@ -96,32 +94,32 @@ pub(super) struct NewUser {
 }
 
 /// `POST users`.
-pub(super) async fn create(call: Call<(), Json<NewUser>>) -> Result<HttpResponse, Refused> {
+pub(super) async fn create(call: Call<(), Json<NewUser>>) -> Result<HttpResponse, ControlError> {
     let Json(new) = call.body;
     let permissions = permissions(&new.permissions)?;
     let user = User::new(new.email, new.password.0, permissions);
-    let user = user.map_err(|invalid| Refused::invalid(invalid.to_string()))?;
+    let user = user.map_err(|invalid| ControlError::invalid(invalid.to_string()))?;
     let user = match new.subject {
         None => user,
         Some(id) => {
             let subject = Subject::new(id);
             user.with_subject(
-                subject.ok_or_else(|| Refused::invalid("`subject`: must not be empty"))?,
+                subject.ok_or_else(|| ControlError::invalid("`subject`: must not be empty"))?,
             )
         }
     };
     let user = user.with_state(new.state);
-    let told = UserTold::of(&user, 0);
-    call.world.mock.directory().create_user(user)?;
-    Ok(created(&told))
+    let response = UserResponse::of(&user, 0);
+    call.namespace.mock.directory().create_user(user)?;
+    Ok(created(&response))
 }
 
 /// `GET users/{email}`.
-pub(super) async fn show(call: Call, email: Path<String>) -> Result<HttpResponse, Refused> {
+pub(super) async fn show(call: Call, email: Path<String>) -> Result<HttpResponse, ControlError> {
     one(&call, &email)
 }
 
-/// What shall be different about a user.
+/// The changes of a user.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserChange {
@@ -137,51 +135,53 @@ pub(super) struct UserChange {
 pub(super) async fn change(
     call: Call<(), Json<UserChange>>,
     email: Path<String>,
-) -> Result<HttpResponse, Refused> {
-    let Json(wanted) = &call.body;
-    let directory = call.world.mock.directory();
-    // All that can be wrong is found before anything is changed.
-    let held = wanted.permissions.as_deref().map(permissions).transpose()?;
-    if let Some(Password(password)) = &wanted.password {
+) -> Result<HttpResponse, ControlError> {
+    let Json(change) = &call.body;
+    let directory = call.namespace.mock.directory();
+    // Validate everything before the first change.
+    let new_permissions = change.permissions.as_deref().map(permissions).transpose()?;
+    if let Some(Password(password)) = &change.password {
         directory.set_password(&email, password.clone())?;
     }
-    if let Some(held) = held {
-        directory.set_permissions(&email, held)?;
+    if let Some(new_permissions) = new_permissions {
+        directory.set_permissions(&email, new_permissions)?;
     }
-    if let Some(state) = wanted.state {
+    if let Some(state) = change.state {
         directory.set_state(&email, state)?;
     }
     one(&call, &email)
 }
 
-fn one<Q, B>(call: &Call<Q, B>, email: &str) -> Result<HttpResponse, Refused> {
-    let (user, sessions) = call.world.mock.directory().user_with_sessions(email)?;
-    Ok(ok(&UserTold::of(&user, sessions)))
+fn one<Q, B>(call: &Call<Q, B>, email: &str) -> Result<HttpResponse, ControlError> {
+    let (user, sessions) = call.namespace.mock.directory().user_with_sessions(email)?;
+    Ok(ok(&UserResponse::of(&user, sessions)))
 }
 
 /// `DELETE users/{email}`.
-pub(super) async fn delete(call: Call, email: Path<String>) -> Result<HttpResponse, Refused> {
-    call.world.mock.directory().delete_user(&email)?;
-    Ok(done())
+pub(super) async fn delete(call: Call, email: Path<String>) -> Result<HttpResponse, ControlError> {
+    call.namespace.mock.directory().delete_user(&email)?;
+    Ok(no_content())
 }
 
-fn permissions(names: &[String]) -> Result<Permissions, Refused> {
+fn permissions(names: &[String]) -> Result<Permissions, ControlError> {
     let permission = |name: &String| {
         Permission::parse(name).map_err(|_| {
             let rule = "a permission is a scope name: printable ASCII without space, quote and \
                         backslash (RFC 6749 section 3.3)";
-            Refused::invalid(format!("`permissions`: {name:?} cannot be one; {rule}"))
+            ControlError::invalid(format!(
+                "`permissions`: {name:?} cannot be a permission; {rule}"
+            ))
         })
     };
     names.iter().map(permission).collect()
 }
 
-impl From<UsersError> for Refused {
+impl From<UsersError> for ControlError {
     fn from(error: UsersError) -> Self {
         match error {
-            UsersError::Unknown => Self::not_found("nobody has this address"),
-            UsersError::Taken => Self::conflict("somebody has this address already"),
-            UsersError::SubjectTaken => Self::conflict("somebody has this subject already"),
+            UsersError::Unknown => Self::not_found("there is no user with this address"),
+            UsersError::Taken => Self::conflict("another user has this address"),
+            UsersError::SubjectTaken => Self::conflict("another user has this subject"),
             UsersError::Invalid(invalid) => Self::invalid(invalid.to_string()),
         }
     }

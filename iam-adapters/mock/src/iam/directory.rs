@@ -1,8 +1,6 @@
-//! The IAM behind the mock: users, sessions, and what an administrator does to them.
+//! The in-memory IAM: its users, its sessions, and the operations of an administrator.
 
-mod administration;
-mod snapshot;
-
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -10,25 +8,56 @@ use std::time::Duration;
 use iam_adapters::clock::Clock;
 use iam_adapters::error::{IamError, Refusal};
 use iam_adapters::jwk::VerificationKeys;
+use iam_adapters::scope::Permissions;
 use iam_adapters::types::{Authenticated, Credentials, Introspection, Subject, UpstreamSession};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-use super::identity::Identity;
-use super::sessions::Sessions;
-use super::user::{AccountState, User};
-use super::users::Users;
+use super::sessions::{ActiveSession, Sessions};
+use super::users::{AccountState, User, UserNumber, Users, UsersError};
 use crate::LogoutSigner;
 
-pub use administration::LiveSession;
-pub use snapshot::DirectorySnapshot;
+/// The issuer of the default namespace, and the prefix of the issuers of others.
+const ISSUER: &str = "urn:auth-gateway:mock";
 
-/// An IAM in memory. Users are found by their address, upper and lower case being the same.
+/// The gateway's client id at the mock.
+const CLIENT: &str = "auth-gateway";
+
+/// The names of an IAM and of the gateway in logout tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// `iss`: a URN in the in-process mock, a URL over the wire.
+    pub issuer: String,
+    /// `aud`: the gateway's client id.
+    pub client: String,
+}
+
+impl Identity {
+    /// The identity of a namespace other than the default one.
+    #[must_use]
+    pub fn of_namespace(namespace: &str) -> Self {
+        Self {
+            issuer: format!("{ISSUER}:{namespace}"),
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self {
+            issuer: ISSUER.to_owned(),
+            client: CLIENT.to_owned(),
+        }
+    }
+}
+
+/// An in-memory IAM. Addresses of users are case-insensitive.
 pub struct Directory {
     identity: Identity,
     clock: Arc<dyn Clock>,
     session_lifetime: Duration,
-    /// None: the machine had no randomness for a key.
+    /// None: the system had no random numbers for a key.
     signer: Option<LogoutSigner>,
     state: RwLock<State>,
 }
@@ -38,9 +67,9 @@ struct State {
     sessions: Sessions,
 }
 
-/// What users do.
+/// Operations of users.
 impl Directory {
-    /// An IAM with these users, whose sessions live as long as given.
+    /// An IAM with these users and this session lifetime.
     #[must_use]
     pub fn new(
         identity: Identity,
@@ -64,18 +93,18 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// [`IamError::Refused`]; [`IamError::Failed`] where the machine has no randomness.
+    /// [`IamError::Refused`]; [`IamError::Failed`] if the system has no random numbers.
     pub fn authenticate(&self, credentials: &Credentials) -> Result<Authenticated, IamError> {
         let now = self.clock.now().unix;
         let mut state = self.write();
         let found = state.users.find(credentials.email());
         let user = found.as_ref().map(|(_, user)| &**user);
-        may_log_in(user, credentials.password()).map_err(IamError::Refused)?;
+        check_login(user, credentials.password()).map_err(IamError::Refused)?;
         let (number, user) = found.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
         let (id, secret) = state
             .sessions
             .begin(number, now, self.session_lifetime)
-            .ok_or_else(|| IamError::Failed("no randomness".to_owned()))?;
+            .ok_or_else(|| IamError::Failed("no random numbers".to_owned()))?;
         drop(state);
         Ok(Authenticated {
             session: UpstreamSession {
@@ -88,7 +117,7 @@ impl Directory {
         })
     }
 
-    /// Whether the session is alive, and what its user may do now.
+    /// The state of the session and the current permissions of its user.
     #[must_use]
     pub fn introspect(&self, session: &UpstreamSession) -> Introspection {
         match self.user_of(session) {
@@ -100,27 +129,27 @@ impl Directory {
         }
     }
 
-    /// Ends the session, where the secret is its own. One that is not alive is left as it is.
+    /// Ends the session if the secret is right. Does nothing if the session has ended.
     pub fn end_session(&self, session: &UpstreamSession) {
         let now = self.clock.now().unix;
         let mut state = self.write();
         if state
             .sessions
-            .alive(&session.id, &session.secret, now)
+            .user_of(&session.id, &session.secret, now)
             .is_some()
         {
             state.sessions.end(&session.id, now);
         }
     }
 
-    /// The keys for the logout tokens.
+    /// The verification keys of the logout tokens.
     ///
     /// # Errors
     ///
-    /// [`IamError::Failed`] where the machine had no randomness at the start.
+    /// [`IamError::Failed`] if the system had no random numbers at the start.
     pub fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
         let keys = self.signer.as_ref().and_then(LogoutSigner::key_set);
-        let keys = keys.ok_or_else(|| IamError::Failed("no randomness".to_owned()))?;
+        let keys = keys.ok_or_else(|| IamError::Failed("no random numbers".to_owned()))?;
         VerificationKeys::parse(keys.to_string().as_bytes())
             .map_err(|error| IamError::Failed(error.to_string()))
     }
@@ -130,11 +159,11 @@ impl Directory {
         self.clock.now().unix
     }
 
-    /// The address of the user whose session it is, whether it is alive or not.
+    /// The address of the session's user, also of an ended session.
     #[must_use]
     pub fn address_of(&self, session: &UpstreamSession) -> Option<String> {
-        let alive = self.user_of(session);
-        let user = alive.or_else(|| {
+        let active = self.user_of(session);
+        let user = active.or_else(|| {
             let state = self.read();
             let mut users = state.users.iter();
             users.find(|user| user.subject == session.subject).cloned()
@@ -142,7 +171,7 @@ impl Directory {
         user.map(|user| user.email.clone())
     }
 
-    /// Whose session this is, while it lives and the secret is its own: the user's address and id.
+    /// The address and id of the session's user, if the session is active and the secret is right.
     #[must_use]
     pub fn user_of_session(&self, session: &UpstreamSession) -> Option<(String, Subject)> {
         let user = self.user_of(session)?;
@@ -152,7 +181,7 @@ impl Directory {
     fn user_of(&self, session: &UpstreamSession) -> Option<Arc<User>> {
         let now = self.clock.now().unix;
         let state = self.read();
-        let number = state.sessions.alive(&session.id, &session.secret, now)?;
+        let number = state.sessions.user_of(&session.id, &session.secret, now)?;
         state.users.numbered(number).map(Arc::clone)
     }
 
@@ -165,16 +194,16 @@ impl Directory {
     }
 }
 
-/// What it tells others.
+/// Identity and logout tokens.
 impl Directory {
-    /// What it calls itself, and the gateway.
+    /// The names of the IAM and of the gateway.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The logout token that says, as of now, that one session ended (where its id is given), or
-    /// all of a subject. Whether that is so is not asked. None: the machine has no randomness.
+    /// A logout token for one session (if its id is given) or for all sessions of a subject, issued
+    /// now. Does not check whether they ended. None if the system has no random numbers.
     #[must_use]
     pub fn logout_token(
         &self,
@@ -188,13 +217,13 @@ impl Directory {
     }
 }
 
-/// What a password for nobody is compared with, so that the time tells nothing either.
-const NOBODYS_PASSWORD: &str = "nobody's password";
+/// Compared with the password of an unknown user, so that the response time is the same.
+const DUMMY_PASSWORD: &str = "the password of an unknown user";
 
-/// In this order, as at Keycloak: a lock is told whatever the password, all else only to those who
-/// know it.
-fn may_log_in(user: Option<&User>, password: &SecretString) -> Result<(), Refusal> {
-    let known = user.map_or(NOBODYS_PASSWORD, |user| user.password.expose_secret());
+/// The order of checks is that of Keycloak: a lock is reported with any password, everything else only
+/// with the right one.
+fn check_login(user: Option<&User>, password: &SecretString) -> Result<(), Refusal> {
+    let known = user.map_or(DUMMY_PASSWORD, |user| user.password.expose_secret());
     let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes()));
     match user.map(|user| user.state) {
         None => Err(Refusal::InvalidCredentials),
@@ -210,7 +239,7 @@ fn may_log_in(user: Option<&User>, password: &SecretString) -> Result<(), Refusa
     }
 }
 
-/// Shows how much there is, and nobody's address.
+/// Shows counts only, no addresses.
 impl fmt::Debug for Directory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.read();
@@ -218,5 +247,232 @@ impl fmt::Debug for Directory {
             .field("users", &state.users.iter().len())
             .field("sessions", &state.sessions)
             .finish_non_exhaustive()
+    }
+}
+
+/// A session that has neither ended nor expired, including those of a disabled account: they are
+/// active again when the account is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveSession {
+    /// The id of the session. It cannot be used without its secret.
+    pub id: String,
+    /// The address of its user, as created.
+    pub user: String,
+    /// The id of its user.
+    pub subject: Subject,
+    /// When its user logged in, since 1970-01-01T00:00:00Z, in whole milliseconds.
+    pub began_at: Duration,
+    /// When it expires, since 1970-01-01T00:00:00Z, in whole milliseconds.
+    pub expires_at: Duration,
+}
+
+/// Queries of an administrator.
+impl Directory {
+    /// Every user, in no particular order.
+    #[must_use]
+    pub fn users(&self) -> Vec<Arc<User>> {
+        self.read().users.iter().cloned().collect()
+    }
+
+    /// Every user with the number of active sessions, in no particular order. Scans the sessions once.
+    #[must_use]
+    pub fn users_with_sessions(&self) -> Vec<(Arc<User>, usize)> {
+        let now = self.clock.now().unix;
+        let state = self.read();
+        let counts = state.sessions.active_by_user(now);
+        let counted = |(number, user): (UserNumber, &Arc<User>)| {
+            (
+                Arc::clone(user),
+                counts.get(&number).copied().unwrap_or_default(),
+            )
+        };
+        state.users.numbers().map(counted).collect()
+    }
+
+    /// The user with this address and the number of active sessions.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn user_with_sessions(&self, email: &str) -> Result<(Arc<User>, usize), UsersError> {
+        let now = self.clock.now().unix;
+        let state = self.read();
+        let (number, user) = state.users.find(email).ok_or(UsersError::Unknown)?;
+        let counts = state.sessions.active_by_user(now);
+        Ok((user, counts.get(&number).copied().unwrap_or_default()))
+    }
+
+    /// The active sessions, newest first, then by id.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<LiveSession> {
+        let now = self.clock.now().unix;
+        self.read().sessions(now)
+    }
+
+    /// The number of active sessions.
+    #[must_use]
+    pub fn active_session_count(&self) -> usize {
+        let now = self.clock.now().unix;
+        self.read().sessions.active_count(now)
+    }
+
+    /// The number of stored sessions, including expired ones.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.read().sessions.len()
+    }
+}
+
+/// Changes of users by an administrator.
+impl Directory {
+    /// Adds a user.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Taken`]; [`UsersError::SubjectTaken`].
+    pub fn create_user(&self, user: User) -> Result<(), UsersError> {
+        self.write().users.add(user)
+    }
+
+    /// Deletes a user and ends the sessions.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn delete_user(&self, email: &str) -> Result<(), UsersError> {
+        let now = self.clock.now().unix;
+        let mut state = self.write();
+        let removed = state.users.remove(email)?;
+        state.sessions.end_where(now, |user| user == removed);
+        Ok(())
+    }
+
+    /// Replaces all users. Sessions of a subject that both sets contain stay active; all others end.
+    pub fn replace_users(&self, users: &Users) {
+        let now = self.clock.now().unix;
+        let mut state = self.write();
+        let users = users.succeeding(&state.users);
+        let stays = |number| users.numbered(number).is_some();
+        state.sessions.end_where(now, |number| !stays(number));
+        state.users = users;
+    }
+
+    /// Changes the password. Sessions stay active.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`]; [`UsersError::Invalid`] if it is empty or too long.
+    pub fn set_password(&self, email: &str, password: SecretString) -> Result<(), UsersError> {
+        self.write().users.change(email)?.set_password(password)?;
+        Ok(())
+    }
+
+    /// Sets the permissions. The next introspection returns them.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn set_permissions(&self, email: &str, permissions: Permissions) -> Result<(), UsersError> {
+        self.write().users.change(email)?.permissions = permissions;
+        Ok(())
+    }
+
+    /// Sets the state of an account. Sessions of a disabled account are inactive until it is active
+    /// again, unless they end meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn set_state(&self, email: &str, state: AccountState) -> Result<(), UsersError> {
+        self.write().users.change(email)?.state = state;
+        Ok(())
+    }
+}
+
+/// Changes of sessions by an administrator.
+impl Directory {
+    /// Ends one session. Returns whether it was active.
+    pub fn end_session_by_id(&self, id: &str) -> bool {
+        let now = self.clock.now().unix;
+        self.write().sessions.end(id, now)
+    }
+
+    /// Ends every session of a user. Returns how many were active.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn end_sessions_of(&self, email: &str) -> Result<usize, UsersError> {
+        let now = self.clock.now().unix;
+        let mut state = self.write();
+        let (number, _) = state.users.find(email).ok_or(UsersError::Unknown)?;
+        Ok(state.sessions.end_where(now, |user| user == number))
+    }
+
+    /// Ends every session. Returns those that were active, as [`Directory::sessions`] does.
+    pub fn end_all_sessions(&self) -> Vec<LiveSession> {
+        let now = self.clock.now().unix;
+        let mut state = self.write();
+        let ended = state.sessions(now);
+        state.sessions.end_where(now, |_| true);
+        ended
+    }
+}
+
+impl State {
+    fn sessions(&self, now: Duration) -> Vec<LiveSession> {
+        let session_of = |session: ActiveSession| {
+            let user = self.users.numbered(session.user)?;
+            Some(LiveSession {
+                id: session.id,
+                user: user.email.clone(),
+                subject: user.subject.clone(),
+                began_at: session.began_at,
+                expires_at: session.expires_at,
+            })
+        };
+        let mut sessions: Vec<_> = self.sessions.active(now).filter_map(session_of).collect();
+        sessions.sort_unstable_by(|a, b| {
+            (Reverse(a.began_at), &a.id).cmp(&(Reverse(b.began_at), &b.id))
+        });
+        sessions
+    }
+}
+
+/// A copy of the users, including passwords, and the sessions of a [`Directory`]. Opaque: it can only be
+/// restored.
+#[derive(Clone)]
+pub struct DirectorySnapshot {
+    users: Users,
+    sessions: Sessions,
+}
+
+impl Directory {
+    /// Takes a snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> DirectorySnapshot {
+        let state = self.read();
+        DirectorySnapshot {
+            users: state.users.clone(),
+            sessions: state.sessions.clone(),
+        }
+    }
+
+    /// Restores users and sessions. Sessions that ended since are active again until their expiry;
+    /// those that began since are gone.
+    pub fn restore(&self, snapshot: &DirectorySnapshot) {
+        // Copy before taking the lock.
+        let DirectorySnapshot { users, sessions } = snapshot.clone();
+        *self.write() = State { users, sessions };
+    }
+}
+
+/// Shows counts only, no addresses.
+impl fmt::Debug for DirectorySnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectorySnapshot")
+            .field("users", &self.users.iter().len())
+            .field("sessions", &self.sessions)
+            .finish()
     }
 }

@@ -1,4 +1,4 @@
-//! Trouble on demand: what the mock is told to do in place of its duty.
+//! Faults that the mock injects: rules that select calls, and delay or replace their answers.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,54 +6,52 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
+use iam_adapters::error::Refusal;
 use iam_adapters::resilient::Operation;
-use serde::Serialize;
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-mod answer;
-mod delay;
-mod rule;
+use super::users::fold;
 
-pub use answer::Answer;
-pub use delay::{Bound, Delay};
-pub use rule::{InvalidRule, Rule};
-
-/// The most rules there can be at one time.
+/// The limit of rules.
 const RULES_MAX: usize = 1000;
 
-/// A number from 0 up to and without 1, that nobody can foresee.
-pub type Dice = fn() -> f64;
+/// A random number in [0, 1).
+pub type Rng = fn() -> f64;
 
-/// A rule that stands, and what has come of it.
+/// A rule in effect, with its counters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fault {
-    /// Its name.
+    /// Its id.
     pub id: u64,
-    /// What was asked for.
+    /// The rule.
     #[serde(flatten)]
     pub rule: Rule,
-    /// How many calls it has met.
+    /// How many calls it was applied to.
     pub applied: u64,
-    /// How many more it will meet; none: any number, until it is removed.
+    /// How many more calls it applies to; none: all until it is removed.
     pub remaining: Option<u64>,
 }
 
-/// What a call meets.
+/// The fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
-    /// The fault's name.
+    /// The id of the rule.
     pub id: u64,
-    /// How long to wait before anything else.
+    /// The delay before the answer.
     pub delay: Option<Duration>,
-    /// What to answer; none: the truth.
+    /// The answer; none: perform the operation.
     pub answer: Option<Answer>,
 }
 
-/// All rules, in the order in which they are tried.
+/// All rules, in the order of their evaluation.
 pub struct Faults {
-    dice: Dice,
-    /// Whether answers go over a wire, and can be broken there.
+    rng: Rng,
+    /// Whether the mock answers over the wire, where responses and connections can be broken.
     wire: bool,
-    /// So that a mock without rules, as in a load test, takes no lock for them.
+    /// A mock without rules, as in a load test, takes no lock.
     count: AtomicUsize,
     rules: Mutex<Rules>,
 }
@@ -61,52 +59,51 @@ pub struct Faults {
 #[derive(Debug, Clone, Default)]
 struct Rules {
     last: u64,
-    standing: Vec<Fault>,
+    active: Vec<Fault>,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self::new(false, roll)
+        Self::new(false, random_fraction)
     }
 }
 
 impl Faults {
-    /// No rules, and chance as the machine has it, for a mock that answers over a wire.
+    /// No rules, for a mock that answers over the wire.
     #[must_use]
     pub const fn over_the_wire() -> Self {
-        Self::new(true, roll)
+        Self::new(true, random_fraction)
     }
 
-    /// No rules; chance is as the dice fall. Whether answers go over a wire, and can be broken
-    /// there, is for the owner to know.
+    /// No rules, with this random number generator. `wire`: whether the mock answers over the wire.
     #[must_use]
-    pub const fn new(wire: bool, dice: Dice) -> Self {
+    pub const fn new(wire: bool, rng: Rng) -> Self {
         Self {
-            dice,
+            rng,
             wire,
             count: AtomicUsize::new(0),
             rules: Mutex::new(Rules {
                 last: 0,
-                standing: Vec::new(),
+                active: Vec::new(),
             }),
         }
     }
 
-    /// Adds a rule after those that there are.
+    /// Adds a rule after the others.
     ///
     /// # Errors
     ///
-    /// [`InvalidRule`] where its parts do not fit together, or there are a thousand.
+    /// [`InvalidRule`] if its members contradict each other, or the limit of rules is reached.
     pub fn add(&self, rule: Rule) -> Result<Fault, InvalidRule> {
         rule.check()?;
         if let Some(answer) = rule
             .answer
-            .filter(|answer| answer.needs_a_wire() && !self.wire)
+            .filter(|answer| answer.is_wire_only() && !self.wire)
         {
             return Err(InvalidRule::NoWire(answer.name()));
         }
         let mut rules = self.lock();
-        if rules.standing.len() >= RULES_MAX {
+        if rules.active.len() >= RULES_MAX {
             return Err(InvalidRule::TooMany(RULES_MAX));
         }
         rules.last += 1;
@@ -116,81 +113,81 @@ impl Faults {
             applied: 0,
             rule,
         };
-        rules.standing.push(fault.clone());
-        self.counted(&rules);
+        rules.active.push(fault.clone());
+        self.update_count(&rules);
         Ok(fault)
     }
 
-    /// Every rule that stands.
+    /// Every rule.
     #[must_use]
     pub fn list(&self) -> Vec<Fault> {
-        self.lock().standing.clone()
+        self.lock().active.clone()
     }
 
-    /// How many rules stand.
+    /// The number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether none stands.
+    /// Whether there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes a rule; whether it was there.
+    /// Removes a rule. Returns whether it existed.
     pub fn remove(&self, id: u64) -> bool {
         let mut rules = self.lock();
-        let before = rules.standing.len();
-        rules.standing.retain(|fault| fault.id != id);
-        self.counted(&rules);
-        rules.standing.len() < before
+        let before = rules.active.len();
+        rules.active.retain(|fault| fault.id != id);
+        self.update_count(&rules);
+        rules.active.len() < before
     }
 
     /// Removes every rule.
     pub fn clear(&self) {
         let mut rules = self.lock();
-        rules.standing.clear();
-        self.counted(&rules);
+        rules.active.clear();
+        self.update_count(&rules);
     }
 
-    /// Puts these in the place of those that there are, as far as they have come.
-    pub fn restore(&self, standing: Vec<Fault>) {
+    /// Replaces all rules, including counters.
+    pub fn restore(&self, active: Vec<Fault>) {
         let mut rules = self.lock();
-        let newest = standing.iter().map(|fault| fault.id).max();
+        let newest = active.iter().map(|fault| fault.id).max();
         rules.last = rules.last.max(newest.unwrap_or_default());
-        rules.standing = standing;
-        self.counted(&rules);
+        rules.active = active;
+        self.update_count(&rules);
     }
 
-    /// What a call meets: the first rule that fits and whose share it falls into. Uses it up by one.
+    /// The fault of a call: of the first rule that matches and whose share selects the call. Counts it.
     pub fn next(&self, operation: Operation, user: Option<&str>) -> Option<Applied> {
         if self.is_empty() {
             return None;
         }
         let mut rules = self.lock();
-        let fits = |fault: &&mut Fault| {
-            fault.rule.fits(operation, user)
-                && fault.rule.share.is_none_or(|share| (self.dice)() < share)
+        let selects = |fault: &&mut Fault| {
+            fault.rule.matches(operation, user)
+                && fault.rule.share.is_none_or(|share| (self.rng)() < share)
         };
-        let fault = rules.standing.iter_mut().find(fits)?;
+        let fault = rules.active.iter_mut().find(selects)?;
         fault.applied += 1;
         fault.remaining = fault.remaining.map(|left| left.saturating_sub(1));
         let applied = Applied {
             id: fault.id,
-            delay: fault.rule.delay.map(|delay| delay.draw(self.dice)),
+            delay: fault.rule.delay.map(|delay| delay.draw(self.rng)),
             answer: fault.rule.answer,
         };
         if fault.remaining == Some(0) {
-            rules.standing.retain(|fault| fault.remaining != Some(0));
-            self.counted(&rules);
+            rules.active.retain(|fault| fault.remaining != Some(0));
+            self.update_count(&rules);
         }
         Some(applied)
     }
 
-    fn counted(&self, rules: &Rules) {
-        self.count.store(rules.standing.len(), Ordering::Release);
+    fn update_count(&self, rules: &Rules) {
+        self.count.store(rules.active.len(), Ordering::Release);
     }
 
     fn lock(&self) -> MutexGuard<'_, Rules> {
@@ -204,13 +201,357 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// 53 random bits, as many as a fraction has; a machine without randomness rolls 0.
-fn roll() -> f64 {
+/// 53 random bits, the precision of `f64`; 0 if the system has no random numbers.
+fn random_fraction() -> f64 {
     let mut bits = [0; 8];
     let _ = rand::fill(&mut bits);
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     let bits = (u64::from_le_bytes(bits) >> 11) as f64;
     bits / 2_f64.powi(53)
+}
+
+/// Selects calls, and delays or replaces their answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The operation.
+    pub operation: Operation,
+    /// The user's address; none: every user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// How many calls; none: all until the rule is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// The share of the calls, up to 1; none: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The delay; none: no delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Delay>,
+    /// The answer; none: the operation is performed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+}
+
+/// Why a rule is invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidRule {
+    /// The rule has no effect.
+    #[error("a rule needs a `delay`, an `answer`, or both")]
+    Idle,
+    /// `times` is 0.
+    #[error("`times` must be at least 1; without it the rule applies until it is removed")]
+    Times,
+    /// `share` is out of range.
+    #[error("`share` must be above 0 and at most 1")]
+    Share,
+    /// `delay` is out of range.
+    #[error(
+        "`delay` must be at most 10m, its lower bound not above the upper, its sigma from 0 to 10"
+    )]
+    Delay,
+    /// Requests for keys and probes have no user.
+    #[error("`user` does not go with the operation `{}`", .0.name())]
+    User(Operation),
+    /// The answer does not go with the operation.
+    #[error("`answer` {answer:?} does not go with the operation `{}`", .operation.name())]
+    Answer {
+        /// The answer.
+        answer: &'static str,
+        /// The operation.
+        operation: Operation,
+    },
+    /// The in-process mock does not answer over the wire.
+    #[error("`answer` {0:?} works over the wire only, with `auth-gateway-dev mock-iam`")]
+    NoWire(&'static str),
+    /// The limit of rules is reached.
+    #[error("there are {0} rules already")]
+    TooMany(usize),
+}
+
+impl Rule {
+    /// Checks that the members do not contradict each other.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRule`], all but [`InvalidRule::NoWire`] and [`InvalidRule::TooMany`].
+    fn check(&self) -> Result<(), InvalidRule> {
+        let operation = self.operation;
+        if self.delay.is_none() && self.answer.is_none() {
+            return Err(InvalidRule::Idle);
+        }
+        if self.times == Some(0) {
+            return Err(InvalidRule::Times);
+        }
+        if self
+            .share
+            .is_some_and(|share| !(share > 0.0 && share <= 1.0))
+        {
+            return Err(InvalidRule::Share);
+        }
+        if let (Some(_), Operation::Keys | Operation::Probe) = (&self.user, operation) {
+            return Err(InvalidRule::User(operation));
+        }
+        self.delay.map_or(Ok(()), Delay::check)?;
+        match &self.answer {
+            Some(answer) if !answer.goes_with(operation) => Err(InvalidRule::Answer {
+                answer: answer.name(),
+                operation,
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether the rule selects a call of the operation for this user.
+    fn matches(&self, operation: Operation, user: Option<&str>) -> bool {
+        let selected = self.user.as_deref();
+        self.operation == operation
+            && selected.is_none_or(|selected| user.is_some_and(|user| fold(user) == fold(selected)))
+    }
+}
+
+/// The answer of a fault. Written as its name, or with details as an object with the name as its only
+/// member: `{"throttled": {"retry_after": "3s"}}`, `{"refused": "locked"}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The connection is refused.
+    Unreachable,
+    /// No answer: in process the deadline passes at once, over the wire there is no response.
+    Timeout,
+    /// Too many requests (429).
+    Throttled {
+        /// Its `Retry-After`.
+        #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+        retry_after: Option<Duration>,
+    },
+    /// An internal error (500).
+    ServerError,
+    /// An unreadable response.
+    Unreadable,
+    /// The gateway's client secret is refused.
+    Misconfigured,
+    /// The login is refused with any password.
+    Refused(Refusal),
+    /// The session is inactive.
+    Inactive,
+    /// The answer is about another session.
+    AnotherSession,
+    /// The connection is reset. This and all following: over the wire only.
+    Reset,
+    /// The connection ends within the response.
+    Truncated,
+    /// An HTML page, as of a proxy.
+    Html,
+    /// A redirect to another host.
+    Redirect,
+    /// A body of 10 MiB.
+    HugeBody,
+    /// A body that is sent byte by byte.
+    SlowBody,
+}
+
+impl Answer {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Throttled { .. } => "throttled",
+            Self::ServerError => "server_error",
+            Self::Unreadable => "unreadable",
+            Self::Misconfigured => "misconfigured",
+            Self::Refused(_) => "refused",
+            Self::Inactive => "inactive",
+            Self::AnotherSession => "another_session",
+            Self::Reset => "reset",
+            Self::Truncated => "truncated",
+            Self::Html => "html",
+            Self::Redirect => "redirect",
+            Self::HugeBody => "huge_body",
+            Self::SlowBody => "slow_body",
+        }
+    }
+
+    const fn goes_with(self, operation: Operation) -> bool {
+        match self {
+            Self::Refused(_) => matches!(operation, Operation::Login),
+            Self::Inactive | Self::AnotherSession => matches!(operation, Operation::Introspection),
+            Self::Unreachable
+            | Self::Timeout
+            | Self::Throttled { .. }
+            | Self::ServerError
+            | Self::Unreadable
+            | Self::Misconfigured
+            | Self::Reset
+            | Self::Truncated
+            | Self::Html
+            | Self::Redirect
+            | Self::HugeBody
+            | Self::SlowBody => true,
+        }
+    }
+
+    const fn is_wire_only(self) -> bool {
+        match self {
+            Self::Reset
+            | Self::Truncated
+            | Self::Html
+            | Self::Redirect
+            | Self::HugeBody
+            | Self::SlowBody => true,
+            Self::Unreachable
+            | Self::Timeout
+            | Self::Throttled { .. }
+            | Self::ServerError
+            | Self::Unreadable
+            | Self::Misconfigured
+            | Self::Refused(_)
+            | Self::Inactive
+            | Self::AnotherSession => false,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AnswerName {
+    Unreachable,
+    Timeout,
+    Throttled,
+    ServerError,
+    Unreadable,
+    Misconfigured,
+    Refused,
+    Inactive,
+    AnotherSession,
+    Reset,
+    Truncated,
+    Html,
+    Redirect,
+    HugeBody,
+    SlowBody,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum DetailedAnswer {
+    Throttled {
+        #[serde(with = "humantime_serde", default)]
+        retry_after: Option<Duration>,
+    },
+    Refused(Refusal),
+}
+
+impl From<AnswerName> for Answer {
+    fn from(name: AnswerName) -> Self {
+        match name {
+            AnswerName::Unreachable => Self::Unreachable,
+            AnswerName::Timeout => Self::Timeout,
+            AnswerName::Throttled => Self::Throttled { retry_after: None },
+            AnswerName::ServerError => Self::ServerError,
+            AnswerName::Unreadable => Self::Unreadable,
+            AnswerName::Misconfigured => Self::Misconfigured,
+            AnswerName::Refused => Self::Refused(Refusal::InvalidCredentials),
+            AnswerName::Inactive => Self::Inactive,
+            AnswerName::AnotherSession => Self::AnotherSession,
+            AnswerName::Reset => Self::Reset,
+            AnswerName::Truncated => Self::Truncated,
+            AnswerName::Html => Self::Html,
+            AnswerName::Redirect => Self::Redirect,
+            AnswerName::HugeBody => Self::HugeBody,
+            AnswerName::SlowBody => Self::SlowBody,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Answer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnswerVisitor;
+
+        impl<'de> Visitor<'de> for AnswerVisitor {
+            type Value = Answer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of an answer, or an object with it as the only member")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Answer, E> {
+                AnswerName::deserialize(StrDeserializer::new(name)).map(Answer::from)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Answer, A::Error> {
+                let detailed = DetailedAnswer::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(match detailed {
+                    DetailedAnswer::Throttled { retry_after } => Answer::Throttled { retry_after },
+                    DetailedAnswer::Refused(reason) => Answer::Refused(reason),
+                })
+            }
+        }
+
+        deserializer.deserialize_any(AnswerVisitor)
+    }
+}
+
+/// The maximum delay: longer than any deadline of the gateway.
+const DELAY_MAX: Duration = Duration::from_secs(600);
+
+/// The delay of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Delay {
+    /// Always the same.
+    Fixed(#[serde(with = "humantime_serde")] Duration),
+    /// Uniform between the two.
+    Uniform(Bound, Bound),
+    /// Log-normal, like the latency of networks and busy servers.
+    Lognormal {
+        /// The median.
+        #[serde(with = "humantime_serde")]
+        median: Duration,
+        /// The standard deviation of the logarithm: 0.5 is a small spread, 2 a large one.
+        sigma: f64,
+    },
+}
+
+/// A duration as text (`200ms`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bound(#[serde(with = "humantime_serde")] pub Duration);
+
+impl Delay {
+    fn check(self) -> Result<(), InvalidRule> {
+        let is_valid = match self {
+            Self::Fixed(delay) => delay <= DELAY_MAX,
+            Self::Uniform(Bound(least), Bound(most)) => least <= most && most <= DELAY_MAX,
+            Self::Lognormal { median, sigma } => {
+                median <= DELAY_MAX && (0.0..=10.0).contains(&sigma)
+            }
+        };
+        is_valid.then_some(()).ok_or(InvalidRule::Delay)
+    }
+
+    /// Draws a delay of at most ten minutes.
+    fn draw(self, rng: Rng) -> Duration {
+        match self {
+            Self::Fixed(delay) => delay,
+            Self::Uniform(Bound(least), Bound(most)) => {
+                least + most.saturating_sub(least).mul_f64(rng())
+            }
+            Self::Lognormal { median, sigma } => {
+                let seconds = median.as_secs_f64() * (sigma * normal(rng)).exp();
+                Duration::try_from_secs_f64(seconds).map_or(DELAY_MAX, |delay| delay.min(DELAY_MAX))
+            }
+        }
+    }
+}
+
+/// A number of the standard normal distribution (Box-Muller).
+fn normal(rng: Rng) -> f64 {
+    // Not zero, which has no logarithm.
+    let radius = (-2.0 * (1.0 - rng()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng()).cos()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the mock was asked, and what it answered. Never a password, a session's secret or a key.
+//! The journal of calls to the mock. It contains no password, no session secret and no key.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,42 +12,42 @@ use iam_adapters::types::Subject;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How many calls are kept; older ones are forgotten.
+/// The number of entries that are kept.
 const KEPT: usize = 10_000;
 
-/// One call, once it is over.
+/// One call that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// The user's address: as it was sent with a login, otherwise as the IAM has it.
+    /// The user's address: as sent with a login, otherwise as the IAM has it.
     pub user: Option<String>,
-    /// Whose session it was about.
+    /// The subject of the session.
     pub subject: Option<Subject>,
-    /// The session it was about, or began.
+    /// The session of the call, or the one that it began.
     pub session: Option<String>,
-    /// The id of the request for which the gateway asked, where it told.
+    /// The id of the gateway's request, if the gateway sent it.
     pub request_id: Option<String>,
-    /// The client for whom the gateway asked, where it told.
+    /// The address of the gateway's client, if the gateway sent it.
     pub client_address: Option<IpAddr>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The fault that it met.
+    /// The id of the injected fault.
     pub fault: Option<u64>,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// As wished.
+    /// Success.
     Ok,
-    /// The session is over.
+    /// The session is inactive.
     Inactive,
     /// The login was refused.
     Refused(Refusal),
-    /// By a fault, of this kind ([`IamError::kind`]).
+    /// A fault of this kind ([`IamError::kind`]).
     Fault(&'static str),
 }
 
@@ -63,7 +63,7 @@ impl Outcome {
         }
     }
 
-    /// Why a login was refused.
+    /// The reason of a refused login.
     #[must_use]
     pub const fn reason(self) -> Option<&'static str> {
         match self {
@@ -82,10 +82,10 @@ impl From<&IamError> for Outcome {
     }
 }
 
-/// A call in the journal.
+/// An entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Counts from 1, also beyond what was cleared.
+    /// Counts from 1. Clearing does not reset it.
     pub number: u64,
     /// When it ended, since 1970-01-01T00:00:00Z by the mock's clock.
     pub at: Duration,
@@ -93,92 +93,96 @@ pub struct Entry {
     pub call: Call,
 }
 
-/// Which entries are meant; what is none does not matter.
+/// Selects entries. Members that are none match every entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What was asked.
+    /// The operation.
     pub operation: Option<Operation>,
-    /// The user's address, upper and lower case being the same.
+    /// The user's address, case-insensitive.
     pub user: Option<String>,
     /// The outcome's name.
     pub outcome: Option<String>,
     /// The request's id.
     pub request_id: Option<String>,
-    /// Only what came after the entry of this number.
+    /// Only entries with a greater number.
     pub after: u64,
 }
 
 impl Filter {
-    fn fits(&self, entry: &Entry) -> bool {
+    fn matches(&self, entry: &Entry) -> bool {
         let call = &entry.call;
-        let same = |asked: &Option<String>, there: Option<&str>| {
-            asked.as_deref().is_none_or(|asked| there == Some(asked))
+        let same = |expected: &Option<String>, actual: Option<&str>| {
+            expected
+                .as_deref()
+                .is_none_or(|expected| actual == Some(expected))
         };
-        let user = |asked: &String| {
-            let there = call.user.as_ref();
-            there.is_some_and(|there| there.to_lowercase() == asked.to_lowercase())
+        let user = |expected: &String| {
+            let actual = call.user.as_ref();
+            actual.is_some_and(|actual| actual.to_lowercase() == expected.to_lowercase())
         };
         entry.number > self.after
-            && self.operation.is_none_or(|asked| asked == call.operation)
+            && self
+                .operation
+                .is_none_or(|expected| expected == call.operation)
             && self.user.as_ref().is_none_or(user)
             && same(&self.outcome, Some(call.outcome.name()))
             && same(&self.request_id, call.request_id.as_deref())
     }
 }
 
-/// What a filter found.
+/// The entries that match a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// How many entries fit.
+    /// How many entries match.
     pub count: usize,
-    /// The number of the newest entry, whether it fits or not; 0: there was none yet.
+    /// The number of the newest entry, matching or not; 0: there is none yet.
     pub last: u64,
-    /// How many entries were forgotten because there were too many, and are not counted.
+    /// How many entries were dropped because of the limit. They are not counted.
     pub forgotten: u64,
-    /// The newest of those that fit, in order.
+    /// The newest matching entries, oldest first.
     pub entries: Vec<Entry>,
 }
 
-/// The last ten thousand calls.
+/// The last 10,000 calls.
 #[derive(Default)]
 pub struct Journal {
-    written: Mutex<Written>,
-    news: Notify,
+    state: Mutex<State>,
+    recorded: Notify,
 }
 
 #[derive(Default)]
-struct Written {
+struct State {
     entries: VecDeque<Entry>,
     last: u64,
     forgotten: u64,
 }
 
 impl Journal {
-    /// Writes down a call that is over.
+    /// Records a call that has ended.
     pub fn record(&self, at: Duration, call: Call) {
-        let mut written = self.lock();
-        written.last += 1;
-        let number = written.last;
-        if written.entries.len() >= KEPT {
-            written.entries.pop_front();
-            written.forgotten += 1;
+        let mut state = self.lock();
+        state.last += 1;
+        let number = state.last;
+        if state.entries.len() >= KEPT {
+            state.entries.pop_front();
+            state.forgotten += 1;
         }
-        written.entries.push_back(Entry { number, at, call });
-        drop(written);
-        self.news.notify_waiters();
+        state.entries.push_back(Entry { number, at, call });
+        drop(state);
+        self.recorded.notify_waiters();
     }
 
-    /// The newest entries that fit, up to `limit`, and how many there are in all.
+    /// The newest matching entries, up to `limit`, and the number of all matching entries.
     #[must_use]
     pub fn select(&self, filter: &Filter, limit: usize) -> Selection {
-        let written = self.lock();
+        let state = self.lock();
         let mut entries: Vec<_> = Vec::new();
         let mut count = 0;
-        for entry in written.entries.iter().rev() {
+        for entry in state.entries.iter().rev() {
             if entry.number <= filter.after {
                 break;
             }
-            if filter.fits(entry) {
+            if filter.matches(entry) {
                 count += 1;
                 if entries.len() < limit {
                     entries.push(entry.clone());
@@ -188,57 +192,57 @@ impl Journal {
         entries.reverse();
         Selection {
             count,
-            last: written.last,
-            forgotten: written.forgotten,
+            last: state.last,
+            forgotten: state.forgotten,
             entries,
         }
     }
 
-    /// Waits until so many entries fit, or the time is over; whether they did.
+    /// Waits until `count` entries match or the timeout passes. Returns whether they match.
     pub async fn wait(
         &self,
         filter: &Filter,
         count: usize,
         limit: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> (bool, Selection) {
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         loop {
-            let news = self.news.notified();
-            tokio::pin!(news);
-            // Before the look, so that nothing comes between the look and the wait.
-            news.as_mut().enable();
+            let recorded = self.recorded.notified();
+            tokio::pin!(recorded);
+            // Before the query, so that no entry is missed between query and wait.
+            recorded.as_mut().enable();
             let found = self.select(filter, limit);
             if found.count >= count {
                 return (true, found);
             }
-            if timeout_at(until, news).await.is_err() {
+            if timeout_at(until, recorded).await.is_err() {
                 let found = self.select(filter, limit);
                 return (found.count >= count, found);
             }
         }
     }
 
-    /// How many calls there were since the journal was cleared.
+    /// The number of calls since the journal was cleared.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        let written = self.lock();
-        written.forgotten + written.entries.len() as u64
+        let state = self.lock();
+        state.forgotten + state.entries.len() as u64
     }
 
-    /// Forgets every call. Numbers go on.
+    /// Removes every entry. Numbers continue.
     pub fn clear(&self) {
-        let mut written = self.lock();
-        written.entries.clear();
-        written.forgotten = 0;
+        let mut state = self.lock();
+        state.entries.clear();
+        state.forgotten = 0;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Shows how much there is, and nobody's address.
+/// Shows the number of calls only.
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Journal({})", self.calls())

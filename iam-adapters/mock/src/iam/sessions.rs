@@ -1,4 +1,4 @@
-//! The sessions of the mock: small, because a load test begins a hundred thousand of them.
+//! The sessions of the mock. Entries are small, because a load test begins 100,000 of them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use subtle::ConstantTimeEq;
 
 use super::users::UserNumber;
 
-/// Below this many sessions none are looked for that have expired.
+/// No sweep of expired sessions below this number.
 const SWEEP_FROM: usize = 1024;
 
-/// 128 random bits; base64url without padding outside.
+/// 128 random bits, encoded in base64url without padding outside of this module.
 type Random = [u8; 16];
 
 #[derive(Clone, Copy)]
@@ -26,31 +26,31 @@ struct Session {
     user: UserNumber,
 }
 
-/// What is told of a session that lives.
+/// An active session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Living {
+pub(super) struct ActiveSession {
     pub(super) id: String,
     pub(super) user: UserNumber,
     pub(super) began_at: Duration,
     pub(super) expires_at: Duration,
 }
 
-/// All sessions that have begun and not been ended; those that have expired go by and by.
+/// All sessions that have not been ended. Expired ones are removed by sweeps.
 #[derive(Clone)]
 pub(super) struct Sessions {
-    held: HashMap<Random, Session>,
+    stored: HashMap<Random, Session>,
     sweep_at: usize,
 }
 
 impl Sessions {
     pub(super) fn new() -> Self {
         Self {
-            held: HashMap::new(),
+            stored: HashMap::new(),
             sweep_at: SWEEP_FROM,
         }
     }
 
-    /// Begins a session and gives its id and secret; none where there is no randomness.
+    /// Begins a session and returns its id and secret; none if there are no random numbers.
     pub(super) fn begin(
         &mut self,
         user: UserNumber,
@@ -59,7 +59,7 @@ impl Sessions {
     ) -> Option<(String, SecretString)> {
         let (mut id, mut secret) = (Random::default(), Random::default());
         rand::fill(&mut id).and(rand::fill(&mut secret)).ok()?;
-        if self.held.len() >= self.sweep_at {
+        if self.stored.len() >= self.sweep_at {
             self.sweep(now);
         }
         let session = Session {
@@ -68,31 +68,34 @@ impl Sessions {
             expires_at_millis: millis(now.saturating_add(lifetime)),
             user,
         };
-        self.held.insert(id, session);
+        self.stored.insert(id, session);
         Some((
             URL_SAFE_NO_PAD.encode(id),
             URL_SAFE_NO_PAD.encode(secret).into(),
         ))
     }
 
-    /// Whose the session is, where it is alive and the secret is its own.
-    pub(super) fn alive(
+    /// The user of the session, if it is active and the secret is right.
+    pub(super) fn user_of(
         &self,
         id: &str,
         secret: &SecretString,
         now: Duration,
     ) -> Option<UserNumber> {
-        let session = self.held.get(&decode(id)?)?;
+        let session = self.stored.get(&decode(id)?)?;
         let secret = decode(secret.expose_secret())?;
-        let proven = bool::from(session.secret.ct_eq(&secret));
-        (proven && session.is_alive(millis(now))).then_some(session.user)
+        let is_right = bool::from(session.secret.ct_eq(&secret));
+        (is_right && session.is_active(millis(now))).then_some(session.user)
     }
 
-    /// Every session that lives, in no particular order.
-    pub(super) fn living(&self, now: Duration) -> impl Iterator<Item = Living> {
+    /// Every active session, in no particular order.
+    pub(super) fn active(&self, now: Duration) -> impl Iterator<Item = ActiveSession> {
         let now = millis(now);
-        let alive = self.held.iter().filter(move |(_, held)| held.is_alive(now));
-        alive.map(|(id, session)| Living {
+        let active = self
+            .stored
+            .iter()
+            .filter(move |(_, stored)| stored.is_active(now));
+        active.map(|(id, session)| ActiveSession {
             id: URL_SAFE_NO_PAD.encode(id),
             user: session.user,
             began_at: Duration::from_millis(session.began_at_millis),
@@ -100,65 +103,68 @@ impl Sessions {
         })
     }
 
-    /// How many sessions of each account live; whoever has none is not there.
-    pub(super) fn living_by_user(&self, now: Duration) -> HashMap<UserNumber, usize> {
+    /// The number of active sessions of each account that has any.
+    pub(super) fn active_by_user(&self, now: Duration) -> HashMap<UserNumber, usize> {
         let now = millis(now);
         let mut counts = HashMap::new();
-        for session in self.held.values().filter(|held| held.is_alive(now)) {
+        for session in self.stored.values().filter(|stored| stored.is_active(now)) {
             *counts.entry(session.user).or_default() += 1;
         }
         counts
     }
 
-    /// How many sessions live.
-    pub(super) fn living_count(&self, now: Duration) -> usize {
+    /// The number of active sessions.
+    pub(super) fn active_count(&self, now: Duration) -> usize {
         let now = millis(now);
-        self.held.values().filter(|held| held.is_alive(now)).count()
+        self.stored
+            .values()
+            .filter(|stored| stored.is_active(now))
+            .count()
     }
 
-    /// Ends the session; whether it lived.
+    /// Ends the session. Returns whether it was active.
     pub(super) fn end(&mut self, id: &str, now: Duration) -> bool {
-        let ended = decode(id).and_then(|id| self.held.remove(&id));
-        ended.is_some_and(|session| session.is_alive(millis(now)))
+        let ended = decode(id).and_then(|id| self.stored.remove(&id));
+        ended.is_some_and(|session| session.is_active(millis(now)))
     }
 
-    /// Ends every session of the accounts that are told; how many of them lived.
+    /// Ends every session of the selected accounts. Returns how many were active.
     pub(super) fn end_where(&mut self, now: Duration, ends: impl Fn(UserNumber) -> bool) -> usize {
         let now = millis(now);
-        let mut lived = 0;
-        self.held.retain(|_, session| {
+        let mut ended = 0;
+        self.stored.retain(|_, session| {
             let ends = ends(session.user);
-            lived += usize::from(ends && session.is_alive(now));
+            ended += usize::from(ends && session.is_active(now));
             !ends
         });
-        lived
+        ended
     }
 
-    /// How many are held, expired ones among them.
+    /// The number of stored sessions, including expired ones.
     pub(super) fn len(&self) -> usize {
-        self.held.len()
+        self.stored.len()
     }
 
-    /// Forgets what has expired. The next time is when the number has doubled, so that a login
-    /// pays for looking at two sessions on average.
+    /// Removes expired sessions. The next sweep is when the number has doubled, so that a login scans
+    /// two sessions on average.
     fn sweep(&mut self, now: Duration) {
         let now = millis(now);
-        self.held.retain(|_, session| session.is_alive(now));
-        self.sweep_at = SWEEP_FROM.max(self.held.len() * 2);
-        self.held.shrink_to(self.sweep_at);
+        self.stored.retain(|_, session| session.is_active(now));
+        self.sweep_at = SWEEP_FROM.max(self.stored.len() * 2);
+        self.stored.shrink_to(self.sweep_at);
     }
 }
 
 impl Session {
-    const fn is_alive(&self, now_millis: u64) -> bool {
+    const fn is_active(&self, now_millis: u64) -> bool {
         now_millis < self.expires_at_millis
     }
 }
 
-/// Shows how many there are and no secret.
+/// Shows the number only, no secrets.
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sessions({})", self.held.len())
+        write!(f, "Sessions({})", self.stored.len())
     }
 }
 
@@ -185,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_sessions_do_not_pile_up() {
+    fn expired_sessions_are_removed() {
         let mut sessions = Sessions::new();
         for round in 0..100 {
             let now = LIFETIME * round;
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_takes_no_living_session() {
+    fn sweep_keeps_active_sessions() {
         let mut sessions = Sessions::new();
         let begun: Vec<_> = (0..4 * SWEEP_FROM)
             .filter_map(|_| sessions.begin(USER, Duration::ZERO, LIFETIME))
@@ -205,7 +211,7 @@ mod tests {
         sessions.sweep(LIFETIME / 2);
         for (id, secret) in &begun {
             assert_eq!(
-                sessions.alive(id, secret, Duration::ZERO),
+                sessions.user_of(id, secret, Duration::ZERO),
                 Some(USER),
                 "{id}"
             );
@@ -214,29 +220,29 @@ mod tests {
     }
 
     #[test]
-    fn an_id_or_secret_has_one_spelling() {
+    fn id_and_secret_have_one_encoding() {
         let mut sessions = Sessions::new();
         let (id, secret) = sessions
             .begin(USER, Duration::ZERO, LIFETIME)
             .expect("session");
-        let alive = |id: &str, secret: &str| {
+        let is_active = |id: &str, secret: &str| {
             sessions
-                .alive(id, &secret.to_owned().into(), Duration::ZERO)
+                .user_of(id, &secret.to_owned().into(), Duration::ZERO)
                 .is_some()
         };
         let secret = secret.expose_secret();
-        assert!(alive(&id, secret));
-        for odd in [
+        assert!(is_active(&id, secret));
+        for invalid in [
             "",
             "AA",
             &format!("{id}="),
             &format!(" {id}"),
             &format!("{id}AA"),
         ] {
-            assert!(!alive(odd, secret), "{odd:?}");
+            assert!(!is_active(invalid, secret), "{invalid:?}");
         }
-        for odd in ["", "AA", &format!("{secret}="), &format!("{secret}AA")] {
-            assert!(!alive(&id, odd));
+        for invalid in ["", "AA", &format!("{secret}="), &format!("{secret}AA")] {
+            assert!(!is_active(&id, invalid));
         }
     }
 }

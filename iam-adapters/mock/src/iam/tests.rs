@@ -1,4 +1,4 @@
-//! What the mock does beyond the promises that every adapter makes.
+//! The mock beyond the conformance suite.
 
 use iam_adapters::clock::ManualClock;
 use iam_adapters::error::Refusal;
@@ -13,12 +13,12 @@ const ALICE: &str = "alice@example.test";
 const BOB: &str = "bob@example.test";
 const LIFETIME: Duration = Duration::from_secs(60);
 
-struct House {
+struct Fixture {
     clock: Arc<ManualClock>,
     mock: Mock,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
         let settings = MockSettings {
@@ -60,68 +60,68 @@ fn refused(login: &Result<Authenticated, IamError>) -> Option<Refusal> {
 
 #[tokio::test]
 async fn a_session_expires_when_its_lifetime_has_passed_and_not_before() {
-    let house = House::new();
-    let begun = house.log_in(ALICE, "alice-pass").await.expect("login");
+    let fixture = Fixture::new();
+    let begun = fixture.log_in(ALICE, "alice-pass").await.expect("login");
     assert_eq!(begun.expires_in, Some(LIFETIME));
 
-    house.clock.advance(Duration::from_millis(59_999));
-    assert!(house.is_active(&begun.session).await);
-    house.clock.advance(Duration::from_millis(1));
-    assert!(!house.is_active(&begun.session).await);
+    fixture.clock.advance(Duration::from_millis(59_999));
+    assert!(fixture.is_active(&begun.session).await);
+    fixture.clock.advance(Duration::from_millis(1));
+    assert!(!fixture.is_active(&begun.session).await);
 }
 
 #[tokio::test]
-async fn a_lock_is_told_whatever_the_password() {
-    let house = House::new();
+async fn locked_account_is_reported_with_any_password() {
+    let fixture = Fixture::new();
     let locked = AccountState::Locked;
-    house.iam().set_state(ALICE, locked).expect("alice");
+    fixture.iam().set_state(ALICE, locked).expect("alice");
     for password in ["alice-pass", "wrong"] {
-        let login = house.log_in(ALICE, password).await;
+        let login = fixture.log_in(ALICE, password).await;
         assert_eq!(refused(&login), Some(Refusal::Locked));
     }
 }
 
 #[tokio::test]
-async fn a_disabled_or_incomplete_account_is_told_those_alone_who_know_the_password() {
-    let house = House::new();
+async fn disabled_or_incomplete_account_is_reported_with_the_right_password_only() {
+    let fixture = Fixture::new();
     for (state, refusal) in [
         (AccountState::Disabled, Refusal::Disabled),
         (AccountState::Incomplete, Refusal::Incomplete),
     ] {
-        house.iam().set_state(ALICE, state).expect("alice");
-        let right = house.log_in(ALICE, "alice-pass").await;
+        fixture.iam().set_state(ALICE, state).expect("alice");
+        let right = fixture.log_in(ALICE, "alice-pass").await;
         assert_eq!(refused(&right), Some(refusal));
-        let wrong = house.log_in(ALICE, "wrong").await;
+        let wrong = fixture.log_in(ALICE, "wrong").await;
         assert_eq!(refused(&wrong), Some(Refusal::InvalidCredentials));
     }
 }
 
 #[tokio::test]
-async fn only_disabling_silences_living_sessions_and_enabling_wakes_them() {
-    let house = House::new();
-    let session = house.alice().await;
+async fn only_disabling_makes_sessions_inactive_and_enabling_makes_them_active_again() {
+    let fixture = Fixture::new();
+    let session = fixture.alice().await;
     for (state, active) in [
         (AccountState::Locked, true),
         (AccountState::Incomplete, true),
         (AccountState::Disabled, false),
         (AccountState::Active, true),
     ] {
-        house.iam().set_state(ALICE, state).expect("alice");
-        assert_eq!(house.is_active(&session).await, active, "{state:?}");
+        fixture.iam().set_state(ALICE, state).expect("alice");
+        assert_eq!(fixture.is_active(&session).await, active, "{state:?}");
     }
 }
 
 #[tokio::test]
-async fn addresses_are_the_same_in_upper_and_lower_case() {
-    let house = House::new();
-    let begun = house.log_in("Alice@EXAMPLE.test", "alice-pass").await;
+async fn addresses_are_case_insensitive() {
+    let fixture = Fixture::new();
+    let begun = fixture.log_in("Alice@EXAMPLE.test", "alice-pass").await;
     let begun = begun.expect("login");
-    assert_eq!(begun.session.subject, house.alice().await.subject);
-    house
+    assert_eq!(begun.session.subject, fixture.alice().await.subject);
+    fixture
         .iam()
         .set_permissions("ALICE@example.test", Permissions::default())
         .expect("alice");
-    let answer = house.mock.introspect(&begun.session).await;
+    let answer = fixture.mock.introspect(&begun.session).await;
     let Ok(Introspection::Active { permissions, .. }) = answer else {
         panic!("{answer:?}")
     };
@@ -129,17 +129,21 @@ async fn addresses_are_the_same_in_upper_and_lower_case() {
 }
 
 #[tokio::test]
-async fn a_user_created_again_under_an_old_address_has_none_of_the_old_sessions() {
-    let house = House::new();
-    let old = house.alice().await;
-    house.iam().delete_user(ALICE).expect("alice");
-    assert_eq!(house.iam().session_count(), 0);
-    let bobs = house.log_in(BOB, "bob-pass").await.expect("login").session;
+async fn user_created_again_with_the_same_address_has_no_old_sessions() {
+    let fixture = Fixture::new();
+    let old = fixture.alice().await;
+    fixture.iam().delete_user(ALICE).expect("alice");
+    assert_eq!(fixture.iam().session_count(), 0);
+    let bobs = fixture
+        .log_in(BOB, "bob-pass")
+        .await
+        .expect("login")
+        .session;
     let user = User::new(ALICE, "alice-pass".into(), Permissions::default()).expect("user");
-    house.iam().create_user(user).expect("free again");
-    assert!(!house.is_active(&old).await);
-    assert!(house.is_active(&house.alice().await).await);
-    let Ok(Introspection::Active { subject, .. }) = house.mock.introspect(&bobs).await else {
+    fixture.iam().create_user(user).expect("free again");
+    assert!(!fixture.is_active(&old).await);
+    assert!(fixture.is_active(&fixture.alice().await).await);
+    let Ok(Introspection::Active { subject, .. }) = fixture.mock.introspect(&bobs).await else {
         panic!("bob is there")
     };
     assert_eq!(subject, bobs.subject);
@@ -147,30 +151,34 @@ async fn a_user_created_again_under_an_old_address_has_none_of_the_old_sessions(
 
 #[tokio::test]
 async fn ending_all_sessions_of_a_user_leaves_those_of_others() {
-    let house = House::new();
-    let alices = [house.alice().await, house.alice().await];
-    let bobs = house.log_in(BOB, "bob-pass").await.expect("login").session;
-    assert_eq!(house.iam().end_sessions_of(ALICE), Ok(2));
-    assert!(!house.is_active(&alices[0]).await && !house.is_active(&alices[1]).await);
-    assert!(house.is_active(&bobs).await);
+    let fixture = Fixture::new();
+    let alices = [fixture.alice().await, fixture.alice().await];
+    let bobs = fixture
+        .log_in(BOB, "bob-pass")
+        .await
+        .expect("login")
+        .session;
+    assert_eq!(fixture.iam().end_sessions_of(ALICE), Ok(2));
+    assert!(!fixture.is_active(&alices[0]).await && !fixture.is_active(&alices[1]).await);
+    assert!(fixture.is_active(&bobs).await);
 }
 
 #[tokio::test]
 async fn a_session_is_not_ended_with_the_secret_of_another() {
-    let house = House::new();
-    let (one, other) = (house.alice().await, house.alice().await);
+    let fixture = Fixture::new();
+    let (one, other) = (fixture.alice().await, fixture.alice().await);
     let mixed = UpstreamSession {
         secret: other.secret.clone(),
         ..one.clone()
     };
-    house.mock.end_session(&mixed).await.expect("no fault");
-    assert!(house.is_active(&one).await && house.is_active(&other).await);
+    fixture.mock.end_session(&mixed).await.expect("no fault");
+    assert!(fixture.is_active(&one).await && fixture.is_active(&other).await);
 }
 
 #[test]
-fn an_administrator_is_told_what_cannot_be() {
-    let house = House::new();
-    let iam = house.iam();
+fn invalid_administration_is_an_error() {
+    let fixture = Fixture::new();
+    let iam = fixture.iam();
     let nobody = "nobody@example.test";
     let read = || Permission::parse("a").into_iter().collect::<Permissions>();
     assert_eq!(iam.delete_user(nobody), Err(UsersError::Unknown));
@@ -193,10 +201,10 @@ fn an_administrator_is_told_what_cannot_be() {
 }
 
 #[tokio::test]
-async fn debug_shows_how_much_there_is_and_of_whom_nothing() {
-    let house = House::new();
-    house.alice().await;
-    let shown = format!("{:?}", house.mock);
+async fn debug_shows_counts_and_no_addresses() {
+    let fixture = Fixture::new();
+    fixture.alice().await;
+    let shown = format!("{:?}", fixture.mock);
     assert!(
         shown.contains("users: 2") && !shown.contains("alice"),
         "{shown}"
@@ -204,7 +212,7 @@ async fn debug_shows_how_much_there_is_and_of_whom_nothing() {
 }
 
 #[test]
-fn settings_are_read_with_their_defaults_and_nothing_unknown() {
+fn settings_have_defaults_and_unknown_keys_are_refused() {
     let read = toml::from_str::<MockSettings>;
     let settings = read("").expect("defaults");
     assert_eq!(settings, MockSettings::default());
@@ -214,7 +222,7 @@ fn settings_are_read_with_their_defaults_and_nothing_unknown() {
 }
 
 #[test]
-fn production_is_a_problem_and_so_are_an_instant_session_and_a_missing_file() {
+fn production_a_lifetime_of_zero_and_a_missing_users_file_are_problems() {
     let settings = MockSettings::default();
     assert!(settings.problems(false).is_empty());
     assert!(settings.problems(true).concat().contains("for development"));
@@ -223,9 +231,9 @@ fn production_is_a_problem_and_so_are_an_instant_session_and_a_missing_file() {
         session_lifetime: Duration::ZERO,
         ..MockSettings::default()
     };
-    let told = settings.problems(false);
-    let [lifetime, users] = told.as_slice() else {
-        panic!("{told:?}")
+    let found = settings.problems(false);
+    let [lifetime, users] = found.as_slice() else {
+        panic!("{found:?}")
     };
     assert!(lifetime.starts_with("iam.mock.session_lifetime: "));
     assert!(users.starts_with("iam.mock.users_file: no/such/users.toml: "));

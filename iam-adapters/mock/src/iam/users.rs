@@ -1,49 +1,168 @@
-//! All accounts of the mock.
+//! The accounts of the mock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use iam_adapters::types::Subject;
+use aws_lc_rs::digest::{SHA256, digest};
+use iam_adapters::scope::Permissions;
+use iam_adapters::types::{Credentials, Subject};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::user::{InvalidUser, User};
+/// The state of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccountState {
+    /// The user can log in.
+    #[default]
+    Active,
+    /// No login, and its sessions are inactive.
+    Disabled,
+    /// No login, even with the right password; sessions stay active.
+    Locked,
+    /// No login until the user completes a step at the IAM. Visible only with the right password.
+    Incomplete,
+}
 
-/// Which account a session belongs to. Never given twice, so that an account created again under
-/// an old address does not inherit its sessions.
+/// One account of the mock.
+#[derive(Debug, Clone)]
+pub struct User {
+    pub(super) email: String,
+    pub(super) password: SecretString,
+    pub(super) permissions: Permissions,
+    pub(super) state: AccountState,
+    pub(super) subject: Subject,
+}
+
+impl User {
+    /// An active account with a subject that is derived from its address.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUser`] if no login with this address and password is possible.
+    pub fn new(
+        email: impl Into<String>,
+        password: SecretString,
+        permissions: Permissions,
+    ) -> Result<Self, InvalidUser> {
+        let email = email.into();
+        if password.expose_secret().is_empty() {
+            return Err(InvalidUser("the password is empty".to_owned()));
+        }
+        let credentials = Credentials::new(email.clone(), password.clone())
+            .map_err(|invalid| InvalidUser(invalid.to_string()))?;
+        let subject = subject_of(credentials.email())
+            .ok_or_else(|| InvalidUser("no subject could be made".to_owned()))?;
+        Ok(Self {
+            email,
+            password,
+            permissions,
+            state: AccountState::default(),
+            subject,
+        })
+    }
+
+    /// Sets the subject.
+    #[must_use]
+    pub fn with_subject(self, subject: Subject) -> Self {
+        Self { subject, ..self }
+    }
+
+    /// Sets the state.
+    #[must_use]
+    pub fn with_state(self, state: AccountState) -> Self {
+        Self { state, ..self }
+    }
+
+    pub(super) fn set_password(&mut self, password: SecretString) -> Result<(), InvalidUser> {
+        self.password = Self::new(self.email.as_str(), password, Permissions::default())?.password;
+        Ok(())
+    }
+
+    /// The address, as it was written.
+    #[must_use]
+    pub fn email(&self) -> &str {
+        &self.email
+    }
+
+    /// The user id.
+    #[must_use]
+    pub const fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// The permissions.
+    #[must_use]
+    pub const fn permissions(&self) -> &Permissions {
+        &self.permissions
+    }
+
+    /// The state.
+    #[must_use]
+    pub const fn state(&self) -> AccountState {
+        self.state
+    }
+}
+
+/// Why a user is invalid. Never contains the password.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct InvalidUser(pub(super) String);
+
+/// A UUID (version 8, RFC 9562 section 5.8) that is derived from the address, so that it is the same
+/// after a restart and on every replica.
+fn subject_of(email: &str) -> Option<Subject> {
+    let hash = digest(&SHA256, fold(email).as_bytes());
+    let (head, _) = hash.as_ref().split_first_chunk::<16>()?;
+    let bits = u128::from_be_bytes(*head);
+    let bits = bits & !(0xF << 76) | (0x8 << 76);
+    let bits = bits & !(0x3 << 62) | (0x2 << 62);
+    Subject::new(format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        bits >> 96,
+        bits >> 80 & 0xFFFF,
+        bits >> 64 & 0xFFFF,
+        bits >> 48 & 0xFFFF,
+        bits & 0xFFFF_FFFF_FFFF,
+    ))
+}
+
+/// The account of a session. A number is never reused, so an account that is created again with the
+/// same address does not inherit sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct UserNumber(pub(super) u64);
 
-/// Whoever has no number: the first user gets 1.
-const NOBODY: UserNumber = UserNumber(0);
+/// No user: the first user gets 1.
+const NO_USER: UserNumber = UserNumber(0);
 
-/// Users, found by their address; upper and lower case are the same in it, as at Keycloak. A clone
-/// costs next to nothing until it is changed.
+/// Users by address, which is case-insensitive, as at Keycloak. Copy-on-write.
 #[derive(Debug, Clone, Default)]
 pub struct Users {
-    held: Arc<Held>,
+    tables: Arc<Tables>,
     last: u64,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Held {
+struct Tables {
     accounts: HashMap<UserNumber, Arc<User>>,
     by_address: HashMap<String, UserNumber>,
     by_subject: HashMap<Subject, UserNumber>,
 }
 
-/// Why an administrator's wish cannot be met.
+/// Why an administrative operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UsersError {
-    /// Nobody has this address.
+    /// There is no user with this address.
     #[error("no such user")]
     Unknown,
-    /// Somebody has this address already.
+    /// Another user has this address.
     #[error("the address is taken")]
     Taken,
-    /// Somebody has this subject already.
+    /// Another user has this subject.
     #[error("the subject is taken")]
     SubjectTaken,
-    /// There can be no such user.
+    /// The user is invalid.
     #[error(transparent)]
     Invalid(#[from] InvalidUser),
 }
@@ -55,79 +174,79 @@ impl Users {
     ///
     /// [`UsersError::Taken`]; [`UsersError::SubjectTaken`].
     pub fn add(&mut self, user: User) -> Result<(), UsersError> {
-        if self.held.by_address.contains_key(&fold(&user.email)) {
+        if self.tables.by_address.contains_key(&fold(&user.email)) {
             return Err(UsersError::Taken);
         }
-        if self.held.by_subject.contains_key(&user.subject) {
+        if self.tables.by_subject.contains_key(&user.subject) {
             return Err(UsersError::SubjectTaken);
         }
         self.last += 1;
-        Arc::make_mut(&mut self.held).put(UserNumber(self.last), Arc::new(user));
+        Arc::make_mut(&mut self.tables).put(UserNumber(self.last), Arc::new(user));
         Ok(())
     }
 
     /// Every user, in no particular order.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
-        self.held.accounts.values()
+        self.tables.accounts.values()
     }
 
-    /// The same users in the place of others: whoever has the subject of one of those has their
-    /// number too, and with it their sessions.
+    /// These users as the successors of others: a user with the subject of a previous one keeps its
+    /// number, and with it its sessions.
     pub(super) fn succeeding(&self, before: &Self) -> Self {
-        let mut held = Held::default();
+        let mut tables = Tables::default();
         let mut last = before.last;
         for user in self.iter() {
-            let known = before.held.by_subject.get(&user.subject).copied();
+            let known = before.tables.by_subject.get(&user.subject).copied();
             let number = known.unwrap_or_else(|| {
                 last += 1;
                 UserNumber(last)
             });
-            held.put(number, Arc::clone(user));
+            tables.put(number, Arc::clone(user));
         }
         Self {
-            held: Arc::new(held),
+            tables: Arc::new(tables),
             last,
         }
     }
 
     pub(super) fn numbers(&self) -> impl Iterator<Item = (UserNumber, &Arc<User>)> {
-        self.held
+        self.tables
             .accounts
             .iter()
             .map(|(number, user)| (*number, user))
     }
 
     pub(super) fn find(&self, email: &str) -> Option<(UserNumber, Arc<User>)> {
-        let number = self.held.by_address.get(&fold(email)).copied();
-        // Looked for also where nobody is to be found, so that the time does not tell.
-        let number = number.unwrap_or(NOBODY);
+        let number = self.tables.by_address.get(&fold(email)).copied();
+        // Look up an unknown user as well, so that the response time is the same.
+        let number = number.unwrap_or(NO_USER);
         Some((number, Arc::clone(self.numbered(number)?)))
     }
 
     pub(super) fn numbered(&self, number: UserNumber) -> Option<&Arc<User>> {
-        self.held.accounts.get(&number)
+        self.tables.accounts.get(&number)
     }
 
     pub(super) fn change(&mut self, email: &str) -> Result<&mut User, UsersError> {
-        let known = self.held.by_address.get(&fold(email)).copied();
+        let known = self.tables.by_address.get(&fold(email)).copied();
         let number = known.ok_or(UsersError::Unknown)?;
-        let user = Arc::make_mut(&mut self.held).accounts.get_mut(&number);
+        let user = Arc::make_mut(&mut self.tables).accounts.get_mut(&number);
         user.map(Arc::make_mut).ok_or(UsersError::Unknown)
     }
 
     pub(super) fn remove(&mut self, email: &str) -> Result<UserNumber, UsersError> {
-        let held = Arc::make_mut(&mut self.held);
-        let known = held.by_address.remove(&fold(email));
+        let tables = Arc::make_mut(&mut self.tables);
+        let known = tables.by_address.remove(&fold(email));
         let number = known.ok_or(UsersError::Unknown)?;
-        if let Some(user) = held.accounts.remove(&number) {
-            held.by_subject.remove(&user.subject);
+        if let Some(user) = tables.accounts.remove(&number) {
+            tables.by_subject.remove(&user.subject);
         }
         Ok(number)
     }
 }
 
-impl Held {
+impl Tables {
     fn put(&mut self, number: UserNumber, user: Arc<User>) {
         self.by_address.insert(fold(&user.email), number);
         self.by_subject.insert(user.subject.clone(), number);
@@ -135,7 +254,37 @@ impl Held {
     }
 }
 
-/// The form by which addresses are compared.
+/// The form of an address for comparison.
 pub(super) fn fold(email: &str) -> String {
     email.to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subject_is_a_uuid_derived_from_the_address() {
+        let subject = |email: &str| {
+            let user = User::new(email, "x".into(), Permissions::default()).expect("user");
+            user.subject().as_str().to_owned()
+        };
+        // A literal, because a subject that changes between releases is another user.
+        assert_eq!(
+            subject("alice@example.test"),
+            "69b1145a-0333-8875-961e-a18c1373b570"
+        );
+        assert_eq!(subject("ALICE@example.test"), subject("alice@example.test"));
+        assert_ne!(subject("bob@example.test"), subject("alice@example.test"));
+    }
+
+    #[test]
+    fn user_without_address_or_password_is_invalid() {
+        for (email, password) in [("a@b", ""), ("alice", "x"), ("", "x")] {
+            assert!(
+                User::new(email, password.into(), Permissions::default()).is_err(),
+                "{email:?}"
+            );
+        }
+    }
 }

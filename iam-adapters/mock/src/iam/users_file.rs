@@ -20,34 +20,32 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use thiserror::Error;
 
-use super::user::{AccountState, User};
-use super::users::Users;
+use super::users::{AccountState, User, Users};
 
-/// The users there are where no file is named, in the form of a users file.
+/// The users without a users file.
 pub const DEMO_USERS: &str = include_str!("demo_users.toml");
 
-/// What a users file may be written in.
+/// The format of a users file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// TOML 1.0: `[[users]]` with an entry below each.
+    /// TOML 1.0: one table `[[users]]` for each entry.
     Toml,
     /// JSON (RFC 8259): an object with a list `users`.
     Json,
     /// YAML 1.2, one document, without anchors, aliases and tags of applications: a mapping with a list
-    /// `users`.
-    /// What looks like a number or a truth value has to stand in quotes to be a string.
+    /// `users`. A string that looks like a number or a boolean needs quotes.
     Yaml,
 }
 
 impl Format {
-    /// Every format that there is.
+    /// Every format.
     pub const ALL: [Self; 3] = [Self::Toml, Self::Json, Self::Yaml];
 
     /// The format of a file, by its extension.
     ///
     /// # Errors
     ///
-    /// [`InvalidUsers`], which names the extensions that there are.
+    /// [`InvalidUsers`], which names the known extensions.
     pub fn of_file(path: &Path) -> Result<Self, InvalidUsers> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => Ok(Self::Toml),
@@ -55,13 +53,13 @@ impl Format {
             Some("yaml" | "yml") => Ok(Self::Yaml),
             _ => Err(InvalidUsers::one(
                 &path.display().to_string(),
-                "its name must end in .toml, .json, .yaml or .yml, which says how it is written",
+                "its name must end in .toml, .json, .yaml or .yml, which selects the format",
             )),
         }
     }
 }
 
-/// Everything that is wrong with a users file, by entry. Never holds a password.
+/// All problems of a users file, by entry. Never contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct InvalidUsers {
     origin: String,
@@ -76,7 +74,7 @@ impl InvalidUsers {
         }
     }
 
-    /// Everything that is wrong, each in words of its own.
+    /// All problems.
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
@@ -89,7 +87,7 @@ impl fmt::Display for InvalidUsers {
     }
 }
 
-/// Reads the users file at `path`, or the demo users where none is named.
+/// Reads the users file at `path`; without a path, the demo users.
 ///
 /// # Errors
 ///
@@ -109,7 +107,7 @@ pub fn load(path: Option<&Path>) -> Result<Users, InvalidUsers> {
     }
 }
 
-/// Reads users from text; `origin` is what the messages call it.
+/// Parses users; `origin` is the name of the text in messages.
 ///
 /// # Errors
 ///
@@ -138,9 +136,9 @@ fn toml(text: &str) -> Result<Node, String> {
 
 fn json(text: &str) -> Result<Node, String> {
     serde_json::from_str(text).map_err(|error| {
-        let told = error.to_string();
-        let what = told.split(" at line ").next().unwrap_or_default();
-        place(error.line(), error.column(), what)
+        let text = error.to_string();
+        let what = text.split(" at line ").next().unwrap_or_default();
+        at_position(error.line(), error.column(), what)
     })
 }
 
@@ -185,15 +183,15 @@ fn yaml(text: &str) -> Result<Node, String> {
                 _ => "not the YAML of a users file",
             };
             let at = error.location().unwrap_or(serde_saphyr::Location::UNKNOWN);
-            place(at.line(), at.column(), what)
+            at_position(at.line(), at.column(), what)
         })
 }
 
-/// A users file needs four: the document, its list, an entry, its permissions.
+/// The levels of YAML. A users file needs four: the document, its list, an entry, its permissions.
 const DEPTH_MAX: usize = 16;
 
-/// What is wrong with the form of a text, and where; both count from 1.
-fn place(line: impl fmt::Display, column: impl fmt::Display, what: &str) -> String {
+/// A syntax error and its position, counted from 1.
+fn at_position(line: impl fmt::Display, column: impl fmt::Display, what: &str) -> String {
     format!("line {line}, column {column}: {what}")
 }
 
@@ -206,8 +204,8 @@ fn users(root: Node) -> Result<Users, Vec<String>> {
         let name = entry.name(number);
         match entry.into_user() {
             Ok(user) => {
-                if let Err(refused) = users.add(user) {
-                    problems.push(format!("{name}: {refused}"));
+                if let Err(error) = users.add(user) {
+                    problems.push(format!("{name}: {error}"));
                 }
             }
             Err(wrong) => {
@@ -234,7 +232,7 @@ fn list(root: Node, problems: &mut Vec<String>) -> Vec<Node> {
     let mut entries = None;
     for (place, (key, node)) in (1..).zip(table) {
         match (key.as_str(), node) {
-            ("users", _) if entries.is_some() => problems.push(twice("users")),
+            ("users", _) if entries.is_some() => problems.push(repeated("users")),
             ("users", Node::List(list)) => entries = Some(list),
             ("users", _) => {
                 problems.push("\"users\" must be a list of entries".to_owned());
@@ -249,7 +247,7 @@ fn list(root: Node, problems: &mut Vec<String>) -> Vec<Node> {
     entries.unwrap_or_default()
 }
 
-/// One entry, as far as it could be read.
+/// One entry, as far as it is valid.
 #[derive(Default)]
 struct Entry {
     email: Option<String>,
@@ -274,7 +272,7 @@ impl Entry {
             if !KEYS.contains(&key.as_str()) {
                 entry.problems.push(unknown(place, &key, &value));
             } else if seen.contains(&key) {
-                entry.problems.push(twice(&key));
+                entry.problems.push(repeated(&key));
             } else if let Err(problem) = entry.take(&key, value) {
                 entry.problems.push(problem);
             }
@@ -303,8 +301,8 @@ impl Entry {
         Ok(())
     }
 
-    /// What the messages call it: its number, and its address where that is one beyond doubt. What
-    /// stands in the place of an address may be a password, or may have one after it.
+    /// The name of the entry in messages: its number, and its address if that is certainly an address.
+    /// A text in the place of an address may be or contain a password.
     fn name(&self, number: usize) -> String {
         match self.email.as_deref().filter(|email| is_address(email)) {
             Some(email) => format!("user {number} ({email:?})"),
@@ -314,10 +312,10 @@ impl Entry {
 
     fn into_user(self) -> Result<User, Vec<String>> {
         let mut problems = self.problems;
-        let made = self.email.zip(self.password).map(|(email, password)| {
+        let user = self.email.zip(self.password).map(|(email, password)| {
             User::new(email, password, self.permissions.unwrap_or_default())
         });
-        let user = match made {
+        let user = match user {
             Some(Ok(user)) => Some(user.with_state(self.state.unwrap_or_default())),
             Some(Err(invalid)) => {
                 problems.push(invalid.to_string());
@@ -340,14 +338,14 @@ const KEYS: [&str; 5] = ["email", "password", "permissions", "state", "subject"]
 
 const ONLY_USERS: &str = "there is only \"users\"";
 
-/// Why the message names an unknown key by its place only.
+/// Why the message identifies an unknown key by its position only.
 const HIDDEN: &str = "its name is not shown, because it may be a password";
 
-/// The longest key that is shown.
+/// The maximum length of a key that a message names.
 const SHOWN_MAX: usize = 40;
 
-/// The key, where it looks like one: a password may stand in its place. A password whose own key is
-/// missing is a key without a value in YAML (`{email: a@b, secret}`).
+/// The key, if it looks like a key and not like a password. In YAML a password without its key is a key
+/// without a value (`{email: a@b, secret}`).
 fn shown<'a>(key: &'a str, value: &Node) -> Option<&'a str> {
     let has_value = !matches!(value, Node::Other);
     let letters = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
@@ -362,8 +360,8 @@ fn unknown(place: usize, key: &str, value: &Node) -> String {
     }
 }
 
-fn twice(key: &str) -> String {
-    format!("{key} is there twice")
+fn repeated(key: &str) -> String {
+    format!("{key} is present twice")
 }
 
 fn text(value: Node, key: &str) -> Result<SecretString, String> {
@@ -385,8 +383,8 @@ fn permissions(value: Node) -> Result<Permissions, String> {
         };
         Permission::parse(name.expose_secret()).map_err(|_| {
             format!(
-                "permission {place} cannot stand in a scope: it is empty or too long, or has a \
-                 blank, a quote, a backslash or a character outside of ASCII"
+                "permission {place} cannot be part of a scope: it is empty or too long, or has a \
+                 space, a quote, a backslash or a character outside of ASCII"
             )
         })
     });
@@ -415,9 +413,9 @@ fn is_address(text: &str) -> bool {
 enum Node {
     Text(SecretString),
     List(Vec<Node>),
-    /// In the order of the file; a key may be there twice, where the format lets it.
+    /// In the order of the file. Keys may be repeated if the format allows it.
     Table(Vec<(String, Node)>),
-    /// Numbers, truth values and nothing, of which users have none.
+    /// Numbers, booleans and null, which no member of a user is.
     Other,
 }
 
@@ -429,7 +427,7 @@ impl<'de> Deserialize<'de> for Node {
 
 struct Reader;
 
-/// Refuses nothing: serde's own refusals quote what they refuse.
+/// Accepts everything, because serde's own errors quote the rejected value.
 impl<'de> Visitor<'de> for Reader {
     type Value = Node;
 

@@ -17,13 +17,13 @@ use crate::test_tokens::{self, TestToken};
 const NOW: u64 = 1_800_000_000;
 const MAX_AGE: Duration = Duration::from_secs(300);
 
-struct Desk {
+struct Fixture {
     gateway: Arc<Gateway>,
     clock: Arc<ManualClock>,
 }
 
-impl Desk {
-    /// A gateway before the mock that signs with the key that everybody knows.
+impl Fixture {
+    /// A gateway with the mock and the published signing key.
     fn new(over: &[(&str, &str)]) -> Self {
         let fixed = ("IAM__MOCK__FIXED_SIGNING_KEY", "true");
         let environment: BTreeMap<_, _> = [&fixed]
@@ -51,7 +51,7 @@ impl Desk {
         inspect(&self.gateway, MAX_AGE, token).expect("a token")
     }
 
-    /// Makes a token and tells what is wrong with it.
+    /// Signs a token and returns its problems.
     fn problems(&self, claims: Value, header: Value) -> Vec<String> {
         let inspected = self.inspect(&self.token(claims, header));
         assert_eq!(inspected.valid, inspected.problems.is_empty());
@@ -60,9 +60,9 @@ impl Desk {
 }
 
 #[test]
-fn a_token_of_which_nothing_is_said_is_an_ordinary_one() {
-    let desk = Desk::new(&[]);
-    let inspected = desk.inspect(&desk.token(json!({}), json!({})));
+fn test_token_without_overrides_is_a_valid_access_token() {
+    let fixture = Fixture::new(&[]);
+    let inspected = fixture.inspect(&fixture.token(json!({}), json!({})));
     assert!(inspected.valid, "{inspected:?}");
     assert_eq!(inspected.expires_in, Some(3_600));
     assert_eq!(
@@ -81,17 +81,17 @@ fn a_token_of_which_nothing_is_said_is_an_ordinary_one() {
             "client_id": "auth-gateway", "iat": NOW, "exp": NOW + 3_600,
         })
     );
-    let scoped = Desk::new(&[("TOKEN__DEFAULT_SCOPE", "a b")]);
+    let scoped = Fixture::new(&[("TOKEN__DEFAULT_SCOPE", "a b")]);
     let token = scoped.token(json!({}), json!({}));
     assert_eq!(scoped.inspect(&token).claims["scope"], "a b");
 }
 
 #[test]
-fn whatever_is_said_stands_in_the_token_and_null_takes_a_member_away() {
-    let desk = Desk::new(&[]);
+fn overrides_replace_members_and_null_removes_them() {
+    let fixture = Fixture::new(&[]);
     let said = json!({"sub": "me", "scope": "a", "aud": ["x", "http://localhost:8080"], "own": [1, {"a": null}]});
     let inspected =
-        desk.inspect(&desk.token(said.clone(), json!({"typ": "application/AT+JWT", "x": 1})));
+        fixture.inspect(&fixture.token(said.clone(), json!({"typ": "application/AT+JWT", "x": 1})));
     for (name, value) in said.as_object().expect("an object") {
         assert_eq!(inspected.claims[name], *value);
     }
@@ -99,13 +99,14 @@ fn whatever_is_said_stands_in_the_token_and_null_takes_a_member_away() {
     assert!(inspected.valid, "{:?}", inspected.problems);
     let none = json!({"iss": null, "aud": null, "client_id": null, "iat": null, "exp": null,
                       "jti": null, "sub": null, "sid": null});
-    let bare = desk.inspect(&desk.token(none, json!({"typ": null, "kid": null, "alg": null})));
+    let bare =
+        fixture.inspect(&fixture.token(none, json!({"typ": null, "kid": null, "alg": null})));
     assert!(bare.claims.is_empty() && bare.header.is_empty(), "{bare:?}");
 }
 
 #[test]
-fn everything_that_is_wrong_with_a_token_is_told() {
-    let desk = Desk::new(&[]);
+fn inspection_reports_every_problem_of_a_token() {
+    let fixture = Fixture::new(&[]);
     for (claims, header, expected) in [
         (json!({"exp": NOW}), json!({}), "exp: expired 0 s ago"),
         (json!({"exp": NOW - 5}), json!({}), "exp: expired 5 s ago"),
@@ -142,12 +143,12 @@ fn everything_that_is_wrong_with_a_token_is_told() {
         (
             json!({"aud": "other"}),
             json!({}),
-            "aud: names none of http://localhost:8080",
+            "aud: contains none of http://localhost:8080",
         ),
         (
             json!({"aud": []}),
             json!({}),
-            "aud: names none of http://localhost:8080",
+            "aud: contains none of http://localhost:8080",
         ),
         (json!({"sub": null}), json!({}), "sub: is missing"),
         (json!({"client_id": 1}), json!({}), "client_id: is missing"),
@@ -170,39 +171,39 @@ fn everything_that_is_wrong_with_a_token_is_told() {
             "signature: a critical extension",
         ),
     ] {
-        let told = desk.problems(claims.clone(), header.clone());
-        assert_eq!(told.len(), 1, "{claims} {header} gives {told:?}");
+        let inspected = fixture.problems(claims.clone(), header.clone());
+        assert_eq!(inspected.len(), 1, "{claims} {header} gives {inspected:?}");
         assert!(
-            told[0].starts_with(expected),
-            "{claims} {header} gives {told:?}"
+            inspected[0].starts_with(expected),
+            "{claims} {header} gives {inspected:?}"
         );
     }
-    let told = desk.problems(
+    let inspected = fixture.problems(
         json!({"exp": NOW - 1, "iss": 1, "nbf": NOW + 1}),
         json!({"typ": "x"}),
     );
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(inspected.len(), 4, "{inspected:?}");
     for fine in [json!({"nbf": NOW}), json!({"exp": NOW + 1})] {
-        assert_eq!(desk.problems(fine, json!({})), [""; 0]);
+        assert_eq!(fixture.problems(fine, json!({})), [""; 0]);
     }
 }
 
 #[test]
-fn a_token_runs_out_as_the_time_of_the_gateway_goes_by() {
-    let desk = Desk::new(&[]);
-    let token = desk.token(json!({}), json!({}));
-    desk.clock.advance(Duration::from_secs(3_599));
-    assert_eq!(desk.inspect(&token).expires_in, Some(1));
-    desk.clock.advance(Duration::from_secs(2));
-    let inspected = desk.inspect(&token);
+fn token_expires_by_the_clock_of_the_gateway() {
+    let fixture = Fixture::new(&[]);
+    let token = fixture.token(json!({}), json!({}));
+    fixture.clock.advance(Duration::from_secs(3_599));
+    assert_eq!(fixture.inspect(&token).expires_in, Some(1));
+    fixture.clock.advance(Duration::from_secs(2));
+    let inspected = fixture.inspect(&token);
     assert_eq!(inspected.expires_in, Some(-1));
     assert_eq!(inspected.problems, ["exp: expired 1 s ago"]);
 }
 
 #[test]
-fn a_signature_by_another_key_or_over_other_claims_is_a_problem() {
-    let desk = Desk::new(&[]);
-    let token = desk.token(json!({"sub": "alice"}), json!({}));
+fn signature_by_another_key_or_over_other_claims_is_a_problem() {
+    let fixture = Fixture::new(&[]);
+    let token = fixture.token(json!({"sub": "alice"}), json!({}));
     let (header, rest) = token.split_once('.').expect("a header");
     let (claims, signature) = rest.split_once('.').expect("claims");
     let said = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
@@ -210,7 +211,7 @@ fn a_signature_by_another_key_or_over_other_claims_is_a_problem() {
         .expect("text")
         .replace("alice", "admin");
     let altered = format!("{header}.{}.{signature}", URL_SAFE_NO_PAD.encode(said));
-    let inspected = desk.inspect(&altered);
+    let inspected = fixture.inspect(&altered);
     assert_eq!(inspected.claims["sub"], "admin", "it is shown all the same");
     assert_eq!(inspected.problems, ["signature: a wrong signature"]);
 
@@ -221,32 +222,32 @@ fn a_signature_by_another_key_or_over_other_claims_is_a_problem() {
             &Value::from(inspected.claims).to_string(),
         )
     });
-    let told = desk.inspect(&forged.expect("signed")).problems;
-    assert_eq!(told, ["signature: a wrong signature"]);
+    let inspected = fixture.inspect(&forged.expect("signed")).problems;
+    assert_eq!(inspected, ["signature: a wrong signature"]);
 }
 
 #[test]
-fn what_is_no_jwt_is_told_apart() {
-    let desk = Desk::new(&[]);
+fn text_that_is_not_a_jwt_is_a_specific_error() {
+    let fixture = Fixture::new(&[]);
     for (token, expected) in [
-        ("", NoToken::Parts(1)),
-        ("a.b", NoToken::Parts(2)),
-        ("a.b.c.d", NoToken::Parts(4)),
-        ("a.b.c.d.e", NoToken::Encrypted),
-        ("?.e30.", NoToken::Unreadable("header")),
-        ("e30=.e30.", NoToken::Unreadable("header")),
-        ("e30.W10.", NoToken::Unreadable("payload")),
-        ("e30.e3.", NoToken::Unreadable("payload")),
+        ("", NotAJwt::Parts(1)),
+        ("a.b", NotAJwt::Parts(2)),
+        ("a.b.c.d", NotAJwt::Parts(4)),
+        ("a.b.c.d.e", NotAJwt::Encrypted),
+        ("?.e30.", NotAJwt::Unreadable("header")),
+        ("e30=.e30.", NotAJwt::Unreadable("header")),
+        ("e30.W10.", NotAJwt::Unreadable("payload")),
+        ("e30.e3.", NotAJwt::Unreadable("payload")),
     ] {
-        let told = inspect(&desk.gateway, MAX_AGE, token).expect_err(token);
-        assert_eq!(told, expected, "{token:?}");
+        let inspected = inspect(&fixture.gateway, MAX_AGE, token).expect_err(token);
+        assert_eq!(inspected, expected, "{token:?}");
     }
-    assert!(!desk.inspect("e30.e30.").valid);
+    assert!(!fixture.inspect("e30.e30.").valid);
 }
 
 #[test]
-fn with_the_fixed_key_anybody_makes_tokens_that_the_gateways_clients_believe() {
-    let desk = Desk::new(&[]);
+fn token_signed_with_the_fixed_key_is_valid() {
+    let fixture = Fixture::new(&[]);
     let jwk = Jwk::from_bytes(FIXED_SIGNING_KEY).expect("a JWK");
     let signer = ES256.signer_from_jwk(&jwk).expect("a private key");
     let mut header = JwsHeader::new();
@@ -255,21 +256,21 @@ fn with_the_fixed_key_anybody_makes_tokens_that_the_gateways_clients_believe() {
     let claims = json!({"iss": "http://localhost:8080", "aud": "http://localhost:8080", "sub": "s",
                         "client_id": "c", "jti": "j", "iat": NOW, "exp": NOW + 1});
     let token = serialize_compact(claims.to_string().as_bytes(), &header, &signer);
-    let inspected = desk.inspect(&token.expect("signed"));
+    let inspected = fixture.inspect(&token.expect("signed"));
     assert!(inspected.valid, "{inspected:?}");
     assert!(jwk.key_id().is_some_and(|kid| kid.contains("not-secret")));
 }
 
 #[test]
-fn without_the_fixed_key_it_is_believed_by_nobody() {
-    let desk = Desk::new(&[]);
-    let other = Desk::new(&[("IAM__MOCK__FIXED_SIGNING_KEY", "false")]);
-    let token = desk.token(json!({}), json!({}));
+fn token_signed_with_the_fixed_key_is_invalid_at_another_gateway() {
+    let fixture = Fixture::new(&[]);
+    let other = Fixture::new(&[("IAM__MOCK__FIXED_SIGNING_KEY", "false")]);
+    let token = fixture.token(json!({}), json!({}));
     assert_eq!(
         other.inspect(&token).problems,
         ["signature: an unknown key"]
     );
-    assert!(desk.inspect(&token).valid);
+    assert!(fixture.inspect(&token).valid);
     let own = other.token(json!({}), json!({}));
     assert!(other.inspect(&own).valid);
 }

@@ -7,12 +7,13 @@ use iam_adapters::resilient::Operation;
 use serde_json::json;
 
 use super::realm::Realms;
-use super::roles;
-use super::told::{No, Told};
+use super::request::RealmRequest;
+use super::response::{OAuthError, RealmResponse};
+use super::token::add_roles;
 use super::unknown_realm;
-use super::visit::Visit;
+use crate::iam::journal::Outcome;
 
-/// A token is asked about.
+/// The introspection endpoint.
 pub(super) async fn introspect(
     realms: Data<Realms>,
     name: Path<String>,
@@ -22,41 +23,48 @@ pub(super) async fn introspect(
     let Some(realm) = realms.find(&name) else {
         return unknown_realm();
     };
-    let visit = Visit::of(&realms, &realm, &request, &body);
-    let visit = visit.refusing_secrets_by(No::INTROSPECTION_SECRET);
-    let token = visit.form.value("token");
-    // Who asks about what is no token at all wants to know whether it may ask.
-    let made_up = token.is_none_or(|token| !token.contains('.'));
-    let asked = if made_up {
-        visit.asked(Operation::Probe)
+    let request = RealmRequest::new(&realms, &realm, &request, &body)
+        .with_wrong_secret_error(OAuthError::INTROSPECTION_SECRET);
+    let token = request.form.value("token");
+    // The gateway probes its client credentials with a text that is not a token.
+    let is_probe = token.is_none_or(|token| !token.contains('.'));
+    let call = if is_probe {
+        request.begin_call(Operation::Probe)
     } else {
-        visit.asked_about(Operation::Introspection, token)
+        request.begin_session_call(Operation::Introspection, token)
     };
-    let truth = async || visit.seen(made_up).unwrap_or_else(Told::from);
-    visit.answer(asked, truth).await
+    let handler = async || {
+        request
+            .introspect(is_probe)
+            .unwrap_or_else(RealmResponse::from)
+    };
+    request.respond(call, handler).await
 }
 
-impl Visit<'_> {
-    fn seen(&self, made_up: bool) -> Result<Told, No> {
+impl RealmRequest<'_> {
+    fn introspect(&self, is_probe: bool) -> Result<RealmResponse, OAuthError> {
         self.check_tls()?;
         self.check_enabled()?;
         let client = self.client()?;
-        let token = self.form.value("token").ok_or(No::NO_TOKEN)?;
+        let token = self.form.value("token").ok_or(OAuthError::NO_TOKEN)?;
         let inactive = || {
-            let told = Told::inactive();
-            // The right answer to a probe.
-            let outcome = if made_up {
-                Told::done().outcome
+            let response = RealmResponse::inactive();
+            // The expected response to a probe.
+            let outcome = if is_probe {
+                Outcome::Ok
             } else {
-                told.outcome
+                response.outcome
             };
-            Ok(Told { outcome, ..told })
+            Ok(RealmResponse {
+                outcome,
+                ..response
+            })
         };
         match self.form.value("token_type_hint") {
             Some("refresh_token") => {}
-            // For an access token the gateway's client is not the audience.
+            // The gateway's client is not the audience of an access token.
             Some("access_token") | None => return inactive(),
-            Some(_) => return Err(No::TOKEN_TYPE),
+            Some(_) => return Err(OAuthError::TOKEN_TYPE),
         }
         let claims = self.realm.refresh_key().verify(token);
         let ours = claims.filter(|claims| claims.iss == self.issuer && claims.azp == client);
@@ -71,7 +79,7 @@ impl Visit<'_> {
             return inactive();
         };
         let user = directory.address_of(&session);
-        let mut said = json!({
+        let mut claims_of_token = json!({
             "exp": claims.exp,
             "iat": claims.iat,
             "iss": claims.iss,
@@ -87,12 +95,12 @@ impl Visit<'_> {
             "token_type": "Refresh",
             "active": true,
         });
-        roles::add(
-            &mut said,
-            &self.realms.portrait,
+        add_roles(
+            &mut claims_of_token,
+            &self.realms.server_settings,
             &self.realm.name,
             &permissions,
         );
-        Ok(Told::json(said))
+        Ok(RealmResponse::json(claims_of_token))
     }
 }

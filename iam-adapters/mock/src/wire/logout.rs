@@ -7,14 +7,15 @@ use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::clock::ShiftedClock;
 use iam_adapters::resilient::Operation;
 
-use super::backchannel::RealmVoice;
+use super::backchannel::RealmLogoutNotifier;
 use super::realm::Realms;
-use super::told::{No, Told};
+use super::request::RealmRequest;
+use super::response::{OAuthError, RealmResponse};
 use super::unknown_realm;
-use super::visit::Visit;
+use crate::LogoutNotifier as _;
 use crate::iam::journal::Outcome;
 
-/// A session is to end.
+/// The logout endpoint.
 pub(super) async fn log_out(
     realms: Data<Realms>,
     name: Path<String>,
@@ -24,33 +25,39 @@ pub(super) async fn log_out(
     let Some(realm) = realms.find(&name) else {
         return unknown_realm();
     };
-    let visit = Visit::of(&realms, &realm, &request, &body);
-    let asked = visit.asked_about(Operation::Logout, visit.form.value("refresh_token"));
-    let truth = async || visit.ended().await.unwrap_or_else(Told::from);
-    visit.answer(asked, truth).await
+    let request = RealmRequest::new(&realms, &realm, &request, &body);
+    let token = request.form.value("refresh_token");
+    let call = request.begin_session_call(Operation::Logout, token);
+    let handler = async || {
+        request
+            .end_session()
+            .await
+            .unwrap_or_else(RealmResponse::from)
+    };
+    request.respond(call, handler).await
 }
 
-impl Visit<'_> {
-    /// Whoever listens is told before the answer is given, as Keycloak does. A realm that is
-    /// switched off lets people go.
-    async fn ended(&self) -> Result<Told, No> {
+impl RealmRequest<'_> {
+    /// Sends the logout token before the response, as Keycloak does. A disabled realm allows logout.
+    async fn end_session(&self) -> Result<RealmResponse, OAuthError> {
         self.check_tls()?;
         if self.form.value("refresh_token").is_none() {
-            // Then it is a browser's.
-            return Ok(Told::page(Outcome::Ok));
+            // A logout by a browser.
+            return Ok(RealmResponse::page(Outcome::Ok));
         }
         let client = self.client()?;
         let claims = self.refresh_token(&client)?;
-        if self.realm.mock().directory().end_session_by_id(&claims.sid) {
-            let voice = RealmVoice {
+        let session = claims.session().ok_or(OAuthError::GARBAGE)?;
+        if self.realm.mock().directory().end_session_by_id(&session.id) {
+            let notifier = RealmLogoutNotifier {
                 backchannel: self.realms.backchannel.clone(),
                 keys: Arc::clone(&self.realms.keys),
                 issuer: claims.iss.clone(),
                 audience: client,
-                clock: Arc::<ShiftedClock>::clone(&self.realm.world.clock),
+                clock: Arc::<ShiftedClock>::clone(&self.realm.namespace.clock),
             };
-            voice.tell(&claims.sub, &claims.sid).await;
+            notifier.notify(&session.subject, &session.id).await;
         }
-        Ok(Told::done())
+        Ok(RealmResponse::no_content())
     }
 }

@@ -1,4 +1,4 @@
-//! What anybody may know of a realm: its discovery document and its keys.
+//! The public documents of a realm: its discovery document and its key set.
 
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
@@ -6,9 +6,9 @@ use iam_adapters::resilient::Operation;
 use serde_json::{Value, json};
 
 use super::realm::Realms;
-use super::told::{No, Told};
+use super::request::RealmRequest;
+use super::response::{OAuthError, RealmResponse};
 use super::unknown_realm;
-use super::visit::Visit;
 
 /// `GET …/.well-known/openid-configuration` (OpenID Connect Discovery 1.0).
 pub(super) async fn discovery(
@@ -16,7 +16,7 @@ pub(super) async fn discovery(
     name: Path<String>,
     request: HttpRequest,
 ) -> HttpResponse {
-    let document = |visit: &Visit<'_>| Some(configuration(&visit.issuer));
+    let document = |request: &RealmRequest<'_>| Some(configuration(&request.issuer));
     publish(&realms, &name, &request, Operation::Probe, document).await
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn keys(
     name: Path<String>,
     request: HttpRequest,
 ) -> HttpResponse {
-    let document = |visit: &Visit<'_>| visit.realms.keys.published();
+    let document = |request: &RealmRequest<'_>| request.realms.keys.key_set();
     publish(&realms, &name, &request, Operation::Keys, document).await
 }
 
@@ -35,22 +35,24 @@ async fn publish(
     name: &str,
     request: &HttpRequest,
     operation: Operation,
-    document: impl Fn(&Visit<'_>) -> Option<Value>,
+    document: impl Fn(&RealmRequest<'_>) -> Option<Value>,
 ) -> HttpResponse {
     let Some(realm) = realms.find(name) else {
         return unknown_realm();
     };
-    let visit = Visit::of(realms, &realm, request, &[]);
-    let truth = async || {
-        let document = visit
+    let request = RealmRequest::new(realms, &realm, request, &[]);
+    let handler = async || {
+        let document = request
             .check_tls()
-            .and_then(|()| document(&visit).ok_or(No::failed()));
-        document.map_or_else(Told::from, Told::json)
+            .and_then(|()| document(&request).ok_or(OAuthError::failed()));
+        document.map_or_else(RealmResponse::from, RealmResponse::json)
     };
-    visit.answer(visit.asked(operation), truth).await
+    request
+        .respond(request.begin_call(operation), handler)
+        .await
 }
 
-/// Of what a Keycloak lists, what is here as well.
+/// The members of Keycloak's document that the mock supports.
 fn configuration(issuer: &str) -> Value {
     let at = |path: &str| format!("{issuer}/protocol/openid-connect/{path}");
     json!({

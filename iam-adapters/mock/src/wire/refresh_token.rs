@@ -1,4 +1,4 @@
-//! Refresh tokens: JWTs that nobody but the realm can verify, and anybody can read.
+//! Refresh tokens: JWTs with a MAC of the realm (HS512), as Keycloak issues them.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -11,12 +11,12 @@ use zeroize::Zeroizing;
 
 use crate::jws;
 
-/// What a refresh token says.
+/// The claims of a refresh token.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Claims {
     pub(super) exp: u64,
     pub(super) iat: u64,
-    /// What proves the session to the directory: the only secret in here, and the token's own.
+    /// The secret of the session, and the only secret of the token.
     #[serde(serialize_with = "exposed")]
     jti: SecretString,
     pub(super) iss: String,
@@ -28,12 +28,12 @@ pub(super) struct Claims {
     scope: String,
 }
 
-/// What a realm grants beside what the user may do.
+/// The default scopes of a realm.
 const SCOPE: &str = "email basic acr roles profile web-origins";
 
 impl Claims {
-    /// For a session of a client, from and to these seconds since 1970.
-    pub(super) fn of(
+    /// The claims for a session of a client; times in seconds since 1970.
+    pub(super) fn new(
         session: &UpstreamSession,
         issuer: &str,
         client: &str,
@@ -53,7 +53,7 @@ impl Claims {
         }
     }
 
-    /// The session, as the directory knows it.
+    /// The session of the directory.
     pub(super) fn session(&self) -> Option<UpstreamSession> {
         Some(UpstreamSession {
             subject: Subject::new(self.sub.as_str())?,
@@ -63,23 +63,22 @@ impl Claims {
     }
 }
 
-/// The token is where the secret belongs.
 fn exposed<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.expose_secret())
 }
 
-/// The realm's own key for them, made at the start and forgotten at the end.
+/// The key of a realm. It is generated and never stored.
 pub(super) struct RefreshKey(hmac::Key);
 
 impl RefreshKey {
-    /// None where the machine has no randomness.
+    /// Generates a key; none if the system has no random numbers.
     pub(super) fn generate() -> Option<Self> {
         let mut key = Zeroizing::new([0; 64]);
         aws_lc_rs::rand::fill(&mut *key).ok()?;
         Some(Self(hmac::Key::new(hmac::HMAC_SHA512, &*key)))
     }
 
-    /// The token that says this.
+    /// Signs a token.
     pub(super) fn sign(&self, claims: &Claims) -> Option<String> {
         let header = json!({"alg": "HS512", "typ": "JWT", "kid": "realm"}).to_string();
         let claims = Zeroizing::new(serde_json::to_string(claims).ok()?);
@@ -88,7 +87,7 @@ impl RefreshKey {
         })
     }
 
-    /// What a token says, where it is one of this realm.
+    /// The claims of a token, if this realm signed it.
     pub(super) fn verify(&self, token: &str) -> Option<Claims> {
         let (signed, tag) = token.rsplit_once('.')?;
         let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_at_the_realm_that_made_it_and_unaltered() {
+    fn refresh_token_is_valid_at_its_own_realm_and_only_unaltered() {
         let (key, other) = (RefreshKey::generate(), RefreshKey::generate());
         let (key, other) = (key.expect("a key"), other.expect("a key"));
         let session = UpstreamSession {
@@ -112,7 +111,7 @@ mod tests {
             id: "sid".to_owned(),
             secret: "secret".into(),
         };
-        let claims = Claims::of(&session, "http://iam.test/realms/shop", "client", (1, 2));
+        let claims = Claims::new(&session, "http://iam.test/realms/shop", "client", (1, 2));
         let token = key.sign(&claims).expect("a token");
         let read = key.verify(&token).expect("its own");
         assert_eq!(

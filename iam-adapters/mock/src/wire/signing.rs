@@ -1,4 +1,4 @@
-//! The realm's public keys, and what is signed with their other halves.
+//! The signing keys of the realms, and the tokens that they sign.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 use crate::jws;
 use crate::logout_signer::{es256, es256_jwk, logout_claims};
 
-/// What every realm here signs with.
+/// The signing keys of every realm.
 ///
-/// Logout tokens are signed by RSA, as a realm does unless told otherwise. Access tokens, which
-/// the gateway never looks at, are signed as a client may be set to have it (ES256), because a
-/// signature by RSA would cost more than all the rest of a login.
+/// Logout tokens are signed with RS256, the default of a realm. Access tokens, which the gateway never
+/// reads, are signed with ES256, because an RSA signature costs more than the rest of a login.
 pub struct RealmKeys {
-    /// Made when it is first needed: that takes from a tenth of a second to a whole one.
+    /// Generated on first use, which takes 0.1 to 1 s.
     rsa: OnceLock<Option<Rsa>>,
     ec: Option<EcdsaKeyPair>,
 }
@@ -44,25 +43,25 @@ impl Default for RealmKeys {
 }
 
 impl RealmKeys {
-    /// Makes what takes long to make, unless it is there.
+    /// Generates the RSA key if it is missing.
     pub fn warm_up(&self) {
         self.rsa();
     }
 
-    /// The key set (RFC 7517); none where the machine has no randomness.
-    pub(super) fn published(&self) -> Option<Value> {
+    /// The key set (RFC 7517); none if the system has no random numbers.
+    pub(super) fn key_set(&self) -> Option<Value> {
         let ec = es256_jwk(self.ec.as_ref()?, EC_ID)?;
         Some(json!({"keys": [self.rsa()?.jwk, ec]}))
     }
 
-    /// An access token.
+    /// Signs an access token.
     pub(super) fn access_token(&self, claims: &Value) -> Option<String> {
         let key = self.ec.as_ref()?;
         let header = json!({"alg": "ES256", "typ": "JWT", "kid": EC_ID}).to_string();
         jws::compact(header, claims.to_string(), |input| es256(key, input))
     }
 
-    /// The logout token of one session (OpenID Connect Back-Channel Logout 1.0 section 2.4).
+    /// Signs the logout token of one session (OpenID Connect Back-Channel Logout 1.0 section 2.4).
     pub(super) fn logout_token(
         &self,
         parties: (&str, &str),

@@ -3,25 +3,26 @@
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::resilient::Operation;
-use iam_adapters::{Credentials, IamError, Introspection, Permissions, Refusal, UpstreamSession};
+use iam_adapters::{
+    Credentials, IamError, Introspection, Permission, Permissions, Refusal, UpstreamSession,
+};
 use serde_json::{Value, json};
 
-use super::realm::Realms;
+use super::realm::{Realms, ServerSettings};
 use super::refresh_token::Claims;
-use super::roles;
-use super::told::{No, Told};
+use super::request::RealmRequest;
+use super::response::{OAuthError, RealmResponse};
 use super::unknown_realm;
-use super::visit::Visit;
-use crate::iam::{AccountState, Asked};
+use crate::iam::{AccountState, PendingCall};
 use crate::random;
 
-/// How long an access token is good, in seconds. Nobody uses one here.
+/// The lifetime of an access token in seconds. The gateway does not use access tokens of the IAM.
 const ACCESS_TOKEN_LIFETIME: u64 = 300;
 
-/// What it is good for.
+/// The scope of the tokens.
 const SCOPE: &str = "email profile";
 
-/// A token is asked for.
+/// The token endpoint.
 pub(super) async fn grant(
     realms: Data<Realms>,
     name: Path<String>,
@@ -31,83 +32,86 @@ pub(super) async fn grant(
     let Some(realm) = realms.find(&name) else {
         return unknown_realm();
     };
-    let visit = Visit::of(&realms, &realm, &request, &body);
-    let asked = visit.asked_for_a_grant();
-    let truth = async || visit.granted().unwrap_or_else(Told::from);
-    visit.answer(asked, truth).await
+    let request = RealmRequest::new(&realms, &realm, &request, &body);
+    let call = request.begin_grant_call();
+    let handler = async || request.grant().unwrap_or_else(RealmResponse::from);
+    request.respond(call, handler).await
 }
 
-impl<'a> Visit<'a> {
-    /// A login where there is a user. Whoever names none only wants to know whether a login would
-    /// do, and a refresh is how a doubtful introspection is made sure of.
-    fn asked_for_a_grant(&self) -> Asked<'a> {
+impl<'a> RealmRequest<'a> {
+    /// A login if there is a user name. Without one the request is a probe, and a refresh confirms a
+    /// doubtful introspection.
+    fn begin_grant_call(&self) -> PendingCall<'a> {
         match (self.form.value("grant_type"), self.form.value("username")) {
             (Some("refresh_token"), _) => {
-                self.asked_about(Operation::Introspection, self.form.value("refresh_token"))
+                self.begin_session_call(Operation::Introspection, self.form.value("refresh_token"))
             }
             (_, Some(user)) => {
-                let mut asked = self.asked(Operation::Login);
-                asked.call().user = Some(user.to_owned());
-                asked
+                let mut call = self.begin_call(Operation::Login);
+                call.entry().user = Some(user.to_owned());
+                call
             }
-            (_, None) => self.asked(Operation::Probe),
+            (_, None) => self.begin_call(Operation::Probe),
         }
     }
 
-    fn granted(&self) -> Result<Told, No> {
+    fn grant(&self) -> Result<RealmResponse, OAuthError> {
         self.check_tls()?;
         self.check_enabled()?;
-        let grant_type = self.form.value("grant_type").ok_or(No::NO_GRANT_TYPE)?;
+        let grant_type = self
+            .form
+            .value("grant_type")
+            .ok_or(OAuthError::NO_GRANT_TYPE)?;
         if !matches!(
             grant_type,
             "password" | "refresh_token" | "client_credentials"
         ) {
-            return Err(No::GRANT_TYPE);
+            return Err(OAuthError::GRANT_TYPE);
         }
-        if self.form.repeats_itself() {
-            return Err(No::REPEATED);
+        if self.form.has_duplicates() {
+            return Err(OAuthError::REPEATED);
         }
         let client = self.client()?;
         match grant_type {
-            "password" => self.logged_in(&client),
-            "refresh_token" => self.refreshed(&client),
-            _ => Err(No::SERVICE_ACCOUNT),
+            "password" => self.log_in(&client),
+            "refresh_token" => self.refresh(&client),
+            _ => Err(OAuthError::SERVICE_ACCOUNT),
         }
     }
 
-    fn logged_in(&self, client: &str) -> Result<Told, No> {
-        if !self.realm.switches().direct_grants {
-            return Err(No::DIRECT_GRANTS);
+    fn log_in(&self, client: &str) -> Result<RealmResponse, OAuthError> {
+        if !self.realm.settings().direct_grants {
+            return Err(OAuthError::DIRECT_GRANTS);
         }
-        let username = self.form.value("username").ok_or(No::NO_USERNAME)?;
+        let username = self.form.value("username").ok_or(OAuthError::NO_USERNAME)?;
         let password = self.form.value("password").unwrap_or_default();
-        // What cannot be an address is nobody's.
+        // No user has a name that is not an e-mail address.
         let credentials = Credentials::new(username.to_owned(), password.into())
-            .map_err(|_| No::login(Refusal::InvalidCredentials))?;
+            .map_err(|_| OAuthError::login(Refusal::InvalidCredentials))?;
         let begun = self.realm.mock().directory().authenticate(&credentials);
         let begun = begun.map_err(|error| match error {
-            IamError::Refused(refusal) => No::login(refusal),
-            _ => No::failed(),
+            IamError::Refused(refusal) => OAuthError::login(refusal),
+            _ => OAuthError::failed(),
         })?;
         let now = self.realm.now();
         let lifetime = begun.expires_in.map_or(0, |lifetime| lifetime.as_secs());
         let times = (now, now.saturating_add(lifetime));
-        let claims = Claims::of(&begun.session, &self.issuer, client, times);
+        let claims = Claims::new(&begun.session, &self.issuer, client, times);
         let permissions = begun.permissions.unwrap_or_default();
-        let told = self.tokens(&claims, &begun.session, &permissions)?;
-        Ok(Told {
-            began: Some((begun.session.subject, begun.session.id)),
-            ..told
+        let response = self.tokens(&claims, &begun.session, &permissions)?;
+        Ok(RealmResponse {
+            session: Some((begun.session.subject, begun.session.id)),
+            ..response
         })
     }
 
-    /// The session lives no longer for it: the realm's idle time is as long as a session may live
-    /// at most, as is recommended before a gateway.
-    fn refreshed(&self, client: &str) -> Result<Told, No> {
+    /// A refresh does not extend the session: the idle timeout of the realm equals the maximum
+    /// lifetime, as recommended for a realm with a gateway.
+    fn refresh(&self, client: &str) -> Result<RealmResponse, OAuthError> {
         let claims = self.refresh_token(client)?;
-        let session = claims.session().ok_or(No::GARBAGE)?;
+        let session = claims.session().ok_or(OAuthError::GARBAGE)?;
         if claims.exp <= self.realm.now() {
-            return Err(No::EXPIRED);
+            return Err(OAuthError::EXPIRED);
         }
         let directory = self.realm.mock().directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
@@ -115,29 +119,37 @@ impl<'a> Visit<'a> {
             let user = users.iter().find(|user| *user.subject() == session.subject);
             let disabled = user.is_some_and(|user| user.state() == AccountState::Disabled);
             return Err(if disabled {
-                No::USER_DISABLED
+                OAuthError::USER_DISABLED
             } else {
-                No::SESSION_OVER
+                OAuthError::SESSION_OVER
             });
         };
         let times = (self.realm.now(), claims.exp);
-        let claims = Claims::of(&session, &self.issuer, client, times);
+        let claims = Claims::new(&session, &self.issuer, client, times);
         self.tokens(&claims, &session, &permissions)
     }
 
-    /// 200 of a grant (RFC 6749 section 5.1).
+    /// The success response of a grant (RFC 6749 section 5.1).
     fn tokens(
         &self,
         claims: &Claims,
         session: &UpstreamSession,
         permissions: &Permissions,
-    ) -> Result<Told, No> {
+    ) -> Result<RealmResponse, OAuthError> {
         let left = claims.exp.saturating_sub(claims.iat);
         let lifetime = left.min(ACCESS_TOKEN_LIFETIME);
         let access = self.access_claims(claims, claims.iat + lifetime, permissions);
-        let access = self.realms.keys.access_token(&access).ok_or(No::failed())?;
-        let refresh = self.realm.refresh_key().sign(claims).ok_or(No::failed())?;
-        Ok(Told::json(json!({
+        let access = self
+            .realms
+            .keys
+            .access_token(&access)
+            .ok_or(OAuthError::failed())?;
+        let refresh = self
+            .realm
+            .refresh_key()
+            .sign(claims)
+            .ok_or(OAuthError::failed())?;
+        Ok(RealmResponse::json(json!({
             "access_token": access,
             "expires_in": lifetime,
             "refresh_expires_in": left,
@@ -162,12 +174,45 @@ impl<'a> Visit<'a> {
             "acr": "1",
             "scope": SCOPE,
         });
-        roles::add(
+        add_roles(
             &mut claims,
-            &self.realms.portrait,
+            &self.realms.server_settings,
             &self.realm.name,
             permissions,
         );
         claims
     }
+}
+
+/// The roles that every user has for their own account.
+const ACCOUNT_ROLES: [&str; 3] = ["manage-account", "manage-account-links", "view-profile"];
+
+/// Adds the permissions as Keycloak's roles (`realm_access` and `resource_access`) to claims, with the
+/// roles that every user has.
+pub(super) fn add_roles(
+    claims: &mut Value,
+    server_settings: &ServerSettings,
+    realm: &str,
+    permissions: &Permissions,
+) {
+    let Some(claims) = claims.as_object_mut() else {
+        return;
+    };
+    let default_roles = format!("default-roles-{}", realm.to_lowercase());
+    let permissions: Vec<_> = permissions.iter().map(Permission::as_str).collect();
+    let mut of_realm = vec!["offline_access", &default_roles, "uma_authorization"];
+    let mut of_clients = json!({"account": {"roles": ACCOUNT_ROLES}});
+    match (
+        &server_settings.permissions_client,
+        of_clients.as_object_mut(),
+    ) {
+        (None, _) => of_realm.extend(permissions),
+        // Keycloak omits a client of which the user has no role.
+        (Some(client), Some(clients)) if !permissions.is_empty() => {
+            clients.insert(client.clone(), json!({"roles": permissions}));
+        }
+        (Some(_), _) => {}
+    }
+    claims.insert("realm_access".to_owned(), json!({"roles": of_realm}));
+    claims.insert("resource_access".to_owned(), of_clients);
 }

@@ -24,7 +24,7 @@ fn answers(faults: &Faults, operation: Operation, calls: usize) -> Vec<Option<&'
 }
 
 #[test]
-fn rules_are_tried_in_order_and_used_up() {
+fn rules_are_evaluated_in_order_and_used_up() {
     let faults = placed(&[
         json!({"operation": "introspection", "times": 2, "answer": "server_error"}),
         json!({"operation": "introspection", "times": 1, "answer": "inactive"}),
@@ -44,7 +44,7 @@ fn rules_are_tried_in_order_and_used_up() {
 }
 
 #[test]
-fn a_rule_for_one_user_meets_nobody_else() {
+fn rule_for_one_user_applies_to_no_other_user() {
     let faults =
         placed(&[json!({"operation": "login", "user": "Alice@Example.test", "answer": "refused"})]);
     assert_eq!(
@@ -58,10 +58,10 @@ fn a_rule_for_one_user_meets_nobody_else() {
 }
 
 #[test]
-fn a_share_is_met_by_as_many_calls_as_the_dice_say() {
-    let (low, high): (Dice, Dice) = (|| 0.299, || 0.3);
-    for (dice, met) in [(low, true), (high, false)] {
-        let faults = Faults::new(false, dice);
+fn share_selects_calls_by_the_random_number() {
+    let (low, high): (Rng, Rng) = (|| 0.299, || 0.3);
+    for (rng, met) in [(low, true), (high, false)] {
+        let faults = Faults::new(false, rng);
         let asked = json!({"operation": "login", "share": 0.3, "times": 1, "answer": "timeout"});
         faults.add(rule(asked).expect("a rule")).expect("fair");
         assert_eq!(faults.next(Operation::Login, None).is_some(), met);
@@ -70,7 +70,7 @@ fn a_share_is_met_by_as_many_calls_as_the_dice_say() {
 }
 
 #[test]
-fn what_is_removed_meets_nobody_and_its_number_is_not_given_again() {
+fn removed_rule_applies_no_more_and_its_id_is_not_reused() {
     let faults = placed(&[
         json!({"operation": "probe", "answer": "timeout"}),
         json!({"operation": "probe", "answer": "unreadable"}),
@@ -87,9 +87,9 @@ fn what_is_removed_meets_nobody_and_its_number_is_not_given_again() {
 }
 
 #[test]
-fn delays_lie_where_they_were_asked_for() {
+fn delays_are_in_the_range_of_the_rule() {
     let delay = |text: serde_json::Value| serde_json::from_value::<Delay>(text).expect("a delay");
-    let seconds = |delay: Delay, dice: Dice| delay.draw(dice).as_secs_f64();
+    let seconds = |delay: Delay, rng: Rng| delay.draw(rng).as_secs_f64();
     let fixed = delay(json!({"fixed": "200ms"}));
     assert!((seconds(fixed, || 0.5) - 0.2).abs() < 1e-9);
     let uniform = delay(json!({"uniform": ["1s", "3s"]}));
@@ -99,15 +99,15 @@ fn delays_lie_where_they_were_asked_for() {
     // A radius of zero is the median itself.
     assert!((seconds(lognormal, || 0.0) - 0.08).abs() < 1e-9);
     let wild = delay(json!({"lognormal": {"median": "10m", "sigma": 10.0}}));
-    assert!((0..1000).all(|_| wild.draw(roll) <= Duration::from_secs(600)));
-    let mut drawn: Vec<_> = (0..1001).map(|_| lognormal.draw(roll)).collect();
+    assert!((0..1000).all(|_| wild.draw(random_fraction) <= Duration::from_secs(600)));
+    let mut drawn: Vec<_> = (0..1001).map(|_| lognormal.draw(random_fraction)).collect();
     drawn.sort();
     let median = drawn[500].as_secs_f64();
     assert!((0.06..0.11).contains(&median), "{median}");
 }
 
 #[test]
-fn a_rule_that_cannot_be_is_refused_with_what_is_wrong() {
+fn invalid_rule_is_refused_with_the_reason() {
     for (asked, word) in [
         (
             json!({"operation": "login"}),
@@ -155,7 +155,7 @@ fn a_rule_that_cannot_be_is_refused_with_what_is_wrong() {
         ),
         (
             json!({"operation": "login", "answer": "reset"}),
-            "needs a wire",
+            "over the wire",
         ),
     ] {
         let rule = rule(asked.clone()).expect("the grammar of a rule");
@@ -167,7 +167,7 @@ fn a_rule_that_cannot_be_is_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_read_is_refused_with_what_was_expected() {
+fn unreadable_rule_is_refused_with_the_expected_values() {
     for (asked, word) in [
         (
             json!({"operation": "log-in", "answer": "timeout"}),
@@ -195,7 +195,7 @@ fn a_rule_that_cannot_be_read_is_refused_with_what_was_expected() {
 }
 
 #[test]
-fn an_answer_is_written_as_it_was_read() {
+fn answer_is_serialized_as_it_was_parsed() {
     for (asked, told) in [
         (json!("server_error"), json!("server_error")),
         (json!("refused"), json!({"refused": "invalid_credentials"})),

@@ -35,7 +35,7 @@ fn numbers(journal: &Journal, filter: &Filter) -> Vec<u64> {
 }
 
 #[test]
-fn entries_are_chosen_by_all_that_is_asked_for_at_once() {
+fn filter_members_are_combined_with_and() {
     let journal = written();
     let text = |text: &str| Some(text.to_owned());
     let all = Filter::default();
@@ -110,7 +110,7 @@ fn entries_are_chosen_by_all_that_is_asked_for_at_once() {
 }
 
 #[test]
-fn the_oldest_are_forgotten_and_it_is_told_how_many() {
+fn oldest_entries_are_dropped_and_counted() {
     let journal = Journal::default();
     for _ in 0..KEPT + 3 {
         journal.record(Duration::ZERO, call(Operation::Login, "a@x", Outcome::Ok));
@@ -125,7 +125,7 @@ fn the_oldest_are_forgotten_and_it_is_told_how_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_woken_by_the_call_that_is_missing() {
+async fn wait_ends_with_the_missing_call() {
     let journal = Arc::new(written());
     let logins = Filter {
         operation: Some(Operation::Login),
@@ -150,7 +150,7 @@ async fn who_waits_is_woken_by_the_call_that_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_vain_is_told_what_there_is() {
+async fn wait_that_times_out_returns_the_entries_so_far() {
     let journal = written();
     let (reached, found) = journal
         .wait(&Filter::default(), 5, 10, Duration::from_secs(5))

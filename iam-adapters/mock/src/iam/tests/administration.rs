@@ -1,4 +1,4 @@
-//! Users replaced, sessions listed, and all of it put back.
+//! Administration: replacing users, listing sessions, snapshots.
 
 use iam_adapters::types::Subject;
 use secrecy::ExposeSecret;
@@ -8,7 +8,7 @@ use super::*;
 const CAROL: &str = "carol@example.test";
 
 fn user(email: &str, password: &str) -> User {
-    User::new(email, password.into(), Permissions::default()).expect("a fair user")
+    User::new(email, password.into(), Permissions::default()).expect("a valid user")
 }
 
 fn users(all: impl IntoIterator<Item = User>) -> Users {
@@ -19,7 +19,7 @@ fn users(all: impl IntoIterator<Item = User>) -> Users {
     users
 }
 
-impl House {
+impl Fixture {
     async fn bob(&self) -> UpstreamSession {
         let begun = self.log_in(BOB, "bob-pass").await;
         begun.expect("bob logs in").session
@@ -32,198 +32,207 @@ impl House {
 }
 
 #[tokio::test]
-async fn living_sessions_are_told_with_their_user_and_times_the_newest_first() {
-    let house = House::new();
-    let start = house.clock.now().unix;
-    let first = house.alice().await;
-    house.clock.advance(Duration::from_secs(20));
-    let second = house.bob().await;
-    house.clock.advance(Duration::from_secs(20));
-    let third = house.alice().await;
-    assert_eq!(house.ids(), [&*third.id, &second.id, &first.id]);
-    let told = &house.iam().sessions()[1];
-    assert_eq!((told.user.as_str(), &told.subject), (BOB, &second.subject));
-    assert_eq!(told.began_at, start + Duration::from_secs(20));
-    assert_eq!(told.expires_at, told.began_at + LIFETIME);
+async fn active_sessions_are_listed_newest_first_with_user_and_times() {
+    let fixture = Fixture::new();
+    let start = fixture.clock.now().unix;
+    let first = fixture.alice().await;
+    fixture.clock.advance(Duration::from_secs(20));
+    let second = fixture.bob().await;
+    fixture.clock.advance(Duration::from_secs(20));
+    let third = fixture.alice().await;
+    assert_eq!(fixture.ids(), [&*third.id, &second.id, &first.id]);
+    let found = &fixture.iam().sessions()[1];
+    assert_eq!(
+        (found.user.as_str(), &found.subject),
+        (BOB, &second.subject)
+    );
+    assert_eq!(found.began_at, start + Duration::from_secs(20));
+    assert_eq!(found.expires_at, found.began_at + LIFETIME);
 
-    house.clock.advance(Duration::from_secs(20));
-    assert_eq!(house.ids(), [&*third.id, &second.id]);
-    assert_eq!(house.iam().living_session_count(), 2);
-    assert_eq!(house.iam().session_count(), 3, "the first is still held");
-    assert!(!house.iam().end_session_by_id(&first.id), "it has expired");
-    assert!(house.iam().end_session_by_id(&second.id));
-    assert_eq!(house.ids(), [&*third.id]);
+    fixture.clock.advance(Duration::from_secs(20));
+    assert_eq!(fixture.ids(), [&*third.id, &second.id]);
+    assert_eq!(fixture.iam().active_session_count(), 2);
+    assert_eq!(fixture.iam().session_count(), 3, "the first is still held");
+    assert!(
+        !fixture.iam().end_session_by_id(&first.id),
+        "it has expired"
+    );
+    assert!(fixture.iam().end_session_by_id(&second.id));
+    assert_eq!(fixture.ids(), [&*third.id]);
 }
 
 #[tokio::test]
-async fn every_user_is_told_with_the_number_of_their_living_sessions() {
-    let house = House::new();
-    house.alice().await;
-    house.clock.advance(LIFETIME);
-    house.alice().await;
-    house.alice().await;
-    let mut told: Vec<_> = house
+async fn every_user_is_listed_with_the_number_of_active_sessions() {
+    let fixture = Fixture::new();
+    fixture.alice().await;
+    fixture.clock.advance(LIFETIME);
+    fixture.alice().await;
+    fixture.alice().await;
+    let mut found: Vec<_> = fixture
         .iam()
         .users_with_sessions()
         .into_iter()
         .map(|(user, sessions)| (user.email().to_owned(), sessions))
         .collect();
-    told.sort_unstable();
-    assert_eq!(told, [(ALICE.to_owned(), 2), (BOB.to_owned(), 0)]);
-    let alice = house.iam().user_with_sessions("ALICE@example.test");
+    found.sort_unstable();
+    assert_eq!(found, [(ALICE.to_owned(), 2), (BOB.to_owned(), 0)]);
+    let alice = fixture.iam().user_with_sessions("ALICE@example.test");
     let (alice, sessions) = alice.expect("alice");
     assert_eq!((alice.email(), sessions), (ALICE, 2));
-    let nobody = house.iam().user_with_sessions(CAROL);
+    let nobody = fixture.iam().user_with_sessions(CAROL);
     assert_eq!(nobody.map(|_| ()), Err(UsersError::Unknown));
 }
 
 #[tokio::test]
-async fn sessions_of_a_subject_that_stays_live_on_when_users_are_replaced() {
-    let house = House::new();
-    let (alices, bobs) = (house.alice().await, house.bob().await);
+async fn sessions_of_a_kept_subject_stay_active_when_users_are_replaced() {
+    let fixture = Fixture::new();
+    let (alices, bobs) = (fixture.alice().await, fixture.bob().await);
     // The same subject under another address, with another password.
     let renamed = user(CAROL, "carol-pass").with_subject(alices.subject.clone());
-    // Alice's old address, which is somebody else's now.
+    // Alice's old address, which another user has now.
     let stranger = user(ALICE, "alice-pass").with_subject(Subject::new("stranger").expect("an id"));
-    house.iam().replace_users(&users([stranger, renamed]));
+    fixture.iam().replace_users(&users([stranger, renamed]));
 
-    assert!(house.is_active(&alices).await);
-    assert!(!house.is_active(&bobs).await);
-    assert_eq!(house.iam().session_count(), 1);
-    assert_eq!(house.iam().sessions()[0].user, CAROL);
-    let answer = house.mock.introspect(&alices).await.expect("no faults");
+    assert!(fixture.is_active(&alices).await);
+    assert!(!fixture.is_active(&bobs).await);
+    assert_eq!(fixture.iam().session_count(), 1);
+    assert_eq!(fixture.iam().sessions()[0].user, CAROL);
+    let answer = fixture.mock.introspect(&alices).await.expect("no faults");
     let Introspection::Active { subject, .. } = answer else {
         panic!("{answer:?}")
     };
     assert_eq!(subject, alices.subject);
-    let again = house.alice().await;
+    let again = fixture.alice().await;
     assert_eq!(again.subject.as_str(), "stranger");
-    assert!(house.log_in(BOB, "bob-pass").await.is_err());
-    assert!(house.log_in(CAROL, "carol-pass").await.is_ok());
+    assert!(fixture.log_in(BOB, "bob-pass").await.is_err());
+    assert!(fixture.log_in(CAROL, "carol-pass").await.is_ok());
 }
 
 #[tokio::test]
-async fn a_user_who_comes_after_a_replacement_gets_nobodys_sessions() {
-    let house = House::new();
-    let bobs = house.bob().await;
-    house.iam().replace_users(&users([]));
-    house
+async fn user_added_after_a_replacement_has_no_sessions() {
+    let fixture = Fixture::new();
+    let bobs = fixture.bob().await;
+    fixture.iam().replace_users(&users([]));
+    fixture
         .iam()
         .create_user(user(CAROL, "carol-pass"))
         .expect("new");
-    house.iam().create_user(user(BOB, "bob-pass")).expect("new");
-    assert!(!house.is_active(&bobs).await);
-    let carols = house.log_in(CAROL, "carol-pass").await.expect("login");
-    house.bob().await;
-    assert!(house.is_active(&carols.session).await);
-    assert_eq!(house.iam().end_sessions_of(CAROL), Ok(1));
+    fixture
+        .iam()
+        .create_user(user(BOB, "bob-pass"))
+        .expect("new");
+    assert!(!fixture.is_active(&bobs).await);
+    let carols = fixture.log_in(CAROL, "carol-pass").await.expect("login");
+    fixture.bob().await;
+    assert!(fixture.is_active(&carols.session).await);
+    assert_eq!(fixture.iam().end_sessions_of(CAROL), Ok(1));
 }
 
 #[tokio::test]
-async fn a_snapshot_brings_users_and_sessions_back_as_they_were() {
-    let house = House::new();
-    let (alices, bobs) = (house.alice().await, house.bob().await);
-    let snapshot = house.iam().snapshot();
+async fn snapshot_restores_users_and_sessions() {
+    let fixture = Fixture::new();
+    let (alices, bobs) = (fixture.alice().await, fixture.bob().await);
+    let snapshot = fixture.iam().snapshot();
 
-    house.iam().delete_user(BOB).expect("bob");
-    house
+    fixture.iam().delete_user(BOB).expect("bob");
+    fixture
         .iam()
         .create_user(user(CAROL, "carol-pass"))
         .expect("new");
-    house
+    fixture
         .iam()
         .set_state(ALICE, AccountState::Locked)
         .expect("alice");
-    house
+    fixture
         .iam()
         .set_password(ALICE, "other".into())
         .expect("alice");
-    assert!(house.iam().end_session_by_id(&alices.id));
-    let carols = house.log_in(CAROL, "carol-pass").await.expect("login");
-    let later = house.iam().snapshot();
+    assert!(fixture.iam().end_session_by_id(&alices.id));
+    let carols = fixture.log_in(CAROL, "carol-pass").await.expect("login");
+    let later = fixture.iam().snapshot();
 
     for _ in 0..2 {
-        house.iam().restore(&snapshot);
-        assert!(house.is_active(&alices).await && house.is_active(&bobs).await);
-        assert!(!house.is_active(&carols.session).await);
-        assert!(house.log_in(CAROL, "carol-pass").await.is_err());
-        house.alice().await;
-        house.bob().await;
+        fixture.iam().restore(&snapshot);
+        assert!(fixture.is_active(&alices).await && fixture.is_active(&bobs).await);
+        assert!(!fixture.is_active(&carols.session).await);
+        assert!(fixture.log_in(CAROL, "carol-pass").await.is_err());
+        fixture.alice().await;
+        fixture.bob().await;
 
-        // Who comes after the earlier snapshot is nobody whom the later one knows.
+        // A user added after the earlier snapshot gets no number of the later one.
         let user = user("dave@example.test", "dave-pass");
-        house.iam().create_user(user).expect("new");
-        house.iam().restore(&later);
-        assert!(house.is_active(&carols.session).await);
-        assert!(!house.is_active(&alices).await && !house.is_active(&bobs).await);
-        assert_eq!(house.ids(), [&*carols.session.id]);
+        fixture.iam().create_user(user).expect("new");
+        fixture.iam().restore(&later);
+        assert!(fixture.is_active(&carols.session).await);
+        assert!(!fixture.is_active(&alices).await && !fixture.is_active(&bobs).await);
+        assert_eq!(fixture.ids(), [&*carols.session.id]);
     }
 }
 
 #[tokio::test]
-async fn a_session_of_a_snapshot_expires_when_it_was_to() {
-    let house = House::new();
-    let alices = house.alice().await;
-    let snapshot = house.iam().snapshot();
-    house.clock.advance(LIFETIME);
-    house.iam().restore(&snapshot);
-    assert!(!house.is_active(&alices).await);
-    assert_eq!(house.iam().living_session_count(), 0);
+async fn restored_session_keeps_its_expiry() {
+    let fixture = Fixture::new();
+    let alices = fixture.alice().await;
+    let snapshot = fixture.iam().snapshot();
+    fixture.clock.advance(LIFETIME);
+    fixture.iam().restore(&snapshot);
+    assert!(!fixture.is_active(&alices).await);
+    assert_eq!(fixture.iam().active_session_count(), 0);
 }
 
 #[tokio::test]
-async fn ending_all_sessions_tells_which_lived() {
-    let house = House::new();
-    house.alice().await;
-    house.clock.advance(LIFETIME);
-    let (alices, bobs) = (house.alice().await, house.bob().await);
-    let ended = house.iam().end_all_sessions();
+async fn ending_all_sessions_returns_the_active_ones() {
+    let fixture = Fixture::new();
+    fixture.alice().await;
+    fixture.clock.advance(LIFETIME);
+    let (alices, bobs) = (fixture.alice().await, fixture.bob().await);
+    let ended = fixture.iam().end_all_sessions();
     let mut subjects: Vec<_> = ended.iter().map(|session| &session.subject).collect();
     subjects.sort_unstable();
     let mut expected = [&alices.subject, &bobs.subject];
     expected.sort_unstable();
     assert_eq!(subjects, expected);
-    assert!(!house.is_active(&alices).await && !house.is_active(&bobs).await);
-    assert_eq!(house.iam().session_count(), 0);
+    assert!(!fixture.is_active(&alices).await && !fixture.is_active(&bobs).await);
+    assert_eq!(fixture.iam().session_count(), 0);
 }
 
 #[tokio::test]
-async fn whose_a_living_session_is_only_its_secret_tells() {
-    let house = House::new();
-    let (alices, bobs) = (house.alice().await, house.bob().await);
-    let told = house.iam().user_of_session(&alices);
-    assert_eq!(told, Some((ALICE.to_owned(), alices.subject.clone())));
+async fn user_of_a_session_is_found_with_its_secret_only() {
+    let fixture = Fixture::new();
+    let (alices, bobs) = (fixture.alice().await, fixture.bob().await);
+    let found = fixture.iam().user_of_session(&alices);
+    assert_eq!(found, Some((ALICE.to_owned(), alices.subject.clone())));
     let mixed = UpstreamSession {
         secret: bobs.secret.expose_secret().into(),
         ..alices.clone()
     };
-    assert_eq!(house.iam().user_of_session(&mixed), None);
-    house
+    assert_eq!(fixture.iam().user_of_session(&mixed), None);
+    fixture
         .iam()
         .set_state(ALICE, AccountState::Disabled)
         .expect("alice");
-    assert!(house.iam().user_of_session(&alices).is_some());
-    assert!(house.iam().end_session_by_id(&alices.id));
-    assert_eq!(house.iam().user_of_session(&alices), None);
+    assert!(fixture.iam().user_of_session(&alices).is_some());
+    assert!(fixture.iam().end_session_by_id(&alices.id));
+    assert_eq!(fixture.iam().user_of_session(&alices), None);
 }
 
 #[test]
-fn a_subject_is_one_users_and_is_free_again_with_its_account() {
-    let house = House::new();
+fn subject_is_unique_and_reusable_after_deletion() {
+    let fixture = Fixture::new();
     let shared = || Subject::new("shared").expect("an id");
     let carol = user(CAROL, "x").with_subject(shared());
-    house.iam().create_user(carol).expect("new");
+    fixture.iam().create_user(carol).expect("new");
     let dave = || user("dave@example.test", "x").with_subject(shared());
     assert_eq!(
-        house.iam().create_user(dave()),
+        fixture.iam().create_user(dave()),
         Err(UsersError::SubjectTaken)
     );
-    house.iam().delete_user(CAROL).expect("carol");
-    assert_eq!(house.iam().create_user(dave()), Ok(()));
+    fixture.iam().delete_user(CAROL).expect("carol");
+    assert_eq!(fixture.iam().create_user(dave()), Ok(()));
 }
 
 #[test]
-fn clones_of_users_go_separate_ways() {
+fn clones_of_users_are_independent() {
     let first = users([user(ALICE, "x"), user(BOB, "x")]);
     let mut second = first.clone();
     second.add(user(CAROL, "x")).expect("new");
@@ -236,10 +245,10 @@ fn clones_of_users_go_separate_ways() {
 }
 
 #[tokio::test]
-async fn a_snapshot_shows_nobody_and_no_password() {
-    let house = House::new();
-    house.alice().await;
-    let shown = format!("{:?}", house.iam().snapshot());
+async fn debug_of_a_snapshot_shows_no_address_and_no_password() {
+    let fixture = Fixture::new();
+    fixture.alice().await;
+    let shown = format!("{:?}", fixture.iam().snapshot());
     assert_eq!(
         shown,
         "DirectorySnapshot { users: 2, sessions: Sessions(1) }"
@@ -247,7 +256,7 @@ async fn a_snapshot_shows_nobody_and_no_password() {
 }
 
 #[test]
-fn a_namespace_has_an_issuer_of_its_own_and_logout_tokens_say_so() {
+fn namespace_has_its_own_issuer_in_logout_tokens() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     for (identity, issuer) in [
         (Identity::default(), "urn:auth-gateway:mock"),

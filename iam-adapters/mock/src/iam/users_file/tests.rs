@@ -1,6 +1,6 @@
 use secrecy::ExposeSecret;
 
-use super::super::user::AccountState;
+use super::super::users::AccountState;
 use super::*;
 
 fn problems(text: &str, format: Format) -> String {
@@ -42,7 +42,7 @@ const CAROL: [(&str, Format); 3] = [
 ];
 
 #[test]
-fn a_users_file_tells_everything_about_a_user_in_each_format() {
+fn every_format_has_all_members_of_a_user() {
     for (text, format) in CAROL {
         let users = parse(text, format, "users").expect("users");
         let (_, carol) = users.find("carol@example.test").expect("carol");
@@ -61,13 +61,13 @@ fn a_users_file_tells_everything_about_a_user_in_each_format() {
 #[test]
 fn the_demo_users_are_alice_and_bob() {
     let users = load(None).expect("demo users");
-    let mut told: Vec<_> = users
+    let mut message: Vec<_> = users
         .iter()
         .map(|u| (u.email(), u.password.expose_secret(), u.permissions().len()))
         .collect();
-    told.sort_unstable();
+    message.sort_unstable();
     assert_eq!(
-        told,
+        message,
         [
             ("alice@example.test", "alice-pass", 2),
             ("bob@example.test", "bob-pass", 1)
@@ -76,7 +76,7 @@ fn the_demo_users_are_alice_and_bob() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_entry_whatever_the_format() {
+fn every_problem_is_reported_with_its_entry_in_every_format() {
     let json = r#"{"users": [
         {"email": "a@b", "password": "canary"},
         {"email": "A@B", "password": "canary"},
@@ -91,7 +91,7 @@ fn every_problem_is_told_with_its_entry_whatever_the_format() {
         "canary",
         {"email": "o@p"}
     ], "roles": []}"#;
-    // What JSON calls so is YAML as well, and TOML when written in its own way.
+    // The JSON text is also valid YAML.
     let toml: toml::Table = serde_json::from_str(json).expect("a table");
     let toml = toml::to_string(&toml).expect("TOML");
     for (text, format) in [
@@ -99,7 +99,7 @@ fn every_problem_is_told_with_its_entry_whatever_the_format() {
         (json, Format::Yaml),
         (&toml, Format::Toml),
     ] {
-        let told = problems(text, format);
+        let message = problems(text, format);
         for expected in [
             "users: ",
             "at the top is unknown; there is only \"users\"",
@@ -109,7 +109,7 @@ fn every_problem_is_told_with_its_entry_whatever_the_format() {
             "; user 3: the state must be active, disabled, locked or incomplete",
             "; user 3: not an e-mail address",
             "; user 4 (\"c@d\"): the password is empty",
-            "; user 5 (\"e@f\"): permission 2 cannot stand in a scope",
+            "; user 5 (\"e@f\"): permission 2 cannot be part of a scope",
             "; user 6 (\"g@h\"): the subject is empty",
             "; user 8 (\"k@l\"): the subject is taken",
             "; user 9: email is missing",
@@ -118,32 +118,32 @@ fn every_problem_is_told_with_its_entry_whatever_the_format() {
             "; user 11: must be a table of keys and values",
             "; user 12 (\"o@p\"): password is missing",
         ] {
-            assert!(told.contains(expected), "{expected} is not in {told}");
+            assert!(message.contains(expected), "{expected} is not in {message}");
         }
-        assert!(!told.contains("canary"), "{told}");
+        assert!(!message.contains("canary"), "{message}");
         assert!(
-            !told.contains("user 1:") && !told.contains("user 7"),
-            "{told}"
+            !message.contains("user 1:") && !message.contains("user 7"),
+            "{message}"
         );
     }
 }
 
 #[test]
-fn a_key_that_is_there_twice_is_a_problem_in_each_format() {
+fn repeated_key_is_a_problem_in_every_format() {
     let text =
         r#"{"users": [{"email": "a@b", "password": "x", "state": "active", "state": "active"}]}"#;
     for format in [Format::Json, Format::Yaml] {
-        let told = problems(text, format);
-        assert_eq!(told, "users: user 1 (\"a@b\"): state is there twice");
+        let message = problems(text, format);
+        assert_eq!(message, "users: user 1 (\"a@b\"): state is present twice");
     }
-    let told = problems(r#"{"users": [], "users": []}"#, Format::Json);
-    assert_eq!(told, "users: users is there twice");
-    let told = problems("[[users]]\nemail = 'a@b'\nemail = 'a@b'", Format::Toml);
-    assert!(told.starts_with("users: line 3: "), "{told}");
+    let message = problems(r#"{"users": [], "users": []}"#, Format::Json);
+    assert_eq!(message, "users: users is present twice");
+    let message = problems("[[users]]\nemail = 'a@b'\nemail = 'a@b'", Format::Toml);
+    assert!(message.starts_with("users: line 3: "), "{message}");
 }
 
 #[test]
-fn a_text_of_another_form_is_refused_with_its_place() {
+fn syntax_error_is_reported_with_its_position() {
     for (text, format, expected) in [
         ("[[users]]\nemail 'a@b'", Format::Toml, "users: line 2: "),
         (
@@ -167,33 +167,33 @@ fn a_text_of_another_form_is_refused_with_its_place() {
             "users: line 1, column 3: a key that",
         ),
     ] {
-        let told = problems(text, format);
-        assert!(told.starts_with(expected), "{text:?} gives {told}");
+        let message = problems(text, format);
+        assert!(message.starts_with(expected), "{text:?} gives {message}");
     }
-    // Not even the first character of what may be a password.
-    let told = problems("users:\n- password: @x", Format::Yaml);
-    assert_eq!(told, "users: line 2, column 13: unexpected character");
+    // The message does not quote even the first character of a password.
+    let message = problems("users:\n- password: @x", Format::Yaml);
+    assert_eq!(message, "users: line 2, column 13: unexpected character");
     for text in [
         "users: &a [*a]",
         "users: &a []",
         "users: *a",
         "users: [!x {}]",
     ] {
-        let told = problems(text, Format::Yaml);
+        let message = problems(text, Format::Yaml);
         assert!(
-            told.contains(": anchors, aliases and tags are not "),
-            "{told}"
+            message.contains(": anchors, aliases and tags are not "),
+            "{message}"
         );
     }
     let deep = format!("users: {}{}", "[".repeat(20), "]".repeat(20));
-    let told = problems(&deep, Format::Yaml);
-    assert!(told.contains(": too many levels"), "{told}");
+    let message = problems(&deep, Format::Yaml);
+    assert!(message.contains(": too many levels"), "{message}");
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(parse(&deep, Format::Yaml, "users").is_err());
 }
 
 #[test]
-fn what_yaml_takes_for_no_string_is_none_and_all_else_is() {
+fn plain_yaml_scalar_is_a_string_unless_the_core_schema_gives_it_another_type() {
     let read = |scalar: &str| {
         let text = format!("users: [{{email: a@b, password: {scalar}}}]");
         let users = parse(&text, Format::Yaml, "users").ok()?;
@@ -223,7 +223,7 @@ fn what_yaml_takes_for_no_string_is_none_and_all_else_is() {
 }
 
 #[test]
-fn the_extension_says_how_a_file_is_written_and_there_must_be_one() {
+fn format_follows_from_the_extension_which_is_required() {
     let folder = tempfile::tempdir().expect("a folder");
     for (text, format) in CAROL {
         let names: &[&str] = match format {
@@ -240,46 +240,47 @@ fn the_extension_says_how_a_file_is_written_and_there_must_be_one() {
     for name in ["users", "users.txt", "users.TOML", ".toml"] {
         let path = folder.path().join(name);
         std::fs::write(&path, CAROL[0].0).expect("written");
-        let told = load(Some(&path)).expect_err("is refused").to_string();
+        let message = load(Some(&path)).expect_err("is refused").to_string();
         let expected = format!("{}: its name must end in .toml, .json, ", path.display());
-        assert!(told.starts_with(&expected), "{told}");
+        assert!(message.starts_with(&expected), "{message}");
     }
 }
 
 #[test]
-fn a_file_without_users_or_no_file_at_all_is_refused() {
+fn file_without_users_and_missing_file_are_refused() {
     for (text, format) in [
         ("", Format::Toml),
         ("users = []", Format::Toml),
         ("{}", Format::Json),
         ("", Format::Yaml),
-        ("# nobody\n---\n", Format::Yaml),
+        ("# no users\n---\n", Format::Yaml),
         ("users: []", Format::Yaml),
     ] {
-        let told = problems(text, format);
+        let message = problems(text, format);
         assert!(
-            told == "users: there are no users" || text.contains("nobody"),
-            "{told}"
+            message == "users: there are no users" || text.contains("no users"),
+            "{message}"
         );
     }
-    let told = load(Some(Path::new("no/such/users.toml"))).expect_err("is refused");
+    let message = load(Some(Path::new("no/such/users.toml"))).expect_err("is refused");
     assert!(
-        told.to_string()
+        message
+            .to_string()
             .starts_with("no/such/users.toml: cannot be read"),
-        "{told}"
+        "{message}"
     );
 }
 
-/// Holds a message against what stood in the text.
-fn shows_nothing(text: &str, format: Format) {
-    let told = problems(text, format);
+/// Fails if the message quotes a secret of the text.
+fn assert_quotes_nothing(text: &str, format: Format) {
+    let message = problems(text, format);
     for secret in ["canary", "271828"] {
-        assert!(!told.contains(secret), "{text:?} gives {told}");
+        assert!(!message.contains(secret), "{text:?} gives {message}");
     }
 }
 
 #[test]
-fn no_message_shows_a_password_however_it_is_miswritten_in_toml() {
+fn no_message_about_invalid_toml_quotes_a_password() {
     for line in [
         "password = 271828",
         "password = canary",
@@ -302,7 +303,7 @@ fn no_message_shows_a_password_however_it_is_miswritten_in_toml() {
         "password = 'canary'\npermissions = ['a', { canary = 'canary' }]",
         "password = 'canary'\nsubject = ['canary']",
     ] {
-        shows_nothing(&format!("[[users]]\nemail = 'a@b'\n{line}\n"), Format::Toml);
+        assert_quotes_nothing(&format!("[[users]]\nemail = 'a@b'\n{line}\n"), Format::Toml);
     }
     for text in [
         "canary-1 = 'canary'",
@@ -313,12 +314,12 @@ fn no_message_shows_a_password_however_it_is_miswritten_in_toml() {
         "[[users]]\nemail = 'canary'\npassword = 'a@b'",
         "[[users]]\nemail = 'a@b password: canary'\npassword = 'x'\nstate = 1",
     ] {
-        shows_nothing(text, Format::Toml);
+        assert_quotes_nothing(text, Format::Toml);
     }
 }
 
 #[test]
-fn no_message_shows_a_password_however_it_is_miswritten_in_json() {
+fn no_message_about_invalid_json_quotes_a_password() {
     for members in [
         r#""password": 271828"#,
         r#""password": canary"#,
@@ -339,7 +340,7 @@ fn no_message_shows_a_password_however_it_is_miswritten_in_json() {
         r#""password": "canary", "permissions": ["a canary"]"#,
         r#""password": "canary", "subject": 271828"#,
     ] {
-        shows_nothing(
+        assert_quotes_nothing(
             &format!(r#"{{"users": [{{"email": "a@b", {members}}}]}}"#),
             Format::Json,
         );
@@ -357,12 +358,12 @@ fn no_message_shows_a_password_however_it_is_miswritten_in_json() {
         r#"{"users": [{"email": "a@b\", \"password\": \"canary\"}]}"#,
         r#"{"users": [{"email": "a@b", "password": "x"}]} canary"#,
     ] {
-        shows_nothing(text, Format::Json);
+        assert_quotes_nothing(text, Format::Json);
     }
 }
 
 #[test]
-fn no_message_shows_a_password_however_it_is_miswritten_in_yaml() {
+fn no_message_about_invalid_yaml_quotes_a_password() {
     for line in [
         "password: 271828",
         "password:canary",
@@ -407,7 +408,7 @@ fn no_message_shows_a_password_however_it_is_miswritten_in_yaml() {
         "password: canary\n  permissions: [a, {password: canary}]",
         "password: canary\n  subject: [canary]",
     ] {
-        shows_nothing(&format!("users:\n- email: a@b\n  {line}\n"), Format::Yaml);
+        assert_quotes_nothing(&format!("users:\n- email: a@b\n  {line}\n"), Format::Yaml);
     }
     for text in [
         "canary",
@@ -428,6 +429,6 @@ fn no_message_shows_a_password_however_it_is_miswritten_in_yaml() {
         "users: [{email: a@b password: canary}]",
         "users:\n- email: a@b password:canary\n  password: x\n  state: gone",
     ] {
-        shows_nothing(text, Format::Yaml);
+        assert_quotes_nothing(text, Format::Yaml);
     }
 }

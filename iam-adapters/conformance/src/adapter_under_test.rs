@@ -1,5 +1,4 @@
-//! The steps that the promises are tried with, each a question to the adapter and the only answer
-//! that is right.
+//! The steps of the checks: each calls the adapter and verifies the result.
 
 use std::sync::Arc;
 
@@ -12,18 +11,18 @@ use iam_adapters::types::{
 };
 use secrecy::SecretString;
 
-use super::{Account, Breach, Fixture, Verdict};
+use super::{Account, CheckFailure, CheckResult, Fixture};
 
 pub(super) const READ: &str = "urn:conformance:suite:thing:read";
 pub(super) const WRITE: &str = "urn:conformance:suite:thing:write";
 
-pub(super) fn breach(what: impl Into<String>) -> Breach {
-    Breach(what.into())
+pub(super) fn failure(what: impl Into<String>) -> CheckFailure {
+    CheckFailure(what.into())
 }
 
-/// A breach unless the condition holds.
-pub(super) fn hold(condition: bool, otherwise: &str) -> Verdict {
-    condition.then_some(()).ok_or_else(|| breach(otherwise))
+/// Fails unless the condition is true.
+pub(super) fn ensure(condition: bool, otherwise: &str) -> CheckResult {
+    condition.then_some(()).ok_or_else(|| failure(otherwise))
 }
 
 pub(super) fn permissions(names: &[&str]) -> Permissions {
@@ -33,17 +32,20 @@ pub(super) fn permissions(names: &[&str]) -> Permissions {
         .collect()
 }
 
-/// Text that nobody has used before, short enough for the local part of an address.
-pub(super) fn unheard_of() -> Result<String, Breach> {
+/// A unique text, short enough for the local part of an address.
+pub(super) fn unique_text() -> Result<String, CheckFailure> {
     let mut bits = [0; 16];
-    rand::fill(&mut bits).map_err(|_| breach("this machine has no randomness"))?;
+    rand::fill(&mut bits).map_err(|_| failure("the system has no random numbers"))?;
     Ok(format!("{:032x}", u128::from_be_bytes(bits)))
 }
 
 impl Account {
     /// A new user with a password that any rule for passwords accepts.
-    pub(super) async fn create(fixture: &dyn Fixture, names: &[&str]) -> Result<Self, Breach> {
-        let password = format!("Aa1!{}", unheard_of()?);
+    pub(super) async fn create(
+        fixture: &dyn Fixture,
+        names: &[&str],
+    ) -> Result<Self, CheckFailure> {
+        let password = format!("Aa1!{}", unique_text()?);
         Self::with_password(fixture, password, names).await
     }
 
@@ -51,8 +53,8 @@ impl Account {
         fixture: &dyn Fixture,
         password: impl Into<SecretString>,
         names: &[&str],
-    ) -> Result<Self, Breach> {
-        let email = format!("{}@example.test", unheard_of()?);
+    ) -> Result<Self, CheckFailure> {
+        let email = format!("{}@example.test", unique_text()?);
         let password = password.into();
         let subject = fixture
             .create_user(&email, &password, &permissions(names))
@@ -65,16 +67,16 @@ impl Account {
     }
 }
 
-/// Whether sessions exist at the IAM. Where they exist in the session token alone, the adapter cannot
-/// know of an end, and nothing about ends is judged.
+/// Whether sessions exist at the IAM. If they exist in the session token only, the adapter cannot end
+/// them, and the checks of ends do nothing.
 pub(super) fn has_sessions(fixture: &dyn Fixture) -> bool {
     fixture.adapter().capabilities().sessions == SessionLocation::Iam
 }
 
-/// The adapter under test, asked in the suite's own words.
-pub(super) struct Asked(pub(super) Arc<dyn IamAdapter>);
+/// The adapter under test.
+pub(super) struct AdapterUnderTest(pub(super) Arc<dyn IamAdapter>);
 
-impl Asked {
+impl AdapterUnderTest {
     pub(super) fn of(fixture: &dyn Fixture) -> Self {
         Self(fixture.adapter())
     }
@@ -90,71 +92,75 @@ impl Asked {
         };
         match Credentials::new(email.to_owned(), password.clone()) {
             Ok(credentials) => self.0.authenticate(&credentials, &client).await,
-            Err(invalid) => Err(IamError::Failed(format!("the suite itself: {invalid}"))),
+            Err(invalid) => Err(IamError::Failed(format!("the suite: {invalid}"))),
         }
     }
 
-    /// Logs in, which has to succeed, and gives the session.
-    pub(super) async fn log_in(&self, user: &Account) -> Result<UpstreamSession, Breach> {
+    /// Logs in, which must succeed, and returns the session.
+    pub(super) async fn log_in(&self, user: &Account) -> Result<UpstreamSession, CheckFailure> {
         match self.try_log_in(&user.email, &user.password).await {
             Ok(begun) => Ok(begun.session),
-            Err(error) => Err(breach(format!("a rightful login failed: {error}"))),
+            Err(error) => Err(failure(format!("a valid login failed: {error}"))),
         }
     }
 
-    /// Logs in, which has to be refused, and gives the reason.
+    /// Logs in, which must be refused, and returns the reason.
     pub(super) async fn is_refused(
         &self,
         email: &str,
         password: &SecretString,
-    ) -> Result<Refusal, Breach> {
+    ) -> Result<Refusal, CheckFailure> {
         match self.try_log_in(email, password).await {
             Err(IamError::Refused(refusal)) => Ok(refusal),
-            Ok(_) => Err(breach("a login succeeded that had to be refused")),
-            Err(error) => Err(breach(format!("a refusal was told as a fault: {error}"))),
+            Ok(_) => Err(failure("a login succeeded that must be refused")),
+            Err(error) => Err(failure(format!(
+                "a refusal was reported as a fault: {error}"
+            ))),
         }
     }
 
     pub(super) async fn introspect(
         &self,
         session: &UpstreamSession,
-    ) -> Result<Introspection, Breach> {
+    ) -> Result<Introspection, CheckFailure> {
         let answer = self.0.introspect(session).await;
-        answer.map_err(|error| breach(format!("introspection failed: {error}")))
+        answer.map_err(|error| failure(format!("introspection failed: {error}")))
     }
 
-    /// The session has to be alive, of this user, with these permissions.
+    /// The session must be active, of this user, with these permissions.
     pub(super) async fn is_active(
         &self,
         session: &UpstreamSession,
         user: &Account,
         names: &[&str],
-    ) -> Verdict {
-        let right = Introspection::Active {
+    ) -> CheckResult {
+        let expected = Introspection::Active {
             subject: user.subject.clone(),
             permissions: permissions(names),
         };
         let answer = self.introspect(session).await?;
-        if answer == right {
+        if answer == expected {
             Ok(())
         } else {
-            Err(breach(format!(
-                "introspection answered {answer:?}, not {right:?}"
+            Err(failure(format!(
+                "introspection answered {answer:?}, not {expected:?}"
             )))
         }
     }
 
-    /// The session has to be over.
-    pub(super) async fn is_inactive(&self, session: &UpstreamSession) -> Verdict {
+    /// The session must be inactive.
+    pub(super) async fn is_inactive(&self, session: &UpstreamSession) -> CheckResult {
         match self.introspect(session).await? {
             Introspection::Inactive => Ok(()),
-            Introspection::Active { .. } => Err(breach("a session is active that had to be over")),
+            Introspection::Active { .. } => {
+                Err(failure("a session is active that must be inactive"))
+            }
         }
     }
 
-    /// Ends the session, which has to succeed.
-    pub(super) async fn end(&self, session: &UpstreamSession) -> Verdict {
+    /// Ends the session, which must succeed.
+    pub(super) async fn end(&self, session: &UpstreamSession) -> CheckResult {
         let answer = self.0.end_session(session).await;
-        answer.map_err(|error| breach(format!("ending a session failed: {error}")))
+        answer.map_err(|error| failure(format!("ending a session failed: {error}")))
     }
 }

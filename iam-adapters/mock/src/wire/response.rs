@@ -1,5 +1,4 @@
-//! What is told, and what is written down of it. Every refusal that a Keycloak was seen to make
-//! stands here, word for word.
+//! Responses of a realm with their journal outcome. Every error text was observed at Keycloak 26.7.4.
 
 use std::borrow::Cow;
 
@@ -11,28 +10,28 @@ use serde_json::{Value, json};
 
 use crate::iam::journal::Outcome;
 
-/// An answer, not yet sent.
+/// A response that has not been sent, and its outcome for the journal.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct RealmResponse {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
-    /// None where there is none, as in a 204.
+    /// None for a 204.
     pub(super) body: Option<String>,
     pub(super) header: Option<(HeaderName, HeaderValue)>,
-    /// What the journal calls it.
+    /// The outcome in the journal.
     pub(super) outcome: Outcome,
-    /// Whose session it began, and which.
-    pub(super) began: Option<(iam_adapters::Subject, String)>,
+    /// The subject and id of the session that a login began.
+    pub(super) session: Option<(iam_adapters::Subject, String)>,
 }
 
 const JSON: &str = "application/json";
 const HTML: &str = "text/html;charset=utf-8";
 
-/// A page for people.
+/// A page for browsers.
 const PAGE: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>Welcome</title></head>\
     <body><p>This page is for people.</p></body></html>\n";
 
-impl Told {
+impl RealmResponse {
     fn new(status: StatusCode, content_type: &'static str, body: String, outcome: Outcome) -> Self {
         Self {
             status,
@@ -40,17 +39,17 @@ impl Told {
             body: Some(body),
             header: None,
             outcome,
-            began: None,
+            session: None,
         }
     }
 
-    /// 200 with what was asked for.
+    /// 200 with JSON.
     #[expect(clippy::needless_pass_by_value, reason = "reads as `json!({…})`")]
     pub(super) fn json(body: Value) -> Self {
         Self::new(StatusCode::OK, JSON, body.to_string(), Outcome::Ok)
     }
 
-    /// 200 of the introspection endpoint for whatever is no living session (RFC 7662 section 2.2).
+    /// 200 of the introspection endpoint for a token without an active session (RFC 7662 section 2.2).
     pub(super) fn inactive() -> Self {
         Self {
             outcome: Outcome::Inactive,
@@ -59,7 +58,7 @@ impl Told {
     }
 
     /// 204.
-    pub(super) fn done() -> Self {
+    pub(super) fn no_content() -> Self {
         Self {
             status: StatusCode::NO_CONTENT,
             body: None,
@@ -72,13 +71,13 @@ impl Told {
         Self::new(StatusCode::OK, HTML, PAGE.to_owned(), outcome)
     }
 
-    /// 200 with JSON that breaks off.
+    /// 200 with truncated JSON.
     pub(super) fn unreadable() -> Self {
         let broken = r#"{"active":tr"#.to_owned();
         Self::new(StatusCode::OK, JSON, broken, Outcome::Fault("unreadable"))
     }
 
-    /// With another header.
+    /// Adds a header.
     pub(super) fn with(self, name: HeaderName, value: impl Into<HeaderValue>) -> Self {
         Self {
             header: Some((name, value.into())),
@@ -86,8 +85,8 @@ impl Told {
         }
     }
 
-    /// The response, whole.
-    pub(super) fn response(self) -> HttpResponse {
+    /// The HTTP response.
+    pub(super) fn into_http(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         response.insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")));
         if let Some(pair) = self.header {
@@ -100,17 +99,17 @@ impl Told {
     }
 }
 
-/// A refusal (RFC 6749 section 5.2).
+/// An error response (RFC 6749 section 5.2).
 #[derive(Debug, Clone)]
-pub(super) struct No {
+pub(super) struct OAuthError {
     status: u16,
     error: &'static str,
     description: Cow<'static, str>,
     outcome: Outcome,
 }
 
-const fn ours(status: u16, error: &'static str, description: &'static str) -> No {
-    No {
+const fn client_error(status: u16, error: &'static str, description: &'static str) -> OAuthError {
+    OAuthError {
         status,
         error,
         description: Cow::Borrowed(description),
@@ -118,8 +117,8 @@ const fn ours(status: u16, error: &'static str, description: &'static str) -> No
     }
 }
 
-const fn grant(description: &'static str, outcome: Outcome) -> No {
-    No {
+const fn invalid_grant(description: &'static str, outcome: Outcome) -> OAuthError {
+    OAuthError {
         status: 400,
         error: "invalid_grant",
         description: Cow::Borrowed(description),
@@ -127,72 +126,74 @@ const fn grant(description: &'static str, outcome: Outcome) -> No {
     }
 }
 
-const NO_CLIENT: &str = "Invalid client or Invalid client credentials";
+const INVALID_CLIENT: &str = "Invalid client or Invalid client credentials";
 
-impl No {
-    pub(super) const REALM_DISABLED: Self = ours(403, "access_denied", "Realm not enabled");
-    pub(super) const HTTPS: Self = ours(403, "invalid_request", "HTTPS required");
+impl OAuthError {
+    pub(super) const REALM_DISABLED: Self = client_error(403, "access_denied", "Realm not enabled");
+    pub(super) const HTTPS: Self = client_error(403, "invalid_request", "HTTPS required");
     pub(super) const NO_GRANT_TYPE: Self =
-        ours(400, "invalid_request", "Missing form parameter: grant_type");
+        client_error(400, "invalid_request", "Missing form parameter: grant_type");
     pub(super) const GRANT_TYPE: Self =
-        ours(400, "unsupported_grant_type", "Unsupported grant_type");
-    pub(super) const REPEATED: Self = ours(400, "invalid_request", "duplicated parameter");
-    pub(super) const UNKNOWN_CLIENT: Self = ours(401, "invalid_client", NO_CLIENT);
-    pub(super) const SECRET: Self = ours(401, "unauthorized_client", NO_CLIENT);
-    /// The introspection endpoint's own words for a wrong secret.
+        client_error(400, "unsupported_grant_type", "Unsupported grant_type");
+    pub(super) const REPEATED: Self = client_error(400, "invalid_request", "duplicated parameter");
+    pub(super) const UNKNOWN_CLIENT: Self = client_error(401, "invalid_client", INVALID_CLIENT);
+    pub(super) const SECRET: Self = client_error(401, "unauthorized_client", INVALID_CLIENT);
+    /// The introspection endpoint has another text for a wrong secret.
     pub(super) const INTROSPECTION_SECRET: Self =
-        ours(401, "invalid_client", "Client authentication failed.");
-    pub(super) const DIRECT_GRANTS: Self = ours(
+        client_error(401, "invalid_client", "Client authentication failed.");
+    pub(super) const DIRECT_GRANTS: Self = client_error(
         400,
         "unauthorized_client",
         "Client not allowed for direct access grants",
     );
-    pub(super) const SERVICE_ACCOUNT: Self = ours(
+    pub(super) const SERVICE_ACCOUNT: Self = client_error(
         401,
         "unauthorized_client",
         "Client not enabled to retrieve service account",
     );
-    /// The right answer to whoever only wants to know whether a login would do.
-    pub(super) const NO_USERNAME: Self = No {
+    /// The expected response to a probe, which sends no user name.
+    pub(super) const NO_USERNAME: Self = OAuthError {
         status: 401,
         error: "invalid_request",
         description: Cow::Borrowed("Missing parameter: username"),
         outcome: Outcome::Ok,
     };
-    pub(super) const NO_REFRESH_TOKEN: Self = ours(400, "invalid_request", "No refresh token");
-    pub(super) const NO_TOKEN: Self = ours(400, "invalid_request", "Token not provided.");
-    pub(super) const TOKEN_TYPE: Self = ours(400, "invalid_request", "Unsupported token type.");
-    pub(super) const GARBAGE: Self = grant("Invalid refresh token", Outcome::Inactive);
-    pub(super) const OTHER_CLIENT: Self = grant(
+    pub(super) const NO_REFRESH_TOKEN: Self =
+        client_error(400, "invalid_request", "No refresh token");
+    pub(super) const NO_TOKEN: Self = client_error(400, "invalid_request", "Token not provided.");
+    pub(super) const TOKEN_TYPE: Self =
+        client_error(400, "invalid_request", "Unsupported token type.");
+    pub(super) const GARBAGE: Self = invalid_grant("Invalid refresh token", Outcome::Inactive);
+    pub(super) const OTHER_CLIENT: Self = invalid_grant(
         "Invalid refresh token. Token client and authorized client don't match",
         Outcome::Inactive,
     );
-    pub(super) const EXPIRED: Self = grant("Token is not active", Outcome::Inactive);
-    pub(super) const SESSION_OVER: Self = grant("Session not active", Outcome::Inactive);
-    pub(super) const USER_DISABLED: Self = grant("User disabled", Outcome::Inactive);
+    pub(super) const EXPIRED: Self = invalid_grant("Token is not active", Outcome::Inactive);
+    pub(super) const SESSION_OVER: Self = invalid_grant("Session not active", Outcome::Inactive);
+    pub(super) const USER_DISABLED: Self = invalid_grant("User disabled", Outcome::Inactive);
 
-    /// Why a user does not get in. A lock looks like a wrong password.
+    /// The error of a refused login. A lock looks like a wrong password.
     pub(super) const fn login(refusal: Refusal) -> Self {
         let description = match refusal {
             Refusal::InvalidCredentials | Refusal::Locked => "Invalid user credentials",
             Refusal::Disabled => "Account disabled",
             Refusal::Incomplete => "Account is not fully set up",
         };
-        grant(description, Outcome::Refused(refusal))
+        invalid_grant(description, Outcome::Refused(refusal))
     }
 
-    /// A token that was made under another name of the server, which is `expected`.
+    /// The token has another issuer than `expected`.
     pub(super) fn issuer(expected: &str) -> Self {
         let description = format!("Invalid token issuer. Expected '{expected}'");
         Self {
             description: Cow::Owned(description),
-            ..ours(400, "invalid_grant", "")
+            ..client_error(400, "invalid_grant", "")
         }
     }
 
-    /// That it failed.
+    /// 500.
     pub(super) const fn failed() -> Self {
-        No {
+        Self {
             status: 500,
             error: "unknown_error",
             description: Cow::Borrowed("For more on this error consult the server log."),
@@ -200,9 +201,9 @@ impl No {
         }
     }
 
-    /// That it has too much to do.
+    /// 429.
     pub(super) const fn throttled() -> Self {
-        No {
+        Self {
             status: 429,
             error: "temporarily_unavailable",
             description: Cow::Borrowed("Too many requests"),
@@ -211,15 +212,15 @@ impl No {
     }
 }
 
-impl From<No> for Told {
-    fn from(no: No) -> Self {
-        let body = json!({"error": no.error, "error_description": no.description});
-        let status = StatusCode::from_u16(no.status).unwrap_or(StatusCode::BAD_REQUEST);
-        Self::new(status, JSON, body.to_string(), no.outcome)
+impl From<OAuthError> for RealmResponse {
+    fn from(error: OAuthError) -> Self {
+        let body = json!({"error": error.error, "error_description": error.description});
+        let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
+        Self::new(status, JSON, body.to_string(), error.outcome)
     }
 }
 
-/// An error of the server's frame, which has no description.
-pub(super) fn framed(status: StatusCode, error: &str) -> HttpResponse {
+/// An error outside of OAuth, which has no description.
+pub(super) fn plain_error(status: StatusCode, error: &str) -> HttpResponse {
     HttpResponse::build(status).json(json!({ "error": error }))
 }

@@ -1,4 +1,4 @@
-//! One call to the mock: the fault that it meets, and its entry in the journal.
+//! A call to the mock: its injected fault and its journal entry.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use super::Mock;
 use super::faults::Answer;
 use super::journal::{Call, Outcome};
 
-/// A call under way. One that is dropped before it ended, as by a gateway whose deadline passed,
-/// goes into the journal as timed out.
+/// A call in progress. If it is dropped before it ended, for example after the gateway's deadline, the
+/// journal records it as timed out.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct PendingCall<'a> {
     mock: &'a Mock,
     began: Instant,
     call: Call,
     ended: bool,
 }
 
-impl<'a> Asked<'a> {
-    /// A call of which no more than this is known yet.
+impl<'a> PendingCall<'a> {
+    /// Begins a call.
     #[must_use]
     pub fn begin(mock: &'a Mock, operation: Operation) -> Self {
         Self {
@@ -42,12 +42,12 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What is known of the call, to be told as it becomes known.
-    pub fn call(&mut self) -> &mut Call {
+    /// The journal entry so far.
+    pub fn entry(&mut self) -> &mut Call {
         &mut self.call
     }
 
-    /// Waits as long as a fault wants, and tells what it answers; none: the truth.
+    /// Applies the delay of the next fault and returns its answer; none: perform the operation.
     pub async fn fault(&mut self) -> Option<Answer> {
         let call = &mut self.call;
         let applied = self
@@ -61,14 +61,14 @@ impl<'a> Asked<'a> {
         applied.answer
     }
 
-    /// Writes the call down as over, with this end.
+    /// Records the call with this outcome.
     pub fn end(mut self, outcome: Outcome) {
         self.call.outcome = outcome;
         self.ended = true;
         self.write();
     }
 
-    /// Writes the call down with the end that follows from its result.
+    /// Records the call with the outcome of its result.
     pub(super) fn settle<T>(
         self,
         result: Result<T, IamError>,
@@ -88,7 +88,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.write();
@@ -96,16 +96,16 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// What a fault looks like to the gateway; none: it is an answer, or needs a wire.
+/// The error that a fault causes; none: it is not an error, or works over the wire only.
 pub(super) fn error(answer: Answer, deadline: Duration) -> Option<IamError> {
     Some(match answer {
-        Answer::Unreachable => IamError::Unreachable("as the mock was told".to_owned()),
+        Answer::Unreachable => IamError::Unreachable("injected by the mock".to_owned()),
         Answer::Timeout => IamError::TimedOut(deadline),
         Answer::Throttled { retry_after } => IamError::Throttled { retry_after },
-        Answer::ServerError => IamError::Failed("as the mock was told".to_owned()),
-        Answer::Unreadable => IamError::Unreadable("as the mock was told".to_owned()),
+        Answer::ServerError => IamError::Failed("injected by the mock".to_owned()),
+        Answer::Unreadable => IamError::Unreadable("injected by the mock".to_owned()),
         Answer::Misconfigured => {
-            IamError::misconfigured(Misconfiguration::ClientSecret, "as the mock was told")
+            IamError::misconfigured(Misconfiguration::ClientSecret, "injected by the mock")
         }
         Answer::Refused(reason) => IamError::Refused(reason),
         Answer::Inactive
