@@ -1,7 +1,7 @@
-//! Random histories of three replicas before one IAM, held against the promises about time: no
-//! token later than the bound after a revocation, no permission longer than its own after it was
-//! taken, no fault told as a refusal, nobody's answer to another, and none that the IAM has not
-//! given its word for.
+//! Random histories of three replicas with one IAM, checked with a model: no token after a
+//! revocation for longer than the freshness, no removed permission for longer than its TTL, no
+//! fault in place of a refusal, no response of another session, and no token that the IAM did not
+//! confirm.
 
 use std::env;
 use std::num::NonZero;
@@ -11,33 +11,33 @@ use std::thread;
 
 use test_support::keys::TestKeys;
 
-mod bus;
+mod availability;
+mod case_counts;
 mod edges;
 mod fixture;
-mod hearing;
-mod judge;
-mod kept;
-mod line;
 mod minimal;
 mod names;
+mod oracle;
 mod random;
+mod recording_iam;
+mod regressions;
 mod replica;
+mod replication;
+mod replication_stream;
 mod run;
 mod scenario;
 mod sessions;
-mod tally;
-mod trouble;
-mod truth;
+mod state;
 
-use judge::Breach;
+use case_counts::CaseCounts;
+use oracle::Violation;
 use replica::Extent;
 use scenario::Scenario;
-use tally::Tally;
 
-/// How many scenarios are tried, instead of the usual number.
+/// The number of scenarios, in place of the default.
 const SCENARIOS: &str = "MODEL_SCENARIOS";
 
-/// The number of the first one: a scenario is what follows from its number.
+/// The number of the first scenario, which is its seed.
 const FIRST: &str = "MODEL_FIRST";
 
 const STEPS: usize = 1000;
@@ -45,10 +45,10 @@ const STEPS: usize = 1000;
 #[test]
 fn operations_keep_every_time_limit_in_random_histories() {
     let keys = TestKeys::new();
-    for scenario in kept::all() {
+    for scenario in regressions::all() {
         for extent in [Extent::Operations, Extent::Service] {
-            if let Err((_, breach)) = run::run(&scenario, extent, &keys) {
-                panic!("{breach:?}\nin {}", shown(&scenario));
+            if let Err((_, violation)) = run::run(&scenario, extent, &keys) {
+                panic!("{violation:?}\nin {}", shown(&scenario));
             }
         }
     }
@@ -71,7 +71,7 @@ fn number(variable: &str) -> Option<u64> {
 fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &TestKeys) {
     let first = number(FIRST).unwrap_or(1);
     let next = AtomicU64::new(first);
-    let (tally, found) = (Mutex::new(Tally::default()), Mutex::new(None));
+    let (counts, found) = (Mutex::new(CaseCounts::default()), Mutex::new(None));
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -83,7 +83,7 @@ fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &TestKeys) {
                     }
                     let scenario = Scenario::random(number, steps, extent.cached_at_least());
                     match run::run(&scenario, extent, keys) {
-                        Ok(more) => tally.lock().expect("the tally").add(&more),
+                        Ok(more) => counts.lock().expect("the counts").add(&more),
                         Err((last, _)) => {
                             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                             found.get_or_insert((number, scenario, last));
@@ -93,12 +93,12 @@ fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &TestKeys) {
             });
         }
     });
-    if let Some((number, scenario, last)) = found.into_inner().expect("what was found") {
-        tell(number, scenario, last, extent, keys);
+    if let Some((number, scenario, last)) = found.into_inner().expect("the violation") {
+        fail(number, scenario, last, extent, keys);
     }
-    let tally = tally.into_inner().expect("the tally");
-    println!("{scenarios} scenarios of {steps} steps, {extent:?}: {tally:?}");
-    tally.is_fair(usize::try_from(scenarios).expect("not so many"));
+    let counts = counts.into_inner().expect("the counts");
+    println!("{scenarios} scenarios of {steps} steps, {extent:?}: {counts:?}");
+    counts.assert_minimum(usize::try_from(scenarios).expect("not so many"));
 }
 
 fn is_set<T>(found: &Mutex<Option<T>>) -> bool {
@@ -106,18 +106,18 @@ fn is_set<T>(found: &Mutex<Option<T>>) -> bool {
     found.is_some()
 }
 
-/// Keeps the smallest scenario that breaks the promise still, and panics with it.
-fn tell(number: u64, mut scenario: Scenario, last: usize, extent: Extent, keys: &TestKeys) -> ! {
+/// Adds the minimal scenario to the regressions, and panics with it.
+fn fail(number: u64, mut scenario: Scenario, last: usize, extent: Extent, keys: &TestKeys) -> ! {
     scenario.steps.truncate(last + 1);
-    let breach_of = |scenario: &Scenario| run::run(scenario, extent, keys).err();
-    let smallest = minimal::minimal(scenario, |smaller| breach_of(smaller).map(|(at, _)| at));
-    let kept = match kept::keep(&smallest) {
-        Ok(()) => "kept among the regressions".to_owned(),
-        Err(error) => format!("could not be kept: {error}"),
+    let violation_of = |scenario: &Scenario| run::run(scenario, extent, keys).err();
+    let smallest = minimal::minimal(scenario, |smaller| violation_of(smaller).map(|(at, _)| at));
+    let stored = match regressions::add(&smallest) {
+        Ok(()) => "added to the regressions".to_owned(),
+        Err(error) => format!("could not be added to the regressions: {error}"),
     };
-    let (_, Breach(how)) = breach_of(&smallest).expect("broken still");
+    let (_, Violation(how)) = violation_of(&smallest).expect("violation still");
     panic!(
-        "scenario {number} breaks a promise: {how}\nat the end of {}\nwhich is {kept}",
+        "scenario {number} violates a rule: {how}\nat the end of {}\nwhich is {stored}",
         shown(&smallest)
     );
 }

@@ -1,4 +1,4 @@
-//! Time that goes on to the very edge of something.
+//! Advancing the clock to the moment at which cached data or a session expires.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ impl ModelFixture {
         }
     }
 
-    /// How long it is until then, by the replica's clocks; none where it is over.
+    /// The time until then, by the replica's clocks; `None` if it is over.
     fn left(&self, edge: Edge, at: usize, session: usize) -> Option<Duration> {
-        let (now, life) = (self.clock_of(at), &self.lives[session]);
+        let (now, state) = (self.clock_of(at), &self.session_states[session]);
         let setting = &self.setting;
         let bound = match edge {
             Edge::Liveness => setting.freshness,
@@ -30,13 +30,13 @@ impl ModelFixture {
             Edge::Permissions => setting.permissions_ttl,
             Edge::StalePermissions => setting.permissions_ttl + setting.stale_if_error,
             Edge::Expiry => {
-                return Duration::from_secs(life.pair.expires_at).checked_sub(now.unix);
+                return Duration::from_secs(state.pair.expires_at).checked_sub(now.unix);
             }
         };
-        let words = self.replicas[at].line.words();
-        let asked = words
+        let reports = self.replicas[at].iam.reports();
+        let asked = reports
             .iter()
-            .rfind(|word| word.session == life.upstream)?
+            .rfind(|report| report.session == state.upstream)?
             .asked;
         (asked.monotonic + Duration::from_secs(bound)).checked_sub(now.monotonic)
     }

@@ -1,4 +1,4 @@
-//! Three replicas, the IAM behind them, and what is true about it.
+//! Three replicas, their IAM, and its true state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use iam_adapters::{Clock as _, Moment};
 use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use test_support::keys::TestKeys;
 
-use super::bus::Bus;
-use super::hearing::Hearsay;
 use super::names::{Names, USERS};
 use super::replica::{Extent, Pair, Replica};
+use super::replication::ReplicationModel;
+use super::replication_stream::ReplicationStream;
 use super::scenario::{REPLICAS, Setting};
 use super::sessions::Login;
-use super::truth::{History, Known, Life, User};
+use super::state::{History, Known, SessionState, User};
 
-/// When every scenario begins, since 1970.
+/// The time at which every scenario begins, since 1970.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// How many sessions a number can stand for: the newest.
+/// How many sessions a number can select: the newest ones.
 const IN_REACH: usize = 4;
 
 pub(super) struct ModelFixture {
@@ -28,15 +28,16 @@ pub(super) struct ModelFixture {
     pub(super) directory: Arc<Directory>,
     pub(super) replicas: Vec<Replica>,
     pub(super) users: Vec<User>,
-    pub(super) lives: Vec<Life>,
-    /// When the IAM last ended all sessions of a user in the midst of a login.
+    pub(super) session_states: Vec<SessionState>,
+    /// When the IAM last ended all sessions of a user during a login.
     pub(super) ended_all: [Option<Duration>; USERS],
-    /// Up to when, in seconds since 1970, each replica heard that a user's sessions are over.
-    pub(super) heard_until: [[Option<u64>; USERS]; REPLICAS],
-    pub(super) bus: Arc<Bus>,
-    pub(super) hearsay: Hearsay,
-    /// When each replica last came back to the others, whom it may have missed.
-    pub(super) rejoined: [Option<Duration>; REPLICAS],
+    /// For each replica, until when (in seconds since 1970) the sessions of a user that began are
+    /// known as ended.
+    pub(super) user_ended_until: [[Option<u64>; USERS]; REPLICAS],
+    pub(super) stream: Arc<ReplicationStream>,
+    pub(super) replication: ReplicationModel,
+    /// When each replica last reconnected to the others and may have missed revocations.
+    pub(super) reconnected_at: [Option<Duration>; REPLICAS],
     true_clock: Arc<ManualClock>,
     overrides: Vec<(String, String)>,
 }
@@ -59,7 +60,7 @@ impl ModelFixture {
             seconds("stale_if_error", setting.stale_if_error),
             seconds("session.max_lifetime", setting.max_lifetime),
         ];
-        // How many logins may be tried is promised, and tried, elsewhere.
+        // Login limits have their own tests.
         let unlimited = ["account_failures", "address_failures"]
             .map(|key| (format!("login_limits.{key}"), "0".to_owned()));
         let overrides = folders.into_iter().chain(times).chain(unlimited);
@@ -69,12 +70,12 @@ impl ModelFixture {
             directory: Arc::new(directory),
             replicas: Vec::new(),
             users: Vec::new(),
-            lives: Vec::new(),
+            session_states: Vec::new(),
             ended_all: [None; USERS],
-            heard_until: [[None; USERS]; REPLICAS],
-            bus: Arc::default(),
-            hearsay: Hearsay::default(),
-            rejoined: [None; REPLICAS],
+            user_ended_until: [[None; USERS]; REPLICAS],
+            stream: Arc::default(),
+            replication: ReplicationModel::default(),
+            reconnected_at: [None; REPLICAS],
             true_clock,
             overrides: overrides.collect(),
         };
@@ -103,7 +104,7 @@ impl ModelFixture {
         self.directory.create_user(account).expect("a new user");
     }
 
-    /// No process does anything in the very moment in which it begins.
+    /// A process takes at least a millisecond to start.
     async fn start(&self, wall: Duration) -> Replica {
         const MOMENT: Duration = Duration::from_millis(1);
         let clock = ManualClock::at(wall.saturating_sub(MOMENT));
@@ -116,7 +117,7 @@ impl ModelFixture {
         Replica::start(self.extent, mock, clock, &overrides).await
     }
 
-    /// The time, since the beginning.
+    /// The time since the beginning.
     pub(super) fn now(&self) -> Duration {
         self.true_clock.now().monotonic
     }
@@ -125,10 +126,10 @@ impl ModelFixture {
         self.replicas[replica].clock.now()
     }
 
-    /// Which session the number stands for; none where there is none.
+    /// The session that the number selects; `None` if there is none.
     pub(super) fn session(&self, number: u8) -> Option<usize> {
-        let reach = self.lives.len().min(IN_REACH);
-        (reach > 0).then(|| self.lives.len() - 1 - usize::from(number) % reach)
+        let reach = self.session_states.len().min(IN_REACH);
+        (reach > 0).then(|| self.session_states.len() - 1 - usize::from(number) % reach)
     }
 
     pub(super) fn replica(number: u8) -> usize {
@@ -146,7 +147,7 @@ impl ModelFixture {
         }
     }
 
-    /// Time goes on for all but this one, whose wall clock is right when it wakes up.
+    /// Advances all clocks, except the monotonic clock of this replica.
     pub(super) fn suspend(&self, asleep: usize, by: Duration) {
         self.true_clock.advance(by);
         for (number, replica) in self.replicas.iter().enumerate() {
@@ -158,7 +159,7 @@ impl ModelFixture {
         }
     }
 
-    /// Sets a wall clock to the true time and so much more, in milliseconds.
+    /// Sets a wall clock to the true time plus so many milliseconds.
     pub(super) fn set_wall(&self, replica: usize, ahead: i64) {
         let by = Duration::from_millis(ahead.unsigned_abs());
         let now = self.true_clock.now().unix;
@@ -170,26 +171,26 @@ impl ModelFixture {
         self.replicas[replica].clock.set_wall(wall);
     }
 
-    /// A new process in the place of an old one: what it knew is gone. Where the old one could not
-    /// speak with the others, the new one cannot either.
+    /// Replaces a process by a new one with empty caches. It is connected to the others if the old
+    /// one was.
     pub(super) async fn restart(&mut self, replica: usize) {
         let started = self.start(self.clock_of(replica).unix).await;
         let old = &self.replicas[replica];
-        started.line.set_outage(old.line.outage());
+        started.iam.set_outage(old.iam.outage());
         self.replicas[replica] = started;
-        self.rejoined[replica] = None;
-        self.heard_until[replica] = [None; USERS];
-        for life in &mut self.lives {
-            life.known[replica] = None;
+        self.reconnected_at[replica] = None;
+        self.user_ended_until[replica] = [None; USERS];
+        for state in &mut self.session_states {
+            state.known[replica] = None;
         }
-        self.join(replica, self.bus.has(replica));
+        self.join(replica, self.stream.is_connected(replica));
     }
 
     pub(super) fn began(&mut self, login: Login, pair: Pair) {
-        let upstream = self.replicas[login.at].line.words()[login.words_before].clone();
-        // All sessions of the user may have ended while the answer was on its way.
+        let upstream = self.replicas[login.at].iam.reports()[login.reports_before].clone();
+        // All sessions of the user may have ended during the login.
         let ended = self.ended_all[login.user].filter(|ended| *ended >= login.sent);
-        self.lives.push(Life {
+        self.session_states.push(SessionState {
             user: login.user,
             pair,
             upstream: upstream.session,
@@ -198,28 +199,28 @@ impl ModelFixture {
             ended,
             known: [None; REPLICAS],
         });
-        self.spread_what_was_heard(self.lives.len() - 1);
+        self.apply_user_ends(self.session_states.len() - 1);
     }
 
-    /// Whether the replica needs nobody to say that the session is over.
+    /// Whether the replica knows the end of the session without the IAM.
     pub(super) fn is_known_to_be_over(&self, session: usize, replica: usize) -> bool {
-        let life = &self.lives[session];
-        let expired = self.clock_of(replica).unix_seconds() >= life.pair.expires_at;
-        expired || life.known[replica].is_some()
+        let state = &self.session_states[session];
+        let expired = self.clock_of(replica).unix_seconds() >= state.pair.expires_at;
+        expired || state.known[replica].is_some()
     }
 
-    /// Takes note that the session is over at the IAM.
+    /// Records that the session ended at the IAM.
     pub(super) fn ended(&mut self, session: usize) {
         let now = self.now();
-        self.lives[session].ended.get_or_insert(now);
+        self.session_states[session].ended.get_or_insert(now);
     }
 
     pub(super) fn learned(&mut self, replica: usize, session: usize, known: Known) {
-        let before = &mut self.lives[session].known[replica];
+        let before = &mut self.session_states[session].known[replica];
         *before = (*before).max(Some(known));
     }
 
-    pub(super) fn permit(&mut self, user: usize, names: Names) {
+    pub(super) fn set_permissions(&mut self, user: usize, names: Names) {
         let (now, names) = (self.now(), names.held_by(user));
         let user = &mut self.users[user];
         user.names.change(names, now);
@@ -228,7 +229,7 @@ impl ModelFixture {
             .expect("known");
     }
 
-    pub(super) fn switch(&mut self, user: usize, on: bool) {
+    pub(super) fn set_enabled(&mut self, user: usize, on: bool) {
         let now = self.now();
         let user = &mut self.users[user];
         user.enabled.change(on, now);
@@ -240,28 +241,28 @@ impl ModelFixture {
         self.directory.set_state(&user.email, state).expect("known");
     }
 
-    pub(super) fn end_session(&mut self, session: usize, told: Option<usize>) {
-        let upstream = &self.lives[session].upstream;
+    pub(super) fn end_session(&mut self, session: usize, notified: Option<usize>) {
+        let upstream = &self.session_states[session].upstream;
         self.directory.end_session_by_id(upstream);
-        let heard = told.filter(|at| self.replicas[*at].door.hear_of_session(upstream));
+        let heard = notified.filter(|at| self.replicas[*at].api.end_upstream_session(upstream));
         self.ended(session);
         if let Some(at) = heard {
-            self.tells_of_session(at, session);
+            self.publish_session_end(at, session);
         }
     }
 
-    pub(super) fn end_sessions_of(&mut self, user: usize, told: Option<usize>) {
+    pub(super) fn end_sessions_of(&mut self, user: usize, notified: Option<usize>) {
         let User { email, subject, .. } = &self.users[user];
         self.directory.end_sessions_of(email).expect("known");
         let until = self.true_clock.now().unix_seconds();
-        let heard = told.filter(|at| self.replicas[*at].door.hear_of_user(subject, until));
-        for session in 0..self.lives.len() {
-            if self.lives[session].user == user {
+        let heard = notified.filter(|at| self.replicas[*at].api.end_sessions_of(subject, until));
+        for session in 0..self.session_states.len() {
+            if self.session_states[session].user == user {
                 self.ended(session);
             }
         }
         if let Some(at) = heard {
-            self.tells_of_user(at, user, until);
+            self.publish_user_end(at, user, until);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Makes a scenario that breaks a promise as small as it can be.
+//! Reduces a scenario that violates a rule to the necessary steps.
 
 use super::scenario::{Scenario, Step};
 
-/// Leaves out what the breach does not need: halves first, then ever smaller parts, down to single
-/// steps, until none can go. `breaks` tells at which step a scenario breaks a promise.
+/// Removes the steps that the violation does not need: halves first, then smaller parts, down to
+/// single steps. `breaks` returns the step at which a scenario violates a rule.
 pub(super) fn minimal(
     mut scenario: Scenario,
     breaks: impl Fn(&Scenario) -> Option<usize>,

@@ -1,5 +1,5 @@
-//! Sets of scope names. Everybody has one name to themselves, so that nobody's answer can pass for
-//! another's.
+//! Sets of scope names. Each user has one name that no other user has, so that responses of
+//! different users differ.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use iam_adapters::{Permission, Permissions};
 use serde::{Deserialize, Serialize};
 use test_support::suite::permissions;
 
-/// How many users there are.
+/// The number of users.
 pub(super) const USERS: usize = 3;
 
-/// Those that an administrator gives and takes, then the mark of each user.
+/// The names that an administrator assigns and removes, then one name for each user.
 const NAMES: [&str; SHARED + USERS] = [
     "urn:shop:orders:order:read",
     "urn:shop:orders:order:write",
@@ -28,12 +28,12 @@ pub(super) struct Names(u8);
 impl Names {
     pub(super) const ALL: Self = Self((1 << NAMES.len()) - 1);
 
-    /// Whichever names the bits stand for.
+    /// The names that the bits select.
     pub(super) const fn from_bits(bits: u8) -> Self {
         Self(bits).and(Self::ALL)
     }
 
-    /// What a user holds to whom the shared ones of these were given.
+    /// The permissions of a user who has the shared names of this set.
     pub(super) const fn held_by(self, user: usize) -> Self {
         Self(self.0 & ((1 << SHARED) - 1) | 1 << (SHARED + user))
     }
@@ -42,7 +42,7 @@ impl Names {
         Self(self.0 & other.0)
     }
 
-    /// Reads a scope; none where a name is strange or stands there twice.
+    /// Parses a scope; `None` if a name is unknown or occurs twice.
     pub(super) fn parse(scope: &str) -> Option<Self> {
         let mut set = Self(0);
         for name in scope.split_terminator(' ') {
@@ -55,8 +55,8 @@ impl Names {
         Some(set)
     }
 
-    /// What the IAM said.
-    pub(super) fn said(permissions: &Permissions) -> Self {
+    /// The permissions that the IAM reported.
+    pub(super) fn reported(permissions: &Permissions) -> Self {
         let names: Vec<_> = permissions.iter().map(Permission::as_str).collect();
         Self::parse(&names.join(" ")).expect("names from here")
     }

@@ -1,9 +1,9 @@
-//! Random scenarios: what happens how often.
+//! Random scenarios and the probability of each step.
 
 use test_support::rng::Rng;
 
-use super::line::Outage;
-use super::scenario::{Clocks, Edge, Held, Password, Scenario, Setting, Step};
+use super::recording_iam::Outage;
+use super::scenario::{Clocks, Delayed, Edge, Password, Scenario, Setting, Step};
 
 impl Setting {
     fn random(rng: &mut Rng, cached_at_least: u64) -> Self {
@@ -14,8 +14,8 @@ impl Setting {
             stale_if_error: *rng.one_of(&[0, 0, 20, 300, 900]),
             session_lifetime: *rng.one_of(&[100, 3600, 28_800]),
             max_lifetime: *rng.one_of(&[60, 86_400]),
-            clocks: *rng.one_of(&[Clocks::Run, Clocks::AreSuspended, Clocks::AreSet]),
-            bus: rng.one_in(2),
+            clocks: *rng.one_of(&[Clocks::Synchronous, Clocks::Suspended, Clocks::Adjusted]),
+            replication: rng.one_in(2),
         }
     }
 }
@@ -50,17 +50,17 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
         (2, |_, rng, [at, _, user]| Step::LogInSlowly {
             at,
             user,
-            told: maybe_replica(rng),
+            notified: maybe_replica(rng),
             millis: rng.below(5000),
         }),
         (3, |_, _, [at, session, _]| Step::LogOut { at, session }),
-        (1, |_, rng, [at, session, _]| Step::Mix {
+        (1, |_, rng, [at, session, _]| Step::MixPairs {
             at,
             id_of: session,
             token_of: rng.byte(),
         }),
         (8, |setting, rng, [at, session, user]| {
-            storm(setting, rng, [at, session, user])
+            exchange_concurrently(setting, rng, [at, session, user])
         }),
         (10, |setting, rng, _| wait(setting, rng)),
         (8, |_, rng, [at, session, _]| Step::WaitFor {
@@ -75,16 +75,16 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
             session,
             millis: *rng.one_of(&[-1, 0, 1]),
         }),
-        (2, |_, rng, _| Step::Break {
+        (2, |_, rng, _| Step::StartOutage {
             at: maybe_replica(rng),
             outage: *rng.one_of(&Outage::ALL),
         }),
-        (6, |_, rng, _| Step::Mend {
+        (6, |_, rng, _| Step::EndOutage {
             at: maybe_replica(rng),
         }),
         (1, |_, _, [at, ..]| Step::Restart { at }),
-        (1, |_, _, [at, ..]| Step::Cut { at }),
-        (2, |_, _, [at, ..]| Step::Rejoin { at }),
+        (1, |_, _, [at, ..]| Step::Disconnect { at }),
+        (2, |_, _, [at, ..]| Step::Reconnect { at }),
         (3, |setting, rng, [at, ..]| clock(setting, rng, at)),
         (8, |_, rng, [_, session, user]| {
             administer(rng, session, user)
@@ -93,7 +93,7 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
     roll(setting, rng, [at, session, user])
 }
 
-/// Most ask for all there is: what is left out of the answer then was not held.
+/// Most request all scopes: what the response lacks was not held.
 fn asked(rng: &mut Rng) -> u8 {
     if rng.one_in(3) { rng.byte() } else { u8::MAX }
 }
@@ -106,38 +106,38 @@ fn maybe_replica(rng: &mut Rng) -> Option<u8> {
 fn administer(rng: &mut Rng, session: u8, user: u8) -> Step {
     let names = rng.byte();
     match rng.below(12) {
-        0..=5 => Step::Permit { user, names },
-        6 => Step::Switch { user, on: false },
-        7..=9 => Step::Switch { user, on: true },
+        0..=5 => Step::SetPermissions { user, names },
+        6 => Step::SetEnabled { user, on: false },
+        7..=9 => Step::SetEnabled { user, on: true },
         _ if rng.one_in(3) => Step::EndSessionsOf {
             user,
-            told: maybe_replica(rng),
+            notified: maybe_replica(rng),
         },
         _ => Step::EndSession {
             session,
-            told: maybe_replica(rng),
+            notified: maybe_replica(rng),
         },
     }
 }
 
-fn storm(setting: &Setting, rng: &mut Rng, [at, session, user]: [u8; 3]) -> Step {
+fn exchange_concurrently(setting: &Setting, rng: &mut Rng, [at, session, user]: [u8; 3]) -> Step {
     let meanwhile = match rng.below(6) {
         0 => vec![],
         1 => vec![administer(rng, session, user)],
         2 => vec![
             Step::LogOut { at, session },
-            Step::Rejoin { at: rng.byte() },
+            Step::Reconnect { at: rng.byte() },
         ],
         _ => vec![Step::LogOut { at, session }],
     };
     let replicas = 1 + rng.below(5);
-    // An answer comes within the deadline, or not at all.
+    // A response arrives within the deadline or never.
     let deadline = setting.freshness.min(setting.permissions_ttl).min(2) * 1000;
-    Step::Storm {
+    Step::ExchangeConcurrently {
         at: (0..replicas).map(|_| rng.byte()).collect(),
         session,
         asked: asked(rng),
-        held: *rng.one_of(&[Held::Questions, Held::Answers]),
+        held: *rng.one_of(&[Delayed::Requests, Delayed::Responses]),
         meanwhile,
         millis: if rng.one_in(2) {
             rng.below(deadline)
@@ -163,12 +163,12 @@ fn wait(setting: &Setting, rng: &mut Rng) -> Step {
 
 fn clock(setting: &Setting, rng: &mut Rng, at: u8) -> Step {
     match setting.clocks {
-        Clocks::Run => wait(setting, rng),
-        Clocks::AreSuspended => Step::Suspend {
+        Clocks::Synchronous => wait(setting, rng),
+        Clocks::Suspended => Step::Suspend {
             at,
             millis: rng.below(4 * setting.freshness * 1000),
         },
-        Clocks::AreSet => Step::SetWall {
+        Clocks::Adjusted => Step::SetWallClock {
             at,
             ahead: *rng.one_of(&[-3_600_000, -61_000, -59_000, -1_500, 0, 0, 0, 900, 61_000]),
         },

@@ -1,4 +1,4 @@
-//! One gateway: the operations alone, or the whole of it behind its port.
+//! One gateway: only its operations, or the whole service on a port.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use test_support::client::{Client, Response, Session};
 use test_support::gateway::{TestGateway, prepare, settings};
 use test_support::suite::verifier::Verifier;
 
-use super::line::Line;
 use super::names::Names;
+use super::recording_iam::RecordingIam;
 
-/// How much of a gateway there is.
+/// Which part of a gateway runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// The operations, over a guarded adapter. Nothing takes time but the clocks of the scenario.
+    /// The operations with a guarded adapter. Only the clocks of the scenario advance.
     Operations,
-    /// All of it, on a port, seen by a client.
+    /// The whole service on a port, with an HTTP client.
     Service,
 }
 
@@ -42,44 +42,44 @@ impl Extent {
     }
 }
 
-/// A gateway with clocks and a way to the IAM of its own.
+/// A gateway with its own clocks and its own connection to the IAM.
 pub(super) struct Replica {
     pub(super) clock: Arc<ManualClock>,
-    pub(super) line: Arc<Line>,
-    pub(super) door: Door,
-    /// When the IAM was last heard again after silence.
+    pub(super) iam: Arc<RecordingIam>,
+    pub(super) api: Api,
+    /// When an outage of the IAM last ended.
     pub(super) silent_until: Option<Duration>,
     _running: Option<TestGateway>,
 }
 
-/// Where one asks.
+/// Access to the operations.
 #[derive(Clone)]
-pub(super) enum Door {
+pub(super) enum Api {
     Operations(Arc<Gateway>),
     Service(Client, Arc<Verifier>),
 }
 
-/// What one hears.
-pub(super) type Answer<T> = Result<T, No>;
+/// The result of an operation.
+pub(super) type Answer<T> = Result<T, Failure>;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum No {
-    /// The credentials, the session or the pair are not good.
-    Denied,
-    /// Something does not work.
+pub(super) enum Failure {
+    /// The credentials, the session or the pair are invalid.
+    Refused,
+    /// A fault.
     Fault(String),
-    /// What nobody should hear.
-    Strange(String),
+    /// A result that is never allowed.
+    Unexpected(String),
 }
 
-/// What came of an exchange.
+/// The result of an exchange.
 #[derive(Debug)]
 pub(super) struct Granted {
     pub(super) names: Names,
     pub(super) claims: Value,
 }
 
-/// What a client keeps of a login.
+/// The session as a client stores it.
 #[derive(Debug, Clone)]
 pub(super) struct Pair {
     pub(super) id: String,
@@ -97,32 +97,32 @@ impl Replica {
         overrides: &[(&str, &str)],
     ) -> Self {
         let clock = Arc::new(clock);
-        let line = Arc::new(Line::new(mock, Arc::clone(&clock)));
+        let iam = Arc::new(RecordingIam::new(mock, Arc::clone(&clock)));
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
-            iam: Arc::<Line>::clone(&line),
+            iam: Arc::<RecordingIam>::clone(&iam),
             ..prepared
         };
-        let (door, running) = match extent {
-            Extent::Operations => (Door::Operations(connect(&settings, &parts).gateway), None),
+        let (api, running) = match extent {
+            Extent::Operations => (Api::Operations(connect(&settings, &parts).gateway), None),
             Extent::Service => {
                 let app = TestGateway::from_parts(settings, parts);
                 let verifier = Arc::new(Verifier::discover(&app).await);
-                (Door::Service(app.clone(), verifier), Some(app))
+                (Api::Service(app.clone(), verifier), Some(app))
             }
         };
         Self {
             clock,
-            line,
-            door,
+            iam,
+            api,
             silent_until: None,
             _running: running,
         }
     }
 }
 
-impl Door {
+impl Api {
     pub(super) async fn log_in(&self, email: &str, password: &str) -> Answer<Pair> {
         match self {
             Self::Operations(gateway) => {
@@ -131,7 +131,7 @@ impl Door {
                 let session = gateway
                     .log_in(&credentials, &ClientContext::default())
                     .await;
-                let session = session.result.map_err(No::from)?;
+                let session = session.result.map_err(Failure::from)?;
                 Ok(Pair {
                     id: session.session_id.to_string(),
                     token: session.session_token.expose_secret().to_owned(),
@@ -158,7 +158,7 @@ impl Door {
             Self::Operations(gateway) => {
                 let scope = Scope::parse(&asked).expect("names of scopes");
                 let exchanged = gateway.exchange(&pair.id, &pair.token, scope, "").await;
-                let exchanged = exchanged.map_err(No::from)?;
+                let exchanged = exchanged.map_err(Failure::from)?;
                 (exchanged.scope, unverified(exchanged.token.expose()))
             }
             Self::Service(client, verifier) => {
@@ -168,7 +168,7 @@ impl Door {
             }
         };
         let names = Names::parse(&scope);
-        let names = names.ok_or_else(|| No::Strange(format!("granted {scope:?}")))?;
+        let names = names.ok_or_else(|| Failure::Unexpected(format!("granted {scope:?}")))?;
         Ok(Granted { names, claims })
     }
 
@@ -184,8 +184,8 @@ impl Door {
     }
 }
 
-impl Door {
-    /// The gateway itself, where there is nothing around it.
+impl Api {
+    /// The gateway, if only its operations run.
     pub(super) fn gateway(&self) -> Option<&Arc<Gateway>> {
         match self {
             Self::Operations(gateway) => Some(gateway),
@@ -194,9 +194,9 @@ impl Door {
     }
 }
 
-/// What the IAM tells unasked; whether there is anybody to hear it.
-impl Door {
-    pub(super) fn hear_of_session(&self, upstream: &str) -> bool {
+/// The ends that the IAM reports; `false` if the replica does not receive them.
+impl Api {
+    pub(super) fn end_upstream_session(&self, upstream: &str) -> bool {
         match self {
             Self::Operations(gateway) => gateway.session_ends().end_upstream_session(upstream),
             Self::Service(..) => return false,
@@ -204,7 +204,7 @@ impl Door {
         true
     }
 
-    pub(super) fn hear_of_user(&self, subject: &str, begun_until: u64) -> bool {
+    pub(super) fn end_sessions_of(&self, subject: &str, begun_until: u64) -> bool {
         match self {
             Self::Operations(gateway) => {
                 gateway.session_ends().end_sessions_of(subject, begun_until);
@@ -226,30 +226,30 @@ impl Pair {
     }
 }
 
-impl From<GatewayError> for No {
+impl From<GatewayError> for Failure {
     fn from(error: GatewayError) -> Self {
         match error {
-            GatewayError::Refused(_) | GatewayError::InvalidSession(_) => Self::Denied,
+            GatewayError::Refused(_) | GatewayError::InvalidSession(_) => Self::Refused,
             GatewayError::NothingGranted | GatewayError::Internal(_) => {
-                Self::Strange(error.to_string())
+                Self::Unexpected(error.to_string())
             }
             fault => Self::Fault(fault.to_string()),
         }
     }
 }
 
-/// Sorts what an endpoint answered, which denies in its own way.
+/// Classifies a response; each endpoint has its own refusal.
 fn success<'a>(answer: &'a Response, denial: (u16, &str)) -> Answer<&'a Response> {
     if answer.status == 200 {
         return Ok(answer);
     }
     let error = &answer.json()["error"];
     match (answer.status, error.as_str().unwrap_or_default()) {
-        said if said == denial => Err(No::Denied),
+        reported if reported == denial => Err(Failure::Refused),
         (429 | 500 | 503, "temporarily_unavailable" | "server_error") => {
-            Err(No::Fault(answer.text()))
+            Err(Failure::Fault(answer.text()))
         }
-        _ => Err(No::Strange(answer.text())),
+        _ => Err(Failure::Unexpected(answer.text())),
     }
 }
 
@@ -258,7 +258,7 @@ fn seconds(time: &str) -> u64 {
     time.as_second().try_into().expect("after 1970")
 }
 
-/// The claims of a token that nobody has to believe.
+/// The claims of a token, without verification.
 fn unverified(token: &str) -> Value {
     let claims = token.split('.').nth(1).expect("three parts");
     let claims = URL_SAFE_NO_PAD.decode(claims).expect("base64url");

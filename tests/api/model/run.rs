@@ -1,4 +1,4 @@
-//! Carries a scenario out, step by step, and has every answer judged.
+//! Runs a scenario step by step and checks every result.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use test_support::keys::TestKeys;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{self, JoinHandle};
 
+use super::case_counts::{Case, CaseCounts};
 use super::fixture::ModelFixture;
-use super::judge::{Breach, Exchange, Verdict, broken, hold};
-use super::line::Outage;
 use super::names::Names;
-use super::replica::{Answer, Extent, Granted, No, Pair};
-use super::scenario::{Held, Password, REPLICAS, Scenario, Step};
+use super::oracle::{Exchange, Verdict, Violation, hold, violation};
+use super::recording_iam::Outage;
+use super::replica::{Answer, Extent, Failure, Granted, Pair};
+use super::scenario::{Delayed, Password, REPLICAS, Scenario, Step};
 use super::sessions::{self, Login};
-use super::tally::{Case, Tally};
-use super::truth::User;
+use super::state::User;
 
-/// Carries the scenario out, up to the first promise that is broken.
+/// Runs the scenario until a rule is violated.
 pub(super) fn run(
     scenario: &Scenario,
     extent: Extent,
     keys: &TestKeys,
-) -> Result<Tally, (usize, Breach)> {
+) -> Result<CaseCounts, (usize, Violation)> {
     runtime(extent).block_on(async {
         let mut fixture = ModelFixture::new(scenario.setting, extent, keys).await;
-        let mut tally = Tally::default();
+        let mut counts = CaseCounts::default();
         for (number, step) in scenario.steps.iter().enumerate() {
-            let verdict = fixture.perform(step, &mut tally).await;
-            verdict.map_err(|breach| (number, breach))?;
+            let verdict = fixture.perform(step, &mut counts).await;
+            verdict.map_err(|violation| (number, violation))?;
         }
-        Ok(tally)
+        Ok(counts)
     })
 }
 
-/// The operations alone wait for nobody, so no deadline runs while they are tried.
+/// The operations never wait for real time, so no deadline expires.
 fn runtime(extent: Extent) -> Runtime {
     let mut runtime = Builder::new_current_thread();
     runtime.enable_all();
@@ -43,22 +43,24 @@ fn runtime(extent: Extent) -> Runtime {
 }
 
 impl ModelFixture {
-    async fn perform(&mut self, step: &Step, tally: &mut Tally) -> Verdict {
+    async fn perform(&mut self, step: &Step, counts: &mut CaseCounts) -> Verdict {
         match *step {
             Step::LogIn { at, user, password } => self.log_in(at, user, password).await,
             Step::LogInSlowly {
                 at,
                 user,
-                told,
+                notified,
                 millis,
-            } => self.log_in_slowly(at, user, told, millis).await,
-            Step::Exchange { at, session, asked } => self.exchange(at, session, asked, tally).await,
-            Step::Mix {
+            } => self.log_in_slowly(at, user, notified, millis).await,
+            Step::Exchange { at, session, asked } => {
+                self.exchange(at, session, asked, counts).await
+            }
+            Step::MixPairs {
                 at,
                 id_of,
                 token_of,
-            } => self.mix(at, id_of, token_of).await,
-            Step::Storm {
+            } => self.mix_pairs(at, id_of, token_of).await,
+            Step::ExchangeConcurrently {
                 ref at,
                 session,
                 asked,
@@ -72,9 +74,10 @@ impl ModelFixture {
                 let exchanges = self.exchanges(at, session, asked);
                 match self.extent {
                     Extent::Operations => {
-                        self.storm(&exchanges, held, meanwhile, millis, tally).await
+                        self.exchange_concurrently(&exchanges, held, meanwhile, millis, counts)
+                            .await
                     }
-                    Extent::Service => self.rush(&exchanges, tally).await,
+                    Extent::Service => self.exchange_at_once(&exchanges, counts).await,
                 }
             }
             Step::Restart { at } => {
@@ -85,24 +88,26 @@ impl ModelFixture {
         }
     }
 
-    /// What may also happen while an exchange is under way.
+    /// Steps that may also happen during an exchange.
     async fn happen(&mut self, step: &Step) -> Verdict {
         match *step {
             Step::LogOut { at, session } => return self.log_out(at, session).await,
-            Step::Permit { user, names } => self.permit(Self::user(user), Names::from_bits(names)),
-            Step::Switch { user, on } => self.switch(Self::user(user), on),
-            Step::EndSession { session, told } => {
+            Step::SetPermissions { user, names } => {
+                self.set_permissions(Self::user(user), Names::from_bits(names))
+            }
+            Step::SetEnabled { user, on } => self.set_enabled(Self::user(user), on),
+            Step::EndSession { session, notified } => {
                 if let Some(session) = self.session(session) {
-                    self.end_session(session, told.map(Self::replica));
+                    self.end_session(session, notified.map(Self::replica));
                 }
             }
-            Step::EndSessionsOf { user, told } => {
-                self.end_sessions_of(Self::user(user), told.map(Self::replica));
+            Step::EndSessionsOf { user, notified } => {
+                self.end_sessions_of(Self::user(user), notified.map(Self::replica));
             }
-            Step::Break { at, outage } => self.set_outages(at, Some(outage)),
-            Step::Mend { at } => self.set_outages(at, None),
-            Step::Cut { at } => self.bus.leave(Self::replica(at)),
-            Step::Rejoin { at } => self.rejoin(Self::replica(at)),
+            Step::StartOutage { at, outage } => self.set_outages(at, Some(outage)),
+            Step::EndOutage { at } => self.set_outages(at, None),
+            Step::Disconnect { at } => self.stream.disconnect(Self::replica(at)),
+            Step::Reconnect { at } => self.reconnect(Self::replica(at)),
             Step::Wait { millis } => self.advance(Duration::from_millis(millis)),
             Step::WaitFor {
                 edge,
@@ -110,11 +115,11 @@ impl ModelFixture {
                 session,
                 millis,
             } => self.wait_for(edge, Self::replica(at), session, millis),
-            Step::SetWall { at, ahead } => self.set_wall(Self::replica(at), ahead),
+            Step::SetWallClock { at, ahead } => self.set_wall(Self::replica(at), ahead),
             Step::Suspend { at, millis } => {
                 self.suspend(Self::replica(at), Duration::from_millis(millis));
             }
-            ref other => return broken(format!("{other:?} cannot happen meanwhile")),
+            ref other => return violation(format!("{other:?} cannot happen meanwhile")),
         }
         Ok(())
     }
@@ -127,31 +132,37 @@ impl ModelFixture {
             Password::Empty => "",
         };
         let login = Login::new(self, at, user, password);
-        let door = &self.replicas[at].door;
-        let answer = door.log_in(&self.users[user].email, text).await;
+        let api = &self.replicas[at].api;
+        let answer = api.log_in(&self.users[user].email, text).await;
         sessions::log_in(self, login, answer)
     }
 
-    /// Where something else may be the matter, a login like any other.
-    async fn log_in_slowly(&mut self, at: u8, user: u8, told: Option<u8>, millis: u64) -> Verdict {
+    /// A normal login if the IAM may be down.
+    async fn log_in_slowly(
+        &mut self,
+        at: u8,
+        user: u8,
+        notified: Option<u8>,
+        millis: u64,
+    ) -> Verdict {
         let (at, user) = (Self::replica(at), Self::user(user));
         let login = Login::new(self, at, user, Password::Right);
-        let (door, email) = (
-            self.replicas[at].door.clone(),
+        let (api, email) = (
+            self.replicas[at].api.clone(),
             self.users[user].email.clone(),
         );
-        let sent = async move { door.log_in(&email, User::PASSWORD).await };
-        if self.extent == Extent::Service || self.trouble(at).is_possible() {
+        let sent = async move { api.log_in(&email, User::PASSWORD).await };
+        if self.extent == Extent::Service || self.availability(at).may_be_down() {
             let answer = sent.await;
             return sessions::log_in(self, login, answer);
         }
-        self.hold(Some(Held::Answers));
+        self.hold(Some(Delayed::Responses));
         let sent = task::spawn(sent);
         settle().await;
         self.advance(Duration::from_millis(millis / 2));
-        if let Some(told) = told {
+        if let Some(notified) = notified {
             self.ended_all[user] = Some(self.now());
-            self.end_sessions_of(user, Some(Self::replica(told)));
+            self.end_sessions_of(user, Some(Self::replica(notified)));
         }
         self.advance(Duration::from_millis(millis / 2));
         self.hold(None);
@@ -159,13 +170,19 @@ impl ModelFixture {
         sessions::log_in(self, login, answer)
     }
 
-    async fn exchange(&mut self, at: u8, session: u8, asked: u8, tally: &mut Tally) -> Verdict {
+    async fn exchange(
+        &mut self,
+        at: u8,
+        session: u8,
+        asked: u8,
+        counts: &mut CaseCounts,
+    ) -> Verdict {
         let Some(session) = self.session(session) else {
             return Ok(());
         };
         for exchange in self.exchanges(&[at], session, asked) {
             let answer = self.send(exchange).await.expect("no panic");
-            exchange.judge(self, answer, tally)?;
+            exchange.check(self, answer, counts)?;
         }
         Ok(())
     }
@@ -175,13 +192,16 @@ impl ModelFixture {
             return Ok(());
         };
         let replica = &self.replicas[at];
-        let ends_before = replica.line.ends();
-        let answer = replica.door.log_out(&self.lives[session].pair).await;
+        let ends_before = replica.iam.ends();
+        let answer = replica
+            .api
+            .log_out(&self.session_states[session].pair)
+            .await;
         sessions::log_out(self, at, session, ends_before, answer)
     }
 
-    /// Neither session is any the worse for it, which later steps show.
-    async fn mix(&mut self, at: u8, id_of: u8, token_of: u8) -> Verdict {
+    /// Later steps show that both sessions are unaffected.
+    async fn mix_pairs(&mut self, at: u8, id_of: u8, token_of: u8) -> Verdict {
         let (Some(one), Some(other)) = (self.session(id_of), self.session(token_of)) else {
             return Ok(());
         };
@@ -189,22 +209,22 @@ impl ModelFixture {
             return Ok(());
         }
         let pair = Pair {
-            id: self.lives[one].pair.id.clone(),
-            ..self.lives[other].pair.clone()
+            id: self.session_states[one].pair.id.clone(),
+            ..self.session_states[other].pair.clone()
         };
-        let door = &self.replicas[Self::replica(at)].door;
-        let exchanged = door.exchange(&pair, Names::ALL).await;
+        let api = &self.replicas[Self::replica(at)].api;
+        let exchanged = api.exchange(&pair, Names::ALL).await;
         let starting = self.is_starting(Self::replica(at));
         let refused = match &exchanged {
-            Err(No::Denied) => !starting,
-            Err(No::Fault(_)) => starting,
-            Ok(_) | Err(No::Strange(_)) => false,
+            Err(Failure::Refused) => !starting,
+            Err(Failure::Fault(_)) => starting,
+            Ok(_) | Err(Failure::Unexpected(_)) => false,
         };
         hold(refused, || {
             format!("two halves are exchanged: {exchanged:?}")
         })?;
-        let logged_out = door.log_out(&pair).await;
-        hold(logged_out == Err(No::Denied), || {
+        let logged_out = api.log_out(&pair).await;
+        hold(logged_out == Err(Failure::Refused), || {
             format!("two halves are logged out: {logged_out:?}")
         })
     }
@@ -215,26 +235,26 @@ impl ModelFixture {
             session,
             asked: Names::from_bits(asked),
             began: self.now(),
-            words_before: self.replicas[at].line.words().len(),
+            reports_before: self.replicas[at].iam.reports().len(),
             over_before: self.is_known_to_be_over(session, at),
         });
         exchanges.collect()
     }
 
     fn send(&self, exchange: Exchange) -> JoinHandle<Answer<Granted>> {
-        let door = self.replicas[exchange.at].door.clone();
-        let pair = self.lives[exchange.session].pair.clone();
-        task::spawn(async move { door.exchange(&pair, exchange.asked).await })
+        let api = self.replicas[exchange.at].api.clone();
+        let pair = self.session_states[exchange.session].pair.clone();
+        task::spawn(async move { api.exchange(&pair, exchange.asked).await })
     }
 
-    /// What was answered before anything happened is judged before it.
-    async fn storm(
+    /// Results that arrive before the other steps are checked before them.
+    async fn exchange_concurrently(
         &mut self,
         exchanges: &[Exchange],
-        held: Held,
+        held: Delayed,
         meanwhile: &[Step],
         millis: u64,
-        tally: &mut Tally,
+        counts: &mut CaseCounts,
     ) -> Verdict {
         self.hold(Some(held));
         let mut waiting = Vec::new();
@@ -245,7 +265,7 @@ impl ModelFixture {
         {
             settle().await;
             if sent.is_finished() {
-                exchange.judge(self, sent.await.expect("no panic"), tally)?;
+                exchange.check(self, sent.await.expect("no panic"), counts)?;
             } else {
                 waiting.push((exchange, sent));
             }
@@ -257,31 +277,35 @@ impl ModelFixture {
         self.hold(None);
         for (exchange, sent) in waiting {
             let answer = sent.await.expect("no panic");
-            exchange.judge(self, answer, tally)?;
-            tally.count(Case::Crossed);
+            exchange.check(self, answer, counts)?;
+            counts.count(Case::Concurrent);
         }
         self.asked_at_most_once(exchanges)
     }
 
-    /// All at once, over as many connections.
-    async fn rush(&mut self, exchanges: &[Exchange], tally: &mut Tally) -> Verdict {
+    /// All at the same time, on separate connections.
+    async fn exchange_at_once(
+        &mut self,
+        exchanges: &[Exchange],
+        counts: &mut CaseCounts,
+    ) -> Verdict {
         let sent = exchanges.iter().map(|exchange| self.send(*exchange));
         let answers = join_all(sent).await;
         for (exchange, answer) in exchanges.iter().zip(answers) {
-            exchange.judge(self, answer.expect("no panic"), tally)?;
-            tally.count(Case::Crossed);
+            exchange.check(self, answer.expect("no panic"), counts)?;
+            counts.count(Case::Concurrent);
         }
         self.asked_at_most_once(exchanges)
     }
 
-    /// Those who ask at once share one question, where it is answered; and one more where the
-    /// replica came back to the others meanwhile.
+    /// Concurrent exchanges share one introspection, or two if the replica reconnected in between.
     fn asked_at_most_once(&self, exchanges: &[Exchange]) -> Verdict {
         for exchange in exchanges {
-            let words = self.replicas[exchange.at].line.words().len();
-            let asked = words - exchange.words_before;
-            let rejoined = self.rejoined[exchange.at];
-            let again = rejoined.is_some_and(|rejoined| rejoined >= exchange.began);
+            let reports = self.replicas[exchange.at].iam.reports().len();
+            let asked = reports - exchange.reports_before;
+            let reconnected_at = self.reconnected_at[exchange.at];
+            let again =
+                reconnected_at.is_some_and(|reconnected_at| reconnected_at >= exchange.began);
             hold(asked <= 1 + usize::from(again), || {
                 format!("the IAM was asked {asked} times")
             })?;
@@ -289,9 +313,9 @@ impl ModelFixture {
         Ok(())
     }
 
-    fn hold(&self, what: Option<Held>) {
+    fn hold(&self, what: Option<Delayed>) {
         for replica in &self.replicas {
-            replica.line.hold(what);
+            replica.iam.hold(what);
         }
     }
 
@@ -304,7 +328,7 @@ impl ModelFixture {
     }
 }
 
-/// Lets everybody go on until they wait for somebody.
+/// Runs all tasks until they wait.
 async fn settle() {
     for _ in 0..32 {
         task::yield_now().await;

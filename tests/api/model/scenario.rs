@@ -1,13 +1,13 @@
-//! What can happen.
+//! The steps of a scenario.
 
 use serde::{Deserialize, Serialize};
 
-use super::line::Outage;
+use super::recording_iam::Outage;
 
-/// How many gateways stand before the IAM.
+/// The number of gateways.
 pub(super) const REPLICAS: usize = 3;
 
-/// How these gateways are set, and in which order what happens to them. Times in seconds.
+/// The settings of the gateways and the steps. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Scenario {
     pub(super) setting: Setting,
@@ -19,29 +19,28 @@ pub(super) struct Setting {
     pub(super) freshness: u64,
     pub(super) permissions_ttl: u64,
     pub(super) stale_if_error: u64,
-    /// What the IAM promises its sessions.
+    /// The session lifetime of the IAM.
     pub(super) session_lifetime: u64,
-    /// What the gateway cuts that to.
+    /// The gateway's limit of it.
     pub(super) max_lifetime: u64,
     pub(super) clocks: Clocks,
-    /// Whether the replicas tell each other what ends.
-    pub(super) bus: bool,
+    /// Whether the replicas exchange revocations.
+    pub(super) replication: bool,
 }
 
-/// What becomes of the replicas' clocks. An age is the longer one by two clocks, so it is right
-/// unless one of them stands still and the other one is set back within the same time.
+/// What happens to the replicas' clocks. An age is the longer one by two clocks. It is right unless
+/// one of them stands still and the other one is set back in the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Clocks {
-    /// They run on together.
-    Run,
-    /// A machine is suspended for a while: its monotonic clock stands still.
-    AreSuspended,
-    /// Wall clocks are set, forward and back.
-    AreSet,
+    /// They advance together.
+    Synchronous,
+    /// A machine is suspended: its monotonic clock stands still.
+    Suspended,
+    /// Wall clocks are set forward and back.
+    Adjusted,
 }
 
-/// One thing that happens. A number stands for what is left of it after division by how many there
-/// are; a session counts from the newest.
+/// One step. A number selects an item by its remainder; sessions count from the newest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Step {
     LogIn {
@@ -49,12 +48,12 @@ pub(super) enum Step {
         user: u8,
         password: Password,
     },
-    /// A right password, and the IAM's answer is so many milliseconds on its way. Meanwhile an
-    /// administrator may end all sessions of the user, of which the IAM tells one replica.
+    /// A right password, and a response of the IAM that takes so many milliseconds. In the meantime
+    /// an administrator may end all sessions of the user, which the IAM reports to one replica.
     LogInSlowly {
         at: u8,
         user: u8,
-        told: Option<u8>,
+        notified: Option<u8>,
         millis: u64,
     },
     Exchange {
@@ -67,70 +66,70 @@ pub(super) enum Step {
         session: u8,
     },
     /// The id of one session with the token of another, to exchange and to log out.
-    Mix {
+    MixPairs {
         at: u8,
         id_of: u8,
         token_of: u8,
     },
-    /// Several exchanges of one session whose questions the IAM answers late. Something happens in
-    /// the meantime, which lasts some milliseconds.
-    Storm {
+    /// Several exchanges of one session during a slow introspection. Other steps happen in the
+    /// meantime, which lasts some milliseconds.
+    ExchangeConcurrently {
         at: Vec<u8>,
         session: u8,
         asked: u8,
-        held: Held,
+        held: Delayed,
         meanwhile: Vec<Step>,
         millis: u64,
     },
-    /// The administrator makes these the user's permissions.
-    Permit {
+    /// The administrator sets the user's permissions.
+    SetPermissions {
         user: u8,
         names: u8,
     },
     /// The administrator disables or enables an account.
-    Switch {
+    SetEnabled {
         user: u8,
         on: bool,
     },
-    /// The administrator ends it, of which the IAM may tell one replica by itself.
+    /// The administrator ends it, which the IAM may report to one replica.
     EndSession {
         session: u8,
-        told: Option<u8>,
+        notified: Option<u8>,
     },
     EndSessionsOf {
         user: u8,
-        told: Option<u8>,
+        notified: Option<u8>,
     },
-    /// One replica, or all of them, cannot speak with the IAM as they should.
-    Break {
+    /// The IAM fails for one replica or for all.
+    StartOutage {
         at: Option<u8>,
         outage: Outage,
     },
-    Mend {
+    EndOutage {
         at: Option<u8>,
     },
     Restart {
         at: u8,
     },
-    /// The replica and the others do not hear of each other any more, or do so again.
-    Cut {
+    /// The replica is disconnected from the others, or connected again.
+    Disconnect {
         at: u8,
     },
-    Rejoin {
+    Reconnect {
         at: u8,
     },
     Wait {
         millis: u64,
     },
-    /// Time goes on until the edge of something, or a millisecond before or after.
+    /// Advances the clocks to the moment of the edge, or a millisecond before or after.
     WaitFor {
         edge: Edge,
         at: u8,
         session: u8,
         millis: i8,
     },
-    /// A wall clock is set to be so many milliseconds ahead of the true time.
-    SetWall {
+    /// Sets a wall clock so many milliseconds ahead of the true time.
+    SetWallClock {
         at: u8,
         ahead: i64,
     },
@@ -147,20 +146,20 @@ pub(super) enum Password {
     Empty,
 }
 
-/// What is late.
+/// What is delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Held {
-    /// The IAM decides late.
-    Questions,
-    /// The IAM decides at once, and the answer is long on its way.
-    Answers,
+pub(super) enum Delayed {
+    /// The IAM processes the request late.
+    Requests,
+    /// The IAM processes the request at once, and its response is late.
+    Responses,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Edge {
-    /// What the replica was told last about the session is no longer fresh.
+    /// The last report about the session is no longer fresh.
     Liveness,
-    /// Nor may it be stretched.
+    /// It may not be used as stale data either.
     StaleLiveness,
     Permissions,
     StalePermissions,

@@ -1,12 +1,12 @@
-//! What the answer to a login or a logout must be.
+//! The allowed results of a login and a logout.
 
 use std::time::Duration;
 
 use super::fixture::ModelFixture;
-use super::judge::{Verdict, broken, hold};
-use super::replica::{Answer, No, Pair};
+use super::oracle::{Verdict, hold, violation};
+use super::replica::{Answer, Failure, Pair};
 use super::scenario::Password;
-use super::truth::Known;
+use super::state::Known;
 
 /// A login that was sent.
 #[derive(Debug, Clone, Copy)]
@@ -14,11 +14,11 @@ pub(super) struct Login {
     pub(super) at: usize,
     pub(super) user: usize,
     pub(super) password: Password,
-    /// When, by the true clock, and by the replica's in seconds since 1970.
+    /// By the true clock, and by the replica's clock in seconds since 1970.
     pub(super) sent: Duration,
     pub(super) sent_at: u64,
-    /// How much the IAM had said to the replica before.
-    pub(super) words_before: usize,
+    /// The number of reports of the IAM before.
+    pub(super) reports_before: usize,
 }
 
 impl Login {
@@ -29,23 +29,21 @@ impl Login {
             password,
             sent: fixture.now(),
             sent_at: fixture.clock_of(at).unix_seconds(),
-            words_before: fixture.replicas[at].line.words().len(),
+            reports_before: fixture.replicas[at].iam.reports().len(),
         }
     }
 }
 
-/// Whether a login was answered rightly.
+/// Checks the result of a login.
 pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pair>) -> Verdict {
     let Login {
         at, user, password, ..
     } = login;
-    let outage = fixture.trouble(at);
+    let outage = fixture.availability(at);
     let good = fixture.users[user].enabled.now() && password == Password::Right;
     match answer {
         Ok(pair) => {
-            hold(!outage.is_certain() && good, || {
-                "a login is let in".to_owned()
-            })?;
+            hold(!outage.is_down() && good, || "a login is let in".to_owned())?;
             let setting = fixture.setting;
             let lifetime = setting.session_lifetime.min(setting.max_lifetime);
             let right = pair.expires_at == login.sent_at + lifetime
@@ -54,21 +52,21 @@ pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pa
             fixture.began(login, pair);
             Ok(())
         }
-        Err(No::Denied) => {
-            let asked = !outage.is_certain() && !good;
+        Err(Failure::Refused) => {
+            let asked = !outage.is_down() && !good;
             hold(asked || password == Password::Empty, || {
                 format!("a good login is denied: {outage:?}")
             })
         }
-        Err(No::Fault(fault)) => {
-            let excused = outage.is_possible() && password != Password::Empty;
+        Err(Failure::Fault(fault)) => {
+            let excused = outage.may_be_down() && password != Password::Empty;
             hold(excused, || format!("a login fails: {fault}"))
         }
-        Err(No::Strange(what)) => broken(what),
+        Err(Failure::Unexpected(what)) => violation(what),
     }
 }
 
-/// Whether a logout was answered rightly. `ends_before` is how many the IAM had been told before.
+/// Checks the result of a logout. `ends_before` is the number of sessions ended at the IAM before.
 pub(super) fn log_out(
     fixture: &mut ModelFixture,
     at: usize,
@@ -76,25 +74,25 @@ pub(super) fn log_out(
     ends_before: usize,
     answer: Answer<()>,
 ) -> Verdict {
-    let outage = fixture.trouble(at);
-    let life = &fixture.lives[session];
-    let expires_at = life.pair.expires_at;
+    let outage = fixture.availability(at);
+    let state = &fixture.session_states[session];
+    let expires_at = state.pair.expires_at;
     let expired = fixture.clock_of(at).unix_seconds() >= expires_at;
-    let over = expired || life.known[at] == Some(Known::Ended);
-    let told = fixture.replicas[at].line.ends() > ends_before;
-    let gone = life.ended.is_some() || fixture.now() >= life.promised_until;
+    let over = expired || state.known[at] == Some(Known::Ended);
+    let notified = fixture.replicas[at].iam.ends() > ends_before;
+    let gone = state.ended.is_some() || fixture.now() >= state.promised_until;
     let confirmed = answer.is_ok();
     match answer {
-        Ok(()) => hold(told && !outage.is_certain() || over || gone, || {
+        Ok(()) => hold(notified && !outage.is_down() || over || gone, || {
             "a logout is confirmed that the IAM never heard of".to_owned()
         })?,
-        Err(No::Fault(fault)) => hold(outage.is_possible() && !over, || {
+        Err(Failure::Fault(fault)) => hold(outage.may_be_down() && !over, || {
             format!("a logout fails: {fault}")
         })?,
-        Err(No::Denied) => return broken("a logout of a good pair is denied"),
-        Err(No::Strange(what)) => return broken(what),
+        Err(Failure::Refused) => return violation("a logout of a good pair is denied"),
+        Err(Failure::Unexpected(what)) => return violation(what),
     }
-    if told {
+    if notified {
         fixture.ended(session);
     }
     if !expired {
@@ -104,8 +102,8 @@ pub(super) fn log_out(
             Known::LoggedOut
         };
         fixture.learned(at, session, known);
-        // Where the IAM did not confirm it, or had said so before, the others hear of it all the same.
-        fixture.tells_of_logout(at, session);
+        // The other replicas receive it, also if the IAM did not confirm it.
+        fixture.publish_logout(at, session);
     }
     Ok(())
 }

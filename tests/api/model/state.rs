@@ -1,5 +1,4 @@
-//! What is true, and since when. All times are those of a clock that nobody sets, since the
-//! beginning of the scenario.
+//! The true state over time, by a clock that is never set, since the beginning of the scenario.
 
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use super::scenario::REPLICAS;
 
 /// A value over time.
 #[derive(Debug)]
-pub(super) struct History<T>(Vec<Era<T>>);
+pub(super) struct History<T>(Vec<Period<T>>);
 
-/// From when until when it held. The moment of a change belongs to both.
+/// A value and its period. The moment of a change belongs to both periods.
 #[derive(Debug, Clone, Copy)]
-struct Era<T> {
+struct Period<T> {
     value: T,
     from: Duration,
     until: Duration,
@@ -21,7 +20,7 @@ struct Era<T> {
 
 impl<T: Copy + PartialEq> History<T> {
     pub(super) fn new(value: T) -> Self {
-        Self(vec![Era {
+        Self(vec![Period {
             value,
             from: Duration::ZERO,
             until: Duration::MAX,
@@ -29,10 +28,10 @@ impl<T: Copy + PartialEq> History<T> {
     }
 
     pub(super) fn change(&mut self, value: T, now: Duration) {
-        let era = self.0.last_mut().expect("an era");
-        if era.value != value {
-            era.until = now;
-            self.0.push(Era {
+        let period = self.0.last_mut().expect("an period");
+        if period.value != value {
+            period.until = now;
+            self.0.push(Period {
                 value,
                 from: now,
                 until: Duration::MAX,
@@ -41,19 +40,19 @@ impl<T: Copy + PartialEq> History<T> {
     }
 
     pub(super) fn now(&self) -> T {
-        self.0.last().expect("an era").value
+        self.0.last().expect("an period").value
     }
 
-    /// Whether such a value held at some moment within the window. It is shown with the time from
-    /// when it held.
+    /// Whether such a value held at some moment of the window. The second argument is the start of
+    /// its period.
     pub(super) fn ever(&self, window: Window, wanted: impl Fn(T, Duration) -> bool) -> bool {
-        let eras = self.0.iter().rev();
-        let mut eras = eras.take_while(|era| window.reaches(era.until));
-        eras.any(|era| wanted(era.value, era.from))
+        let periods = self.0.iter().rev();
+        let mut periods = periods.take_while(|period| window.reaches(period.until));
+        periods.any(|period| wanted(period.value, period.from))
     }
 }
 
-/// The time in which that was true which a token may rest on: later than this; none: ever.
+/// The time that a token may rest on: later than this; `None`: any time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window(Option<Duration>);
 
@@ -63,14 +62,14 @@ impl Window {
         Self(now.checked_sub(bound))
     }
 
-    /// Nor before this.
+    /// And not before this moment.
     pub(super) fn and_not_before(self, moment: Option<Duration>) -> Self {
-        // Whatever changes at that very moment may be seen as it was before.
+        // The state before a change at this very moment is also allowed.
         let after = moment.and_then(|moment| moment.checked_sub(Duration::from_nanos(1)));
         Self(self.0.max(after))
     }
 
-    /// Whether what was true until then was true within it.
+    /// Whether a state until then lies in the window.
     fn reaches(self, until: Duration) -> bool {
         self.0.is_none_or(|after| until > after)
     }
@@ -89,12 +88,12 @@ impl User {
     pub(super) const PASSWORD: &str = "Correct1!";
 }
 
-/// How a replica knows that a session is over, of which it never again thinks otherwise.
+/// How a replica knows that a session is over. It never changes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Known {
-    /// Its client logged out there, and the IAM may not have heard of it.
+    /// A logout at the replica, which the IAM may not have received.
     LoggedOut,
-    /// The IAM said so, which need not be its last word.
+    /// The IAM reported it as inactive.
     Inactive,
     /// The IAM ended it.
     Ended,
@@ -102,27 +101,27 @@ pub(super) enum Known {
 
 /// A session.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct SessionState {
     pub(super) user: usize,
     pub(super) pair: Pair,
     /// The IAM's id of it.
     pub(super) upstream: String,
     /// When its login was sent, by the clock of its replica, in seconds since 1970.
     pub(super) sent_at: u64,
-    /// When it ends at the IAM by itself.
+    /// When it expires at the IAM.
     pub(super) promised_until: Duration,
-    /// When it ended there before that.
+    /// When it ended at the IAM before that.
     pub(super) ended: Option<Duration>,
     pub(super) known: [Option<Known>; REPLICAS],
 }
 
-impl Life {
-    /// Whether the IAM would call it alive.
+impl SessionState {
+    /// Whether it is active at the IAM.
     pub(super) fn is_alive(&self, user: &User, now: Duration) -> bool {
         user.enabled.now() && self.ended.is_none() && now < self.promised_until
     }
 
-    /// Whether the IAM would have called it alive at some moment within the window.
+    /// Whether it was active at the IAM at some moment of the window.
     pub(super) fn was_alive(&self, user: &User, window: Window) -> bool {
         let end = self.ended.unwrap_or(Duration::MAX);
         let end = end.min(self.promised_until);

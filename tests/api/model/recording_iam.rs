@@ -1,4 +1,4 @@
-//! The way of one replica to the IAM: it can break, it can be slow, and it remembers every word.
+//! The IAM as one replica reaches it: it can fail or be slow, and it records its reports.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::names::Names;
-use super::scenario::Held;
+use super::scenario::Delayed;
 
-/// How the IAM does not serve.
+/// How the IAM fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Outage {
     Refused,
     TimedOut,
     Failed,
     Throttled,
-    /// What was asked for is done, and nobody hears of it.
-    AnswerLost,
+    /// The call takes effect, and its response is lost.
+    ResponseLost,
     Unreadable,
     Misconfigured,
 }
@@ -37,12 +37,12 @@ impl Outage {
         Self::TimedOut,
         Self::Failed,
         Self::Throttled,
-        Self::AnswerLost,
+        Self::ResponseLost,
         Self::Unreadable,
         Self::Misconfigured,
     ];
 
-    /// Whether the IAM says nothing, so that what it said before may be stretched.
+    /// Whether the IAM does not respond, so that stale data may be used.
     pub(super) const fn is_silent(self) -> bool {
         !matches!(self, Self::Unreadable | Self::Misconfigured)
     }
@@ -50,7 +50,7 @@ impl Outage {
     fn error(self) -> IamError {
         match self {
             Self::Refused => IamError::Unreachable("connection refused".to_owned()),
-            Self::TimedOut | Self::AnswerLost => IamError::TimedOut(Duration::from_secs(2)),
+            Self::TimedOut | Self::ResponseLost => IamError::TimedOut(Duration::from_secs(2)),
             Self::Failed => IamError::Failed("status 502".to_owned()),
             Self::Throttled => IamError::Throttled { retry_after: None },
             Self::Unreadable => IamError::Unreadable("HTML".to_owned()),
@@ -59,37 +59,37 @@ impl Outage {
     }
 }
 
-/// What the IAM said about a session.
+/// A report of the IAM about a session.
 #[derive(Debug, Clone)]
-pub(super) struct Word {
+pub(super) struct Report {
     /// The IAM's id of the session.
     pub(super) session: String,
     pub(super) subject: String,
-    /// When it was asked, by the clocks of the replica.
+    /// When the request was sent, by the clocks of the replica.
     pub(super) asked: Moment,
-    /// What its user may do; none: it is not alive.
+    /// The permissions of the user; `None`: the session is inactive.
     pub(super) names: Option<Names>,
-    /// Whether the replica may still believe it: not once it has missed what others told.
+    /// Whether the replica may still trust it: not after it has missed revocations.
     pub(super) counts: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct RecordingIam {
     mock: Mock,
     clock: Arc<ManualClock>,
     outage: Mutex<Option<Outage>>,
-    words: Mutex<Vec<Word>>,
+    reports: Mutex<Vec<Report>>,
     ends: AtomicUsize,
-    held: watch::Sender<Option<Held>>,
+    held: watch::Sender<Option<Delayed>>,
 }
 
-impl Line {
+impl RecordingIam {
     pub(super) fn new(mock: Mock, clock: Arc<ManualClock>) -> Self {
         Self {
             mock,
             clock,
             outage: Mutex::default(),
-            words: Mutex::default(),
+            reports: Mutex::default(),
             ends: AtomicUsize::default(),
             held: watch::Sender::new(None),
         }
@@ -103,23 +103,24 @@ impl Line {
         *self.outage.lock().expect("the outage") = outage;
     }
 
-    /// From now on introspections wait, and the answers to logins; with none, those that wait go on.
-    pub(super) fn hold(&self, what: Option<Held>) {
+    /// From now on introspections wait, or the responses to logins; `None` releases those that
+    /// wait.
+    pub(super) fn hold(&self, what: Option<Delayed>) {
         self.held.send_replace(what);
     }
 
-    /// Everything that the replica was told since its start.
-    pub(super) fn words(&self) -> MutexGuard<'_, Vec<Word>> {
-        self.words.lock().expect("the words")
+    /// All reports to the replica since its start.
+    pub(super) fn reports(&self) -> MutexGuard<'_, Vec<Report>> {
+        self.reports.lock().expect("the reports")
     }
 
-    /// How many sessions it ended at the IAM since its start.
+    /// The number of sessions that the replica ended at the IAM since its start.
     pub(super) fn ends(&self) -> usize {
         self.ends.load(Ordering::Relaxed)
     }
 
     fn note(&self, session: &UpstreamSession, asked: Moment, names: Option<Names>) {
-        self.words().push(Word {
+        self.reports().push(Report {
             session: session.id.clone(),
             subject: session.subject.as_str().to_owned(),
             asked,
@@ -131,7 +132,7 @@ impl Line {
     async fn pass(&self) {
         let mut held = self.held.subscribe();
         let let_go = held.wait_for(Option::is_none).await;
-        let_go.expect("the line is there");
+        let_go.expect("the iam is there");
     }
 
     fn serves(&self) -> Result<(), IamError> {
@@ -143,7 +144,7 @@ impl Line {
 }
 
 #[async_trait]
-impl IamAdapter for Line {
+impl IamAdapter for RecordingIam {
     fn name(&self) -> &'static str {
         self.mock.name()
     }
@@ -163,41 +164,44 @@ impl IamAdapter for Line {
     ) -> Result<Authenticated, IamError> {
         let asked = self.clock.now();
         let held = *self.held.borrow();
-        if self.outage() != Some(Outage::AnswerLost) {
+        if self.outage() != Some(Outage::ResponseLost) {
             self.serves()?;
         }
-        let told = self.mock.authenticate(credentials, client).await;
+        let notified = self.mock.authenticate(credentials, client).await;
         self.serves()?;
-        let told = told?;
-        let names = told.permissions.as_ref().expect("the mock tells them");
-        self.note(&told.session, asked, Some(Names::said(names)));
-        if held == Some(Held::Answers) {
+        let notified = notified?;
+        let names = notified
+            .permissions
+            .as_ref()
+            .expect("the mock publish them");
+        self.note(&notified.session, asked, Some(Names::reported(names)));
+        if held == Some(Delayed::Responses) {
             self.pass().await;
         }
-        Ok(told)
+        Ok(notified)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         let asked = self.clock.now();
         let held = *self.held.borrow();
-        if held == Some(Held::Questions) {
+        if held == Some(Delayed::Requests) {
             self.pass().await;
         }
         self.serves()?;
-        let word = self.mock.introspect(session).await?;
-        let names = match &word {
+        let report = self.mock.introspect(session).await?;
+        let names = match &report {
             Introspection::Inactive => None,
-            Introspection::Active { permissions, .. } => Some(Names::said(permissions)),
+            Introspection::Active { permissions, .. } => Some(Names::reported(permissions)),
         };
         self.note(session, asked, names);
-        if held == Some(Held::Answers) {
+        if held == Some(Delayed::Responses) {
             self.pass().await;
         }
-        Ok(word)
+        Ok(report)
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        if self.outage() != Some(Outage::AnswerLost) {
+        if self.outage() != Some(Outage::ResponseLost) {
             self.serves()?;
         }
         self.mock.end_session(session).await?;

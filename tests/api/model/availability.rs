@@ -1,27 +1,27 @@
-//! Whether replicas and the IAM understand each other.
+//! Whether the IAM is available to a replica.
 
 use std::time::Duration;
 
 use super::fixture::ModelFixture;
-use super::line::Outage;
+use super::recording_iam::Outage;
 
-/// What may be the matter between a replica and the IAM.
+/// The availability of the IAM for one replica.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Trouble {
+pub(super) struct Availability {
     outage: Option<Outage>,
-    /// There was silence a moment ago, so the IAM may not be asked yet.
+    /// An outage ended a moment ago, so a circuit may still be open.
     pause: bool,
 }
 
-impl Trouble {
-    /// How long a gateway may leave an IAM alone that has failed it.
+impl Availability {
+    /// How long a circuit stays open.
     const PAUSE: Duration = Duration::from_secs(3);
 
-    pub(super) const fn is_certain(self) -> bool {
+    pub(super) const fn is_down(self) -> bool {
         self.outage.is_some()
     }
 
-    pub(super) const fn is_possible(self) -> bool {
+    pub(super) const fn may_be_down(self) -> bool {
         self.outage.is_some() || self.pause
     }
 
@@ -35,20 +35,20 @@ impl Trouble {
 }
 
 impl ModelFixture {
-    pub(super) fn trouble(&self, replica: usize) -> Trouble {
+    pub(super) fn availability(&self, replica: usize) -> Availability {
         let silent_until = self.replicas[replica].silent_until;
-        Trouble {
-            outage: self.replicas[replica].line.outage(),
-            pause: silent_until.is_some_and(|until| self.now() < until + Trouble::PAUSE),
+        Availability {
+            outage: self.replicas[replica].iam.outage(),
+            pause: silent_until.is_some_and(|until| self.now() < until + Availability::PAUSE),
         }
     }
 
     pub(super) fn set_outage(&mut self, replica: usize, outage: Option<Outage>) {
         let now = self.now();
         let replica = &mut self.replicas[replica];
-        if replica.line.outage().is_some_and(Outage::is_silent) {
+        if replica.iam.outage().is_some_and(Outage::is_silent) {
             replica.silent_until = Some(now);
         }
-        replica.line.set_outage(outage);
+        replica.iam.set_outage(outage);
     }
 }

@@ -1,0 +1,266 @@
+//! The allowed results of an exchange, from the true state and from the reports of the IAM.
+//! Independent of the gateway's implementation.
+
+use std::fmt;
+use std::time::Duration;
+
+use iam_adapters::Moment;
+
+use super::availability::Availability;
+use super::case_counts::{Case, CaseCounts};
+use super::fixture::ModelFixture;
+use super::names::Names;
+use super::recording_iam::Report;
+use super::replica::{Answer, Failure, Granted};
+use super::state::{Known, Window};
+
+/// A violated rule, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Violation(pub(super) String);
+
+pub(super) type Verdict = Result<(), Violation>;
+
+/// Does not panic, so that the scenario can be reduced.
+pub(super) fn hold(promise: bool, violation: impl FnOnce() -> String) -> Verdict {
+    if promise {
+        Ok(())
+    } else {
+        Err(Violation(violation()))
+    }
+}
+
+pub(super) fn violation<T>(how: impl fmt::Debug) -> Result<T, Violation> {
+    Err(Violation(format!("{how:?}")))
+}
+
+/// An exchange, and the state of its replica before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Exchange {
+    pub(super) at: usize,
+    pub(super) session: usize,
+    pub(super) asked: Names,
+    pub(super) began: Duration,
+    pub(super) reports_before: usize,
+    /// Whether the replica knew before that the session is over.
+    pub(super) over_before: bool,
+}
+
+impl Exchange {
+    /// Checks the result of the exchange, at the time of the result.
+    pub(super) fn check(
+        self,
+        fixture: &mut ModelFixture,
+        answer: Answer<Granted>,
+        counts: &mut CaseCounts,
+    ) -> Verdict {
+        if fixture.is_starting(self.at) {
+            return match answer {
+                Err(Failure::Fault(_)) => Ok(()),
+                other => violation(format!("a replica that is starting answers {other:?}")),
+            };
+        }
+        let view = View::new(fixture, self);
+        match answer {
+            Ok(granted) => {
+                view.may_grant(&granted)?;
+                counts.count(view.case_of(&granted));
+            }
+            Err(Failure::Refused) => {
+                let reported_inactive = view.reported_inactive();
+                hold(view.expired || view.known || reported_inactive, || {
+                    format!("a living session is denied: {view:?}")
+                })?;
+                counts.count(if reported_inactive {
+                    Case::EndedByIntrospection
+                } else {
+                    Case::Refused
+                });
+                if reported_inactive {
+                    fixture.learned(self.at, self.session, Known::Inactive);
+                }
+            }
+            Err(Failure::Fault(fault)) => {
+                view.may_fail(&fault)?;
+                counts.count(Case::Fault);
+            }
+            Err(Failure::Unexpected(what)) => return violation(what),
+        }
+        Ok(())
+    }
+}
+
+/// Everything that the result depends on.
+struct View<'a> {
+    fixture: &'a ModelFixture,
+    exchange: Exchange,
+    clock: Moment,
+    /// By the replica's clock.
+    expired: bool,
+    /// The replica has learned that the session is over.
+    known: bool,
+    outage: Availability,
+    /// How old reports of the IAM may be.
+    liveness: Duration,
+    permissions: Duration,
+}
+
+impl<'a> View<'a> {
+    fn new(fixture: &'a ModelFixture, exchange: Exchange) -> Self {
+        let (setting, at) = (&fixture.setting, exchange.at);
+        let state = &fixture.session_states[exchange.session];
+        let clock = fixture.clock_of(at);
+        let outage = fixture.availability(at);
+        let stretched = outage.may_be_silent();
+        let extra = if stretched { setting.stale_if_error } else { 0 };
+        Self {
+            fixture,
+            exchange,
+            clock,
+            expired: clock.unix_seconds() >= state.pair.expires_at,
+            known: state.known[at].is_some(),
+            outage,
+            liveness: Duration::from_secs(setting.freshness + extra),
+            permissions: Duration::from_secs(setting.permissions_ttl + extra),
+        }
+    }
+
+    fn may_grant(&self, granted: &Granted) -> Verdict {
+        let (fixture, asked) = (self.fixture, self.exchange.asked);
+        let state = &fixture.session_states[self.exchange.session];
+        let user = &fixture.users[state.user];
+        hold(!self.expired, || format!("an expired session: {self:?}"))?;
+        hold(!self.known, || format!("a session is revived: {self:?}"))?;
+        let window = fixture.window(&self.exchange, self.liveness);
+        hold(state.was_alive(user, window), || {
+            format!("a token too long after the end of its session: {self:?}")
+        })?;
+        let window = Window::before(fixture.now(), self.permissions);
+        let names = granted.names;
+        hold(
+            user.names.ever(window, |held, _| held.and(asked) == names),
+            || format!("granted {names:?}, which the user did not hold lately: {self:?}"),
+        )?;
+        self.rests_on_the_iams_word(names)?;
+        let claims = &granted.claims;
+        let scope = claims["scope"].as_str().unwrap_or_default();
+        let times = [&claims["iat"], &claims["exp"]].map(|time| time.as_u64().unwrap_or(0));
+        let right = Names::parse(scope) == Some(names)
+            && claims["sub"] == user.subject.as_str()
+            && claims["sid"] == state.pair.id.as_str()
+            && times[0] == self.clock.unix_seconds()
+            && (times[0]..=state.pair.expires_at).contains(&times[1]);
+        hold(right, || format!("a token says {claims}: {self:?}"))
+    }
+
+    /// The token must rest on reports of the IAM to this replica.
+    fn rests_on_the_iams_word(&self, granted: Names) -> Verdict {
+        let asked = self.exchange.asked;
+        let says = |report: &Report| report.names.map(|held| held.and(asked));
+        let state = &self.fixture.session_states[self.exchange.session];
+        let subject = &self.fixture.users[state.user].subject;
+        let reports = self.fixture.replicas[self.exchange.at].iam.reports();
+        let mut latest = reports.iter().enumerate().rev();
+        let alive = latest.any(|(number, report)| {
+            report.session == state.upstream
+                && report.names.is_some()
+                && (report.counts || number >= self.exchange.reports_before)
+                && self.is_younger(report, self.liveness)
+        });
+        let held = reports.iter().rev().any(|report| {
+            report.subject == *subject
+                && says(report) == Some(granted)
+                && self.is_younger(report, self.permissions)
+        });
+        hold(alive && held, || {
+            format!("granted {granted:?} without the report of the IAM: {self:?}")
+        })
+    }
+
+    /// A fault is allowed only if the IAM may be down and cached data does not suffice.
+    fn may_fail(&self, fault: &str) -> Verdict {
+        hold(self.outage.may_be_down(), || {
+            format!("the IAM serves, and yet {fault}: {self:?}")
+        })?;
+        hold(!self.exchange.over_before, || {
+            format!("what is known is not reported, but {fault}: {self:?}")
+        })?;
+        hold(!self.is_sure(), || {
+            format!("what is fresh enough is not used, but {fault}: {self:?}")
+        })
+    }
+
+    /// Whether cached data must suffice. The caches also drop entries by the machine's clock, so
+    /// short lifetimes are not checked; and some entries are renewed a little early.
+    fn is_sure(&self) -> bool {
+        const LONG: Duration = Duration::from_secs(30);
+        let setting = &self.fixture.setting;
+        let extra = if self.outage.is_silent() {
+            setting.stale_if_error
+        } else {
+            0
+        };
+        let state = &self.fixture.session_states[self.exchange.session];
+        let subject = &self.fixture.users[state.user].subject;
+        let reports = self.fixture.replicas[self.exchange.at].iam.reports();
+        let sure = |bound: u64, wanted: &dyn Fn(&Report) -> bool| {
+            let mut reports = reports.iter().rev();
+            let last = reports.find(|report| report.names.is_some() && wanted(report));
+            let bound = Duration::from_secs(bound + extra);
+            bound >= LONG
+                && last
+                    .is_some_and(|report| report.counts && self.is_younger(report, bound / 10 * 8))
+        };
+        sure(setting.freshness, &|report| {
+            report.session == state.upstream
+        }) && sure(setting.permissions_ttl, &|report| {
+            report.subject == *subject
+        })
+    }
+
+    /// The age is the longer one by the replica's two clocks. If the wall clock was set back by
+    /// more than a minute, everything is stale.
+    fn is_younger(&self, report: &Report, bound: Duration) -> bool {
+        let ran = self.clock.monotonic.saturating_sub(report.asked.monotonic);
+        let set_back = (report.asked.unix + ran).saturating_sub(self.clock.unix);
+        let age = ran.max(self.clock.unix.saturating_sub(report.asked.unix));
+        set_back <= Duration::from_secs(60) && age < bound
+    }
+
+    /// Whether the IAM reported this session as inactive during the exchange.
+    fn reported_inactive(&self) -> bool {
+        let state = &self.fixture.session_states[self.exchange.session];
+        let reports = self.fixture.replicas[self.exchange.at].iam.reports();
+        let mut reports = reports.iter().skip(self.exchange.reports_before);
+        reports.any(|report| report.session == state.upstream && report.names.is_none())
+    }
+
+    fn case_of(&self, granted: &Granted) -> Case {
+        let state = &self.fixture.session_states[self.exchange.session];
+        let user = &self.fixture.users[state.user];
+        if !state.is_alive(user, self.fixture.now()) {
+            Case::GrantedAfterEnd
+        } else if user.names.now().and(self.exchange.asked) != granted.names {
+            Case::GrantedFromBefore
+        } else if self.outage.is_down() {
+            Case::GrantedInAnOutage
+        } else {
+            Case::Granted
+        }
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = &self.fixture.session_states[self.exchange.session];
+        f.debug_struct("View")
+            .field("now", &self.fixture.now())
+            .field("exchange", &self.exchange)
+            .field("expired", &self.expired)
+            .field("known", &state.known)
+            .field("outage", &self.outage)
+            .field("ended", &state.ended)
+            .field("promised_until", &state.promised_until)
+            .field("user", &self.fixture.users[state.user])
+            .finish_non_exhaustive()
+    }
+}
