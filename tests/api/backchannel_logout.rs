@@ -66,7 +66,7 @@ async fn logout_token_for_a_user_ends_all_earlier_sessions_of_the_user() {
     let token = fixture.token().await;
     // The gateway has not received the token, and its data is fresh.
     fixture.is_alive(&sessions[0]).await;
-    let answer = fixture.gateway.tell_logout(&token).await;
+    let answer = fixture.gateway.send_logout_token(&token).await;
     assert_eq!((answer.status, &*answer.body), (200, &b""[..]));
     assert_eq!(answer.header("cache-control"), "no-store");
     for session in &sessions {
@@ -95,7 +95,7 @@ async fn logout_token_for_a_session_ends_only_that_session_on_each_replica_that_
     let tokens = administrator.end_session(&fixture.user, &upstream).await;
     for gateway in [&fixture.gateway, &replica] {
         assert_eq!(gateway.exchange(&ended, READ).await.status, 200);
-        assert_eq!(gateway.tell_logout(&tokens[0]).await.status, 200);
+        assert_eq!(gateway.send_logout_token(&tokens[0]).await.status, 200);
         let answer = gateway.exchange(&ended, READ).await;
         answer.is_error(401, "invalid_grant");
         assert_eq!(gateway.exchange(&kept, READ).await.status, 200);
@@ -127,12 +127,12 @@ async fn invalid_logout_token_is_a_400_and_ends_nothing() {
             .token()
             .access_token,
     ] {
-        let answer = fixture.gateway.tell_logout(forged).await;
+        let answer = fixture.gateway.send_logout_token(forged).await;
         answer.is_error(400, "invalid_request");
         assert_eq!(answer.header("cache-control"), "no-store");
     }
     fixture.is_alive(&session).await;
-    assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
+    assert_eq!(fixture.gateway.send_logout_token(&token).await.status, 200);
     fixture.is_over(&session).await;
 }
 
@@ -140,13 +140,13 @@ async fn invalid_logout_token_is_a_400_and_ends_nothing() {
 async fn logout_token_is_valid_once_and_expires() {
     let fixture = LogoutFixture::new().await;
     let (token, late) = (fixture.token().await, fixture.token().await);
-    assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
+    assert_eq!(fixture.gateway.send_logout_token(&token).await.status, 200);
     fixture.iam.advance(1);
     let session = fixture.log_in().await;
-    let replayed = fixture.gateway.tell_logout(&token).await;
+    let replayed = fixture.gateway.send_logout_token(&token).await;
     replayed.is_error(400, "invalid_request");
     fixture.iam.advance(120);
-    let expired = fixture.gateway.tell_logout(&late).await;
+    let expired = fixture.gateway.send_logout_token(&late).await;
     expired.is_error(400, "invalid_request");
     fixture.is_alive(&session).await;
 }

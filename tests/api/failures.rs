@@ -24,7 +24,7 @@ mod wire;
 
 /// The response to one kind of fault.
 #[derive(Debug, Clone)]
-struct Told {
+struct Expected {
     /// The status by default.
     status: u16,
     /// The status with `http.precise_backend_status`.
@@ -33,30 +33,30 @@ struct Told {
     retry_after: Option<RangeInclusive<u64>>,
 }
 
-const UNAVAILABLE: Told = Told {
+const UNAVAILABLE: Expected = Expected {
     status: 500,
     precise: 503,
     error: "temporarily_unavailable",
     retry_after: Some(2..=3),
 };
-const TOO_SLOW: Told = Told {
+const TOO_SLOW: Expected = Expected {
     precise: 504,
     ..UNAVAILABLE
 };
-const BROKEN: Told = Told {
+const BROKEN: Expected = Expected {
     status: 500,
     precise: 502,
     error: "server_error",
     retry_after: None,
 };
-const FULL: Told = Told {
+const FULL: Expected = Expected {
     status: 503,
     ..UNAVAILABLE
 };
 
 /// The IAM asks for fewer calls, and for this pause.
-const fn throttled(seconds: u64) -> Told {
-    Told {
+const fn throttled(seconds: u64) -> Expected {
+    Expected {
         status: 429,
         precise: 429,
         error: "temporarily_unavailable",
@@ -64,7 +64,7 @@ const fn throttled(seconds: u64) -> Told {
     }
 }
 
-impl Told {
+impl Expected {
     /// Panics unless this is the response.
     #[track_caller]
     fn is_in(&self, response: &Response, precise: bool, why: &str) {
@@ -78,7 +78,7 @@ impl Told {
         match (&self.retry_after, pause) {
             (None, None) => {}
             (Some(range), Some(pause)) if range.contains(&pause) => {}
-            (expected, told) => panic!("{why}: Retry-After is {told:?}, not in {expected:?}"),
+            (expected, actual) => panic!("{why}: Retry-After is {actual:?}, not in {expected:?}"),
         }
         let challenge = response.headers.get("www-authenticate");
         assert_eq!(challenge, None, "{why}: a challenge for no lack of proof");

@@ -27,13 +27,13 @@ const RIGHT: &str = "alice-pass";
 
 /// The mock with its demo users, and every login that reached it: email address, password, client.
 #[derive(Debug)]
-struct Listening {
+struct RecordingIam {
     mock: Mock,
-    heard: Mutex<Vec<(String, String, Option<String>)>>,
+    logins: Mutex<Vec<(String, String, Option<String>)>>,
 }
 
 #[async_trait]
-impl IamAdapter for Listening {
+impl IamAdapter for RecordingIam {
     fn name(&self) -> &'static str {
         self.mock.name()
     }
@@ -53,7 +53,7 @@ impl IamAdapter for Listening {
     ) -> Result<Authenticated, IamError> {
         let password = credentials.password().expose_secret();
         let client_address = client.address.map(|address| address.to_string());
-        self.heard.lock().unwrap().push((
+        self.logins.lock().unwrap().push((
             credentials.email().to_owned(),
             password.to_owned(),
             client_address,
@@ -85,7 +85,7 @@ impl IamAdapter for Listening {
 /// A gateway in front of a recording IAM, and the clock of both.
 struct LimitFixture {
     gateway: TestGateway,
-    iam: Arc<Listening>,
+    iam: Arc<RecordingIam>,
     clock: Arc<ManualClock>,
 }
 
@@ -93,11 +93,11 @@ impl LimitFixture {
     fn new(overrides: &[(&str, &str)]) -> Self {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
         let mock = Mock::connect(&MockSettings::default(), Arc::<ManualClock>::clone(&clock));
-        let iam = Arc::new(Listening {
+        let iam = Arc::new(RecordingIam {
             mock: mock.expect("demo users"),
-            heard: Mutex::default(),
+            logins: Mutex::default(),
         });
-        let behind = Arc::<Listening>::clone(&iam);
+        let behind = Arc::<RecordingIam>::clone(&iam);
         let gateway =
             TestGateway::with_adapter(behind, Arc::<ManualClock>::clone(&clock), overrides);
         Self {
@@ -117,8 +117,8 @@ impl LimitFixture {
     }
 
     /// The logins that reached the IAM since the last call.
-    fn heard(&self) -> Vec<(String, String, Option<String>)> {
-        std::mem::take(&mut *self.iam.heard.lock().unwrap())
+    fn take_logins(&self) -> Vec<(String, String, Option<String>)> {
+        std::mem::take(&mut *self.iam.logins.lock().unwrap())
     }
 }
 

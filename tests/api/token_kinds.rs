@@ -110,7 +110,7 @@ async fn token_of_one_kind_is_not_accepted_as_another() {
                 .is_error(400, "invalid_request");
         }
         if *kind != "logout token" {
-            let answer = gateway.tell_logout(token).await;
+            let answer = gateway.send_logout_token(token).await;
             assert_eq!(answer.status, 400, "{kind}");
         }
         assert_eq!(
@@ -120,7 +120,7 @@ async fn token_of_one_kind_is_not_accepted_as_another() {
         );
     }
     // Each is still valid in its own place, and no session ended, also not at the IAM.
-    let answer = gateway.tell_logout(&kinds["logout token"]).await;
+    let answer = gateway.send_logout_token(&kinds["logout token"]).await;
     assert_eq!(answer.status, 200);
     for _ in 0..2 {
         assert_eq!(gateway.exchange(&session, READ).await.status, 200);

@@ -56,11 +56,11 @@ def run(load, cores, connections, seconds=None, count=None, keep=None, size: Opt
     for name, value in load.headers.items():
         command += ["-H", f"{name}: {value}"]
     command += ["-s", SCRIPT, f"http://{host}:{port}/{path}"]
-    told = {"BENCH_BODIES": load.bodies, "BENCH_COUNT": count, "BENCH_KEEP": keep,
+    variables = {"BENCH_BODIES": load.bodies, "BENCH_COUNT": count, "BENCH_KEEP": keep,
             "BENCH_EXPECT": load.expect if count else None}
-    environment = {**os.environ, **{name: str(value) for name, value in told.items() if value is not None}}
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items() if value is not None}}
     done = subprocess.run(
-        [str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        [str(argument) for argument in command], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=bound + 30,
     )
     said = None

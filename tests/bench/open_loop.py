@@ -79,7 +79,7 @@ class Wires:
         for number, _ in self.poll.poll(0):
             part = self.open[number].recv(1 << 16)
             if not part or number not in self.waiting:
-                raise Failure("the server closed a connection, or sent what nobody asked for")
+                raise Failure("the server closed a connection, or sent an unexpected response")
             due, received = self.waiting[number]
             received += part
             answer = wire.parse(received)

@@ -118,7 +118,7 @@ class Rounds:
             self.bench.say(f"{self.name}: round {index + 1} of {count}")
 
     def doubts(self, series, bound=SPREAD):
-        """Why this series should not be believed; empty where nothing speaks against it."""
+        """Reasons to distrust this series; empty if there are none."""
         found = []
         if self.noisy:
             found.append(f"{self.noisy} of {self.runs} runs began while something else was running")

@@ -28,7 +28,7 @@ def process(command, cores, log, environment=None):
     command = ["taskset", "-c", cores, *command]
     with log.open("ab") as sink:
         child = subprocess.Popen(
-            [str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+            [str(argument) for argument in command], env=environment, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
     try:
         yield child
         if child.poll() is not None:
@@ -147,7 +147,7 @@ def yardstick(bench, workers, cores):
         yield bench.yardstick_urls[workers].rstrip("/")
         return
     port = machine.free_ports(1)[0]
-    command = [word.format(port=port, workers=workers) for word in shlex.split(bench.yardstick_command)]
+    command = [argument.format(port=port, workers=workers) for argument in shlex.split(bench.yardstick_command)]
     url = f"http://127.0.0.1:{port}"
     with process(command, cores, bench.folder / "yardstick.log") as child:
         give_up = time.monotonic() + READY_SECONDS

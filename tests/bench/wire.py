@@ -63,7 +63,7 @@ def connect(url):
 
 
 def ask(method, url, headers=(), body=b""):
-    """One request on a connection of its own. OSError where there is nobody who answers."""
+    """One request on a new connection. OSError if there is no response."""
     with connect(url) as connection:
         connection.sendall(request(method, url, headers, body))
         received = bytearray()

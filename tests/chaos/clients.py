@@ -99,8 +99,8 @@ class Client(threading.Thread):
         body = {"email": user.email, "password": user.password}
         began, answer = self.twice("login", "/api/v1/auth/login", body)
         if self.ledger.logged_in(began, answer):
-            told = answer.body
-            self.alive.append(Session(user, told["session_id"], told["session_token"], time.monotonic()))
+            body = answer.body
+            self.alive.append(Session(user, body["session_id"], body["session_token"], time.monotonic()))
 
     def exchange(self, session):
         body = {**session.pair(), "grant_type": "session", "scope": SCOPE}
@@ -114,7 +114,7 @@ class Client(threading.Thread):
             session.left = time.monotonic()
             self.dead = [*self.dead[1 - self.GRAVES:], session]
         else:
-            # Whoever is not told that they are logged out tries again later.
+            # A client without a confirmed logout tries again later.
             self.alive.append(session)
 
     def twice(self, operation, path, body, session=None, judge=None):

@@ -54,7 +54,7 @@ class Ledger:
         if away and not alone:
             self._counted(f"{operation} postponed")
             return
-        self.breach("lost", f"{operation}: {answer.status} {answer.body} by {answer.server or 'nobody'}")
+        self.breach("lost", f"{operation}: {answer.status} {answer.body} by {answer.server or 'no replica'}")
 
     def _needs_nobody(self, operation, session):
         """Whether every replica that could be asked knows the session, and so must get by without Keycloak."""
@@ -63,7 +63,7 @@ class Ledger:
         return all(self._knows(gateway, session.known.get(name, 0)) for name, gateway in self.gateways.items())
 
     def _knows(self, gateway, exchanged):
-        """A replica that may have missed what others told believes nothing that it learned before."""
+        """A replica that may have missed revocations distrusts its earlier cached data."""
         missed = self.redis is not None and self.redis.overlap(exchanged, time.monotonic())
         return exchanged > gateway.began and not missed
 
@@ -111,8 +111,8 @@ class Ledger:
     def _bound(self, left, now):
         """Seconds after a logout in which another replica may not have noticed; None: for as long as old knowledge
         may be stretched, since neither Keycloak nor Redis could tell."""
-        told = self.redis is not None and not self.redis.overlap(left - SLACK_SECONDS, now)
-        if told:
+        published = self.redis is not None and not self.redis.overlap(left - SLACK_SECONDS, now)
+        if published:
             return SLACK_SECONDS
         if self.keycloak.overlap(left - self.freshness, now):
             return None

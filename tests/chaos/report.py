@@ -1,4 +1,4 @@
-"""What is told at the end."""
+"""The report at the end."""
 
 import platform
 
@@ -29,18 +29,18 @@ def table(play):
         ("postponed while Keycloak was away", ", ".join(
             f"{count[f'{name} postponed']} of {name}" for name in operations)),
         ("exchanges served while it was away, of sessions that every replica knew", count["served without Keycloak"]),
-        ("replicas killed (-9), ended by SIGTERM", f"{play.mayhem.killed}, {play.mayhem.terminated}"),
+        ("replicas killed (-9), ended by SIGTERM", f"{play.replica_killer.killed}, {play.replica_killer.terminated}"),
         *((f"{name} killed (-9), away", f"{times}, {play.outages[name].total(play.began + play.lasted):.0f} s")
-          for name, times in play.backstage.killed.items()),
+          for name, times in play.backend_killer.killed.items()),
         ("a replica from its start to ready", seconds(replicas)),
-        ("a replica from SIGTERM to its end", seconds(play.mayhem.to_stop)),
+        ("a replica from SIGTERM to its end", seconds(play.replica_killer.to_stop)),
         ("Keycloak from its start to ready", seconds(play.keycloak.to_ready[1:])),
         *((f"{name}, p50 / p99 of an attempt", milliseconds(ledger.seconds[name])) for name in operations),
         ("living sessions refused", count["spurious 401"] + count["refused login"] + count["refused logout"]),
         ("sessions alive after their logout", count["resurrected"]),
         ("logged-out sessions refused", count["refused after logout"]),
         ("granted after a logout, within the bound", count["granted after logout, within the bound"]),
-        ("granted after a logout that nobody could tell", count["granted after logout, as stale_if_error allows"]),
+        ("granted after a logout while Redis and Keycloak were down", count["granted after logout, as stale_if_error allows"]),
         ("tokens of another user, or with another scope", count["wrong user"] + count["wrong scope"]),
         ("tokens that the published keys do not verify", count["unverifiable token"]),
         ("answers", ", ".join(f"{name.split()[1]}: {times}" for name, times in sorted(count.items())
@@ -55,6 +55,6 @@ def broken(play):
     for what in ("refused after logout", "served without Keycloak", "requests of login", "requests of logout"):
         if count[what] == 0:
             said.append(f"nothing was tried: {what}")
-    if play.mayhem.killed == 0 or not all(play.backstage.killed.values()):
+    if play.replica_killer.killed == 0 or not all(play.backend_killer.killed.values()):
         said.append("too short: not everything was killed once")
     return said

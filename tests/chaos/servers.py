@@ -50,7 +50,7 @@ class Server:
         self.began = time.monotonic()
         with self.log.open("ab") as sink:
             self.child = subprocess.Popen(
-                [str(word) for word in self.command()], env=self.environment(), stdin=subprocess.DEVNULL,
+                [str(argument) for argument in self.command()], env=self.environment(), stdin=subprocess.DEVNULL,
                 stdout=sink, stderr=sink)
         self.await_ready()
         self.to_ready.append(time.monotonic() - self.began)
@@ -165,7 +165,7 @@ backend replicas
 
 
 class Redis(Server):
-    """Keeps nothing on disk: what replicas told each other through it is gone with it."""
+    """Without persistence: its revocations are lost when it is killed."""
 
     def __init__(self, redis, folder):
         super().__init__("redis", folder)
@@ -198,7 +198,7 @@ class Keycloak(Server):
     def start(self):
         self.began = time.monotonic()
         self.child = subprocess.Popen(
-            [str(word) for word in self.command()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            [str(argument) for argument in self.command()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         # The child becomes Java; the one who waits beside it writes one line.
         readable, _, _ = select.select([self.child.stdout], [], [], KEYCLOAK_SECONDS)
         line = self.child.stdout.readline() if readable else b""
@@ -250,7 +250,7 @@ class Keycloak(Server):
 
 
 class Outages:
-    """When a server was away: from just before it ended until it was back and everybody had noticed."""
+    """When a server was away: from just before its end until it was back and all replicas had detected it."""
 
     def __init__(self, notice_seconds):
         self.notice_seconds = notice_seconds

@@ -1,7 +1,7 @@
 // Faults: each member of a rule can be given, and only what fits together is offered.
 
 import assert from "node:assert/strict";
-import { onThePage } from "./scene.js";
+import { onThePage } from "./fixture.js";
 
 const REFUSED = /Failed to load resource: the server responded with a status of [45]\d\d/;
 const WIRE = ["reset", "truncated", "html", "redirect", "huge_body", "slow_body"];
@@ -24,8 +24,8 @@ async function add({ page, press, sees, api }, fields) {
   return rule((await api("GET", "/mock/v1/faults")).faults.at(-1));
 }
 
-onThePage("every member of a rule can be given by the form", {}, async (scene) => {
-  const added = (fields) => add(scene, fields);
+onThePage("every member of a rule can be given by the form", {}, async (fixture) => {
+  const added = (fields) => add(fixture, fields);
   assert.deepEqual(await added({ operation: "login", answer: "unreachable", times: "1" }), { operation: "login", times: 1, answer: "unreachable" });
   assert.deepEqual(
     await added({ operation: "login", answer: "refused", refused: "locked", user: "bob@example.test" }),
@@ -51,9 +51,9 @@ onThePage("every member of a rule can be given by the form", {}, async (scene) =
   for (const answer of ["inactive", "another_session", "unreadable", "misconfigured"]) {
     assert.deepEqual(await added({ operation: "introspection", answer }), { operation: "introspection", answer });
   }
-  await scene.sees("#faults-list", "after 80ms (lognormal, sigma 0.5)");
-  await scene.sees("#faults-list", "50 % of the calls");
-  await scene.shot("faults");
+  await fixture.sees("#faults-list", "after 80ms (lognormal, sigma 0.5)");
+  await fixture.sees("#faults-list", "50 % of the calls");
+  await fixture.shot("faults");
 });
 
 onThePage("the form offers only what fits together", {}, async ({ page }) => {
@@ -90,9 +90,9 @@ onThePage("the mock over the wire also offers what only a network does", { base:
   await shot("wire");
 });
 
-onThePage("a fault does what it says, is used up, and is seen in the journal", { expected: REFUSED }, async (scene) => {
-  const { page, press, sees } = scene;
-  await add(scene, { operation: "login", answer: "refused", refused: "disabled", times: "1", user: "alice@example.test" });
+onThePage("a fault does what it says, is used up, and is seen in the journal", { expected: REFUSED }, async (fixture) => {
+  const { page, press, sees } = fixture;
+  await add(fixture, { operation: "login", answer: "refused", refused: "disabled", times: "1", user: "alice@example.test" });
   await press("trial", "alice@example.test");
   await press("trial", "Log in");
   await sees("#login-result.failed", "401 invalid_grant");
@@ -103,10 +103,10 @@ onThePage("a fault does what it says, is used up, and is seen in the journal", {
   assert.equal(await page.locator("#journal-list tr").count(), 2);
 });
 
-onThePage("faults are removed one by one, and all at once after a question", {}, async (scene) => {
-  const { api, press, sees, answer } = scene;
+onThePage("faults are removed one by one, and all at once after a question", {}, async (fixture) => {
+  const { api, press, sees, answer } = fixture;
   const left = async () => (await api("GET", "/mock/v1/faults")).faults.map(({ operation }) => operation);
-  for (const operation of ["login", "logout", "keys"]) await add(scene, { operation, answer: "server_error" });
+  for (const operation of ["login", "logout", "keys"]) await add(fixture, { operation, answer: "server_error" });
   const { faults } = await api("GET", "/mock/v1/faults");
   await press("faults", `Remove fault ${faults[1].id}`);
   await sees("#faults-result", `Fault ${faults[1].id} is removed.`);

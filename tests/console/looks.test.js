@@ -1,7 +1,7 @@
 // How the page looks and sounds: by keyboard alone, in light and dark, on wide and narrow screens.
 
 import assert from "node:assert/strict";
-import { onThePage } from "./scene.js";
+import { onThePage } from "./fixture.js";
 import { contrasts, cutOff, unnamed } from "./seen.js";
 
 /** Presses Tab until this element has the focus, which must be seen. */

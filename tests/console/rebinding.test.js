@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { chromium } from "playwright-core";
-import { ARGUMENTS } from "./scene.js";
+import { ARGUMENTS } from "./fixture.js";
 
 const { CHROMIUM, CONSOLE_URL, WIRE_URL } = process.env;
 const NAME = "evil.test";

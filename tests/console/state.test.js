@@ -1,7 +1,7 @@
 // The whole of a namespace: snapshots, reset, and other namespaces.
 
 import assert from "node:assert/strict";
-import { onThePage } from "./scene.js";
+import { onThePage } from "./fixture.js";
 
 const REFUSED = /Failed to load resource: the server responded with a status of 4\d\d/;
 const emails = async (api) => (await api("GET", "/mock/v1/users")).users.map(({ email }) => email);

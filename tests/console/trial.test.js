@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { onThePage } from "./scene.js";
+import { onThePage } from "./fixture.js";
 
 const REFUSED = /Failed to load resource: the server responded with a status of 4\d\d/;
 const READ = "urn:shop:orders:order:read";

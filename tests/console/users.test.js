@@ -1,7 +1,7 @@
 // Users and their sessions, by hand.
 
 import assert from "node:assert/strict";
-import { onThePage } from "./scene.js";
+import { onThePage } from "./fixture.js";
 
 const CONFLICT = /Failed to load resource: the server responded with a status of 4\d\d/;
 const emails = async (api) => (await api("GET", "/mock/v1/users")).users.map(({ email }) => email);

@@ -1,7 +1,7 @@
 // What is seen without asking: the journal, the clock, and what others change.
 
 import assert from "node:assert/strict";
-import { onThePage } from "./scene.js";
+import { onThePage } from "./fixture.js";
 
 const BROKEN = /Failed to load resource: /;
 const { CONSOLE_URL } = process.env;

@@ -1,4 +1,4 @@
-"""Bodies that were made to hurt whoever parses them."""
+"""Bodies that are built to overload a parser."""
 
 import concurrent.futures
 import contextlib
@@ -6,9 +6,9 @@ import gzip
 import socket
 import time
 
-import scene
+import fixture
 import smuggling
-from scene import expect
+from fixture import expect
 
 LARGEST = 16 * 1024
 PARALLEL = 1000
@@ -39,7 +39,7 @@ def bombs():
 def head(path, more, length=None):
     announced = "" if length is None else f"Content-Length: {length}\r\n"
     return (
-        f"POST {scene.API}/{path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+        f"POST {fixture.API}/{path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
         f"Connection: close\r\n{more}{announced}\r\n"
     ).encode()
 
@@ -54,7 +54,7 @@ def refused(address, name, content):
 
 
 def endless(address):
-    """Chunks, for as long as anybody takes them."""
+    """Chunks until the server closes the connection."""
     began = time.monotonic()
     with socket.create_connection(address, timeout=10) as connection:
         connection.sendall(head("login", "Transfer-Encoding: chunked\r\n"))
@@ -67,7 +67,7 @@ def endless(address):
 
 def run():
     """Bodies deep, wide, long, compressed, without an end: refused, and a thousand at once cost little."""
-    with scene.running({"http.workers": 2}) as gateway:
+    with fixture.running({"http.workers": 2}) as gateway:
         gateway.serves("before")
         for name, body in bombs().items():
             more = "Content-Encoding: gzip\r\n" if name == "compressed" else ""
@@ -91,7 +91,7 @@ def thousands(gateway, rss):
     """All but the last byte of a body on every connection, then the last one on each: all are in memory at once."""
     body = b'{"x":' + b"[" * (LARGEST - 6) + b"}"
     content = head("login", "", len(body)) + body
-    with concurrent.futures.ThreadPoolExecutor(8) as pool, scene.served_all_the_while(gateway, slowest=20):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool, fixture.served_all_the_while(gateway, slowest=20):
         clients = list(pool.map(lambda _: socket.create_connection(gateway.address, timeout=10), range(PARALLEL)))
         try:
             for client in clients:
@@ -105,7 +105,7 @@ def thousands(gateway, rss):
             for client in clients:
                 client.close()
     most = max(most, gateway.rss_mib() - rss)
-    # Whoever comes when a thousand others are being parsed may be told to come back.
+    # A request that arrives while a thousand others are parsed may be refused with Retry-After.
     allowed = tuple(b"HTTP/1.1 %d " % status for status in (400, 408, 503))
     wrong = [answer for answer in answers if not answer.startswith(allowed)]
     expect(not wrong, f"{len(wrong)} of {PARALLEL} answers: {wrong[:1]}")

@@ -17,7 +17,7 @@ class Framing:
 
 
 def marker(name):
-    """The request id by which the hidden request is known, whoever is answered."""
+    """The request id of the hidden request."""
     return "smuggled-" + "".join(letter if letter.isalnum() else "-" for letter in name)[:50]
 
 
@@ -151,7 +151,7 @@ def served(name):
         LOGIN + f"Transfer-Encoding: chunked\r\n\r\n{len(ALICE):x};a=b\r\n{ALICE}\r\n0\r\n\r\n" + inside), True
     yield "trailer", (
         LOGIN + "Transfer-Encoding: chunked\r\n\r\n" + chunk(ALICE) + "0\r\nContent-Length: 99\r\n\r\n" + inside), True
-    # Taken for a trailer, which nobody reads, up to its empty line: the end of what is hidden.
+    # Parsed as a trailer, which is ignored, up to its empty line: the end of the hidden request.
     yield "garbage in the trailer", (
         LOGIN + "Transfer-Encoding: chunked\r\n\r\n" + chunk(ALICE) + "0\r\nxx\r\n" + inside), False
     yield "absolute form, another host", (

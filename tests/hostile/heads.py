@@ -4,9 +4,9 @@ import contextlib
 import socket
 import threading
 
-import scene
+import fixture
 import smuggling
-from scene import expect
+from fixture import expect
 
 REQUESTS = 5000
 GROWTH_MIB = 32
@@ -34,7 +34,7 @@ def too_long():
 
 def run():
     """Headers, paths and methods without measure: 431 in form, on the first request and on a later one."""
-    with scene.running() as gateway:
+    with fixture.running() as gateway:
         for before, name_before in ((b"", "first"), (f"{line()}\r\n".encode(), "later")):
             for name, request in too_long().items():
                 received, closed = smuggling.sent(gateway.address, before + request.encode(), 8)
@@ -51,11 +51,11 @@ def run():
 
 def pipelining():
     """Thousands of requests in a row: all answered in order to who reads, and who does not read costs nothing."""
-    with scene.running({"http.workers": 1}) as gateway:
+    with fixture.running({"http.workers": 1}) as gateway:
         gateway.serves("before")
         rss = gateway.rss_mib()
         in_order(gateway)
-        with scene.served_all_the_while(gateway), contextlib.ExitStack() as stack:
+        with fixture.served_all_the_while(gateway), contextlib.ExitStack() as stack:
             for _ in range(20):
                 client = stack.enter_context(socket.socket())
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -65,7 +65,7 @@ def pipelining():
                     while True:
                         client.send(f"{line('/openapi.yaml')}\r\n".encode() * 1000)
             began = gateway.cpu_seconds()
-            scene.eventually(lambda: len(gateway.sockets()) < 15, 8, "who does not read is kept for ever")
+            fixture.eventually(lambda: len(gateway.sockets()) < 15, 8, "clients that do not read are never disconnected")
             busy = gateway.cpu_seconds() - began
         expect(busy < 4, f"{busy:.1f} s of a core were spent on clients that do not read")
         growth = gateway.rss_mib() - rss

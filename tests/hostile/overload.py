@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import gateway as programs
 import machine
-import scene
+import fixture
 import wire
-from scene import expect
+from fixture import expect
 
 CONNECTIONS = 1500
 PEAK_SECONDS = 4
@@ -122,7 +122,7 @@ def pinned(core):
 
 
 def run():
-    """Three times capacity, open loop: goodput stays, who is refused is told when to come back, and it is over at once."""
+    """Three times capacity, open loop: goodput stays, refusals have Retry-After, and recovery is immediate."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise machine.CannotRun("two cores are needed, one for the gateway and one for its clients")
@@ -134,15 +134,15 @@ def run():
             "http.workers": 1, "keys.signing_dir": f"{folder}/signing", "keys.sealing_dir": f"{folder}/sealing",
             "session.freshness": "10m", "permissions.ttl": "10m",
         }
-        with scene.running(settings, prefix=["taskset", "-c", cores[0]]) as gateway, pinned(cores[1]):
+        with fixture.running(settings, prefix=["taskset", "-c", cores[0]]) as gateway, pinned(cores[1]):
             overload(gateway)
 
 
 def overload(gateway):
     session = programs.log_in(gateway.url)
     pair = {name: session[name] for name in ("session_id", "session_token")}
-    body = json.dumps({**pair, "grant_type": "session", "scope": scene.SCOPE}).encode()
-    request = wire.request("POST", f"{gateway.url}{scene.API}/token", {"Content-Type": "application/json"}, body)
+    body = json.dumps({**pair, "grant_type": "session", "scope": fixture.SCOPE}).encode()
+    request = wire.request("POST", f"{gateway.url}{fixture.API}/token", {"Content-Type": "application/json"}, body)
     offer(gateway.address, request, None, 32, 1)
     peak = offer(gateway.address, request, None, 32, PEAK_SECONDS).goodput()
     rss = gateway.rss_mib()
@@ -155,7 +155,7 @@ def overload(gateway):
 
     flood = offer(gateway.address, request, TIMES * peak, CONNECTIONS, OVERLOAD_SECONDS, look)
     ended = time.monotonic()
-    scene.eventually(lambda: scene.visit(gateway.address) is None, 10, "no recovery")
+    fixture.eventually(lambda: fixture.visit(gateway.address) is None, 10, "no recovery")
     recovered = time.monotonic() - ended
     # What else the machine has to do may have changed meanwhile.
     peak_after = offer(gateway.address, request, None, 32, PEAK_SECONDS).goodput()
@@ -171,7 +171,7 @@ def overload(gateway):
         f" refused: p50 {percentile(flood.refused, 50) * 1e3:.0f} ms, p99 {refused * 1e3:.0f} ms;"
         f" +{most:.0f} MiB; recovered in {recovered:.1f} s")
     expect(goodput >= GOODPUT, f"goodput fell to {goodput:.2f} of the peak")
-    expect(flood.refused, "nobody was refused")
+    expect(flood.refused, "no request was refused")
     expect(max(served, refused) < SLOWEST_SECONDS, f"p99 of {served:.2f} s and {refused:.2f} s")
     expect(most < GROWTH_MIB, f"{most:.0f} MiB more")
     expect(recovered < 10, f"recovered in {recovered:.1f} s")

@@ -1,4 +1,4 @@
-"""A machine that runs out: of files, of memory, of room for the log."""
+"""A machine without free file descriptors, memory or disk space for the log."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import machine
-import scene
-from scene import expect
+import fixture
+from fixture import expect
 
 FILES = 256
 MEMORY_MIB = 128
@@ -21,9 +21,9 @@ def descriptors():
     limited = ["prlimit", f"--nofile={FILES}:{FILES}"]
     if shutil.which("prlimit") is None:
         raise machine.CannotRun("prlimit is not installed")
-    with scene.running({"http.workers": 2}, prefix=limited) as gateway:
+    with fixture.running({"http.workers": 2}, prefix=limited) as gateway:
         gateway.serves("before")
-        with scene.served_all_the_while(gateway), contextlib.ExitStack() as stack:
+        with fixture.served_all_the_while(gateway), contextlib.ExitStack() as stack:
             for _ in range(4 * FILES):
                 with contextlib.suppress(TimeoutError, ConnectionError):
                     client = stack.enter_context(socket.create_connection(gateway.address, timeout=2))
@@ -35,22 +35,22 @@ def descriptors():
             expect(most < FILES, f"{most} files are open: none is left for the IAM")
         # The client that is served meanwhile needs some of it.
         expect(busy < 2, f"{busy:.1f} s of a core within 3 s")
-        expect(gateway.shed("idle") > 0, "nobody had to make room: the attack did not take place")
+        expect(gateway.shed("idle") > 0, "no connection was closed: the attack had no effect")
         gateway.serves("afterwards")
         print(f"  {most} of {FILES} files for {4 * FILES} connections; {busy:.1f} s of a core within 3 s")
 
 
 def log():
     """A full disk, a reader that is gone, one that does not read, and none: no request fails or waits for the log."""
-    for name, stdout in (("a full disk", full_disk), ("a reader that is gone", gone), ("nobody who reads", stuck)):
-        with stdout() as sink, scene.running(stdout=sink) as gateway:
+    for name, stdout in (("a full disk", full_disk), ("a reader that is gone", gone), ("a reader that does not read", stuck)):
+        with stdout() as sink, fixture.running(stdout=sink) as gateway:
             began = time.monotonic()
             for _ in range(50):
                 gateway.serves(name)
             # More than fits into a pipe.
             expect(time.monotonic() - began < 20, f"{name}: requests wait for the log")
     shell = ["sh", "-c", 'exec "$0" >&-']
-    with scene.running(prefix=shell) as gateway:
+    with fixture.running(prefix=shell) as gateway:
         gateway.serves("no standard output at all")
 
 
@@ -73,7 +73,7 @@ def gone():
 @contextlib.contextmanager
 def stuck():
     reading, writing = os.pipe()
-    # The gateway writes its last lines when it ends; somebody must take them then.
+    # The gateway writes its last lines when it stops, and needs a reader for them.
     drain = threading.Timer(30, lambda: os.read(reading, 1 << 20))
     drain.daemon = True
     try:
@@ -86,8 +86,8 @@ def stuck():
 
 def memory():
     """128 MiB: two thousand connections with half a head of 8 KiB on each, and the gateway lives and serves."""
-    with bounded() as prefix, scene.running({"http.workers": 2, "cache.max_bytes": 16 << 20}, prefix=prefix) as gateway:
-        with scene.served_all_the_while(gateway), contextlib.ExitStack() as stack:
+    with bounded() as prefix, fixture.running({"http.workers": 2, "cache.max_bytes": 16 << 20}, prefix=prefix) as gateway:
+        with fixture.served_all_the_while(gateway), contextlib.ExitStack() as stack:
             head = b"POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\nX: "
             for _ in range(2000):
                 client = stack.enter_context(socket.create_connection(gateway.address, timeout=5))

@@ -6,8 +6,8 @@ import socket
 import subprocess
 import time
 
-import scene
-from scene import expect
+import fixture
+from fixture import expect
 
 CONNECTIONS = 3000
 # Five seconds for a head, a body, or an answer, fifteen for a further request; one more for the machine that all share.
@@ -19,30 +19,30 @@ KIB_A_CONNECTION = 48
 
 def with_tool(mode, *more, closed_within, opened_a_second=1500):
     """slowhttptest opens its connections and drips on; all are closed in time, and normal clients served meanwhile."""
-    with scene.running({"http.workers": 2}) as gateway:
+    with fixture.running({"http.workers": 2}) as gateway:
         gateway.serves("before")
         fds, rss = gateway.fds(), gateway.rss_mib()
         command = [
             "slowhttptest", mode, "-c", CONNECTIONS, "-r", opened_a_second, "-i", 1, "-l", 60, "-p", 5, "-v", 0,
             "-u", f"{gateway.url}/api/v1/auth/login", *more,
         ]
-        with scene.served_all_the_while(gateway):
+        with fixture.served_all_the_while(gateway):
             tool = subprocess.Popen(
-                [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [str(argument) for argument in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL)
             try:
-                lasted, most, most_rss = watched(gateway)
+                lasted, most, most_rss = measured(gateway)
             finally:
                 tool.kill()
                 tool.wait()
         expect(lasted <= closed_within, f"a connection was open for {lasted:.1f} s")
-        scene.eventually(lambda: gateway.fds() <= fds + 2, 30, lambda: f"{gateway.fds()} descriptors where {fds} were")
+        fixture.eventually(lambda: gateway.fds() <= fds + 2, 30, lambda: f"{gateway.fds()} descriptors where {fds} were")
         expect((most_rss - rss) * 1024 < CONNECTIONS * KIB_A_CONNECTION, f"{most_rss - rss:.0f} MiB for {most}")
         gateway.serves("afterwards")
         print(f"  {most} open at once, none for longer than {lasted:.1f} s; +{most_rss - rss:.0f} MiB")
 
 
-def watched(gateway):
+def measured(gateway):
     """Until the attack is over: how long a connection lasted at most, how many there were at once, and the memory."""
     first_seen, ended = {}, set()
     lasted = most = most_rss = 0
@@ -71,19 +71,19 @@ def body():
 
 
 def reading():
-    """Answers that nobody takes: many requests in a row, and a window of a few bytes."""
+    """Responses that the client does not read: pipelined requests, and a window of a few bytes."""
     with_tool("-X", "-w", 10, "-y", 20, "-n", 5, "-z", 5, "-k", 3, closed_within=IDLE_SECONDS, opened_a_second=500)
 
 
 def half_open():
     """Connections with nothing, or half of a request, on them: each has its five seconds, and no more."""
     begins = [b"", b"P", b"POST /api/v1/auth/login HT", b"POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\nContent-"]
-    with scene.running({"http.workers": 2}) as gateway, scene.served_all_the_while(gateway):
+    with fixture.running({"http.workers": 2}) as gateway, fixture.served_all_the_while(gateway):
         fds = gateway.fds()
         lasted = lifetimes(gateway.address, [begins[number % len(begins)] for number in range(CONNECTIONS)])
         expect(lasted[-1] <= PATIENCE_SECONDS, f"one was open for {lasted[-1]:.2f} s")
         expect(lasted[0] >= 4.5, f"one was closed after {lasted[0]:.2f} s already")
-        scene.eventually(lambda: gateway.fds() <= fds + 10, 10, "descriptors are left over")
+        fixture.eventually(lambda: gateway.fds() <= fds + 10, 10, "descriptors are left over")
         print(f"  {CONNECTIONS} connections, closed after {lasted[0]:.2f} to {lasted[-1]:.2f} s")
 
 
@@ -121,10 +121,10 @@ def drop_closed(poll, opened, lasted, timeout):
 
 
 def crowd():
-    """Far more connections than there are places, again and again: who says nothing makes room for who does."""
+    """Far more connections than the limit: idle ones are closed for clients that send requests."""
     places = 1000
-    with scene.running({"http.workers": 1, "http.max_connections": places}) as gateway:
-        with scene.served_all_the_while(gateway), contextlib.ExitStack() as stack:
+    with fixture.running({"http.workers": 1, "http.max_connections": places}) as gateway:
+        with fixture.served_all_the_while(gateway), contextlib.ExitStack() as stack:
             most, until, count = 0, time.monotonic() + 8, 0
             clients = []
             while time.monotonic() < until:
@@ -142,6 +142,6 @@ def crowd():
             for client in clients:
                 stack.callback(client.close)
         made_room = gateway.shed("idle")
-        expect(count > 2 * places and made_room > 0, f"{count} connections and {made_room} that made room")
+        expect(count > 2 * places and made_room > 0, f"{count} connections and {made_room} idle ones closed")
         expect(most < places + 64 + 60, f"{most} descriptors for {places} places")
-        print(f"  {count} half-open connections for {places} places; {made_room} made room")
+        print(f"  {count} half-open connections for a limit of {places}; {made_room} idle ones closed")

@@ -1,4 +1,4 @@
-"""Request smuggling: directly, and through proxies that keep one connection to the gateway for everybody."""
+"""Request smuggling: directly, and through proxies that share one connection to the gateway between clients."""
 
 import concurrent.futures
 import contextlib
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import framings
 import machine
-import scene
-from scene import expect
+import fixture
+from fixture import expect
 
 IDS = re.compile(rb"\r\nx-request-id: ([^\r\n]+)\r\n", re.IGNORECASE)
 STATUS = re.compile(rb"HTTP/1\.1 (\d\d\d) ")
@@ -51,7 +51,7 @@ def seen_by(gateway):
 def direct():
     """Every framing on a connection of its own: refused and closed, or read in the one way that there is."""
     all_framings = framings.everything()
-    with scene.running() as gateway:
+    with fixture.running() as gateway:
         for framing in all_framings:
             received, closed = sent(gateway.address, framing.content, 3 if framing.refused else 0.5)
             statuses = STATUS.findall(received)
@@ -98,8 +98,8 @@ def through(proxy, gateway, address):
             victim += 1
             try:
                 visited(address, victim)
-            except scene.Failure as failure:
-                raise scene.Failure(f"{proxy}, after {framing.name}: {failure}") from None
+            except fixture.Failure as failure:
+                raise fixture.Failure(f"{proxy}, after {framing.name}: {failure}") from None
     # What the proxy took for a request of the sender's has its answer there; nothing else was served.
     served = sum(one.startswith("smuggled") for one in seen_by(gateway))
     expect(served == own, f"{served} hidden requests were served, of which {own} to their sender")
@@ -113,7 +113,7 @@ def through(proxy, gateway, address):
 @contextlib.contextmanager
 def proxy(name, configuration, command):
     """A proxy of our own configuration in front of a gateway, ended by its id."""
-    with scene.running({"http.trusted_proxies": "127.0.0.0/8"}) as gateway, tempfile.TemporaryDirectory() as folder:
+    with fixture.running({"http.trusted_proxies": "127.0.0.0/8"}) as gateway, tempfile.TemporaryDirectory() as folder:
         port = machine.free_ports(1)[0]
         path = Path(folder) / "configuration"
         path.write_text(configuration.format(port=port, upstream=gateway.address[1], folder=folder))
@@ -121,7 +121,7 @@ def proxy(name, configuration, command):
         Path(folder).chmod(0o755)
         with tempfile.TemporaryFile() as log:
             child = subprocess.Popen(
-                [word.format(path=path, folder=folder) for word in command], stdin=subprocess.DEVNULL, stdout=log,
+                [argument.format(path=path, folder=folder) for argument in command], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log)
             try:
                 def listens():
@@ -130,7 +130,7 @@ def proxy(name, configuration, command):
                         return True
                     return False
 
-                scene.eventually(listens, 10, f"{name} does not listen")
+                fixture.eventually(listens, 10, f"{name} does not listen")
                 yield gateway, ("127.0.0.1", port)
             except BaseException:
                 log.seek(0)

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 import machine
-import scene
+import fixture
 import slow
-from scene import expect
+from fixture import expect
 
 HALF_HANDSHAKES = 2000
 # Old, without forward secrecy, without authentication, or not authenticated encryption.
@@ -39,11 +39,11 @@ def shaken(address, *options):
 
 
 def run():
-    """TLS 1.2 and 1.3 with forward secrecy and nothing older; handshakes have five seconds, and thousands hurt nobody."""
+    """TLS 1.2 and 1.3 with forward secrecy and nothing older; handshakes have five seconds, and thousands of them affect no other client."""
     with tempfile.TemporaryDirectory() as folder:
         chain, key = certificate(folder)
         settings = {"http.tls.certificate_file": chain, "http.tls.key_file": key, "http.workers": 2}
-        with scene.running(settings) as gateway:
+        with fixture.running(settings) as gateway:
             versions(gateway.address)
             handshakes(gateway, chain)
 
@@ -88,7 +88,7 @@ def handshakes(gateway, chain):
     lasted = slow.lifetimes(
         gateway.address, [begins[number % len(begins)] for number in range(HALF_HANDSHAKES)], meanwhile=served)
     expect(lasted[-1] <= slow.PATIENCE_SECONDS, f"a handshake had {lasted[-1]:.1f} s")
-    scene.eventually(lambda: gateway.fds() <= fds + 10, 10, "descriptors are left over")
+    fixture.eventually(lambda: gateway.fds() <= fds + 10, 10, "descriptors are left over")
     with contextlib.suppress(OSError), socket.create_connection(gateway.address, timeout=10) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         expect(not client.recv(100).startswith(b"HTTP/1.1 2"), "it speaks plain HTTP")

@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import machine
-import scene
+import fixture
 import smuggling
-from scene import expect
+from fixture import expect
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -31,7 +31,7 @@ def http2():
     expect("h2" not in crates, "h2 is compiled in")
     _, said = tree("--package", "auth-gateway", "--invert", "actix-http", "--format", "{f}", "--depth", "0")
     expect("http2" not in said, f"actix-http has the features {said!r}")
-    with scene.running() as gateway:
+    with fixture.running() as gateway:
         received, closed = smuggling.sent(gateway.address, PREFACE, 8)
         expect(
             smuggling.STATUS.findall(received) == [b"400"] and closed,

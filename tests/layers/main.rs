@@ -1,5 +1,5 @@
 //! The dependencies between modules and crates.
 
-// The attribute tells clippy that the helpers of tests are test code.
-#[cfg(test)]
+// Tells clippy that the helpers of tests are test code.
+#![cfg(test)]
 mod dependencies;

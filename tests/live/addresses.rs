@@ -27,9 +27,9 @@ async fn users_who_swap_email_addresses_keep_their_sessions_ids_and_permissions(
     rename(&fixture, &one, &other.email).await;
     fixture.outlive_freshness();
 
-    let asked = format!("{READ} {BROWSE}");
+    let requested = format!("{READ} {BROWSE}");
     for ((user, permission), session) in users.iter().zip(&sessions) {
-        let token = gateway.exchange(session, &asked).await.token();
+        let token = gateway.exchange(session, &requested).await.token();
         let claims = verifier.claims(&token.access_token);
         assert_eq!(claims["sub"], json!(user.subject.as_str()));
         assert_eq!(token.scope, *permission);
@@ -39,7 +39,7 @@ async fn users_who_swap_email_addresses_keep_their_sessions_ids_and_permissions(
         ..one.clone()
     };
     let session = session_of(&gateway, &swapped).await;
-    let token = gateway.exchange(&session, &asked).await.token();
+    let token = gateway.exchange(&session, &requested).await.token();
     let claims = verifier.claims(&token.access_token);
     assert_eq!(claims["sub"], json!(one.subject.as_str()));
     assert_eq!(token.scope, READ);

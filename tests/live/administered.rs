@@ -52,8 +52,8 @@ async fn composite_role_grants_its_roles_and_not_its_own_name() {
     api.done(Method::POST, &roles_of_user, role.clone()).await;
     fixture.outlive_freshness();
     assert_eq!(granted(&gateway, &session).await, READ);
-    let asked = format!("{bundle} {READ}");
-    let token = gateway.exchange(&session, &asked).await.token();
+    let requested = format!("{bundle} {READ}");
+    let token = gateway.exchange(&session, &requested).await.token();
     assert_eq!(token.scope, READ);
 
     let added = json!([fixture.administrator.role(BROWSE).await]);
@@ -111,11 +111,11 @@ async fn default_roles_of_keycloak_are_no_permissions() {
     let (fixture, user) = scene_with_user(&[READ]).await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let session = session_of(&gateway, &user).await;
-    let asked = format!(
+    let requested = format!(
         "offline_access uma_authorization default-roles-{} view-profile manage-account {READ}",
         fixture.keycloak.realm
     );
-    let token = gateway.exchange(&session, &asked).await.token();
+    let token = gateway.exchange(&session, &requested).await.token();
     assert_eq!(token.scope, READ);
 }
 
@@ -126,6 +126,6 @@ async fn scene_with_user(permissions: &[&str]) -> (LiveFixture, Account) {
 }
 
 async fn granted(gateway: &TestGateway, session: &Session) -> String {
-    let asked = [READ, WRITE, BROWSE].join(" ");
-    gateway.exchange(session, &asked).await.token().scope
+    let requested = [READ, WRITE, BROWSE].join(" ");
+    gateway.exchange(session, &requested).await.token().scope
 }

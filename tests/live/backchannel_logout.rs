@@ -90,7 +90,11 @@ async fn session_deleted_by_an_administrator_ends_at_once_and_other_sessions_sta
     answer.is_error(401, "invalid_grant");
     assert_eq!(fixture.gateway.exchange(&kept, "").await.status, 200);
     assert_eq!(fixture.received().await, 1);
-    assert_eq!(fixture.introspections().await, 0, "nobody had to ask");
+    assert_eq!(
+        fixture.introspections().await,
+        0,
+        "no introspection is needed"
+    );
 }
 
 #[tokio::test]
@@ -112,7 +116,11 @@ async fn logout_of_all_sessions_by_an_administrator_ends_them_at_once() {
     assert_eq!(fixture.received().await, 5);
     let again = session_of(&fixture.gateway, &user).await;
     assert_eq!(fixture.gateway.exchange(&again, "").await.status, 200);
-    assert_eq!(fixture.introspections().await, 0, "nobody had to ask");
+    assert_eq!(
+        fixture.introspections().await,
+        0,
+        "no introspection is needed"
+    );
 }
 
 /// Keycloak sends the logout token during the gateway's logout call, and waits for the response.
@@ -152,7 +160,10 @@ async fn other_tokens_signed_by_keycloak_are_no_logout_tokens() {
     let keycloak = &fixture.live.administrator.keycloak;
     let access = keycloak.access_token(&user.email, &user.password).await;
     for token in [&access, &upstream.secret] {
-        let answer = fixture.gateway.tell_logout(token.expose_secret()).await;
+        let answer = fixture
+            .gateway
+            .send_logout_token(token.expose_secret())
+            .await;
         answer.is_error(400, "invalid_request");
     }
     assert_eq!(fixture.gateway.exchange(&session, "").await.status, 200);

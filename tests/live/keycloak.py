@@ -187,7 +187,7 @@ def start(java, home, http_port, timeout, durable, any_host):
         java, home, "start", "--optimized", "--cache=local", "--http-enabled=true", "--http-host=127.0.0.1",
         f"--http-port={port}", f"--http-management-port={management}",
         "--hostname-strict=false" if any_host else f"--hostname={url}",
-        # Not ::1 as well: it is taken for a host's name and looked up, and where nobody answers for names, every
+        # Not ::1 as well: it is taken for a host's name and looked up, and without a name server, every
         # request waits 5 s for that now and then.
         "--proxy-headers=xforwarded", "--proxy-trusted-addresses=127.0.0.1",
         *(["--db-url-properties=;WRITE_DELAY=0"] if durable else []),

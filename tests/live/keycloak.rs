@@ -27,12 +27,12 @@ impl Keycloak {
     /// The shared instance. Each test creates its own users.
     pub(crate) fn shared() -> Self {
         Self {
-            url: told("KEYCLOAK_URL"),
-            realm: told("KEYCLOAK_REALM"),
-            client_id: told("KEYCLOAK_CLIENT_ID"),
-            client_secret: told("KEYCLOAK_CLIENT_SECRET").into(),
-            admin_user: told("KEYCLOAK_ADMIN_USER"),
-            admin_password: told("KEYCLOAK_ADMIN_PASSWORD").into(),
+            url: environment("KEYCLOAK_URL"),
+            realm: environment("KEYCLOAK_REALM"),
+            client_id: environment("KEYCLOAK_CLIENT_ID"),
+            client_secret: environment("KEYCLOAK_CLIENT_SECRET").into(),
+            admin_user: environment("KEYCLOAK_ADMIN_USER"),
+            admin_password: environment("KEYCLOAK_ADMIN_PASSWORD").into(),
         }
     }
 
@@ -105,7 +105,7 @@ impl Keycloak {
     }
 }
 
-fn told(variable: &str) -> String {
+fn environment(variable: &str) -> String {
     env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: tests/run sets it"))
 }
 
@@ -165,7 +165,7 @@ impl Instance {
     }
 
     fn launch_and_wait(arguments: &[String]) -> Self {
-        let mut process = Command::new(told("KEYCLOAK_LAUNCHER"))
+        let mut process = Command::new(environment("KEYCLOAK_LAUNCHER"))
             .arg("start")
             .args(arguments)
             .stdin(Stdio::null())
@@ -178,7 +178,7 @@ impl Instance {
         // From here on the process is killed on every path.
         let process = Ended(process);
         read.expect("standard output");
-        let facts: Facts = serde_json::from_str(&line).expect("Keycloak starts and says where");
+        let facts: Facts = serde_json::from_str(&line).expect("the address of a started Keycloak");
         Self {
             keycloak: facts.keycloak,
             home: facts.home,

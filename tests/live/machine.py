@@ -22,7 +22,7 @@ class CannotRun(Exception):
 
 @contextlib.contextmanager
 def says_what_is_missing():
-    """Tells the person, and whoever asked for the reason in a file by $CANNOT_RUN_FILE."""
+    """Prints the reason, and writes it to $CANNOT_RUN_FILE if that is set."""
     try:
         yield
     except CannotRun as reason:
@@ -41,7 +41,7 @@ def free_ports(count):
 
 
 def run(command, timeout=300, **options):
-    """Runs to the end, in bounded time and without a word; returns the exit code and what was said."""
+    """Runs a command silently within the timeout; returns the exit code and the output."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         timeout=timeout, **options,
@@ -65,7 +65,7 @@ def install(command, timeout=900, **options):
     except subprocess.TimeoutExpired:
         raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
     if code != 0:
-        raise CannotRun(f"{command[0]} failed: {(said.splitlines() or ['no word'])[-1]}\n{said[-2000:]}")
+        raise CannotRun(f"{command[0]} failed: {(said.splitlines() or ['no output'])[-1]}\n{said[-2000:]}")
 
 
 def debian(*wanted):
@@ -92,7 +92,7 @@ def debian(*wanted):
 
 @contextlib.contextmanager
 def no_service_starts():
-    """A package that brings a service would start it, on ports that nobody gave it."""
+    """A package with a service would start it, on its default port."""
     policy = Path("/usr/sbin/policy-rc.d")
     try:
         with policy.open("x") as file:

@@ -82,14 +82,14 @@ async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401
         let ended = gateway.program.wait();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let log = ended.log();
-        let said: Vec<_> = log.iter().filter(|line| tells(line, words)).collect();
-        let of_route = |route: &str| said.iter().any(|line| line["route"] == route);
+        let output: Vec<_> = log.iter().filter(|line| has_error(line, words)).collect();
+        let of_route = |route: &str| output.iter().any(|line| line["route"] == route);
         assert!(of_route("login"), "{code}: {log:#?}");
         let at_all = |line: &&&Value| line["message"] == "the IAM does not serve";
-        assert!(said.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
+        assert!(output.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
         let others = mistakes(&fixture.keycloak);
         let mut others = others.iter().filter(|other| other.code != code);
-        let mixed_up = others.find(|other| log.iter().any(|line| tells(line, other.words)));
+        let mixed_up = others.find(|other| log.iter().any(|line| has_error(line, other.words)));
         assert!(mixed_up.is_none(), "{code}: {log:#?}");
         let secrets = [
             mistake.keycloak.client_secret.expose_secret(),
@@ -102,7 +102,7 @@ async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401
     }
 }
 
-fn tells(line: &Value, words: &str) -> bool {
+fn has_error(line: &Value, words: &str) -> bool {
     line["error"]
         .as_str()
         .is_some_and(|error| error.contains(words))
@@ -150,7 +150,7 @@ async fn misconfigured_replica_never_reports_an_active_session_as_invalid() {
             _ => "unknown client",
         };
         for route in ["token", "logout"] {
-            let of_route = |line: &&Value| line["route"] == route && tells(line, words);
+            let of_route = |line: &&Value| line["route"] == route && has_error(line, words);
             assert!(log.iter().any(|line| of_route(&line)), "{code}: {log:#?}");
         }
         fixture.outlive_freshness();
@@ -165,18 +165,18 @@ async fn check_names_each_misconfiguration_and_exits_as_unavailable() {
     let user = fixture.user(&[READ]).await;
     for mistake in mistakes(&fixture.keycloak) {
         for account in [None, Some(&user)] {
-            let (code, said) = check(&mistake.keycloak, account);
-            assert_eq!(code, Some(69), "{}: {said}", mistake.code);
-            assert!(said.contains(mistake.words), "{}: {said}", mistake.code);
+            let (code, output) = check(&mistake.keycloak, account);
+            assert_eq!(code, Some(69), "{}: {output}", mistake.code);
+            assert!(output.contains(mistake.words), "{}: {output}", mistake.code);
         }
     }
     let nobody = Keycloak {
         url: "http://127.0.0.1:9".to_owned(),
         ..fixture.keycloak.clone()
     };
-    let (code, said) = check(&nobody, None);
-    assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("cannot be reached"), "{said}");
+    let (code, output) = check(&nobody, None);
+    assert_eq!(code, Some(69), "{output}");
+    assert!(output.contains("cannot be reached"), "{output}");
 }
 
 #[tokio::test]
@@ -184,10 +184,10 @@ async fn check_names_each_misconfiguration_and_exits_as_unavailable() {
 async fn check_performs_login_exchange_and_logout_with_a_test_account() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
-    let (code, said) = check(&fixture.keycloak, Some(&user));
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = check(&fixture.keycloak, Some(&user));
+    assert_eq!(code, Some(0), "{output}");
     for step in ["answers, as", "login", "exchange", "logout"] {
-        assert!(said.contains(step), "{step}: {said}");
+        assert!(output.contains(step), "{step}: {output}");
     }
     let left = fixture.administrator.sessions_of(&user.subject).await;
     assert_eq!(left, [].into(), "a session is left behind");
@@ -195,9 +195,9 @@ async fn check_performs_login_exchange_and_logout_with_a_test_account() {
         password: "Aa1!not-the-password".into(),
         ..user
     };
-    let (code, said) = check(&fixture.keycloak, Some(&wrong));
-    assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("login refused"), "{said}");
+    let (code, output) = check(&fixture.keycloak, Some(&wrong));
+    assert_eq!(code, Some(69), "{output}");
+    assert!(output.contains("login refused"), "{output}");
 }
 
 /// The exit code and output of `check --online`.
@@ -209,6 +209,6 @@ fn check(keycloak: &Keycloak, account: Option<&Account>) -> (Option<i32>, String
         command.env("AUTH_GATEWAY_CHECK_PASSWORD", password);
     }
     let done = command.output().expect("the program");
-    let said = String::from_utf8(done.stdout).expect("text");
-    (done.status.code(), said)
+    let output = String::from_utf8(done.stdout).expect("text");
+    (done.status.code(), output)
 }

@@ -99,9 +99,9 @@ async fn a_logout_holds_here_at_once(gateway: &TestGateway, session: &Session) {
 async fn is_ready_but_degraded(gateway: &Client) {
     let ready = gateway.ready().await;
     assert_eq!(ready.status, 200);
-    let told = ready.json();
-    assert_eq!(told["status"], "degraded", "{told}");
-    assert_eq!(told["reasons"][0]["code"], "unreachable", "{told}");
+    let report = ready.json();
+    assert_eq!(report["status"], "degraded", "{report}");
+    assert_eq!(report["reasons"][0]["code"], "unreachable", "{report}");
 }
 
 async fn everything_works_again(gateway: &TestGateway, user: &Account) {
@@ -123,6 +123,6 @@ fn watching(keycloak: &Keycloak) -> Process {
 
 async fn is_active(keycloak: &Keycloak, keys: &TestKeys, session: &Session) -> bool {
     let upstream = keys.unsealed(session);
-    let told = keycloak.introspect(&upstream.secret).await;
-    told["active"].as_bool().expect("a word on the session")
+    let introspection = keycloak.introspect(&upstream.secret).await;
+    introspection["active"].as_bool().expect("a boolean")
 }

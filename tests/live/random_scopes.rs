@@ -20,7 +20,7 @@ const ROUNDS: usize = 20;
 const REQUESTS: usize = 2;
 
 /// A user with a session.
-struct Player {
+struct TestUser {
     account: Account,
     session: Session,
 }
@@ -33,7 +33,7 @@ struct Turn {
 
 /// One request, the roles of the user at Keycloak, and the granted scope.
 struct Case {
-    asked: String,
+    requested: String,
     held: BTreeSet<String>,
     granted: String,
 }
@@ -46,27 +46,27 @@ async fn granted_scope_equals_the_roles_of_keycloak_in_a_thousand_random_cases()
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let sources = RoleSources::new(&fixture, &mut rng).await;
-    let mut players = Vec::new();
+    let mut users = Vec::new();
     for _ in 0..USERS {
         let account = fixture.user(&[]).await;
         let session = session_of(&gateway, &account).await;
-        players.push(Player { account, session });
+        users.push(TestUser { account, session });
     }
     let mut cases = Vec::new();
     for _ in 0..ROUNDS {
-        cases.extend(round(&fixture, &gateway, &sources, &players, &mut rng).await);
+        cases.extend(round(&fixture, &gateway, &sources, &users, &mut rng).await);
     }
     for Case {
-        asked,
+        requested,
         held,
         granted,
     } in &cases
     {
-        let right = intersection(asked, held);
+        let right = intersection(requested, held);
         assert_eq!(
             *granted,
             right,
-            "seed {}: {asked:?} of {held:?}",
+            "seed {}: {requested:?} of {held:?}",
             rng.seed()
         );
     }
@@ -77,31 +77,31 @@ async fn round(
     fixture: &LiveFixture,
     gateway: &TestGateway,
     sources: &RoleSources,
-    players: &[Player],
+    users: &[TestUser],
     rng: &mut Rng,
 ) -> Vec<Case> {
     // All random numbers are drawn first, so that the run depends on the seed only.
-    let turns: Vec<_> = players.iter().map(|_| sources.turn(rng)).collect();
-    let reform = sources.reform(rng);
-    sources.carry_out(fixture, None, &reform).await;
-    let changes = players.iter().zip(&turns).map(async |(player, turn)| {
+    let turns: Vec<_> = users.iter().map(|_| sources.turn(rng)).collect();
+    let shared_changes = sources.shared_changes(rng);
+    sources.apply(fixture, None, &shared_changes).await;
+    let changes = users.iter().zip(&turns).map(async |(user, turn)| {
         for change in &turn.changes {
-            let user = Some(&player.account.subject);
-            sources.carry_out(fixture, user, change).await;
+            let user = Some(&user.account.subject);
+            sources.apply(fixture, user, change).await;
         }
     });
     join_all(changes).await;
     fixture.outlive_freshness();
-    let cases = players.iter().zip(turns).map(async |(player, turn)| {
-        let subject = &player.account.subject;
+    let cases = users.iter().zip(turns).map(async |(user, turn)| {
+        let subject = &user.account.subject;
         let held = fixture.administrator.effective_permissions(subject).await;
-        let exchanges = turn.scopes.into_iter().map(async |asked| {
-            let token = gateway.exchange(&player.session, &asked).await.token();
-            (asked, token.scope)
+        let exchanges = turn.scopes.into_iter().map(async |requested| {
+            let token = gateway.exchange(&user.session, &requested).await.token();
+            (requested, token.scope)
         });
         let exchanges = join_all(exchanges).await.into_iter();
-        let cases = exchanges.map(|(asked, granted)| Case {
-            asked,
+        let cases = exchanges.map(|(requested, granted)| Case {
+            requested,
             held: held.clone(),
             granted,
         });
@@ -111,9 +111,9 @@ async fn round(
 }
 
 /// Independent of the gateway's implementation.
-fn intersection(asked: &str, held: &BTreeSet<String>) -> String {
+fn intersection(requested: &str, held: &BTreeSet<String>) -> String {
     let mut granted: Vec<&str> = Vec::new();
-    for name in asked.split_whitespace() {
+    for name in requested.split_whitespace() {
         if held.contains(name) && !granted.contains(&name) {
             granted.push(name);
         }
@@ -131,14 +131,14 @@ fn is_a_fair_sample(cases: &[Case]) {
     often("something granted", &|case| !case.granted.is_empty());
     often("nothing granted", &|case| case.granted.is_empty());
     often("a name left out", &|case| {
-        let mut names = case.asked.split(' ');
+        let mut names = case.requested.split(' ');
         names.any(|name| !case.held.contains(name))
     });
     often("a name held and repeated", &|case| {
-        let mut names = case.asked.split(' ');
-        names.any(|name| case.held.contains(name) && case.asked.matches(name).count() > 1)
+        let mut names = case.requested.split(' ');
+        names.any(|name| case.held.contains(name) && case.requested.matches(name).count() > 1)
     });
-    often("more held than asked for", &|case| {
-        case.held.iter().any(|name| !case.asked.contains(name))
+    often("more held than requested for", &|case| {
+        case.held.iter().any(|name| !case.requested.contains(name))
     });
 }

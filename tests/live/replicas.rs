@@ -26,8 +26,8 @@ async fn two_gateways_share_sessions_and_their_end() {
         assert_eq!(there.exchange(&session, READ).await.token().scope, READ);
         assert_eq!(here.log_out(&session).await.status, 200);
         let upstream = keys.unsealed(&session);
-        let told = fixture.keycloak.introspect(&upstream.secret).await;
-        assert_eq!(told["active"], false);
+        let introspection = fixture.keycloak.introspect(&upstream.secret).await;
+        assert_eq!(introspection["active"], false);
         fixture.outlive_freshness();
         let answer = there.exchange(&session, READ).await;
         answer.is_error(401, "invalid_grant");

@@ -133,10 +133,14 @@ async fn after_a_password_change_the_session_is_as_active_as_at_keycloak() {
     gateway.log_in(&user.email, &new).await.session();
     fixture.outlive_freshness();
     let upstream = keys.unsealed(&session);
-    let told = fixture.keycloak.introspect(&upstream.secret).await;
-    let lives = told["active"].as_bool().expect("a word on the session");
+    let introspection = fixture.keycloak.introspect(&upstream.secret).await;
+    let active = introspection["active"].as_bool().expect("a boolean");
     let answer = gateway.exchange(&session, READ).await;
-    assert_eq!(answer.status, if lives { 200 } else { 401 }, "{told}");
+    assert_eq!(
+        answer.status,
+        if active { 200 } else { 401 },
+        "{introspection}"
+    );
 }
 
 #[tokio::test]
@@ -180,8 +184,8 @@ async fn session_expires_at_the_time_of_keycloak() {
     let session = session_of(&gateway, &user).await;
     let after = now();
     let upstream = keys.unsealed(&session);
-    let told = fixture.keycloak.introspect(&upstream.secret).await;
-    let at_keycloak = told["exp"].as_u64().expect("an expiry");
+    let introspection = fixture.keycloak.introspect(&upstream.secret).await;
+    let at_keycloak = introspection["exp"].as_u64().expect("an expiry");
     let here = seconds(&session.expires_at);
     // Counted from before the call to Keycloak: never later than at Keycloak, and earlier by the
     // duration of the login at most.

@@ -15,8 +15,8 @@ const LAST: &str = "grant_type";
 fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
     let mut program = GATEWAY.serve(&[]);
     let (public, management) = program.addresses();
-    let screen = program.told(LAST);
-    for told in [
+    let screen = program.wait_for_stderr(LAST);
+    for expected in [
         "in development mode",
         &format!("http://{public}/api/v1/auth/{{login,token,logout}}"),
         &format!("http://{public}/openapi.yaml"),
@@ -27,7 +27,7 @@ fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
         "alice@example.test / alice-pass",
         "bob@example.test   / bob-pass",
     ] {
-        assert!(screen.contains(told), "{told}\n{screen}");
+        assert!(screen.contains(expected), "{expected}\n{screen}");
     }
     let described = Connection::to(public).send(get("/openapi.yaml")).answer();
     assert_eq!(described.status, 200);
@@ -49,7 +49,7 @@ fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
 #[test]
 fn commands_of_the_start_screen_work_in_a_shell() {
     let mut program = GATEWAY.serve(&[]);
-    let screen = program.told(LAST);
+    let screen = program.wait_for_stderr(LAST);
     let (_, lines) = screen.split_once("Try it:").expect("something to try");
     assert_eq!(lines.matches("curl").count(), 2, "{lines}");
     let pasted = Command::new("sh")
@@ -94,7 +94,7 @@ fn logs_are_json_on_standard_output_without_a_terminal_and_exclude_the_start_scr
 #[test]
 fn human_log_format_without_a_terminal_contains_no_escape_codes() {
     let mut program = GATEWAY.serve(&[("log.format", "human")]);
-    program.told(LAST);
+    program.wait_for_stderr(LAST);
     program.signal("TERM");
     let ended = program.wait();
     assert!(ended.out.contains(" INFO "), "{}", ended.out);

@@ -187,7 +187,7 @@ fn client_address_is_that_of_a_trusted_proxy_or_the_peer() {
 
 #[test]
 fn proxy_missing_in_the_settings_is_reported_once_if_its_clients_share_limits() {
-    for (trusted, told) in [("10.0.0.0/8", 1), ("127.0.0.1", 0)] {
+    for (trusted, warnings) in [("10.0.0.0/8", 1), ("127.0.0.1", 0)] {
         let mut program = GATEWAY.serve(&[
             ("http.trusted_proxies", trusted),
             ("login_limits.address_failures", "1"),
@@ -201,7 +201,7 @@ fn proxy_missing_in_the_settings_is_reported_once_if_its_clients_share_limits() 
         }
         let log = end(program);
         let warned = log.iter().filter(|line| line["level"] == "WARN");
-        assert_eq!(warned.count(), told, "{log:#?}");
+        assert_eq!(warned.count(), warnings, "{log:#?}");
     }
 }
 

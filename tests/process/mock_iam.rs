@@ -118,7 +118,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
     let mut iam = GATEWAY.spawn(&arguments, &[]);
     let address = listening(&mut iam);
     assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], iam_port)));
-    let screen = iam.told("auth-gateway --config");
+    let screen = iam.wait_for_stderr("auth-gateway --config");
     assert!(
         screen.contains(&format!("http://127.0.0.1:{iam_port}/realms/shop")),
         "{screen}"
@@ -168,7 +168,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
 fn without_a_configuration_the_first_screen_holds_one_to_paste() {
     let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
-    let screen = iam.told(LAST);
+    let screen = iam.wait_for_stderr(LAST);
     assert!(
         screen.contains(&format!("http://{address}/mock/v1/status")),
         "{screen}"
@@ -258,7 +258,7 @@ fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
         ("iam.keycloak.client_id", "auth-gateway"),
         ("iam.keycloak.client_secret", SECRET),
     ];
-    for (arguments, variables, told) in [
+    for (arguments, variables, expected) in [
         (&["mock-iam"][..], &keycloak[..], "plain http"),
         (
             &["mock-iam", "--users-file", "no/such/file"],
@@ -274,6 +274,6 @@ fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
     ] {
         let ended = GATEWAY.run(arguments, variables);
         assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");
-        assert!(ended.err.contains(told), "{arguments:?}: {ended:?}");
+        assert!(ended.err.contains(expected), "{arguments:?}: {ended:?}");
     }
 }

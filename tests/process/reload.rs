@@ -96,9 +96,9 @@ fn added_and_removed_keys_are_detected() {
     fixture.publishes(&[&first]);
     let next = generate(&fixture.signing, "signing");
     fixture.publishes(&[&first, &next]);
-    let told = fixture.program.logged("the keys were exchanged");
-    assert_eq!(told["purpose"], "signing");
-    assert_eq!(told["kids"], format!("{first} {next}"));
+    let line = fixture.program.logged("the keys were exchanged");
+    assert_eq!(line["purpose"], "signing");
+    assert_eq!(line["kids"], format!("{first} {next}"));
     fs::remove_file(fixture.signing.join(format!("{first}.jwk"))).expect("removed");
     fixture.publishes(&[&next]);
 }

@@ -245,8 +245,8 @@ fn misspelt_variable_is_refused_with_the_nearest_key() {
         ("Auth_Gateway__Log__Format", "AUTH_GATEWAY__LOG__FORMAT"),
     ] {
         let ended = GATEWAY.run(&["check"], &[(variable, "canary")]);
-        let told = format!("{variable}: no such setting; the nearest is {nearest}");
-        names(&ended, &[told]);
+        let detail = format!("{variable}: no such setting; the nearest is {nearest}");
+        names(&ended, &[detail]);
     }
 }
 
@@ -294,7 +294,7 @@ fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
     let files = Files::new();
     let there_are = "there are email, password, permissions, state, subject";
     let entry = |more: &str| format!("users:\n- {{email: a@b, password: canary, {more}}}\n");
-    for (text, told) in [
+    for (text, detail) in [
         (
             entry("permisions: []"),
             format!("user 1 (\"a@b\"): key permisions is unknown; {there_are}"),
@@ -313,7 +313,7 @@ fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
         files.write("users.yaml", &text, 0o600);
         let file = files.path("users.yaml");
         let ended = GATEWAY.run(&["check"], &[("iam.mock.users_file", &file)]);
-        names(&ended, &[format!("iam.mock.users_file: {file}: {told}")]);
+        names(&ended, &[format!("iam.mock.users_file: {file}: {detail}")]);
     }
 }
 
@@ -331,11 +331,11 @@ fn production_refuses_a_world_accessible_settings_file_with_a_secret() {
             &[("iam.keycloak.client_secret", "0123456789abcdef")],
         ] {
             let ended = files.check(over);
-            let told = format!(
+            let detail = format!(
                 "{config}: holds iam.keycloak.client_secret, and every user may read or change it \
                  (mode {mode:04o}); run: {command}"
             );
-            names(&ended, &[told]);
+            names(&ended, &[detail]);
         }
     }
     for mode in [0o600, 0o640, 0o440, 0o660] {
@@ -363,11 +363,11 @@ fn production_refuses_a_world_writable_key_folder() {
     for (folder, mode) in [("signing", 0o777), ("sealing", 0o702)] {
         files.set_mode(folder, mode);
         let path = files.path(folder);
-        let told = format!(
+        let detail = format!(
             "keys.{folder}_dir: {path}: everybody may add and remove files (mode {mode:04o}); \
              run: chmod o-w {path}"
         );
-        names(&files.check(&[]), &[told]);
+        names(&files.check(&[]), &[detail]);
         files.set_mode(folder, 0o700);
     }
     for mode in [0o1777, 0o775, 0o755, 0o500] {
@@ -409,7 +409,7 @@ fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
         .status()
         .is_ok_and(|ended| ended.success())
     {
-        eprintln!("not tried: this machine lets nobody have a mount namespace");
+        eprintln!("not run: this machine allows no mount namespace");
         return;
     }
     let check = |access: &str| {

@@ -65,7 +65,10 @@ async fn at_trace_level_no_log_line_error_or_metric_contains_a_secret() {
         let said = format!(r#""level":"TRACE","target":"{target}"#);
         let said_more = format!(r#""level":"DEBUG","target":"{target}"#);
         let request = format!(r#""level":"INFO","target":"{target}"#);
-        let heard = [said, said_more, request];
-        assert!(heard.iter().any(|line| written.contains(line)), "{target}");
+        let expected = [said, said_more, request];
+        assert!(
+            expected.iter().any(|line| written.contains(line)),
+            "{target}"
+        );
     }
 }

@@ -85,7 +85,7 @@ fn tls_1_2_and_1_3_are_accepted_with_http_1_1_only() {
     let (mut program, public) = certificate.serve("info");
     assert!(
         program
-            .told("grant_type")
+            .wait_for_stderr("grant_type")
             .contains(&format!("https://{public}/api"))
     );
     for (version, known) in [
@@ -170,8 +170,8 @@ fn key_of_another_certificate_is_invalid_configuration() {
     for command in ["serve", "check"] {
         let ended = GATEWAY.run(&[command], &variables);
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        let told = "http.tls: the certificate and the key do not belong together";
-        assert!(ended.everything().contains(told), "{ended:?}");
+        let expected = "http.tls: the certificate and the key do not belong together";
+        assert!(ended.everything().contains(expected), "{ended:?}");
     }
 }
 

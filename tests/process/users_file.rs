@@ -40,7 +40,7 @@ fn invalid_users_file_prevents_the_start_and_no_password_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let half =
         "users:\n- {email: a@b, password: canary}\n- {email: c@d, password: canary, role: x}";
-    for (name, text, told) in [
+    for (name, text, detail) in [
         ("users.yaml", half, "user 2 (\"c@d\"): key role is unknown"),
         (
             "users.yaml",
@@ -58,7 +58,7 @@ fn invalid_users_file_prevents_the_start_and_no_password_is_written() {
         let file = written(folder.path(), name, text);
         let ended = GATEWAY.run(&[], &[("iam.mock.users_file", &file)]);
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        let expected = format!("iam.mock.users_file: {file}: {told}");
+        let expected = format!("iam.mock.users_file: {file}: {detail}");
         assert!(ended.err.contains(&expected), "{expected}\n{}", ended.err);
         assert!(!ended.everything().contains("canary"), "{ended:?}");
     }
@@ -71,7 +71,7 @@ fn invalid_users_file_prevents_the_start_and_no_password_is_written() {
 fn fixed_signing_key_is_published_and_named_on_the_start_screen() {
     let mut program = GATEWAY.serve(&[("iam.mock.fixed_signing_key", "true")]);
     let (public, _) = program.addresses();
-    let screen = program.told("grant_type");
+    let screen = program.wait_for_stderr("grant_type");
     assert!(
         screen.contains("the signing key is the published one"),
         "{screen}"

@@ -58,8 +58,8 @@ fn list(folder: &Path) -> Vec<Vec<String>> {
 #[test]
 fn generated_key_file_belongs_to_its_owner_only_and_has_the_given_first_use() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (path, told) = generate(folder.path(), &["--first-use", "2030-01-31T13:00:00+01:00"]);
-    assert_eq!(told, "2030-01-31T12:00:00Z".parse().expect("a time"));
+    let (path, first_use) = generate(folder.path(), &["--first-use", "2030-01-31T13:00:00+01:00"]);
+    assert_eq!(first_use, "2030-01-31T12:00:00Z".parse().expect("a time"));
     assert_eq!(read(&path)["first_use"], "2030-01-31T12:00:00Z");
     let mode = fs::metadata(&path).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -123,12 +123,12 @@ fn list_marks_for_each_purpose_the_key_in_use() {
         let file = fs::File::open(path).expect("a file");
         file.set_modified(written.into()).expect("set");
     }
-    let told: Vec<_> = list(folder)
+    let listed: Vec<_> = list(folder)
         .into_iter()
         .map(|columns| columns[..4].join(" "))
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             "signing EdDSA retired 2020-01-01T00:00:00Z",
             "signing ES256 in use 2021-01-01T00:00:00Z",

@@ -83,8 +83,8 @@ fn occupied_port_is_named_as_an_internal_failure() {
             &[&FREE[..], &KEYCLOAK, &[(variable, &address)]].concat(),
         );
         assert_eq!(ended.code, Some(70), "{ended:?}");
-        let told = format!("auth-gateway: cannot listen on {address} ({key}): ");
-        assert!(ended.err.contains(&told), "{told}: {}", ended.err);
+        let expected = format!("auth-gateway: cannot listen on {address} ({key}): ");
+        assert!(ended.err.contains(&expected), "{expected}: {}", ended.err);
         assert!(!ended.err.contains("Try it"), "{}", ended.err);
     }
 }
@@ -94,8 +94,8 @@ fn configuration_without_an_iam_is_refused_with_the_available_sections() {
     for environment in ["development", "production"] {
         let ended = GATEWAY.run(&["serve"], &[("ENVIRONMENT", environment)]);
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        let told = "iam: no IAM is configured; one section is needed, of iam.keycloak";
-        assert!(ended.err.contains(told), "{}", ended.err);
+        let expected = "iam: no IAM is configured; one section is needed, of iam.keycloak";
+        assert!(ended.err.contains(expected), "{}", ended.err);
     }
 }
 
@@ -111,8 +111,8 @@ fn section_of_the_mock_is_unknown() {
         (set, "AUTH_GATEWAY__IAM__MOCK__USERS_FILE"),
     ] {
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        let told = format!("{key}: no such setting");
-        assert!(ended.err.contains(&told), "{told}: {}", ended.err);
+        let expected = format!("{key}: no such setting");
+        assert!(ended.err.contains(&expected), "{expected}: {}", ended.err);
     }
 }
 

@@ -132,7 +132,7 @@ fn rotate_removes_retired_keys_and_no_others() {
     let ended = keys("rotate", folder.path(), &[]);
     let line = format!("{}.jwk  removed: no longer needed", kids[0]);
     assert!(
-        done(&ended).iter().any(|told| told.ends_with(&line)),
+        done(&ended).iter().any(|printed| printed.ends_with(&line)),
         "{ended:?}"
     );
     assert_eq!(states(folder.path()), ["honoured", "in use"]);

@@ -74,7 +74,7 @@ async fn no_command_writes_the_credentials_for_redis() {
     let url = iam.url();
     // This address refuses connections.
     let nobody = (URL, "redis://127.0.0.1:1");
-    for (arguments, more, code, told) in [
+    for (arguments, more, code, expected) in [
         (
             &["check"][..],
             &[(URL, "rediss://canary-user:canary@redis.test")][..],
@@ -135,7 +135,7 @@ async fn no_command_writes_the_credentials_for_redis() {
     ] {
         let ended = GATEWAY.run(arguments, &[&settings(&url)[..], more].concat());
         assert_eq!(ended.code, Some(code), "{arguments:?} {more:?}: {ended:?}");
-        assert!(ended.everything().contains(told), "{ended:?}");
+        assert!(ended.everything().contains(expected), "{ended:?}");
         nothing_leaked(&ended);
         iam.once(INTROSPECTION, inactive());
     }

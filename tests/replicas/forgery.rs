@@ -22,8 +22,8 @@ async fn no_change_in_redis_revives_a_session() {
         panic!("one key");
     };
     let what = key.rsplit_once("revocation:").expect("a prefix").1;
-    for word in ["", "un", "!", "-", "live:", "end:0:"] {
-        admin.publish(format!("{word}{what} {value}").as_bytes());
+    for prefix in ["", "un", "!", "-", "live:", "end:0:"] {
+        admin.publish(format!("{prefix}{what} {value}").as_bytes());
     }
     for forget_at in ["0", "1", "-1", ""] {
         admin.words(&["SET", key, forget_at]);

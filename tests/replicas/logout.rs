@@ -12,7 +12,7 @@ async fn logout_at_one_replica_takes_effect_at_all_others_despite_fresh_data() {
     };
     let replicas: [_; 3] = fixture.replicas().await;
     let all: Vec<_> = replicas.iter().collect();
-    let bystander = fixture.known_session(&all).await;
+    let other = fixture.known_session(&all).await;
     for round in 0..30 {
         let session = fixture.known_session(&all).await;
         let asked = introspections(&all).await;
@@ -27,11 +27,11 @@ async fn logout_at_one_replica_takes_effect_at_all_others_despite_fresh_data() {
         assert_eq!(
             introspections(&all).await,
             asked,
-            "nobody had to ask the IAM"
+            "no introspection is needed"
         );
     }
     for replica in all {
-        assert!(serves(replica, &bystander).await);
+        assert!(serves(replica, &other).await);
     }
 }
 

@@ -54,7 +54,9 @@ impl IamAdapter for CallingBack {
         let directory = self.mock.directory();
         let token = directory.logout_token(Some(&session.subject), Some(&session.id));
         let gateway = self.gateway.get().expect("a gateway");
-        let answer = gateway.tell_logout(&token.expect("a signature")).await;
+        let answer = gateway
+            .send_logout_token(&token.expect("a signature"))
+            .await;
         assert_eq!(answer.status, 200);
         self.mock.end_session(session).await
     }

@@ -38,7 +38,7 @@ impl LogoutFixture {
         statuses
     }
 
-    fn keys_asked_for(&self) -> u64 {
+    fn key_fetches(&self) -> u64 {
         figures(&self.gateway)
             .count("auth_gateway_iam_calls_total{operation=\"keys\",outcome=\"ok\"}")
     }
@@ -60,7 +60,7 @@ async fn address_with_too_many_forged_logout_tokens_is_limited_and_the_iam_is_no
     fixture.iam.advance(10);
     let flood = fixture.flood_from(FORGER, 60).await;
     assert_eq!(flood, [(400, 50), (429, 10)].into());
-    assert_eq!(fixture.keys_asked_for(), 1, "the IAM heard nothing of it");
+    assert_eq!(fixture.key_fetches(), 1, "the IAM receives no further call");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ const BACKCHANNEL: &str = "/api/v1/auth/backchannel-logout";
 
 /// The description of a 400 with this code, as `openapi.yaml` describes it.
 #[track_caller]
-fn told(path: &str, answer: &Answer, code: &str) -> String {
+fn description(path: &str, answer: &Answer, code: &str) -> String {
     refused(path, answer, 400, code);
     let body = answer.json();
     body["error_description"].as_str().expect("text").to_owned()
@@ -107,8 +107,8 @@ fn description_of_a_400_names_the_member_and_what_is_wrong_with_it() {
             "The member `session_token` is missing.",
         ),
     ] {
-        let told = told(path, &ask(&gateway, post(path, body)), "invalid_request");
-        assert_eq!(told, expected, "{path} {body}");
+        let text = description(path, &ask(&gateway, post(path, body)), "invalid_request");
+        assert_eq!(text, expected, "{path} {body}");
     }
 }
 
@@ -122,11 +122,11 @@ fn description_of_a_400_names_a_body_that_is_not_utf8_and_a_query() {
         latin.len()
     );
     let answer = ask(&gateway, [head.as_bytes(), &latin].concat());
-    let told_of_latin = told(LOGIN, &answer, "invalid_request");
-    assert_eq!(told_of_latin, "The body is not text in UTF-8.");
+    let latin = description(LOGIN, &answer, "invalid_request");
+    assert_eq!(latin, "The body is not text in UTF-8.");
     let answer = ask(&gateway, post(&format!("{LOGIN}?canary=canary"), ALICE));
-    let told_of_a_query = told(LOGIN, &answer, "invalid_request");
-    assert_eq!(told_of_a_query, "A query is not allowed here.");
+    let query = description(LOGIN, &answer, "invalid_request");
+    assert_eq!(query, "A query is not allowed here.");
 }
 
 #[test]
@@ -157,11 +157,15 @@ fn description_of_a_400_names_the_fault_of_the_scope_and_the_grant_type() {
         ),
     ] {
         let answer = asked("session", scope);
-        assert_eq!(told(TOKEN, &answer, "invalid_scope"), expected, "{scope}");
+        assert_eq!(
+            description(TOKEN, &answer, "invalid_scope"),
+            expected,
+            "{scope}"
+        );
     }
     let answer = asked("canary", "a");
     assert_eq!(
-        told(TOKEN, &answer, "unsupported_grant_type"),
+        description(TOKEN, &answer, "unsupported_grant_type"),
         "The member `grant_type` must be `session`."
     );
 }
@@ -192,7 +196,7 @@ fn logout_has_the_same_description_for_every_invalid_session() {
             .send(post(LOGOUT, &body.to_string()))
             .answer();
         assert_eq!(
-            told(LOGOUT, &answer, "invalid_request"),
+            description(LOGOUT, &answer, "invalid_request"),
             "The members `session_id` and `session_token` are not those of a session."
         );
     }
@@ -217,7 +221,10 @@ fn description_of_a_refused_logout_token_names_the_parameter_alone() {
         ),
     ] {
         let answer = ask(&gateway, form(body));
-        assert_eq!(told(BACKCHANNEL, &answer, "invalid_request"), expected);
+        assert_eq!(
+            description(BACKCHANNEL, &answer, "invalid_request"),
+            expected
+        );
     }
 }
 
@@ -225,9 +232,9 @@ fn description_of_a_refused_logout_token_names_the_parameter_alone() {
 fn description_of_a_400_names_the_header_with_an_invalid_namespace() {
     let gateway = gateway();
     let request = post(LOGIN, ALICE).replacen("\r\n", "\r\nMock-Namespace: a/b\r\n", 1);
-    let told = told(LOGIN, &ask(&gateway, request), "invalid_request");
+    let text = description(LOGIN, &ask(&gateway, request), "invalid_request");
     assert_eq!(
-        told,
+        text,
         "The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -."
     );
 }

@@ -6,7 +6,7 @@ use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Misconfiguration, Refusal};
 
 use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
-use super::{BROKEN, FULL, TOO_SLOW, Told, UNAVAILABLE, precisely, throttled};
+use super::{BROKEN, Expected, FULL, TOO_SLOW, UNAVAILABLE, precisely, throttled};
 
 const MISCONFIGURATIONS: [Misconfiguration; 9] = [
     Misconfiguration::UnknownClient,
@@ -20,14 +20,14 @@ const MISCONFIGURATIONS: [Misconfiguration; 9] = [
     Misconfiguration::Other,
 ];
 
-async fn holds(faults: &[(IamError, Told)]) {
+async fn check(faults: &[(IamError, Expected)]) {
     for precise in [false, true] {
         let fixture = AdapterFixture::new(&[precisely(precise)]);
-        for (fault, told) in faults {
+        for (fault, expected) in faults {
             for operation in OPERATIONS {
                 let why = format!("{fault:?} at {}", operation.name());
                 let answer = fixture.meets(operation, Fault::Says(fault.clone())).await;
-                told.is_in(&answer, precise, &why);
+                expected.is_in(&answer, precise, &why);
             }
         }
     }
@@ -35,7 +35,7 @@ async fn holds(faults: &[(IamError, Told)]) {
 
 #[tokio::test]
 async fn unavailable_iam_is_a_500_with_retry_after() {
-    holds(&[
+    check(&[
         (IamError::Unreachable("gone".to_owned()), UNAVAILABLE),
         (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
         (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
@@ -46,13 +46,13 @@ async fn unavailable_iam_is_a_500_with_retry_after() {
 
 #[tokio::test]
 async fn unreadable_response_of_the_iam_is_a_500() {
-    holds(&[(IamError::Unreadable("HTML".to_owned()), BROKEN)]).await;
+    check(&[(IamError::Unreadable("HTML".to_owned()), BROKEN)]).await;
 }
 
 #[tokio::test]
 async fn misconfiguration_at_the_iam_is_a_500() {
     let all = MISCONFIGURATIONS.map(|what| (IamError::misconfigured(what, "detail"), BROKEN));
-    holds(&all).await;
+    check(&all).await;
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn throttling_iam_is_a_429_with_its_retry_after() {
     let asks_for = |millis| IamError::Throttled {
         retry_after: Some(Duration::from_millis(millis)),
     };
-    holds(&[
+    check(&[
         (asks_for(7_000), throttled(7)),
         (asks_for(3_600_000), throttled(3_600)),
         // Never zero, because clients would retry in a loop.
@@ -72,7 +72,7 @@ async fn throttling_iam_is_a_429_with_its_retry_after() {
 
 #[tokio::test]
 async fn saturated_gateway_is_a_503() {
-    holds(&[(IamError::Saturated, FULL)]).await;
+    check(&[(IamError::Saturated, FULL)]).await;
 }
 
 #[tokio::test]
@@ -118,5 +118,5 @@ async fn stale_data_is_used_during_an_outage_only() {
     assert_eq!(fixture.exchange(&session).await.status, 200);
     let strange = IamError::Unreadable("HTML".to_owned());
     fixture.fails(Operation::Introspection, Fault::Says(strange));
-    BROKEN.is_in(&fixture.exchange(&session).await, false, "it has spoken");
+    BROKEN.is_in(&fixture.exchange(&session).await, false, "the IAM responds");
 }

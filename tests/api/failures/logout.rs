@@ -11,17 +11,23 @@ use super::{BROKEN, STALE, TOO_SLOW, UNAVAILABLE, throttled};
 #[tokio::test]
 async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated() {
     let fixture = AdapterFixture::new(&[]);
-    let says = |error| Fault::Says(error);
+    let fails_with = |error| Fault::Says(error);
     let tls = IamError::misconfigured(Misconfiguration::Tls, "expired");
-    for (fault, told) in [
-        (says(IamError::Unreachable("gone".to_owned())), UNAVAILABLE),
-        (says(IamError::TimedOut(Duration::from_secs(5))), TOO_SLOW),
+    for (fault, expected) in [
         (
-            says(IamError::Throttled { retry_after: None }),
+            fails_with(IamError::Unreachable("gone".to_owned())),
+            UNAVAILABLE,
+        ),
+        (
+            fails_with(IamError::TimedOut(Duration::from_secs(5))),
+            TOO_SLOW,
+        ),
+        (
+            fails_with(IamError::Throttled { retry_after: None }),
             throttled(5),
         ),
-        (says(IamError::Unreadable("HTML".to_owned())), BROKEN),
-        (says(tls), BROKEN),
+        (fails_with(IamError::Unreadable("HTML".to_owned())), BROKEN),
+        (fails_with(tls), BROKEN),
         (Fault::Panics, BROKEN),
     ] {
         let why = format!("{fault:?}");
@@ -30,7 +36,7 @@ async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated(
         fixture.fails(Operation::Logout, fault);
         for _ in 0..2 {
             let answer = fixture.gateway.log_out(&session).await;
-            told.is_in(&answer, false, &why);
+            expected.is_in(&answer, false, &why);
             // Fresh data and an active session at the IAM change nothing.
             let answer = fixture.exchange(&session).await;
             answer.is_error(401, "invalid_grant");

@@ -30,14 +30,14 @@ async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again(
             let token = fixture.logout_token();
             fixture.fails(Operation::Keys, Fault::Says(fault.clone()));
             for _ in 0..2 {
-                let answer = fixture.gateway.tell_logout(&token).await;
+                let answer = fixture.gateway.send_logout_token(&token).await;
                 answer.is_error(if precise { status } else { 500 }, code);
                 assert_eq!(fixture.exchange(&session).await.status, 200);
             }
             fixture.recovers();
             // The IAM is not called again at once.
             fixture.clock.advance(Duration::from_secs(10));
-            assert_eq!(fixture.gateway.tell_logout(&token).await.status, 200);
+            assert_eq!(fixture.gateway.send_logout_token(&token).await.status, 200);
             fixture
                 .exchange(&session)
                 .await
@@ -51,7 +51,10 @@ async fn panic_while_fetching_keys_fails_one_logout_token_only() {
     let fixture = AdapterFixture::new(&[]);
     let session = fixture.log_in().await.session();
     fixture.fails(Operation::Keys, Fault::Panics);
-    let answer = fixture.gateway.tell_logout(&fixture.logout_token()).await;
+    let answer = fixture
+        .gateway
+        .send_logout_token(&fixture.logout_token())
+        .await;
     answer.is_error(500, "server_error");
     assert_eq!(fixture.exchange(&session).await.status, 200);
     assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
@@ -62,7 +65,10 @@ async fn endpoint_for_logout_tokens_is_absent_if_the_iam_sends_none() {
     let silent = HashMap::from([(Operation::Keys, Fault::Never)]);
     let fixture = AdapterFixture::with_script(silent, &[]);
     let session = fixture.log_in().await.session();
-    let answer = fixture.gateway.tell_logout(&fixture.logout_token()).await;
+    let answer = fixture
+        .gateway
+        .send_logout_token(&fixture.logout_token())
+        .await;
     answer.is_error(404, "invalid_request");
     assert_eq!(fixture.exchange(&session).await.status, 200);
 }

@@ -7,13 +7,13 @@ use test_support::scripted_upstream::keycloak::{
 };
 
 use super::keycloak_fixture::{KeycloakFixture, PATHS};
-use super::{BROKEN, Told, UNAVAILABLE, precisely, throttled};
+use super::{BROKEN, Expected, UNAVAILABLE, precisely, throttled};
 
 /// 10 MiB.
 const HUGE: usize = 10 << 20;
 
 /// The response of Keycloak, the response to the client, and the reason in readiness.
-type Row = (&'static str, Answer, Told, &'static str);
+type Row = (&'static str, Answer, Expected, &'static str);
 
 fn rows() -> Vec<Row> {
     let json = |status| Answer::json(status, json!({ "error": "unknown_error" }));
@@ -71,10 +71,10 @@ async fn wire_fault_is_never_a_401() {
     for precise in [false, true] {
         let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for path in PATHS {
-            for (name, answer, told, code) in rows() {
+            for (name, answer, expected, code) in rows() {
                 let why = format!("{name} from {path}");
                 let response = fixture.meets(path, &answer).await;
-                told.is_in(&response, precise, &why);
+                expected.is_in(&response, precise, &why);
                 fixture.is_ready("degraded", &[code]).await;
                 if path == TOKEN {
                     fixture.recovers();
@@ -92,12 +92,12 @@ async fn incomplete_success_is_a_fault() {
         let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for (path, whole) in [(TOKEN, grant()), (INTROSPECTION, active())] {
             let whole = Answer::json(200, whole);
-            for (answer, told, code) in [
+            for (answer, expected, code) in [
                 (whole.clone().truncated(), BROKEN, "unreadable"),
                 (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
             ] {
                 let response = fixture.meets(path, &answer).await;
-                told.is_in(&response, precise, path);
+                expected.is_in(&response, precise, path);
                 fixture.is_ready("degraded", &[code]).await;
             }
         }
@@ -133,11 +133,11 @@ async fn success_with_unexpected_content_is_a_fault() {
 
 #[tokio::test]
 async fn unavailable_discovery_document_fails_a_login() {
-    for (name, answer, told, code) in rows() {
+    for (name, answer, expected, code) in rows() {
         // Discovery is cached, so each case needs a new gateway.
         let fixture = KeycloakFixture::new(&[]).await;
         fixture.keycloak.on(DISCOVERY, answer);
-        told.is_in(&fixture.log_in().await, false, name);
+        expected.is_in(&fixture.log_in().await, false, name);
         let misconfigured = ["tenant", "other"].contains(&code);
         let status = if misconfigured {
             "not_ready"
@@ -157,7 +157,7 @@ async fn only_a_refusal_of_keycloak_is_a_401() {
         (401, "Invalid user credentials"),
         (400, "Account disabled"),
         (400, "Account is not fully set up"),
-        (400, "a sentence that nobody knows yet"),
+        (400, "an unknown description"),
     ] {
         let no = refusal(status, "invalid_grant", description);
         let response = fixture.meets(TOKEN, &no).await;

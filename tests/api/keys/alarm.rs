@@ -50,9 +50,12 @@ async fn broken_key_folder_is_reported_and_refuses_no_session() {
         let report = replica.app.ready().await;
         assert_eq!(report.status, 200);
         assert_eq!(report.json()["status"], json!("degraded"));
-        let told = reasons(&report);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("broken.jwk") && told[0].contains(folder.name()));
+        let reasons_of_folder = reasons(&report);
+        assert_eq!(reasons_of_folder.len(), 1, "{reasons_of_folder:?}");
+        assert!(
+            reasons_of_folder[0].contains("broken.jwk")
+                && reasons_of_folder[0].contains(folder.name())
+        );
         assert!(!report.text().contains("canary"));
         assert_eq!(replica.figure("keys_unreadable", &purpose), 1);
         assert_eq!(replica.figure("key_reloads_total", &refused), 1);

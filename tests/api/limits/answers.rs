@@ -8,7 +8,7 @@ use super::{ALICE, LimitFixture, RIGHT, is_stopped};
 #[tokio::test]
 async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists() {
     let fixture = LimitFixture::new(&[]);
-    let mut told = Vec::new();
+    let mut responses = Vec::new();
     for email in [ALICE, "nobody@example.test"] {
         for _ in 0..10 {
             let answer = fixture.log_in(email, "wrong").await;
@@ -17,10 +17,10 @@ async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists
         // The right password does not bypass the limit, and is not checked.
         let answer = fixture.log_in(email, RIGHT).await;
         is_stopped(&answer, "30");
-        told.push(answer.text());
-        assert_eq!(fixture.heard().len(), 10);
+        responses.push(answer.text());
+        assert_eq!(fixture.take_logins().len(), 10);
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(responses[0], responses[1]);
     fixture
         .clock
         .advance(std::time::Duration::from_millis(29_001));
@@ -40,7 +40,7 @@ async fn known_network_is_not_limited_by_failures_from_other_networks() {
         let abroad = [("x-forwarded-for", from.as_str())];
         fixture.log_in_with(&abroad, ALICE, "wrong").await;
     }
-    assert_eq!(fixture.heard().len(), 1 + 10);
+    assert_eq!(fixture.take_logins().len(), 1 + 10);
     is_stopped(&fixture.log_in(ALICE, RIGHT).await, "30");
     let answer = fixture.log_in_with(&home, ALICE, RIGHT).await;
     assert_eq!(answer.status, 200);
@@ -59,7 +59,7 @@ async fn limited_address_is_refused_before_its_body_is_parsed() {
     for body in ["[", "{\"email\":", "", &"[".repeat(16_000)] {
         is_stopped(&fixture.gateway.post(LOGIN, &[], body).await, "9");
     }
-    assert_eq!(fixture.heard(), []);
+    assert_eq!(fixture.take_logins(), []);
     // Only logins are limited: exchanges and logouts need a session.
     for path in [TOKEN, LOGOUT] {
         let answer = fixture.gateway.post_json(path, &json!({})).await;
@@ -102,7 +102,7 @@ async fn login_rate_at_the_iam_is_limited_by_the_setting() {
             .await;
         assert_eq!(answer.status, if number < 5 { 401 } else { 429 });
     }
-    assert_eq!(fixture.heard().len(), 5);
+    assert_eq!(fixture.take_logins().len(), 5);
     fixture.clock.advance(std::time::Duration::from_millis(200));
     fixture.log_in(ALICE, RIGHT).await.session();
     is_stopped(&fixture.log_in("bob@example.test", "x").await, "1");
@@ -119,7 +119,7 @@ async fn account_begins_no_more_sessions_than_the_bound_however_many_logins_come
         answer.is_error(429, "temporarily_unavailable");
     }
     // The IAM began them, and the gateway ended each.
-    assert_eq!(fixture.heard().len(), 20);
+    assert_eq!(fixture.take_logins().len(), 20);
     is_stopped(&fixture.log_in(ALICE, RIGHT).await, "3");
     fixture.clock.advance(std::time::Duration::from_secs(3));
     assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
@@ -133,7 +133,7 @@ async fn of_160_failures_with_30_seconds_between_them_53_reach_the_iam() {
         fixture.log_in(ALICE, "wrong").await;
         fixture.clock.advance(std::time::Duration::from_secs(30));
     }
-    assert_eq!(fixture.heard().len(), 53);
+    assert_eq!(fixture.take_logins().len(), 53);
     let answer = fixture.log_in(ALICE, RIGHT).await;
     answer.is_error(429, "temporarily_unavailable");
 }

@@ -49,17 +49,17 @@ async fn login_counts_for_the_client_address_of_a_trusted_proxy_which_the_iam_re
     for (lines, client) in FORMS {
         let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        let [(_, _, told)] = &fixture.heard()[..] else {
+        let [(_, _, received)] = &fixture.take_logins()[..] else {
             panic!("{lines:?} asked the IAM once");
         };
-        assert_eq!(told.as_deref(), Some(client), "{lines:?}");
+        assert_eq!(received.as_deref(), Some(client), "{lines:?}");
         let itself = [client];
         let again = headers(if client == "127.0.0.1" { &[] } else { &itself });
         is_stopped(&fixture.log_in_with(&again, ALICE, "wrong").await, "900");
         let other = headers(&["198.51.100.200"]);
         let answer = fixture.log_in_with(&other, ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        fixture.heard();
+        fixture.take_logins();
         fixture.clock.advance(WINDOW);
     }
 }
@@ -70,10 +70,10 @@ async fn forwarding_header_of_an_untrusted_client_does_not_change_its_count() {
     for (lines, _) in FORMS {
         let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        let [(_, _, told)] = &fixture.heard()[..] else {
+        let [(_, _, received)] = &fixture.take_logins()[..] else {
             panic!("{lines:?} asked the IAM once");
         };
-        assert_eq!(told.as_deref(), Some("127.0.0.1"), "{lines:?}");
+        assert_eq!(received.as_deref(), Some("127.0.0.1"), "{lines:?}");
         for (others, _) in FORMS {
             let answer = fixture.log_in_with(&headers(others), ALICE, "wrong").await;
             is_stopped(&answer, "900");

@@ -83,9 +83,9 @@ async fn unusual_email_address_reaches_the_iam_unchanged_and_matches_no_account(
             }
             let answer = fixture.log_in(&email, "alice-pass").await;
             answer.is_error(401, "invalid_grant");
-            let heard = fixture.heard();
-            assert_eq!(heard.len(), 1, "{email:?}");
-            assert_eq!((&heard[0].0, heard[0].1.as_str()), (&email, "alice-pass"));
+            let logins = fixture.take_logins();
+            assert_eq!(logins.len(), 1, "{email:?}");
+            assert_eq!((&logins[0].0, logins[0].1.as_str()), (&email, "alice-pass"));
             tried += 1;
         }
     }
@@ -121,7 +121,7 @@ async fn invalid_email_address_is_a_400_without_a_call_to_the_iam() {
     for email in emails {
         let answer = fixture.log_in(&email, "alice-pass").await;
         answer.is_error(400, "invalid_request");
-        assert_eq!(fixture.heard(), [], "{email:?}");
+        assert_eq!(fixture.take_logins(), [], "{email:?}");
     }
     let longest = format!("{}@example.test", "a".repeat(307));
     assert_eq!(longest.len(), 320);
@@ -134,7 +134,7 @@ async fn invalid_email_address_is_a_400_without_a_call_to_the_iam() {
         .log_in(&huge, "x")
         .await
         .is_error(413, "invalid_request");
-    assert_eq!(fixture.heard().len(), 1);
+    assert_eq!(fixture.take_logins().len(), 1);
 }
 
 #[tokio::test]
@@ -166,9 +166,9 @@ async fn every_password_reaches_the_iam_unchanged() {
     for password in passwords {
         let answer = fixture.log_in("alice@example.test", &password).await;
         answer.is_error(401, "invalid_grant");
-        let heard = fixture.heard();
-        assert_eq!(heard.len(), 1, "{password:?}");
-        assert_eq!(heard[0].1, password);
+        let logins = fixture.take_logins();
+        assert_eq!(logins.len(), 1, "{password:?}");
+        assert_eq!(logins[0].1, password);
     }
 }
 
@@ -183,5 +183,5 @@ async fn empty_or_too_long_password_does_not_reach_the_iam() {
         let answer = fixture.log_in("alice@example.test", &password).await;
         answer.is_error(400, "invalid_request");
     }
-    assert_eq!(fixture.heard(), []);
+    assert_eq!(fixture.take_logins(), []);
 }

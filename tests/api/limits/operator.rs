@@ -54,9 +54,9 @@ async fn fail(fixture: &LimitFixture, headers: &[(&str, &str)], attempts: usize)
 async fn slow_pace_of_an_account_holds_for_the_right_password_until_an_operator_resets_it() {
     let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
     fail(&fixture, &[], 50).await;
-    assert_eq!(fixture.heard().len(), 50);
+    assert_eq!(fixture.take_logins().len(), 50);
     is_stopped(&fixture.log_in(ALICE, RIGHT).await, "840");
-    assert_eq!(fixture.heard(), []);
+    assert_eq!(fixture.take_logins(), []);
     let (name, token) = bearer(TOKEN);
     let authorized = [(name, token.as_str())];
     let other = reset(
@@ -155,9 +155,9 @@ async fn operator_call_is_forbidden_without_a_configured_token() {
     for headers in [&[][..], &[(name, token.as_str())]] {
         let answer = reset(&fixture.gateway, headers, &json!({"email": ALICE}));
         assert_eq!(answer.status, 403);
-        let told = answer.json();
-        assert_eq!(told["error"], "access_denied");
-        let description = told["error_description"].as_str().expect("text");
+        let body = answer.json();
+        assert_eq!(body["error"], "access_denied");
+        let description = body["error_description"].as_str().expect("text");
         assert!(description.contains("management.token"), "{description}");
     }
 }

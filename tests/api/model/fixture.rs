@@ -94,7 +94,7 @@ impl ModelFixture {
         let email = format!("user-{user}@example.test");
         let names = Names::ALL.held_by(user);
         let account = Account::new(email.as_str(), User::PASSWORD.into(), names.permissions());
-        let account = account.expect("a fair user");
+        let account = account.expect("a valid user");
         self.users.push(User {
             email,
             subject: account.subject().as_str().to_owned(),

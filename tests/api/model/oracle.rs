@@ -68,7 +68,7 @@ impl Exchange {
             Err(Failure::Refused) => {
                 let reported_inactive = view.reported_inactive();
                 hold(view.expired || view.known || reported_inactive, || {
-                    format!("a living session is denied: {view:?}")
+                    format!("an active session is refused: {view:?}")
                 })?;
                 counts.count(if reported_inactive {
                     Case::EndedByIntrospection
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
         let names = granted.names;
         hold(
             user.names.ever(window, |held, _| held.and(asked) == names),
-            || format!("granted {names:?}, which the user did not hold lately: {self:?}"),
+            || format!("granted {names:?}, which the user did not hold: {self:?}"),
         )?;
         self.rests_on_the_iams_word(names)?;
         let claims = &granted.claims;
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
             && claims["sid"] == state.pair.id.as_str()
             && times[0] == self.clock.unix_seconds()
             && (times[0]..=state.pair.expires_at).contains(&times[1]);
-        hold(right, || format!("a token says {claims}: {self:?}"))
+        hold(right, || format!("unexpected claims {claims}: {self:?}"))
     }
 
     /// The token must rest on reports of the IAM to this replica.
@@ -172,20 +172,20 @@ impl<'a> View<'a> {
                 && self.is_younger(report, self.permissions)
         });
         hold(alive && held, || {
-            format!("granted {granted:?} without the report of the IAM: {self:?}")
+            format!("granted {granted:?} without a report of the IAM: {self:?}")
         })
     }
 
     /// A fault is allowed only if the IAM may be down and cached data does not suffice.
     fn may_fail(&self, fault: &str) -> Verdict {
         hold(self.outage.may_be_down(), || {
-            format!("the IAM serves, and yet {fault}: {self:?}")
+            format!("the IAM is available, but {fault}: {self:?}")
         })?;
         hold(!self.exchange.over_before, || {
             format!("what is known is not reported, but {fault}: {self:?}")
         })?;
         hold(!self.is_sure(), || {
-            format!("what is fresh enough is not used, but {fault}: {self:?}")
+            format!("fresh data is not used, but {fault}: {self:?}")
         })
     }
 

@@ -93,7 +93,7 @@ impl ModelFixture {
         match *step {
             Step::LogOut { at, session } => return self.log_out(at, session).await,
             Step::SetPermissions { user, names } => {
-                self.set_permissions(Self::user(user), Names::from_bits(names))
+                self.set_permissions(Self::user(user), Names::from_bits(names));
             }
             Step::SetEnabled { user, on } => self.set_enabled(Self::user(user), on),
             Step::EndSession { session, notified } => {

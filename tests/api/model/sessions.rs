@@ -43,7 +43,7 @@ pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pa
     let good = fixture.users[user].enabled.now() && password == Password::Right;
     match answer {
         Ok(pair) => {
-            hold(!outage.is_down() && good, || "a login is let in".to_owned())?;
+            hold(!outage.is_down() && good, || "a login succeeds".to_owned())?;
             let setting = fixture.setting;
             let lifetime = setting.session_lifetime.min(setting.max_lifetime);
             let right = pair.expires_at == login.sent_at + lifetime
@@ -55,7 +55,7 @@ pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pa
         Err(Failure::Refused) => {
             let asked = !outage.is_down() && !good;
             hold(asked || password == Password::Empty, || {
-                format!("a good login is denied: {outage:?}")
+                format!("a valid login is refused: {outage:?}")
             })
         }
         Err(Failure::Fault(fault)) => {
@@ -84,12 +84,12 @@ pub(super) fn log_out(
     let confirmed = answer.is_ok();
     match answer {
         Ok(()) => hold(notified && !outage.is_down() || over || gone, || {
-            "a logout is confirmed that the IAM never heard of".to_owned()
+            "a logout is confirmed without a call to the IAM".to_owned()
         })?,
         Err(Failure::Fault(fault)) => hold(outage.may_be_down() && !over, || {
             format!("a logout fails: {fault}")
         })?,
-        Err(Failure::Refused) => return violation("a logout of a good pair is denied"),
+        Err(Failure::Refused) => return violation("a logout of a valid pair is refused"),
         Err(Failure::Unexpected(what)) => return violation(what),
     }
     if notified {

@@ -105,11 +105,14 @@ async fn invalid_sessions_detected_without_the_iam_have_identical_responses() {
             "other issuer",
             sealed(&fixture, &own, |it| it.iss = "urn:other".into()),
         ),
-        ("nobody's", sealed(&fixture, &own, |it| it.sub = "".into())),
+        (
+            "no subject",
+            sealed(&fixture, &own, |it| it.sub = "".into()),
+        ),
         ("expired", sealed(&fixture, &own, |it| it.exp = it.iat)),
         ("logged out", logged_out),
     ]);
-    let mut told = Vec::new();
+    let mut responses = Vec::new();
     for (class, bad) in &classes {
         let answer = gateway.exchange(bad, READ).await;
         answer.is_error(401, "invalid_grant");
@@ -117,8 +120,8 @@ async fn invalid_sessions_detected_without_the_iam_have_identical_responses() {
             answer.header("www-authenticate"),
             r#"Bearer realm="auth", error="invalid_token""#
         );
-        told.push(answer.text());
-        assert_eq!(told.first(), told.last(), "{class}");
+        responses.push(answer.text());
+        assert_eq!(responses.first(), responses.last(), "{class}");
         let answer = gateway.log_out(bad).await;
         if matches!(*class, "expired" | "logged out") {
             assert_eq!(answer.status, 200, "{class}");

@@ -1,4 +1,4 @@
-"""What the gateway adds to one introspection where nobody queues."""
+"""What the gateway adds to one introspection without queueing."""
 
 import statistics
 
@@ -14,7 +14,7 @@ TARGET_MS = 0.5
 RATE = 100
 # Blocks of one second each, the two in turn.
 BLOCKS = 40
-# At this rate nobody waits for a connection unless an answer takes a hundred times as long as it should.
+# At this rate no request waits for a connection unless a response takes a hundred times as long as usual.
 CONNECTIONS = 8
 
 

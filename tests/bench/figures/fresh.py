@@ -1,4 +1,4 @@
-"""The usual exchange, which asks nobody: against another server that does the same work over the same HTTP."""
+"""An exchange with cached data, compared with another server that does the same work over the same HTTP."""
 
 import contextlib
 
@@ -19,17 +19,17 @@ def one_session(bench, name, url):
 
 
 def measure(bench):
-    for workers, on, word in ((1, bench.first, "one worker"), (2, bench.both, "two workers")):
+    for workers, on, label in ((1, bench.first, "one worker"), (2, bench.both, "two workers")):
         if bench.yardstick_command is None and not bench.yardstick_urls.get(workers):
             bench.not_run(f"fresh-{workers}", "no yardstick is given (--yardstick, --yardstick-url)")
             continue
-        yield against_yardstick(bench, workers, on, word)
+        yield against_yardstick(bench, workers, on, label)
 
 
-def against_yardstick(bench, workers, on, word):
+def against_yardstick(bench, workers, on, label):
     # One worker has its core to itself; two share both with wrk, because there are no more.
     loader = bench.second if workers == 1 else bench.both
-    rounds = Rounds(bench, f"fresh, {word}")
+    rounds = Rounds(bench, f"fresh, {label}")
     with contextlib.ExitStack() as stack:
         gateway = stack.enter_context(servers.gateway(bench, on, {"http.workers": workers}))
         other = stack.enter_context(servers.yardstick(bench, workers, on))
@@ -54,7 +54,7 @@ def against_yardstick(bench, workers, on, word):
     ours, theirs = pairs.series(lambda outcome: outcome.rate)
     p99 = pairs.series(lambda outcome: outcome.p99_ms)[0]
     return Figure(
-        f"fresh-{workers}", f"exchange with fresh knowledge, ES256, {word}, against the yardstick", ratios.median,
+        f"fresh-{workers}", f"exchange with fresh knowledge, ES256, {label}, against the yardstick", ratios.median,
         ratios.low, ratios.high, "", AT_LEAST, TARGET,
         f"{ours.median:,.0f}/s against {theirs.median:,.0f}/s; p99 {p99.median:.1f} ms under full load",
         rounds.doubts(ratios), {"gateway_rates": ours.values, "yardstick_rates": theirs.values},

@@ -98,7 +98,7 @@ fn settings() -> MockIamSettings {
             issuer: None,
         },
         address_is_url: false,
-        users: parse(USERS, Format::Toml, "the test's users").expect("fair users"),
+        users: parse(USERS, Format::Toml, "the test's users").expect("valid users"),
         session_lifetime: SESSION_LIFETIME,
         backchannel_logout_url: None,
         allowed_hosts: Vec::new(),

@@ -14,7 +14,7 @@ use crate::fixture::LiveFixture;
 const BUNDLES: usize = 4;
 const GROUPS: usize = 4;
 /// The most scopes in one request.
-const ASKED_MAX: usize = 9;
+const SCOPES_MAX: usize = 9;
 
 pub(super) struct RoleSources {
     /// The client whose roles are the permissions, and its roles.
@@ -25,7 +25,7 @@ pub(super) struct RoleSources {
     /// The ids of groups.
     groups: Vec<String>,
     /// Names that cannot be granted, some of which are roles of every user.
-    strangers: Vec<String>,
+    unavailable: Vec<String>,
 }
 
 /// A change by an administrator. `true` assigns, `false` removes; indices are those of the users.
@@ -64,27 +64,27 @@ impl RoleSources {
             made.id.expect("an id")
         }));
         let (bundles, groups) = (bundles.await, groups.await);
-        let strangers = bundles.iter().map(name).chain(
+        let unavailable = bundles.iter().map(name).chain(
             [
                 "offline_access",
                 "uma_authorization",
                 "view-profile",
                 "urn:shop:orders:order",
                 "urn:shop:orders:order:READ",
-                "urn:shop:nobody:thing:read",
+                "urn:shop:unknown:thing:read",
             ]
             .map(str::to_owned),
         );
         let users = Self {
-            strangers: strangers.collect(),
+            unavailable: unavailable.collect(),
             client,
             roles,
             bundles,
             groups,
         };
         for _ in 0..BUNDLES + GROUPS {
-            let reform = users.reform(rng);
-            users.carry_out(fixture, None, &reform).await;
+            let shared_changes = users.shared_changes(rng);
+            users.apply(fixture, None, &shared_changes).await;
         }
         users
     }
@@ -105,7 +105,7 @@ impl RoleSources {
     }
 
     /// A change that affects many users at once.
-    pub(super) fn reform(&self, rng: &mut Rng) -> Change {
+    pub(super) fn shared_changes(&self, rng: &mut Rng) -> Change {
         let (role, given) = (rng.index(self.roles.len()), rng.index(3) > 0);
         if rng.one_in(2) {
             Change::RoleOfBundle(rng.index(BUNDLES), role, given)
@@ -115,19 +115,19 @@ impl RoleSources {
     }
 
     fn scope(&self, rng: &mut Rng) -> String {
-        let mut asked: Vec<String> = Vec::new();
-        for _ in 0..rng.index(ASKED_MAX + 1) {
+        let mut requested: Vec<String> = Vec::new();
+        for _ in 0..rng.index(SCOPES_MAX + 1) {
             let next = match rng.index(6) {
-                0 if !asked.is_empty() => rng.one_of(&asked).clone(),
-                1 => rng.one_of(&self.strangers).clone(),
+                0 if !requested.is_empty() => rng.one_of(&requested).clone(),
+                1 => rng.one_of(&self.unavailable).clone(),
                 _ => name(rng.one_of(&self.roles)),
             };
-            asked.push(next);
+            requested.push(next);
         }
-        asked.join(" ")
+        requested.join(" ")
     }
 
-    pub(super) async fn carry_out(
+    pub(super) async fn apply(
         &self,
         fixture: &LiveFixture,
         user: Option<&Subject>,

@@ -39,9 +39,9 @@ async fn open_circuit_and_stale_data_write_no_secret() {
     for _ in 0..25 {
         fixture.log_in(PASSWORD, 500);
     }
-    let told = fixture.read_management();
+    let report = fixture.read_management();
     for code in ["circuit_open", "serving_stale"] {
-        assert!(told.contains(code), "{told}");
+        assert!(report.contains(code), "{report}");
     }
     let written = fixture.end();
     assert!(written.contains("too many recent calls to the IAM failed"));

@@ -115,7 +115,7 @@ async fn logout_tokens_reach_redis_as_hashes_and_no_log() {
 /// revocation.
 #[tokio::test(flavor = "multi_thread")]
 async fn quoted_command_in_an_error_of_redis_is_not_written() {
-    for (options, password, complaint) in [
+    for (options, password, reason) in [
         (
             &["--rename-command", "HELLO", "nothing"][..],
             REDIS_PASSWORD,
@@ -143,14 +143,14 @@ async fn quoted_command_in_an_error_of_redis_is_not_written() {
         let session = fixture.log_in(PASSWORD, 200);
         fixture.post_json(0, LOGOUT, &session, 200);
         fixture.wait_for(&format!(
-            "\"code\":\"revocations_{complaint}\",\"message\":\"Redis refuses"
+            "\"code\":\"revocations_{reason}\",\"message\":\"Redis refuses"
         ));
         hide_names(&mut fixture, &mut redis.admin());
         let url = redis.url();
         let checked = GATEWAY.run(&["check", "--online"], &settings(&url, password));
         fixture.record_text(checked.everything());
         let written = fixture.end();
-        assert!(written.contains("refuses: "), "the cause is told");
+        assert!(written.contains("refuses: "), "the cause is written");
         // A quoted command would contain this key.
         assert!(!written.contains("auth-gateway:revocation:"), "{options:?}");
     }

@@ -4,33 +4,33 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 /// The shortest secret, so that it cannot occur by chance.
-const PIECE: usize = 12;
+const MIN_LENGTH: usize = 12;
 
 /// One secret and its description.
 #[derive(Debug, Clone)]
 pub struct Canary {
     /// What the secret is, for messages.
     pub what: &'static str,
-    dresses: Vec<String>,
+    encodings: Vec<String>,
 }
 
 impl Canary {
     /// A canary for a secret of at least 12 bytes.
     pub fn new(what: &'static str, secret: &str) -> Self {
         assert!(
-            secret.len() >= PIECE,
-            "{what} is too short to be told from chance"
+            secret.len() >= MIN_LENGTH,
+            "{what} is so short that it could occur by chance"
         );
         let bytes = secret.as_bytes();
-        let mut dresses = vec![secret.to_owned(), inside(&format!("{bytes:?}"), 1, 1)];
-        dresses.push(
+        let mut encodings = vec![secret.to_owned(), trimmed(&format!("{bytes:?}"), 1, 1)];
+        encodings.push(
             bytes
                 .iter()
                 .map(|byte| format!("{byte:02x}"))
                 .collect::<Vec<_>>()
                 .concat(),
         );
-        dresses.push(percent_encoded(secret));
+        encodings.push(percent_encoded(secret));
         // Inside a longer text, the base64 of a secret depends on the text before it, and its first
         // and last characters on the neighbouring bytes.
         for before in 0..3 {
@@ -38,19 +38,21 @@ impl Canary {
             let text = BASE64.encode(&padded);
             let first = (before * 8).div_ceil(6);
             let whole = padded.len() * 8 / 6;
-            dresses.push(text[first..whole].to_owned());
-            dresses.push(text[first..whole].replace('+', "-").replace('/', "_"));
+            encodings.push(text[first..whole].to_owned());
+            encodings.push(text[first..whole].replace('+', "-").replace('/', "_"));
         }
-        Self { what, dresses }
+        Self { what, encodings }
     }
 
     /// Whether the text contains the secret.
     pub fn is_in(&self, text: &str) -> bool {
-        self.dresses.iter().any(|dress| text.contains(dress))
+        self.encodings
+            .iter()
+            .any(|encoding| text.contains(encoding))
     }
 }
 
-fn inside(text: &str, first: usize, last: usize) -> String {
+fn trimmed(text: &str, first: usize, last: usize) -> String {
     text[first..text.len() - last].to_owned()
 }
 

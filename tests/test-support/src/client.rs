@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// Sends a logout token, as an IAM does.
-    pub async fn tell_logout(&self, logout_token: &str) -> Response {
+    pub async fn send_logout_token(&self, logout_token: &str) -> Response {
         // A compact JWS needs no percent-encoding.
         let form = format!("logout_token={logout_token}");
         self.post(BACKCHANNEL_LOGOUT, &[("content-type", FORM)], form)
@@ -99,8 +99,8 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Vec<u8>>,
     ) -> Response {
-        let said = headers.iter().any(|(name, _)| *name == "content-type");
-        let json = (!said).then_some((CONTENT_TYPE.as_str(), JSON));
+        let has_type = headers.iter().any(|(name, _)| *name == "content-type");
+        let json = (!has_type).then_some((CONTENT_TYPE.as_str(), JSON));
         let headers: Vec<_> = headers.iter().copied().chain(json).collect();
         self.send(Method::POST, &self.public, path, &headers, body.into())
             .await
@@ -153,9 +153,9 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = request.send().await.expect("an answer");
+        let answer = request.send().await.expect("a response");
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let body = answer.bytes().await.expect("a whole answer");
+        let body = answer.bytes().await.expect("a complete response");
         Contract::get().check(method.as_str(), path, status, &headers, &body);
         Response {
             status,

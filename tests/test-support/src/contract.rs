@@ -278,7 +278,7 @@ fn judge_error(headers: &HeaderMap, body: &Value) -> Result<(), String> {
         return Ok(());
     };
     if headers.contains_key("retry-after") != (error == "temporarily_unavailable") {
-        return Err(format!("{error}, and Retry-After says otherwise"));
+        return Err(format!("{error}, which contradicts Retry-After"));
     }
     let id = headers.get("x-request-id").and_then(|id| id.to_str().ok());
     if body.get("request_id").and_then(Value::as_str) != id {

@@ -163,16 +163,16 @@ impl Program {
     /// Waits for a log line with this member and value.
     #[track_caller]
     pub fn logged_with(&mut self, member: &str, value: &str) -> Value {
-        let said = |line: &str| {
+        let matches = |line: &str| {
             serde_json::from_str::<Value>(line).is_ok_and(|line| line[member] == value)
         };
-        let line = self.out.as_mut().expect("runs").find(said);
+        let line = self.out.as_mut().expect("runs").find(matches);
         serde_json::from_str(&line).expect("JSON")
     }
 
     /// Waits for a line on standard error that contains this text; returns all lines up to it.
     #[track_caller]
-    pub fn told(&mut self, text: &str) -> String {
+    pub fn wait_for_stderr(&mut self, text: &str) -> String {
         let stream = self.err.as_mut().expect("runs");
         stream.find(|line| line.contains(text));
         stream.seen.join("\n")

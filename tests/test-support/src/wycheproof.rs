@@ -36,9 +36,9 @@ pub fn vectors(kind: &str) -> Option<Vec<Vector>> {
         static ONCE: Once = Once::new();
         // The test harness does not print the output of macros for passed tests.
         ONCE.call_once(|| {
-            let told =
+            let message =
                 format!("\n!!!!!!!!!! NOT RUN: Wycheproof's vectors: {FOLDER} names no folder\n");
-            let _ = io::stderr().write_all(told.as_bytes());
+            let _ = io::stderr().write_all(message.as_bytes());
         });
         return None;
     };

@@ -48,11 +48,11 @@ pub async fn every_invalid_session_has_the_same_response(fixture: &IamFixture) {
         answer.header("www-authenticate"),
         r#"Bearer realm="auth", error="invalid_token""#
     );
-    let told = answer.text();
+    let expected = answer.text();
     let bad = [expired, ended, elsewhere].into_iter();
     for bad in bad.chain(forged(&session)) {
         let answer = gateway.exchange(&bad, READ).await;
-        assert_eq!(answer.text(), told, "{bad:?}");
+        assert_eq!(answer.text(), expected, "{bad:?}");
     }
     assert_eq!(gateway.exchange(&session, READ).await.status, 200);
 }
@@ -63,10 +63,10 @@ pub async fn logout_of_an_invalid_session_ends_nothing(fixture: &IamFixture) {
     let elsewhere = session_of(&fixture.gateway(), &user).await;
     let answer = gateway.log_out(&elsewhere).await;
     answer.is_error(400, "invalid_request");
-    let told = answer.text();
+    let expected = answer.text();
     for bad in forged(&session) {
         let answer = gateway.log_out(&bad).await;
-        assert_eq!(answer.text(), told, "{bad:?}");
+        assert_eq!(answer.text(), expected, "{bad:?}");
         is_alive(fixture, &gateway, &session).await;
     }
 }

@@ -46,7 +46,7 @@ pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
     let answer = gateway.log_in(&user.email, &wrong).await;
     answer.is_error(401, "invalid_grant");
     assert_eq!(answer.header("www-authenticate"), r#"Bearer realm="auth""#);
-    let told = answer.text();
+    let expected = answer.text();
 
     let stranger = format!("{}@example.test", unique_name());
     let empty = SecretString::from("");
@@ -66,7 +66,7 @@ pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
     }
     for (why, email, password) in others {
         let answer = gateway.log_in(&email, &password).await;
-        assert_eq!(answer.text(), told, "{why}");
+        assert_eq!(answer.text(), expected, "{why}");
     }
 }
 

@@ -18,9 +18,9 @@ pub async fn logout_returns_ok_and_nothing_else(fixture: &IamFixture) {
 pub async fn repeated_logout_succeeds(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let session = session_of(&gateway, &user).await;
-    let told = gateway.log_out(&session).await.text();
+    let expected = gateway.log_out(&session).await.text();
     for _ in 0..3 {
-        assert_eq!(gateway.log_out(&session).await.text(), told);
+        assert_eq!(gateway.log_out(&session).await.text(), expected);
     }
 }
 

@@ -29,8 +29,11 @@ async fn good(
 #[track_caller]
 fn names(answer: &Response, member: &str) {
     answer.is_error(400, "invalid_request");
-    let told = answer.json()["error_description"].to_string();
-    assert!(told.contains(&format!("`{member}`")), "{member}: {told}");
+    let description = answer.json()["error_description"].to_string();
+    assert!(
+        description.contains(&format!("`{member}`")),
+        "{member}: {description}"
+    );
 }
 
 pub async fn missing_or_mistyped_member_is_refused(fixture: &IamFixture) {

@@ -10,7 +10,7 @@ pub async fn granted_scope_is_the_intersection_of_requested_and_held(fixture: &I
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ, WRITE]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
-    for (asked, granted) in [
+    for (requested, granted) in [
         (format!("{READ} {WRITE}"), format!("{READ} {WRITE}")),
         (format!("{WRITE} {READ}"), format!("{WRITE} {READ}")),
         (READ.to_owned(), READ.to_owned()),
@@ -28,14 +28,14 @@ pub async fn granted_scope_is_the_intersection_of_requested_and_held(fixture: &I
         ),
         ("openid offline_access".to_owned(), String::new()),
     ] {
-        let token = gateway.exchange(&session, &asked).await.token();
-        assert_eq!(token.scope, granted, "asked for {asked:?}");
+        let token = gateway.exchange(&session, &requested).await.token();
+        assert_eq!(token.scope, granted, "requested {requested:?}");
         let claims = verifier.claims(&token.access_token);
-        let told = claims.get("scope").map_or("", |scope| {
+        let claim = claims.get("scope").map_or("", |scope| {
             let scope = scope.as_str();
             scope.expect("a scope of text")
         });
-        assert_eq!(told, granted, "asked for {asked:?}");
+        assert_eq!(claim, granted, "requested {requested:?}");
     }
 }
 
@@ -43,8 +43,8 @@ pub async fn token_without_granted_scope_has_no_scope_claim(fixture: &IamFixture
     let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &user).await;
-    for asked in [READ, ""] {
-        let token = gateway.exchange(&session, asked).await.token();
+    for requested in [READ, ""] {
+        let token = gateway.exchange(&session, requested).await.token();
         assert_eq!(token.scope, "");
         let claims = verifier.claims(&token.access_token);
         assert_eq!(claims.get("scope"), None, "{claims}");
@@ -66,20 +66,23 @@ pub async fn missing_scope_means_the_default_scope(fixture: &IamFixture) {
         assert_eq!(absent.token().scope, granted, "absent");
         let empty = gateway.exchange(&session, "").await;
         assert_eq!(empty.token().scope, granted, "empty");
-        let asked = gateway.exchange(&session, READ).await;
-        assert_eq!(asked.token().scope, READ, "asked for");
+        let requested = gateway.exchange(&session, READ).await;
+        assert_eq!(requested.token().scope, READ, "requested for");
     }
 }
 
 pub async fn empty_scope_is_refused_if_configured(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("token.refuse_empty_scope", "true")]);
     let session = session_of(&gateway, &fixture.user(&[READ]).await).await;
-    for asked in ["", WRITE] {
-        let answer = gateway.exchange(&session, asked).await;
+    for requested in ["", WRITE] {
+        let answer = gateway.exchange(&session, requested).await;
         answer.is_error(400, "invalid_scope");
     }
-    let asked = format!("{WRITE} {READ}");
-    assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
+    let requested = format!("{WRITE} {READ}");
+    assert_eq!(
+        gateway.exchange(&session, &requested).await.token().scope,
+        READ
+    );
 }
 
 pub async fn malformed_scope_is_refused(fixture: &IamFixture) {
@@ -87,7 +90,7 @@ pub async fn malformed_scope_is_refused(fixture: &IamFixture) {
     let session = session_of(&gateway, &user).await;
     let many = vec!["a"; 65].join(" ");
     let long = "a".repeat(2049);
-    for asked in [
+    for requested in [
         " ",
         &format!(" {READ}"),
         &format!("{READ} "),
@@ -102,7 +105,7 @@ pub async fn malformed_scope_is_refused(fixture: &IamFixture) {
         &many,
         &long,
     ] {
-        let answer = gateway.exchange(&session, asked).await;
+        let answer = gateway.exchange(&session, requested).await;
         answer.is_error(400, "invalid_scope");
     }
     assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
@@ -113,7 +116,10 @@ pub async fn longest_allowed_scope_is_accepted(fixture: &IamFixture) {
     let session = session_of(&gateway, &user).await;
     let many = [vec!["a"; 63], vec![READ]].concat().join(" ");
     let long = format!("{} {READ}", "a".repeat(2047 - READ.len()));
-    for asked in [many, long] {
-        assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
+    for requested in [many, long] {
+        assert_eq!(
+            gateway.exchange(&session, &requested).await.token().scope,
+            READ
+        );
     }
 }

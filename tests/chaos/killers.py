@@ -1,4 +1,4 @@
-"""Who is killed, and when. One replica at a time, and the next only when the balancer has found the one before."""
+"""Kills servers during the load: one replica at a time, and the next only when the balancer routes to the one before."""
 
 import subprocess
 import threading
@@ -6,16 +6,16 @@ import time
 
 # The balancer looks every 0.1 s.
 FOUND_SECONDS = 0.5
-# What a replica is told to wait, with readiness fallen, before it refuses: longer than the balancer takes to see it.
+# How long a stopping replica still serves after its readiness fails: longer than the balancer takes to detect it.
 SHUTDOWN_DELAY_SECONDS = 1
 
 
-class Mayhem(threading.Thread):
-    """Kills replicas, all the time but while Keycloak is away: a replica that begins then knows nobody, and without
-    the word of the IAM it lets nobody in, which is as it should be and is tried elsewhere."""
+class ReplicaKiller(threading.Thread):
+    """Kills replicas, except while Keycloak is down: a replica that starts then has empty caches, and without the IAM
+    it cannot serve any session, which other tests check."""
 
     def __init__(self, gateways, every_seconds, quiet, stopping):
-        super().__init__(name="mayhem", daemon=True)
+        super().__init__(name="replicas", daemon=True)
         self.gateways, self.every, self.quiet, self.stopping = gateways, every_seconds, quiet, stopping
         self.killed = self.terminated = 0
         self.to_stop = []
@@ -43,13 +43,13 @@ class Mayhem(threading.Thread):
             self.stopping.set()
 
 
-class Backstage(threading.Thread):
-    """Kills Redis and Keycloak in turn. They come back with what they had on disk, which for Redis is nothing."""
+class BackendKiller(threading.Thread):
+    """Kills Redis and Keycloak in turn. They restart with their data on disk, which for Redis is none."""
 
     DOWN_SECONDS = 4
 
     def __init__(self, servers, outages, every_seconds, settle_seconds, quiet, stopping):
-        super().__init__(name="backstage", daemon=True)
+        super().__init__(name="backends", daemon=True)
         self.servers, self.outages, self.every = servers, outages, every_seconds
         self.settle, self.quiet, self.stopping = settle_seconds, quiet, stopping
         self.killed = {server.name: 0 for server in servers}

@@ -1,4 +1,4 @@
-"""A gateway under attack: what it uses meanwhile, and a client that wants nothing but to be served."""
+"""A gateway under attack, the resources that it uses, and a regular client that must be served."""
 
 import contextlib
 import http.client
@@ -107,18 +107,18 @@ def running(settings=None, stdout=None, prefix=()):
                 child.wait()
 
 
-def visit(address, timeout=10, told_to_wait=None):
+def visit(address, timeout=10, retried=None):
     """Login, two exchanges, logout, on one connection; returns what was wrong, or nothing.
 
-    Who is told to come back later does so, once, and it is noted in `told_to_wait`.
+    Retries once after a 503, and appends the path to `retried`.
     """
     def ask(path, body, again=True):
         connection.request("POST", f"{API}/{path}", json.dumps(body), JSON)
         answer = connection.getresponse()
         text = answer.read()
         if answer.status == 503 and again:
-            if told_to_wait is not None:
-                told_to_wait.append(path)
+            if retried is not None:
+                retried.append(path)
             time.sleep(float(answer.headers["retry-after"]))
             return ask(path, body, again=False)
         expect(answer.status == 200, f"{path}: {answer.status} {text[:200]!r}")
@@ -152,26 +152,26 @@ class Normal:
         telling.close()
 
     def _run(self, telling):
-        took, wrong, told_to_wait = [], [], []
+        took, wrong, retried = [], [], []
         while not self._stop.is_set():
             began = time.monotonic()
-            outcome = visit(self._address, told_to_wait=told_to_wait)
+            outcome = visit(self._address, retried=retried)
             took.append(time.monotonic() - began)
             if outcome is not None:
                 wrong.append(outcome)
             time.sleep(0.02)
-        telling.send((took, wrong, told_to_wait))
+        telling.send((took, wrong, retried))
 
     def leave(self):
         """How long each visit took, in seconds, sorted; fails where one went wrong."""
         self._stop.set()
-        took, wrong, told_to_wait = self._told.recv()
+        took, wrong, retried = self._told.recv()
         self._process.join()
         expect(not wrong, f"{len(wrong)} of {len(took)} normal visits failed: {wrong[:3]}")
         expect(took, "no normal visit at all")
         # Where the machine itself is short of time, a worker may be behind for a moment.
         few = max(5, len(took) / 50)
-        expect(len(told_to_wait) <= few, f"{len(told_to_wait)} requests of {len(took)} visits had to wait")
+        expect(len(retried) <= few, f"{len(retried)} requests of {len(took)} visits had to wait")
         return sorted(took)
 
 

@@ -1,4 +1,4 @@
-// One browser, and for each test a page of its own in a namespace of its own.
+// One browser, and for each test a new page in a new namespace.
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
