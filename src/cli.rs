@@ -1,7 +1,4 @@
 //! The command line: arguments, commands and their help texts.
-//!
-//! Reads arguments and says what they mean; the commands themselves are carried out elsewhere, but
-//! for the part of `check` that needs no network.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,24 +22,24 @@ pub use keys::{
 };
 pub use run::{Program, execute, run, stop_signal};
 
-/// Names the configuration file where no `--config` does.
+/// The configuration file if there is no `--config`.
 const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";
 
-/// How the program ends, in the numbers of `sysexits.h`.
+/// How the program ends, with the numbers of `sysexits.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well.
+    /// Success.
     Ok,
     /// The arguments or the settings are wrong.
     Configuration,
-    /// The IAM does not serve this gateway.
+    /// The IAM cannot be reached, or refuses this gateway.
     Unavailable,
     /// The gateway itself failed.
     Internal,
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// The exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -60,7 +57,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What the program is asked to do.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the gateway.
@@ -68,27 +65,27 @@ pub enum Command {
         /// The configuration file.
         config: Option<PathBuf>,
     },
-    /// Try the configuration.
+    /// Check the configuration.
     Check {
         /// The configuration file.
         config: Option<PathBuf>,
-        /// Whether the IAM is asked too.
+        /// Whether to call the IAM too.
         online: bool,
     },
     /// Make a key.
     GenerateKey(GenerateKey),
-    /// Tell which keys a directory holds.
+    /// List the keys in a directory.
     ListKeys(ListKeys),
-    /// Make the next key where one is due, and take away those that nobody needs any more.
+    /// Make the next key if one is due, and remove keys that are no longer needed.
     RotateKeys(RotateKeys),
-    /// Take one key away.
+    /// Remove one key.
     RemoveKey(RemoveKey),
 }
 
-/// The end before anything began: help that was asked for, or arguments that are wrong.
+/// The program ends without a command: help was requested, or the arguments are wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// What to print: to standard output where `exit` is [`Exit::Ok`], else to standard error.
+    /// The text for standard output if `exit` is [`Exit::Ok`], otherwise for standard error.
     pub text: String,
     /// How the program ends.
     pub exit: Exit,
@@ -98,7 +95,7 @@ pub struct Stop {
 ///
 /// # Errors
 ///
-/// [`Stop`] where there is nothing to do but to print its text.
+/// [`Stop`] if there is no command to run.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: &BTreeMap<String, String>,
@@ -113,12 +110,11 @@ pub fn parse(
 }
 
 impl Subcommands {
-    /// What the program is asked to do, with the file that the environment names where the
-    /// arguments name none.
+    /// The command, with the configuration file of the arguments or else of the environment.
     ///
     /// # Errors
     ///
-    /// [`Stop`] where the arguments contradict each other.
+    /// [`Stop`] if the arguments contradict each other.
     pub fn command(self, environment: &BTreeMap<String, String>) -> Result<Command, Stop> {
         Ok(match self {
             Self::Serve { config } => Command::Serve {
@@ -128,13 +124,13 @@ impl Subcommands {
                 config: config.path(environment),
                 online,
             },
-            Self::Keys(verb) => return verb.command(|config| config.path(environment)),
+            Self::Keys(keys) => return keys.command(|config| config.path(environment)),
         })
     }
 }
 
 impl ConfigFile {
-    /// The file that the arguments name, or else the environment.
+    /// The file of the arguments, or else of the environment.
     #[must_use]
     pub fn path(self, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
         let named = environment
@@ -204,7 +200,7 @@ struct Arguments {
 /// The option `--config`.
 #[derive(Debug, Args)]
 pub struct ConfigFile {
-    /// Where the settings are; without one, the defaults and the environment hold.
+    /// The configuration file; `None`: only the defaults and the environment.
     #[arg(
         long,
         value_name = "FILE",
@@ -213,7 +209,7 @@ pub struct ConfigFile {
     config: Option<PathBuf>,
 }
 
-/// The commands of the gateway, which a program with more of them can flatten into its own.
+/// The commands of the gateway. A program with further commands can flatten them into its own.
 #[derive(Debug, Subcommand)]
 pub enum Subcommands {
     /// Run the gateway (the default)

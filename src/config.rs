@@ -1,5 +1,5 @@
-//! The settings: built-in defaults, then the TOML file, then the environment, read into real types
-//! and refused whole, with every problem in one message, before anything else begins.
+//! The settings: built-in defaults, then the TOML file, then the environment. They are read into
+//! types and validated at start, and one message has every problem.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,57 +56,54 @@ pub use upstream::UpstreamSettings;
 use known::Known;
 use layers::Layers;
 
-/// The longest that old knowledge may be stretched over an outage of the IAM. Whoever loses a right
-/// during an outage keeps it for so long.
+/// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
+/// for so long.
 const STALE_IF_ERROR_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Everything that can be set. The types ignore unknown keys, because [`load`] has refused them
-/// before it reads the types.
+/// All settings. The types ignore unknown keys, because [`load`] refuses them before.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Whether shortcuts for trying things out are allowed.
+    /// Whether unsafe settings for development are allowed.
     pub environment: Environment,
-    /// How much older than its freshness knowledge may be while the IAM does not answer; zero: not
-    /// at all.
+    /// How much older than its freshness cached data may be while the IAM does not respond.
     #[serde(with = "humantime_serde")]
     pub stale_if_error: Duration,
     /// `[http]`: the public listener.
     pub http: HttpSettings,
-    /// `[management]`: the listener for health and metrics.
+    /// `[management]`: the management listener.
     pub management: ManagementSettings,
-    /// `[session]`: what login creates.
+    /// `[session]`: sessions.
     pub session: SessionSettings,
-    /// `[login_limits]`: how many logins may be tried.
+    /// `[login_limits]`: the limits of logins.
     pub login_limits: LoginLimitSettings,
-    /// `[revocations]`: how replicas learn of each other's logouts.
+    /// `[revocations]`: the replication of revocations.
     pub revocations: RevocationSettings,
-    /// `[permissions]`: what users may do.
+    /// `[permissions]`: permissions of users.
     pub permissions: PermissionSettings,
-    /// `[token]`: the access tokens.
+    /// `[token]`: access tokens.
     pub token: TokenSettings,
-    /// `[keys]`: what signs and seals.
+    /// `[keys]`: the keys that sign and seal.
     pub keys: KeySettings,
-    /// `[upstream]`: how the IAM is called.
+    /// `[upstream]`: calls to the IAM.
     pub upstream: UpstreamSettings,
-    /// `[cache]`: what is remembered between calls.
+    /// `[cache]`: cached data.
     pub cache: CacheSettings,
-    /// `[log]`: what is written about all this.
+    /// `[log]`: the log.
     pub log: LogSettings,
-    /// `[iam.…]`: the IAM behind the gateway. Read apart from the rest, because its section's name
-    /// chooses its type.
+    /// `[iam.…]`: the IAM. Read separately, because the name of the section selects the type.
     #[serde(skip)]
     pub iam: IamSettings,
 }
 
-/// What the gateway is run for.
+/// The purpose of the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Environment {
-    /// Trying things out: built-in users and keys made at start are fine, on this machine alone.
+    /// For development: built-in users and ephemeral keys are allowed on loopback addresses.
     #[default]
     Development,
-    /// Real users: everything unsafe is refused.
+    /// For real users: unsafe settings are refused.
     Production,
 }
 
@@ -133,21 +130,21 @@ impl TryFrom<String> for Environment {
     }
 }
 
-/// Why the gateway does not start: all that is wrong with the settings, not just the first of it.
+/// Every problem of the settings.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the configuration cannot be used:\n  - {}", problems.join("\n  - "))]
 pub struct InvalidSettings {
-    /// One line for each: the setting's key, what is wrong, and where it was set. No line shows a
+    /// One line for each: the key of the setting, the problem, and where it was set. No line contains a
     /// secret.
     pub problems: Vec<String>,
 }
 
-/// Reads the settings from the file, where one is given, and from `AUTH_GATEWAY__SECTION__KEY`
-/// in the environment, which stands above the file.
+/// Reads the settings from the file, if one is given, and from `AUTH_GATEWAY__SECTION__KEY` in the
+/// environment, which overrides the file.
 ///
 /// # Errors
 ///
-/// [`InvalidSettings`] with every problem that could be found.
+/// [`InvalidSettings`] with every problem.
 pub fn load(
     file: Option<&Path>,
     environment: &BTreeMap<String, String>,
@@ -156,12 +153,12 @@ pub fn load(
     load_with(file, environment, registry, |_, _| Some(())).map(|(settings, ())| settings)
 }
 
-/// Reads the settings as [`load`] does, and makes something of them: all that is wrong with either
-/// is told together. What cannot be read stands at its default meanwhile.
+/// Reads the settings as [`load`] does, and calls `prepare` with them. The error has the problems of
+/// both. A setting that cannot be read has its default in `prepare`.
 ///
 /// # Errors
 ///
-/// [`InvalidSettings`] with every problem that could be found.
+/// [`InvalidSettings`] with every problem.
 pub(crate) fn load_with<T>(
     file: Option<&Path>,
     environment: &BTreeMap<String, String>,

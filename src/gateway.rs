@@ -1,5 +1,5 @@
-//! Login, exchange and logout: one IAM, one set of keys, and what is known of sessions. No HTTP, no
-//! particular IAM, no Redis.
+//! Login, exchange and logout, with one IAM and one set of keys. Independent of HTTP, of the IAM's
+//! protocol and of Redis.
 
 mod access_token;
 pub mod error;
@@ -32,23 +32,23 @@ pub use session::NewSession;
 use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
 use keys::Keys;
-use knowledge::{Freshness, Inquiry, Knowledge, Source};
+use knowledge::{Freshness, IntrospectionRequest, Knowledge, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
-use revocations::{End, Name, Revocations};
+use revocations::{Cause, Name, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_ends::SessionEnds;
 use single_flight::{Admission, SingleFlight};
 
-/// base64url without padding (RFC 7515 section 2), refusing everything that is not canonical.
+/// base64url without padding (RFC 7515 section 2). It refuses text that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 
 /// The source of identifiers and nonces; an argument, so that a test can make it fail.
 pub trait Random: fmt::Debug + Send + Sync {
-    /// Fills the bytes with random ones that cannot be guessed.
+    /// Fills `bytes` with cryptographically secure random numbers.
     ///
     /// # Errors
     ///
-    /// [`Internal::Random`] where the machine gives none.
+    /// [`Internal::Random`] if the system has none.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal>;
 }
 
@@ -58,35 +58,35 @@ impl Random for SystemRandom {
     }
 }
 
-/// What an operator decides about sessions and tokens.
+/// The settings of sessions and tokens.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// How old knowledge may be.
+    /// How old cached data may be.
     pub freshness: Freshness,
-    /// How many logins may be attempted.
+    /// The limits of logins.
     pub login_limits: Limits,
-    /// The longest life of a session, also where the IAM promises a longer one.
+    /// The longest lifetime of a session. That of the IAM may be shorter.
     pub session_max_lifetime: Duration,
-    /// The claims that all tokens have in common.
+    /// The claims that all access tokens have in common.
     pub token: TokenPolicy,
-    /// The scope of a request that names none.
+    /// The scope of a request without one.
     pub default_scope: String,
-    /// Whether a request of which nothing is granted is refused.
+    /// Whether a request is refused if no scope is granted.
     pub refuse_empty_scope: bool,
 }
 
-/// What a gateway is made of.
+/// The parts of a gateway.
 #[derive(Debug)]
 pub struct GatewayParts {
-    /// The IAM, behind its deadlines, limits and circuits.
+    /// The IAM, with deadlines, limits and circuit breakers.
     pub iam: Arc<dyn IamAdapter>,
-    /// What signs tokens and seals sessions.
+    /// The keys that sign access tokens and seal session tokens.
     pub keys: Arc<Keys>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
-    /// What the operator decides.
+    /// The settings.
     pub policy: Policy,
     /// The table of revocations, empty at the start.
     pub revocations: Revocations,
@@ -103,14 +103,14 @@ pub struct Gateway {
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     session_ends: Arc<SessionEnds>,
-    /// `None`: the IAM sends none.
+    /// `None`: the IAM sends no logout tokens.
     logout_tokens: Option<LogoutTokens>,
     login_limiter: LoginRateLimiter,
-    /// The logouts in flight at the IAM, by the name of the session's end.
+    /// The logouts in flight at the IAM, by the name of the session's revocation.
     logouts: SingleFlight<Name, Result<(), IamError>>,
 }
 
-/// A login that was attempted.
+/// The result of a login.
 #[derive(Debug)]
 pub struct LoginAttempt {
     /// The account in the log: the same for all spellings of its e-mail address.
@@ -120,7 +120,7 @@ pub struct LoginAttempt {
 }
 
 impl Gateway {
-    /// Puts a gateway in front of an IAM.
+    /// A gateway in front of an IAM.
     #[must_use]
     pub fn new(parts: GatewayParts) -> Self {
         let GatewayParts {
@@ -170,8 +170,8 @@ impl Gateway {
         }
     }
 
-    /// Refuses a login from an address that has no attempts left, for any account. Counts nothing,
-    /// so that it can be asked before the body of a request is parsed.
+    /// Refuses a login from an address that has no attempts left, for any account. Counts nothing, so
+    /// that it can be called before the body of a request is parsed.
     ///
     /// # Errors
     ///
@@ -183,9 +183,9 @@ impl Gateway {
     /// Verifies credentials at the IAM within the login limits, and begins a session. Never
     /// retried, never cached.
     ///
-    /// The result is [`GatewayError::Refused`] where the IAM refuses the credentials,
-    /// [`GatewayError::TooManyLogins`] or [`GatewayError::NotReady`] where it is not asked,
-    /// otherwise a fault.
+    /// The error is [`GatewayError::Refused`] if the IAM refuses the credentials,
+    /// [`GatewayError::TooManyLogins`] or [`GatewayError::NotReady`] if it is not called, otherwise a
+    /// fault.
     pub async fn log_in(&self, credentials: &Credentials, client: &ClientContext) -> LoginAttempt {
         let account = self.login_limiter.account(credentials.email());
         LoginAttempt {
@@ -201,8 +201,8 @@ impl Gateway {
         client: &ClientContext,
     ) -> Result<NewSession, GatewayError> {
         let session_id = SessionId::generate(&*self.random)?;
-        let asked_at = self.clock.now();
-        if !self.revocations.has_room(asked_at) {
+        let requested_at = self.clock.now();
+        if !self.revocations.has_room(requested_at) {
             return Err(NotReady::TooManyRevocations.into());
         }
         let call = self.iam.authenticate(credentials, client);
@@ -212,18 +212,19 @@ impl Gateway {
             .limit(account, credentials, address, call);
         let authenticated = limited.await?;
         let verified_at = self.clock.now().unix_seconds();
-        let expires_at = self.expiry(&authenticated, asked_at);
+        let expires_at = self.expiry(&authenticated, requested_at);
 
         let upstream = &authenticated.session;
         let session_token = self
             .session_tokens
-            .seal(session_id, upstream, asked_at, expires_at)
+            .seal(session_id, upstream, requested_at, expires_at)
             .inspect_err(|_| self.abandon(upstream))?;
         let fingerprint = self
             .knowledge
             .fingerprint(&session_token, upstream.subject.as_str());
         let permissions = authenticated.permissions.map(Arc::new);
-        self.knowledge.learn(&fingerprint, asked_at, permissions);
+        self.knowledge
+            .learn(&fingerprint, requested_at, permissions);
         Ok(NewSession {
             subject: authenticated.session.subject,
             session_id,
@@ -234,15 +235,15 @@ impl Gateway {
     }
 
     /// When a session expires, in seconds since 1970.
-    fn expiry(&self, authenticated: &Authenticated, asked_at: Moment) -> u64 {
+    fn expiry(&self, authenticated: &Authenticated, requested_at: Moment) -> u64 {
         let max_lifetime = self.policy.session_max_lifetime;
         let lifetime = authenticated
             .expires_in
             .map_or(max_lifetime, |promised| promised.min(max_lifetime));
-        asked_at.unix_seconds() + lifetime.as_secs()
+        requested_at.unix_seconds() + lifetime.as_secs()
     }
 
-    /// Ends a session at the IAM that no client will ever have. The client does not wait for it.
+    /// Ends an IAM session whose client gets no session token. The client does not wait for it.
     fn abandon(&self, upstream: &UpstreamSession) {
         let (iam, upstream) = (Arc::clone(&self.iam), upstream.clone());
         abandoned::end_session(
@@ -251,8 +252,8 @@ impl Gateway {
         );
     }
 
-    /// Exchanges a session for an access token with those names of the scope that the user is
-    /// permitted. `request_id` is for the log lines of a call to the IAM.
+    /// Exchanges a session for an access token with the requested scope, as far as the user has the
+    /// permissions. `request_id` is for the log lines of a call to the IAM.
     ///
     /// # Errors
     ///
@@ -274,29 +275,29 @@ impl Gateway {
         let session = &opened.session;
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
-        let ended = self.revocations.refuse_ended(&mut names);
+        let revoked = self.revocations.refuse_revoked(&mut names);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
-        ended?;
+        revoked?;
         let fingerprint = self.knowledge.fingerprint(session_token, &session.sub);
         let fresh = self.knowledge.fresh(&fingerprint, arrived);
         let (permissions, source) = if let Some(permissions) = fresh {
             (permissions, Source::Hit)
         } else {
-            let inquiry = Inquiry {
+            let request = IntrospectionRequest {
                 fingerprint,
-                if_over: opened.revocation(End::Inactive),
+                revocation: opened.revocation(Cause::Inactive),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
-            // Cached exchanges log nothing here, and a span would cost them 1 %.
+            // Exchanges with cached data log nothing here, and a span would cost them 1 %.
             let span = tracing::error_span!("request", request_id);
-            let asked = self.knowledge.ask(inquiry, arrived).instrument(span);
-            // Boxed, because otherwise the future of every exchange would have its size.
-            Box::pin(asked).await?
+            let introspection = self.knowledge.introspect(request, arrived).instrument(span);
+            // Boxed: otherwise the future of every exchange would have its size.
+            Box::pin(introspection).await?
         };
-        // Again, because a logout that came during the introspection must win.
-        self.revocations.refuse_ended(&mut names)?;
+        // Again: a revocation during the introspection must have an effect.
+        self.revocations.refuse_revoked(&mut names)?;
         let now = self.clock.now();
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
@@ -325,17 +326,17 @@ impl Gateway {
         })
     }
 
-    /// Ends a session: here first, then at the IAM, then at the other replicas. Access tokens that
-    /// were issued stay valid.
+    /// Ends a session: first at this replica, then at the IAM, then at the other replicas. Access
+    /// tokens that were issued stay valid.
     ///
-    /// A session that has ended is a success, so that a client which lost the response can repeat
-    /// the request. Where the IAM fails, the session is ended at every replica all the same.
-    /// Logouts of one session that arrive during the call to the IAM share that call and its
-    /// result, so that no client can use up the concurrent logouts with one session.
+    /// A session that has ended is a success, so that a client which lost the response can repeat the
+    /// request. If the IAM fails, the session is still revoked at every replica. Logouts of one session
+    /// that arrive during the call to the IAM share that call and its result. So no client can use up
+    /// the concurrent logouts with one session.
     ///
     /// # Errors
     ///
-    /// [`GatewayError::InvalidSession`] where the pair does not open, otherwise a fault.
+    /// [`GatewayError::InvalidSession`] if the pair does not open, otherwise a fault.
     pub async fn log_out(&self, session_id: &str, session_token: &str) -> Result<(), GatewayError> {
         let now = self.clock.now();
         let mut buffer = Zeroizing::default();
@@ -345,12 +346,12 @@ impl Gateway {
         if opened.session.has_expired(now) {
             return Ok(());
         }
-        let logged_out = opened.revocation(End::LoggedOut);
+        let logged_out = opened.revocation(Cause::LoggedOut);
         let has_ended_upstream =
-            || self.revocations.end_of(&mut opened.names()) == Some(End::Upstream);
+            || self.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
         self.revocations.record(&logged_out, now);
         if has_ended_upstream() {
-            // This replica may know it from the IAM, which did not send it to the others.
+            // This replica may know that from the IAM, which did not inform the others.
             self.session_ends.share(logged_out, now).await;
             return Ok(());
         }
@@ -359,11 +360,11 @@ impl Gateway {
         let admission = self.logouts.join_or_start(
             logged_out.name,
             now,
-            // Also one that began long ago: a session that has ended stays so.
+            // Also one that began long ago: an ended session does not become active again.
             |_| true,
             || has_ended_upstream().then_some(()),
             || {
-                let confirmed = opened.revocation(End::Upstream);
+                let confirmed = opened.revocation(Cause::Upstream);
                 let (iam, ends) = (Arc::clone(&self.iam), Arc::clone(&self.session_ends));
                 async move {
                     let ended = iam.end_session(&upstream).await;
@@ -381,29 +382,29 @@ impl Gateway {
         }
     }
 
-    /// Ends the sessions that a logout token names (OpenID Connect Back-Channel Logout 1.0). It is a
-    /// hint: IAMs send it once or not at all, so the guarantee is the freshness.
+    /// Ends the sessions that a logout token names (OpenID Connect Back-Channel Logout 1.0). IAMs send
+    /// it once or not at all, so only the freshness of cached data is guaranteed.
     ///
-    /// Asks the IAM for its keys at most, and seldom. So an IAM may wait for the response while the
-    /// gateway waits for the IAM.
+    /// The only call to the IAM is for its keys, and rare. So an IAM may send the token during a login
+    /// or logout and wait for the response.
     ///
     /// # Errors
     ///
-    /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. Nothing
-    /// has ended then.
+    /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. No session
+    /// has been ended then.
     pub async fn receive_logout_token(&self, token: &str) -> Result<Ended, GatewayError> {
         let tokens = self.logout_tokens.as_ref();
         let tokens = tokens.ok_or(GatewayError::NoLogoutTokens)?;
-        let notice = tokens.verify(token).await?;
+        let verified = tokens.verify(token).await?;
         self.session_ends
-            .end_by_logout_token(&notice.ended, notice.issued_at);
-        tokens.mark_used(&notice);
-        Ok(notice.ended)
+            .end_by_logout_token(&verified.ended, verified.issued_at);
+        tokens.mark_used(&verified);
+        Ok(verified.ended)
     }
 
-    /// Every end at another replica is received from now on, after some may have been missed: what
-    /// the IAM said before is not trusted any more.
-    pub fn in_step_again(&self) {
+    /// This replica has all revocations of the others again, and receives further ones from now on.
+    /// Some may have been missed, so cached data about sessions from before is not used.
+    pub fn caught_up(&self) {
         self.knowledge.distrust_until(self.clock.now());
         self.session_ends.serve_without_catching_up();
     }
@@ -411,16 +412,16 @@ impl Gateway {
     /// Resets the login limits of an account for unknown networks, and for the network of this
     /// address. Returns the account in the log.
     pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Account {
-        self.login_limiter.forget_failures(email, address)
+        self.login_limiter.clear_failures(email, address)
     }
 
-    /// How many login attempts were not counted, because a table was full.
+    /// The number of login attempts that were not counted, because a table was full.
     #[must_use]
     pub fn untracked_logins(&self) -> u64 {
         self.login_limiter.untracked()
     }
 
-    /// The ends of sessions.
+    /// Records and shares revocations.
     #[must_use]
     pub fn session_ends(&self) -> &SessionEnds {
         &self.session_ends
@@ -432,7 +433,7 @@ impl Gateway {
         &self.keys
     }
 
-    /// What the operator decided.
+    /// The settings.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
@@ -444,8 +445,7 @@ impl Gateway {
         self.clock.now()
     }
 
-    /// The requested scope, or the default where none was requested. The default was parsed when
-    /// the settings were read.
+    /// The requested scope, or the default. The default was parsed when the settings were read.
     fn effective<'a>(&'a self, requested: Scope<'a>) -> Scope<'a> {
         if requested.is_empty() {
             Scope::parse(&self.policy.default_scope).unwrap_or(Scope::EMPTY)

@@ -23,7 +23,7 @@ pub enum Readiness {
     /// Yes.
     #[default]
     Ready,
-    /// Yes, though not everything works: taking it away would help nobody.
+    /// Yes, although not everything works: without traffic, nothing would improve.
     Degraded,
     /// No.
     NotReady,
@@ -41,21 +41,21 @@ impl Readiness {
     }
 }
 
-/// What `/health/ready` tells.
+/// The content of `/health/ready`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The verdict.
+    /// Whether the replica should get traffic.
     pub readiness: Readiness,
-    /// What it rests on; empty where all is well.
+    /// Why it is not ready, or degraded.
     pub reasons: Vec<Reason>,
-    /// How the last call to the IAM ended: `ok`, `none` before the first, or the kind of the fault.
+    /// The result of the last call to the IAM: `ok`, `none` before the first, or the kind of the fault.
     pub last_result: &'static str,
-    /// How long ago that was.
+    /// The age of that result.
     pub age: Option<Duration>,
 }
 
 impl Report {
-    /// Adds something that needs attention and is no reason to take this replica away.
+    /// Adds a reason for which the replica still gets traffic.
     pub fn degrade(&mut self, reason: Reason) {
         if self.readiness == Readiness::Ready {
             self.readiness = Readiness::Degraded;
@@ -67,9 +67,9 @@ impl Report {
 #[derive(Debug, Default)]
 struct Iam {
     last: Option<(Moment, Result<(), IamError>)>,
-    /// Whether it ever served this replica.
+    /// Whether a call has ever succeeded.
     ever_ok: bool,
-    /// Whether the replica is ready before the first call ended.
+    /// Whether the replica is ready before the first call has ended.
     needs_no_probe: bool,
     /// The circuits that are not closed.
     circuits: BTreeMap<&'static str, Circuit>,
@@ -82,13 +82,13 @@ pub struct Health {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     iam: Mutex<Iam>,
-    /// What is wrong between the replicas.
+    /// The state of the replication.
     replicas: Mutex<(Readiness, Vec<Reason>)>,
     lifecycle: Lifecycle,
 }
 
 impl Health {
-    /// A replica that just began.
+    /// The state of a replica that starts.
     pub fn new(clock: Arc<dyn Clock>, metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Self {
         Self {
             clock,
@@ -99,19 +99,17 @@ impl Health {
         }
     }
 
-    /// The IAM is part of this process and cannot hang at the start, so the replica is ready before
-    /// the first probe.
+    /// Makes the replica ready before the first probe. For an IAM that is part of this process.
     pub fn needs_no_probe(&self) {
         self.iam().needs_no_probe = true;
     }
 
-    /// Takes what is wrong between this replica and the others, and how much that matters; no
-    /// reasons, where all is well.
+    /// Sets the state of the replication and the reasons for it.
     pub fn replicas(&self, readiness: Readiness, reasons: Vec<Reason>) {
         *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = (readiness, reasons);
     }
 
-    /// How this replica is doing.
+    /// The current state of this replica.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
         let iam = self.iam();
@@ -121,9 +119,9 @@ impl Health {
             && let Some(code) = ReasonCode::of_fault(fault)
         {
             readiness = match fault {
-                // A replica that was never served has no knowledge to serve from, and a rollout
-                // of wrong settings should stop at the first replica. But where no probe fails,
-                // only traffic shows that the settings are right again.
+                // A replica without a successful call has no cached data, and a rollout of wrong
+                // settings should stop at the first replica. But if the probe does not detect the
+                // fault, only traffic shows that the settings are right again.
                 IamError::Misconfigured { what, .. } if !iam.ever_ok && what.fails_probes() => {
                     Readiness::NotReady
                 }
@@ -142,7 +140,7 @@ impl Health {
                 message: fault.to_string(),
             });
         }
-        // The first probe ends within `upstream.probe_deadline`, answered or not.
+        // The first probe ends within `upstream.probe_deadline`, with or without a response.
         if iam.last.is_none() && !iam.needs_no_probe {
             readiness = Readiness::NotReady;
             reasons.push(Reason {
@@ -165,11 +163,11 @@ impl Health {
         if !open.is_empty() {
             let open = open.join(", ");
             let message =
-                format!("the IAM failed too often of late, and is not asked for now: {open}");
+                format!("the IAM is not called, because too many calls have failed: {open}");
             also(ReasonCode::CircuitOpen, message);
         }
-        if iam.stale.goes_on(now) {
-            let message = "tokens are signed on stale knowledge, as stale_if_error allows";
+        if iam.stale.is_active(now) {
+            let message = "access tokens are issued with stale data, as stale_if_error allows";
             also(ReasonCode::ServingStale, message.to_owned());
         }
         let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +193,7 @@ impl Health {
         }
     }
 
-    /// Takes note that a token was signed on stale knowledge.
+    /// Records that an access token was issued with stale data.
     pub fn served_stale(&self) {
         let now = self.clock.now();
         self.iam().stale.served(now);
@@ -206,38 +204,38 @@ impl Health {
     }
 }
 
-/// The result of every call to the IAM is the last one until the next, except for calls that the
-/// IAM never received.
+/// Every call to the IAM sets the last result, except for calls that the IAM did not receive.
 impl Observer for Health {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         self.metrics.iam.called(operation, result, took);
         let now = self.clock.now();
         let mut iam = self.iam();
-        iam.stale.look(now);
-        let word = match result {
-            // A refusal is the answer of an IAM that works.
+        iam.stale.update(now);
+        let result = match result {
+            // An IAM that refuses a login works.
             Ok(()) | Err(IamError::Refused(_)) => Ok(()),
             Err(IamError::Saturated | IamError::CircuitOpen) => return,
             Err(fault) => Err(fault.clone()),
         };
-        let before = iam.last.take().map(|(_, word)| word);
-        match (&before, &word) {
+        let before = iam.last.take().map(|(_, result)| result);
+        match (&before, &result) {
             (Some(Err(_)), Ok(())) => {
-                tracing::info!(iam.operation = operation.name(), "the IAM answers again");
+                let operation = operation.name();
+                tracing::info!(iam.operation = operation, "calls to the IAM succeed again");
             }
             (None | Some(Ok(())), Err(fault)) => {
-                tracing::warn!(iam.operation = operation.name(), error = %fault, "the IAM does not serve");
+                tracing::warn!(iam.operation = operation.name(), error = %fault, "calls to the IAM fail");
             }
             (Some(Err(old)), Err(new)) if old != new => {
-                tracing::warn!(iam.operation = operation.name(), error = %new, "the IAM does not serve");
+                tracing::warn!(iam.operation = operation.name(), error = %new, "calls to the IAM fail");
             }
             _ => {}
         }
-        iam.ever_ok |= word.is_ok();
-        iam.last = Some((now, word));
+        iam.ever_ok |= result.is_ok();
+        iam.last = Some((now, result));
     }
 
-    /// A circuit that is tried and opens again goes on being open, as far as the log is concerned.
+    /// A circuit that is half-open and opens again is not logged as a new outage.
     fn circuit(&self, operation: Operation, circuit: Circuit) {
         self.metrics.iam.circuit(operation, circuit);
         let name = operation.name();
@@ -263,7 +261,7 @@ impl Observer for Health {
                 tracing::debug!(
                     iam.operation = name,
                     circuit = circuit.name(),
-                    "the circuit is tried"
+                    "the circuit changed its state"
                 );
             }
         }

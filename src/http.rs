@@ -30,20 +30,20 @@ pub use logout_token_limiter::LogoutTokenRateLimiter;
 pub use middleware::{RequestId, X_REQUEST_ID, handle_request, request_id};
 use problem::Problem;
 
-/// What the handlers of both listeners share.
+/// The state that the handlers of both listeners share.
 #[derive(Debug)]
 pub struct Front {
     /// The three operations.
     pub gateway: Arc<Gateway>,
-    /// The figures.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The state of this replica and of the IAM.
     pub health: Arc<Health>,
     /// The adapter's name.
     pub adapter: &'static str,
-    /// How long others may keep the published keys.
+    /// How long verifiers may cache the published keys.
     pub jwks_max_age: Duration,
-    /// Whether to tell apart what the contract calls 500.
+    /// Whether faults of the IAM get 502, 503 or 504 in place of 500.
     pub precise_backend_status: bool,
     /// Whether this replica is stopping.
     pub lifecycle: Lifecycle,
@@ -51,11 +51,11 @@ pub struct Front {
     pub trusted_proxies: Vec<IpNet>,
     /// The rate limit of invalid logout tokens.
     pub logout_token_limiter: LogoutTokenRateLimiter,
-    /// What operators prove themselves with; none: their calls are refused.
+    /// The bearer token of operators; `None`: their calls are refused.
     pub operator_token: Option<SecretString>,
 }
 
-/// An application over a gateway: the middleware around every request, and no routes yet.
+/// An application with the middleware around every request, and no routes yet.
 pub fn app(
     front: Data<Front>,
 ) -> App<
@@ -91,7 +91,7 @@ pub fn api(routes: &mut ServiceConfig) {
             "/.well-known/oauth-authorization-server",
             well_known::metadata,
         ))
-        // RFC 8414 section 3.1: an issuer with a path stands behind the well-known name.
+        // RFC 8414 section 3.1: the path of the issuer follows the well-known path.
         .service(get(
             "/.well-known/oauth-authorization-server/{path:.*}",
             well_known::metadata,
@@ -123,7 +123,7 @@ fn post(path: &str) -> Resource {
     }))
 }
 
-/// A path that takes GET and HEAD.
+/// A path with GET and HEAD.
 pub fn get<F, Args>(path: &str, handler: F) -> Resource
 where
     F: actix_web::Handler<Args> + Clone,

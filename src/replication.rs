@@ -161,7 +161,7 @@ impl ReplicationStream {
             }
             cursor = next;
         }
-        self.gateway.in_step_again();
+        self.gateway.caught_up();
         self.sync_state.synchronized();
         std::future::pending().await
     }
@@ -173,7 +173,7 @@ impl ReplicationStream {
         };
         match self.gateway.session_ends().learn(&revocation) {
             Learned::New => self.figures.received(),
-            Learned::Known | Learned::Past => {}
+            Learned::Known | Learned::Expired => {}
             Learned::Implausible => self.figures.ignored(Ignored::Implausible),
         }
     }

@@ -4,9 +4,9 @@
 //! This module imports nothing from the rest of the crate. What an application adds is in
 //! [`Hooks`]: its metrics, and its responses to connections and requests that never reach it.
 //!
-//! It stands where `actix_web::HttpServer` would. That server has a deadline for the first head of
-//! a connection only: a later head, a body, or a response that the client does not read can hold a
-//! connection for ever.
+//! It replaces `actix_web::HttpServer`, which has a deadline only for the first head of a connection.
+//! There, a later head, a body, or a response that the client does not read can occupy a connection
+//! without end.
 
 mod connection;
 mod deadline_io;
@@ -50,11 +50,11 @@ pub enum Shed {
 
 /// How long a client may take for each part of a request.
 ///
-/// These are no settings: an operator has no reason to change them. Tests do.
+/// Not settings, because operators have no reason to change them. Tests do.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionTimeouts {
-    /// From the first byte of a head to its last one, and from the connection to the first byte of
-    /// the first head. Also for a TLS handshake.
+    /// From the first byte of a head to its last one, and from the connection to the first byte of the
+    /// first head. Also for a TLS handshake.
     pub head: Duration,
     /// For the whole body. A client that sends it byte by byte gets no more time.
     pub body: Duration,
@@ -63,7 +63,7 @@ pub struct ConnectionTimeouts {
     /// From a response to the first byte of the next request.
     pub idle: Duration,
     /// The longest time that a request may wait for its worker. Beyond it the request can be
-    /// refused (see [`is_overloaded`]): most clients that waited longer have given up or retried,
+    /// refused (see [`is_overloaded`]): most clients that waited longer have disconnected or retried,
     /// and do not need the response.
     pub queue_delay: Duration,
 }

@@ -1,4 +1,4 @@
-//! Connects everyone: settings into keys, adapter, gateway and two listeners; and runs them.
+//! Builds the service from the settings (keys, adapter, gateway and two listeners), and runs it.
 
 mod keys;
 mod parts;
@@ -35,7 +35,7 @@ use crate::server::{self, Hooks, Listener};
 
 pub use parts::Parts;
 
-/// Orchestrators and a few who look at figures.
+/// For orchestrators, Prometheus and operators.
 const MANAGEMENT_CONNECTIONS: usize = 256;
 
 fn policy(settings: &Settings) -> Policy {
@@ -64,13 +64,13 @@ fn policy(settings: &Settings) -> Policy {
 pub struct Connected {
     /// The three operations.
     pub gateway: Arc<Gateway>,
-    /// The way to the IAM.
+    /// The adapter with its deadlines, limits and circuit breakers.
     pub iam: Arc<ResilientAdapter>,
-    /// What is known of the IAM's state.
+    /// The state of this replica and of the IAM.
     pub health: Arc<Health>,
 }
 
-/// Makes a gateway of its parts. Connects to nothing.
+/// Builds a gateway from its parts. Makes no connection.
 #[must_use]
 pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
@@ -100,7 +100,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
 }
 
 impl Connected {
-    /// What the handlers of the gateway's requests share.
+    /// The state that the handlers of the gateway's requests share.
     #[must_use]
     pub fn front(&self, settings: &Settings, parts: &Parts) -> Front {
         Front {
@@ -118,10 +118,10 @@ impl Connected {
     }
 }
 
-/// How long the management listener may take to answer the requests under way at the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long requests in progress on the management listener may take at the end.
+const MANAGEMENT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the two listeners are.
+/// The addresses of the two listeners.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
     /// The API.
@@ -130,17 +130,17 @@ pub struct Addresses {
     pub management: SocketAddr,
 }
 
-/// What an [`Application`] serves: for each listener a function that makes the actix-web
-/// application of a worker, and what runs beside them.
+/// What an [`Application`] serves: for each listener a function that makes the actix-web application
+/// of a worker, and the probes.
 pub struct Served<P, M> {
-    /// The gateway of all requests for which a middleware chooses no other. Replicas tell it their
-    /// logouts.
+    /// The gateway of all requests for which a middleware chooses no other. It receives the
+    /// revocations of the other replicas.
     pub front: Arc<Front>,
     /// The application of the public listener.
     pub public: P,
     /// The application of the management listener.
     pub management: M,
-    /// Probes each IAM from time to time; aborted at the end.
+    /// Probes each IAM periodically; aborted at the end.
     pub probing: Pin<Box<dyn Future<Output = ()>>>,
 }
 
@@ -150,7 +150,7 @@ impl<P, M> fmt::Debug for Served<P, M> {
     }
 }
 
-/// The whole service, bound to its ports and not yet running.
+/// The service, bound to its ports and not yet running.
 pub struct Application {
     public: Server,
     management: Server,
@@ -163,12 +163,12 @@ pub struct Application {
 }
 
 impl Application {
-    /// One gateway before the IAM of the settings, on both listeners. Needs a running actix system
-    /// around it.
+    /// One gateway in front of the IAM of the settings, on both listeners. Call it in a running actix
+    /// system.
     ///
     /// # Errors
     ///
-    /// Where a port cannot be bound.
+    /// A port cannot be bound.
     pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Self> {
         let connected = connect(settings, &parts);
         let front = Arc::new(connected.front(settings, &parts));
@@ -185,11 +185,11 @@ impl Application {
         Self::serve(settings, parts, served)
     }
 
-    /// Binds both listeners. Needs a running actix system around it.
+    /// Binds both listeners. Call it in a running actix system.
     ///
     /// # Errors
     ///
-    /// Where a port cannot be bound.
+    /// A port cannot be bound.
     pub fn serve<P, PI, PS, PB, M, MI, MS, MB>(
         settings: &Settings,
         parts: Parts,
@@ -242,7 +242,7 @@ impl Application {
             workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
             timeouts,
-            shutdown_timeout: LAST_WORDS,
+            shutdown_timeout: MANAGEMENT_SHUTDOWN_TIMEOUT,
         };
         let (public, public_address) = bind("http.listen", public, &front, served.public)?;
         let (management, management_address) =
@@ -262,22 +262,22 @@ impl Application {
         })
     }
 
-    /// Where the listeners are, also where a port was left to the system.
+    /// The addresses of the listeners, with the ports that the system chose for port 0.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Serves until `stop` comes, then lets readiness fall, goes on for the configured delay, and
-    /// lets the requests under way finish within their deadline.
+    /// Serves until `stop` is ready. Then readiness becomes `not_ready`, requests are served for the
+    /// configured delay, and requests in progress may finish within their deadline.
     ///
     /// # Errors
     ///
-    /// Where a listener breaks.
+    /// A listener failed.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let (public, management) = (self.public.handle(), self.management.handle());
         let serving = actix_web::rt::spawn(self.public);
-        let beside = actix_web::rt::spawn(self.management);
+        let serving_management = actix_web::rt::spawn(self.management);
         let probing = actix_web::rt::spawn(self.probing);
         let replication = revocations::run(self.replication);
         let watching = actix_web::rt::spawn(self.keys.run());
@@ -289,7 +289,7 @@ impl Application {
         let stopped = leave(stop, &self.lifecycle, self.shutdown_delay, &public);
         let served = tokio::select! {
             served = serving => served,
-            served = beside => served,
+            served = serving_management => served,
             () = stopped => Ok(Ok(())),
         };
         probing.abort();
@@ -297,7 +297,7 @@ impl Application {
         watching.abort();
         management.stop(true).await;
         tracing::info!("stopped");
-        served?.context("a listener broke")
+        served?.context("a listener failed")
     }
 }
 
@@ -326,8 +326,8 @@ where
         .with_context(|| format!("cannot listen on {address} ({setting})"))
 }
 
-/// The connections that each worker can have. Fewer than configured where the limit of open files
-/// is small.
+/// The connections that each worker can have. Fewer than configured if the limit of open files is
+/// small.
 fn max_connections(wanted: usize, workers: usize) -> usize {
     let files = server::raise_open_file_limit();
     let max_connections = files.connections_per_worker(wanted, workers);

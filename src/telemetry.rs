@@ -1,4 +1,4 @@
-//! The log and the metrics: their formats and where they go.
+//! The log and the metrics.
 
 mod json_log;
 pub mod metrics;

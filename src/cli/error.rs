@@ -6,21 +6,21 @@ use super::Exit;
 use crate::config::InvalidSettings;
 use crate::gateway::keys::KeyError;
 
-/// What the user can put right.
+/// An error that the user can correct.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
-    /// The settings.
+    /// In the settings.
     #[error(transparent)]
     Settings(#[from] InvalidSettings),
-    /// The files of keys.
+    /// In the key files.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// What the arguments ask for.
+    /// In the arguments.
     #[error("{0}")]
     Request(String),
 }
 
-/// Prints what the user can put right; then the program ends as for wrong arguments.
+/// Prints an error that the user can correct, and returns the exit code of wrong arguments.
 ///
 /// # Errors
 ///

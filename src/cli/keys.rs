@@ -15,7 +15,7 @@ use super::error::Wrong;
 use super::{Arguments, Command, ConfigFile, Exit, Stop};
 use crate::config::{self, KeySettings, Registry, Settings};
 use crate::gateway::keys::{
-    self, Algorithm, FileTimes, KeyError, KeyFile, KeyPurpose, Standing, Times,
+    self, Algorithm, FileTimes, KeyError, KeyFile, KeyPurpose, KeyState, Times,
 };
 
 /// The commands about key files.
@@ -44,12 +44,12 @@ pub enum KeyCommands {
 }
 
 impl KeyCommands {
-    /// `file` knows where the configuration is if the arguments do not say.
+    /// `file` returns the configuration file of the arguments or of the environment.
     pub(super) fn command(
         self,
         file: impl Fn(ConfigFile) -> Option<PathBuf>,
     ) -> Result<Command, Stop> {
-        let found = |times: &mut KeyTimes| {
+        let set_config = |times: &mut KeyTimes| {
             let config = times.config.take();
             times.config = file(ConfigFile { config });
         };
@@ -59,12 +59,12 @@ impl KeyCommands {
                 Command::GenerateKey(key)
             }
             Self::List(mut list) => {
-                found(&mut list.times);
+                set_config(&mut list.times);
                 Command::ListKeys(list)
             }
             Self::Rotate(mut keys) => {
                 only_for_signing(keys.folder.purpose != Some(KeyUse::Sealing), keys.algorithm)?;
-                found(&mut keys.folder.times);
+                set_config(&mut keys.folder.times);
                 Command::RotateKeys(keys)
             }
             Self::Remove(key) => Command::RemoveKey(key),
@@ -93,13 +93,13 @@ pub struct GenerateKey {
     pub first_use: Option<FirstUse>,
 }
 
-/// Where to look for keys.
+/// The directory to list.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct ListKeys {
     /// The directory of the keys
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
-    /// How long they are honoured.
+    /// The durations that determine the states.
     #[command(flatten)]
     pub times: KeyTimes,
 }
@@ -107,7 +107,7 @@ pub struct ListKeys {
 /// The keys to replace.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct RotateKeys {
-    /// Which ones.
+    /// Their directory and purpose.
     #[command(flatten)]
     pub folder: KeyFolder,
     /// The algorithm of a new signing key [default: that of the newest one, else ES256]
@@ -125,7 +125,7 @@ pub struct RemoveKey {
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
     /// The key's id, as in `keys list`
-    // One in 64 ids that are made here begins with a hyphen, which base64url has.
+    // One in 64 generated ids begins with a hyphen, a character of base64url.
     #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     pub kid: String,
 }
@@ -139,15 +139,15 @@ pub struct KeyFolder {
     /// What the keys are for [default: signing with --dir, else both]
     #[arg(long = "use", value_enum, value_name = "USE")]
     pub purpose: Option<KeyUse>,
-    /// How long they are published and honoured.
+    /// The durations that determine the states.
     #[command(flatten)]
     pub times: KeyTimes,
 }
 
-/// How long keys wait and are honoured. The default is the configuration.
+/// The durations that determine the states of keys. The defaults come from the configuration.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct KeyTimes {
-    /// Where the settings are; without one, the defaults and the environment hold.
+    /// The configuration file; `None`: only the defaults and the environment.
     #[arg(
         long,
         value_name = "FILE",
@@ -250,9 +250,9 @@ pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result
     let first_use = match key.first_use {
         Some(FirstUse::Now) => now,
         Some(FirstUse::At(time)) => time,
-        // Without another key gateways use it at once.
+        // Without another key, gateways use it at once.
         None if is_first => now,
-        // By then all who keep the published keys have fetched it, whatever their clocks say.
+        // By then all verifiers have fetched it, even with different clocks.
         None => now + keys::lead(max_age),
     };
     let made = keys::generate(purpose, first_use).map_err(Wrong::from)?;
@@ -279,31 +279,31 @@ pub(super) fn list(
     let settings = list.times.settings(environment, registry)?;
     let files = keys::read_dir(&list.directory).map_err(Wrong::from)?;
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
-        let mine = KeyFiles::read(&list.directory, purpose).map_err(Wrong::from)?;
+        let keys_of_purpose = KeyFiles::read(&list.directory, purpose).map_err(Wrong::from)?;
         let times = list.times.of(purpose, &settings);
-        let standings = keys::standing(&mine.file_times(), times, Timestamp::now());
-        for ((_, key), standing) in mine.0.iter().zip(standings) {
+        let states = keys::key_states(&keys_of_purpose.file_times(), times, Timestamp::now());
+        for ((_, key), key_state) in keys_of_purpose.0.iter().zip(states) {
             let algorithm = match key.purpose() {
                 Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
                 Some(KeyPurpose::Sealing) | None => "A256GCM",
             };
-            let (state, more) = match standing {
-                Standing::Waiting { from, latest } => (
+            let (state, more) = match key_state {
+                KeyState::Waiting { from, latest } => (
                     "waiting",
                     format!(
                         "  used from {from:.0} on, by every gateway from {latest:.0} at the latest"
                     ),
                 ),
-                Standing::Starting { latest } => (
+                KeyState::Starting { latest } => (
                     "starting",
                     format!("  used by every gateway from {latest:.0} at the latest"),
                 ),
-                Standing::InUse => ("in use", String::new()),
-                Standing::InUseUntil(latest) => {
+                KeyState::InUse => ("in use", String::new()),
+                KeyState::InUseUntil(latest) => {
                     ("in use", format!("  until {latest:.0} at the latest"))
                 }
-                Standing::HonouredUntil(end) => ("honoured", format!("  until {end:.0}")),
-                Standing::RetiredSince(end) => ("retired", format!("  since {end:.0}")),
+                KeyState::HonouredUntil(end) => ("honoured", format!("  until {end:.0}")),
+                KeyState::RetiredSince(end) => ("retired", format!("  since {end:.0}")),
             };
             let (purpose, kid, first_use) = (purpose.name(), key.kid(), key.first_use());
             writeln!(
@@ -347,19 +347,19 @@ pub(super) fn rotate(
     }
     for (purpose, directory) in folders {
         let times = folder.times.of(purpose, &settings);
-        turn(rotate, purpose, directory, times, out)?;
+        rotate_directory(rotate, purpose, directory, times, out)?;
     }
     Ok(Exit::Ok)
 }
 
-fn turn(
+fn rotate_directory(
     rotate: &RotateKeys,
     purpose: KeyUse,
     directory: &Path,
     times: Times,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let _turn = lock(directory)?;
+    let _lock = lock(directory)?;
     let now = Timestamp::now();
     let keys = KeyFiles::read(directory, purpose).map_err(Wrong::from)?;
     let plan = keys::plan(&keys.first_uses(), times, rotate.every, now);
@@ -369,7 +369,7 @@ fn turn(
             (KeyUse::Sealing, _) => KeyPurpose::Sealing,
             (KeyUse::Signing, newest) => match (rotate.algorithm, newest) {
                 (Some(algorithm), _) => KeyPurpose::Signing(algorithm.into()),
-                (None, Some(like)) => like,
+                (None, Some(newest)) => newest,
                 (None, None) => KeyPurpose::Signing(Algorithm::Es256),
             },
         };
@@ -396,8 +396,8 @@ fn turn(
     Ok(())
 }
 
-/// Two rotations at once would both find that the next key is missing. The lock ends with the
-/// file, and where a file system has none, cron has to take care.
+/// Locks the directory, because two rotations at once would make two keys. The lock ends with the
+/// file. `None` if the file system has no locks.
 fn lock(directory: &Path) -> anyhow::Result<Option<File>> {
     std::fs::create_dir_all(directory)?;
     let file = File::open(directory)?;
@@ -454,17 +454,17 @@ pub(super) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exi
 struct KeyFiles(Vec<(PathBuf, KeyFile)>);
 
 impl KeyFiles {
-    /// Those in a directory, which need not exist yet.
+    /// The keys in a directory, which may not exist yet.
     fn read(directory: &Path, purpose: KeyUse) -> Result<Self, KeyError> {
         if !directory.exists() {
             return Ok(Self(Vec::new()));
         }
         let files = keys::read_dir(directory)?.into_iter();
-        let mut mine: Vec<_> = files
+        let mut keys_of_purpose: Vec<_> = files
             .filter(|(_, key)| key_use(key) == Some(purpose))
             .collect();
-        mine.sort_by_key(|(_, key)| key.first_use());
-        Ok(Self(mine))
+        keys_of_purpose.sort_by_key(|(_, key)| key.first_use());
+        Ok(Self(keys_of_purpose))
     }
 
     fn first_uses(&self) -> Vec<Timestamp> {
@@ -476,7 +476,7 @@ impl KeyFiles {
     }
 }
 
-/// A file that is gone by now is listed as if it had been written in time.
+/// A file that was removed meanwhile is listed as if it had been written in time.
 fn file_times((path, key): &(PathBuf, KeyFile)) -> FileTimes {
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
     let written = modified
@@ -488,7 +488,7 @@ fn file_times((path, key): &(PathBuf, KeyFile)) -> FileTimes {
     }
 }
 
-/// What a key is for, where its file says something known.
+/// What a key is for; `None` if its `alg` is missing or unknown.
 fn key_use(key: &KeyFile) -> Option<KeyUse> {
     Some(match key.purpose()? {
         KeyPurpose::Signing(_) => KeyUse::Signing,

@@ -1,4 +1,4 @@
-//! The commands, carried out.
+//! Runs the commands.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,14 +16,14 @@ use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
 use crate::telemetry;
 
-/// What a program adds to the commands: its IAMs, and what it serves with them.
+/// The parts in which programs differ: their IAMs, and what they serve.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The IAMs that it can be configured for.
+    /// The adapters that can be configured.
     pub registry: Registry,
     /// Builds the service.
     pub build: fn(&Settings, Parts) -> anyhow::Result<Application>,
-    /// What the first screen in development mode says at its end.
+    /// The last lines of the welcome screen in development.
     pub hints: fn(&Settings, Addresses) -> String,
 }
 
@@ -48,7 +48,7 @@ pub fn execute<C>(
         &mut dyn Write,
     ) -> anyhow::Result<Exit>,
 ) -> ExitCode {
-    // A variable that is not Unicode is no setting of ours.
+    // A variable that is not Unicode is not a setting of this program.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that reads the environment"
@@ -75,11 +75,11 @@ pub fn execute<C>(
     .into()
 }
 
-/// Carries out a command. What it has to say goes to `out`, what is wrong to `err`.
+/// Runs a command. Results go to `out`, problems to `err`.
 ///
 /// # Errors
 ///
-/// Where the gateway itself fails; everything foreseen is an [`Exit`].
+/// The gateway itself failed. Every other failure is an [`Exit`].
 pub fn run(
     command: Command,
     program: &Program,
@@ -115,7 +115,7 @@ fn serve(
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {
-        // Before anybody is told that the gateway runs, and may end it.
+        // Before the welcome screen: from then on a signal may come.
         let stop = stop_signal()?;
         let application = (program.build)(&settings, parts)?;
         if settings.environment == Environment::Development {
@@ -128,11 +128,11 @@ fn serve(
     Ok(Exit::Ok)
 }
 
-/// Waits for SIGTERM, as orchestrators send it, or SIGINT, as a terminal does.
+/// Waits for SIGTERM, which orchestrators send, or SIGINT, which a terminal sends.
 ///
 /// # Errors
 ///
-/// Where the system cannot report signals.
+/// The system cannot report signals.
 pub fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

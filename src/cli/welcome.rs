@@ -1,4 +1,4 @@
-//! The first screen in development mode: what runs where, who can log in, and what to paste.
+//! The welcome screen in development.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
     for (purpose, _) in made.iter().filter(|(_, made)| *made) {
         let _ = writeln!(
             screen,
-            "            the {purpose} key was made now and ends with this process"
+            "            the {purpose} key was generated at start and exists only in this process"
         );
     }
     screen

@@ -1,10 +1,10 @@
-//! `[cache]`: what is remembered between calls to the IAM.
+//! `[cache]`: the caches of data from the IAM.
 
 use serde::Deserialize;
 
 use super::problems::Problems;
 
-/// What is remembered between calls to the IAM.
+/// The caches of data from the IAM.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct CacheSettings {
@@ -22,7 +22,7 @@ impl Default for CacheSettings {
 
 impl CacheSettings {
     pub(super) fn check(&self, problems: &mut Problems) {
-        // With less, one busy user pushes out the next before either comes back.
+        // With less, entries are evicted before they are used again.
         problems.number_within("cache.max_bytes", self.max_bytes, 1024 * 1024..=usize::MAX);
     }
 }

@@ -15,7 +15,7 @@ pub struct HostName(String);
 pub struct InvalidHostName;
 
 impl HostName {
-    /// Whether it names this machine itself, wherever it is resolved (RFC 6761 section 6.3).
+    /// Whether it always resolves to a loopback address (RFC 6761 section 6.3).
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.0 == "localhost" || self.0.ends_with(".localhost")

@@ -14,13 +14,13 @@ use super::public_url::PublicUrl;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct HttpSettings {
-    /// Where to listen; port 0 takes any free one.
+    /// The address; port 0: any free port.
     pub listen: SocketAddr,
-    /// Threads that serve requests; none: one for each core.
+    /// Threads that serve requests; `None`: one for each core.
     pub workers: Option<usize>,
-    /// The most connections open at once, for each worker.
+    /// The most open connections of each worker.
     pub max_connections: usize,
-    /// How clients reach the gateway from outside; the issuer of the tokens.
+    /// The URL of the gateway for clients; the issuer of the tokens.
     pub public_url: PublicUrl,
     /// `[http.tls]`.
     pub tls: TlsSettings,
@@ -91,7 +91,7 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// The certificate chain and its key, where TLS is on.
+    /// The certificate chain and its key, if TLS is on.
     #[must_use]
     pub fn files(&self) -> Option<(&Path, &Path)> {
         Some((self.certificate_file.as_deref()?, self.key_file.as_deref()?))
@@ -114,7 +114,7 @@ impl TlsSettings {
         ] {
             let key = format!("http.tls.{key}");
             if file.is_some() && its_file.is_none() {
-                problems.add(&key, format!("needs http.tls.{other} beside it"));
+                problems.add(&key, format!("requires http.tls.{other}"));
             }
         }
     }

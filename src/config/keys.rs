@@ -1,4 +1,4 @@
-//! `[keys]`: what signs tokens and seals sessions.
+//! `[keys]`: the keys that sign access tokens and seal session tokens.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,26 +9,25 @@ use serde::Deserialize;
 
 use super::problems::Problems;
 
-/// A new key waits this long before it signs; longer than a day is a forgotten key.
+/// A new key is not used for this long after it was made.
 const JWKS_MAX_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// A new key waits a minute longer than verifiers keep the old ones; by then every replica must
-/// have found its file.
+/// A new key is not used for a minute more than `jwks_max_age`. Within that minute every replica must
+/// have read its file.
 const RELOAD_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
-/// What signs tokens and seals sessions.
+/// The keys that sign access tokens and seal session tokens.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct KeySettings {
-    /// The directory of the signing keys; none: a key made at start.
+    /// The directory of the signing keys; `None`: a key generated at start.
     pub signing_dir: Option<PathBuf>,
-    /// The directory of the sealing keys; none: a key made at start.
+    /// The directory of the sealing keys; `None`: a key generated at start.
     pub sealing_dir: Option<PathBuf>,
-    /// How long others may keep the published keys; whole seconds.
+    /// How long verifiers may cache the published keys; whole seconds.
     #[serde(with = "humantime_serde")]
     pub jwks_max_age: Duration,
-    /// The pause between two looks at the directories, where the system does not tell earlier that
-    /// they changed.
+    /// How often the directories are read if the system reports no change.
     #[serde(with = "humantime_serde")]
     pub reload_interval: Duration,
 }
@@ -45,7 +44,7 @@ impl Default for KeySettings {
 }
 
 impl KeySettings {
-    /// The directories that are not set, by key: such keys die with the process.
+    /// The settings of directories that are not set. Such keys exist only in this process.
     pub(super) fn made_at_start(&self) -> impl Iterator<Item = &'static str> {
         [
             ("keys.signing_dir", &self.signing_dir),
@@ -62,7 +61,7 @@ impl KeySettings {
         ] {
             let read = directory.as_deref().map(|path| (path, fs::read_dir(path)));
             if let Some((path, Err(error))) = read {
-                // The words of the one who opens the directory later.
+                // The same text as when the keys are loaded later, so that it is reported once.
                 let reason = files::reason(&error);
                 problems.add(key, format!("{}: {reason}", path.display()));
             }
@@ -70,7 +69,7 @@ impl KeySettings {
         if self.signing_dir.is_some() && self.signing_dir == self.sealing_dir {
             problems.add(
                 "keys.sealing_dir",
-                "must be another directory than keys.signing_dir: they are kept and changed apart",
+                "must be another directory than keys.signing_dir",
             );
         }
         let age = self.jwks_max_age;

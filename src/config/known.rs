@@ -62,7 +62,7 @@ impl Known {
         self.sections.contains(key)
     }
 
-    /// The keys of secrets: those that may also stand in a file of their own.
+    /// The keys of secrets: those that can also be read from a file (`…_file`).
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
         let keys = self.keys.iter().map(String::as_str);
         keys.filter(|key| self.keys.contains(&format!("{key}_file")))
@@ -74,9 +74,9 @@ impl Known {
         keys.find(|key| variable_of(key) == variable)
     }
 
-    /// Whether the name of an environment variable means a setting, whether or not it sets one:
-    /// `AUTH_GATEWAY__…`, or `AUTH_GATEWAY_` and a section and two underscores, in upper or lower
-    /// case. Other names that begin with `AUTH_GATEWAY_` belong to Kubernetes or to somebody else.
+    /// Whether an environment variable is meant as a setting, also if there is no such setting:
+    /// `AUTH_GATEWAY__…`, or `AUTH_GATEWAY_` with a section and two underscores, in upper or lower
+    /// case. Other names with `AUTH_GATEWAY_` come from Kubernetes or from other programs.
     pub(super) fn means_setting(&self, variable: &str) -> bool {
         let variable = variable.to_ascii_lowercase();
         let Some(rest) = variable.strip_prefix(&SHORT_PREFIX.to_ascii_lowercase()) else {
@@ -95,8 +95,8 @@ impl Known {
         nearest(&written, keys).map(variable_of).unwrap_or_default()
     }
 
-    /// The key or section nearest to a key that does not exist. A section in which that key stands
-    /// is spelt correctly.
+    /// The key or section nearest to a key that does not exist. The sections that contain that key are
+    /// spelt correctly.
     pub(super) fn nearest_key(&self, written: &str) -> &str {
         let names = self.keys.iter().map(String::as_str);
         let candidates = names

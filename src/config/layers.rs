@@ -1,4 +1,4 @@
-//! The settings file and, above it, the environment: what is set, and where.
+//! The values of the settings file and of the environment, which overrides it, and their origins.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -12,15 +12,16 @@ use secrecy::ExposeSecret as _;
 use super::known::{Known, join};
 use super::problems::Problems;
 
-/// Replaces a value that is missing or cannot be used, so that the other settings are read as well.
-/// Its key is a problem already, so no gateway runs with it.
-pub(super) const STAND_IN: &str = "https://missing.invalid";
+/// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a
+/// problem already, so no gateway runs with it.
+pub(super) const PLACEHOLDER: &str = "https://missing.invalid";
 
-/// The values that are set, by full key, secrets included: neither shown nor kept.
+/// The values that are set, by full key. They contain secrets, so they are not logged, and dropped
+/// after loading.
 ///
-/// The crate `config` could lay the environment over the file, too. Its source takes the names of
-/// variables in upper and lower case alike, replaces a whole section of the file where that is not
-/// a table, and does not remember which variable set a value.
+/// The crate `config` could merge the environment and the file too. But it ignores the case of
+/// variables, replaces a whole section of the file if that is not a table, and does not keep the name
+/// of the variable that set a value.
 #[derive(Default)]
 pub(super) struct Layers {
     /// A section of the file is an empty table here, because the section alone selects an adapter.
@@ -65,7 +66,7 @@ impl Layers {
         }
         for (variable, text) in environment {
             if let Some(key) = known.key_of(variable) {
-                // Stays text, so that a secret of digits keeps its zeros; types make numbers of it.
+                // A text, so that a secret of digits keeps its zeros. The types parse numbers.
                 let value = Value::new(None, text.as_str());
                 layers.values.insert(key.to_owned(), value);
                 layers.origins.insert(key.to_owned(), variable.clone());
@@ -83,8 +84,8 @@ impl Layers {
         layers
     }
 
-    /// Where a setting, a secret's file, or anything in a section was set: an environment variable
-    /// or the file.
+    /// The origin of a setting, of a secret's file, or of anything in a section: an environment
+    /// variable or the file.
     pub(super) fn origin(&self, key: &str) -> Option<&str> {
         let mut origins = self.origins.iter();
         let (_, origin) = origins.find(|(set, _)| {
@@ -157,8 +158,8 @@ impl Layers {
         };
         problems.add(problem_key, problem);
         problems.mark_unread(key);
-        let stand_in = Value::new(None, STAND_IN);
-        self.values.insert(key.to_owned(), stand_in);
+        let placeholder = Value::new(None, PLACEHOLDER);
+        self.values.insert(key.to_owned(), placeholder);
     }
 }
 
@@ -171,8 +172,8 @@ fn read_secret_file(path: Value) -> Result<Value, String> {
     }
 }
 
-/// The permission bits of the settings file, and what stands in it. An error names the line and
-/// does not show it: it may hold a secret.
+/// The permission bits and the values of the settings file. An error has the number of the line but
+/// not its text, which may contain a secret.
 fn read_file(path: &Path) -> Result<(u32, BTreeMap<String, Value>), String> {
     let read = || {
         let mut file = File::open(path)?;

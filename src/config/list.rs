@@ -1,4 +1,4 @@
-//! Lists: a list in the file, or one text with commas, which is all that the environment has.
+//! Lists: a TOML list, or one text with commas, for the environment.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ enum List {
     Text(String),
 }
 
-/// Reads a list, each item by `T`'s own rule.
+/// Reads a list, and parses each item.
 pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: for<'a> TryFrom<&'a str, Error: fmt::Display>,

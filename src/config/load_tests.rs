@@ -302,7 +302,7 @@ fn debug_output_and_problems_contain_no_secret() {
 fn invalid_log_level_is_refused() {
     let found = problems("[log]\nfilter = 'loud, actix_http=off'", &[]);
     let expected =
-        r#"log.filter: "loud" is no level (off, error, warn, info, debug, trace) (set in FILE)"#;
+        r#"log.filter: "loud" is not a level (off, error, warn, info, debug, trace) (set in FILE)"#;
     assert_eq!(found, [expected]);
     assert_eq!(
         problems("[log]\nfilter = 'WARN,actix_http=off'", &[]),

@@ -1,17 +1,17 @@
-//! `[log]`: what is written about what happens.
+//! `[log]`: the log.
 
 use serde::Deserialize;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::problems::Problems;
 
-/// What is written about what happens.
+/// The log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct LogSettings {
-    /// How lines look.
+    /// The format of the lines.
     pub format: LogFormat,
-    /// Which lines are written: a level, or `target=level` with commas between.
+    /// Which lines are written: a level, or `target=level`, separated by commas.
     pub filter: String,
 }
 
@@ -19,8 +19,7 @@ impl Default for LogSettings {
     fn default() -> Self {
         Self {
             format: LogFormat::default(),
-            // actix tells of every worker that it starts, and, as an error, of every client that
-            // breaks off.
+            // actix logs every worker that it starts and, as an error, every client that disconnects.
             filter: "info,actix_server=warn,actix_http=off".to_owned(),
         }
     }
@@ -31,19 +30,19 @@ impl LogSettings {
         if let Err(error) = self.filter.parse::<Targets>() {
             problems.add("log.filter", error.to_string());
         }
-        // It would be taken for a target whose lines are all written, and silence everybody else.
+        // A word that is not a level would be a target, and all other targets would be off.
         for word in self.filter.split(',').map(str::trim) {
             if !word.contains('=') && word.parse::<LevelFilter>().is_err() {
                 problems.add(
                     "log.filter",
-                    format!("{word:?} is no level (off, error, warn, info, debug, trace)"),
+                    format!("{word:?} is not a level (off, error, warn, info, debug, trace)"),
                 );
             }
         }
     }
 }
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum LogFormat {

@@ -1,4 +1,4 @@
-//! `[login_limits]`: how many logins may be tried.
+//! `[login_limits]`: the limits of logins.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
 
 const FAILURES_MAX: usize = 1_000_000;
 
-/// How many logins may be tried, on each replica.
+/// The limits of logins, for each replica.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct LoginLimitSettings {
     /// The most refused logins of one account at once; 0: no bound.
     pub account_failures: u32,
-    /// The time in which all of them are forgotten, one after the other.
+    /// The time in which all of them expire, one after the other.
     #[serde(with = "humantime_serde")]
     pub account_window: Duration,
-    /// So many refused logins of one account in a row, from unknown networks or from one known
-    /// network, and the pace falls; 0: never. Where `account_failures` is 0, it never does.
+    /// The refused logins of one account in a row, from unknown networks or from one known network,
+    /// after which the rate falls; 0: never. It never falls if `account_failures` is 0.
     pub account_failures_in_a_row: u32,
-    /// Then one login reaches the IAM in this time.
+    /// The time in which one login reaches the IAM then.
     #[serde(with = "humantime_serde")]
     pub account_slow_interval: Duration,
-    /// New sessions of one account in a minute; 0: no bound; none: what suits the IAM.
+    /// New sessions of one account in a minute; 0: no bound; `None`: the adapter's default.
     pub account_sessions_per_minute: Option<u32>,
     /// The most refused logins from one address at once; 0: no bound.
     pub address_failures: u32,
-    /// The time in which all of them are forgotten, one after the other.
+    /// The time in which all of them expire, one after the other.
     #[serde(with = "humantime_serde")]
     pub address_window: Duration,
-    /// Logins a second that reach the IAM; 0: no bound; none: what suits the IAM.
+    /// Logins a second that reach the IAM; 0: no bound; `None`: the adapter's default.
     pub rate: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Default for LoginLimitSettings {
 }
 
 impl LoginLimitSettings {
-    /// The limits before this IAM.
+    /// The limits for an IAM.
     #[must_use]
     pub fn before(&self, iam: &IamSettings) -> Limits {
         Limits {

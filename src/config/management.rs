@@ -1,4 +1,4 @@
-//! `[management]`: the listener for those who run the gateway.
+//! `[management]`: the management listener.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -16,15 +16,15 @@ const TOKEN_MIN: usize = 22;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct ManagementSettings {
-    /// Where to listen; port 0 takes any free one.
+    /// The address; port 0: any free port.
     pub listen: SocketAddr,
-    /// The names, besides `localhost` and IP addresses, by which unauthenticated administration for
-    /// development may be addressed. Health, metrics and operators' calls are served under any name.
+    /// The names, besides `localhost` and IP addresses, in the `Host` header of requests for
+    /// unauthenticated administration in development. Other routes are served with any name.
     #[serde(deserialize_with = "super::list::deserialize")]
     pub allowed_hosts: Vec<HostName>,
-    /// The bearer token of operators; none: calls that change something are refused.
+    /// The bearer token of operators; `None`: calls that change something are refused.
     pub token: Option<SecretString>,
-    /// The file that holds the token; [`load`](super::load) replaces it by `token`.
+    /// The file with the token; [`load`](super::load) replaces it by `token`.
     pub token_file: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! `[permissions]`: what users may do.
+//! `[permissions]`: permissions of users.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::problems::Problems;
 use super::upstream::UpstreamSettings;
 
-/// What users may do.
+/// Permissions of users.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct PermissionSettings {
-    /// How old the IAM's word on a user's permissions may be when a token is signed.
+    /// How old cached permissions may be when an access token is issued.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
 }

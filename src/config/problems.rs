@@ -24,8 +24,8 @@ struct Problem {
 }
 
 impl Problems {
-    /// Adds a problem, once. A setting that could not be read has no other problems: they would be
-    /// those of the default or the stand-in that replaces it.
+    /// Adds a problem, once. A setting that could not be read gets no further problems: they would be
+    /// those of the default or placeholder that replaces it.
     pub(crate) fn add(&mut self, key: &str, message: impl Into<String>) {
         let problem = Problem {
             key: key.to_owned(),
@@ -86,14 +86,14 @@ impl Problems {
         }
     }
 
-    /// The problems without the places where the settings were set.
+    /// The problems without the origins of the settings.
     pub(crate) fn into_invalid_settings(self) -> InvalidSettings {
         InvalidSettings {
             problems: self.into_lines(None),
         }
     }
 
-    /// One line for each problem, with the place where the setting was set, if any.
+    /// One line for each problem, with the origin of the setting, if it was set.
     pub(super) fn into_lines(self, layers: Option<&Layers>) -> Vec<String> {
         let line = |Problem { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
             Some(origin) => format!("{key}: {message} (set in {origin})"),

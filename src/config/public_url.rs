@@ -1,4 +1,4 @@
-//! The address under which clients know the gateway.
+//! The public URL of the gateway.
 
 use std::str::FromStr;
 
@@ -13,21 +13,20 @@ use url::Url;
 pub struct PublicUrl(String);
 
 impl PublicUrl {
-    /// The address in the one form that tokens and discovery documents carry, byte for byte the
-    /// same: normalised, and without a slash at its end.
+    /// The URL as in tokens and discovery documents: normalised, and without a slash at its end.
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.0
     }
 
-    /// Whether clients come by TLS.
+    /// Whether clients use TLS.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.0.starts_with("https:")
     }
 }
 
-/// Where a gateway without any setting is reached.
+/// The URL of a gateway with default settings.
 impl Default for PublicUrl {
     fn default() -> Self {
         Self("http://localhost:8080".to_owned())
@@ -70,7 +69,7 @@ pub enum InvalidPublicUrl {
     #[error("must begin with http:// or https://")]
     Scheme,
     /// A user name or a password in it.
-    #[error("must not hold a user name or a password")]
+    #[error("must not contain a user name or a password")]
     Credentials,
     /// A `?` or a `#` in it.
     #[error("must not have a query or a fragment")]

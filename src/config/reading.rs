@@ -1,4 +1,4 @@
-//! Makes settings of the values, and goes on after an error so that the next one is found as well.
+//! Parses the values into the types of the settings. It continues after an error to find all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use serde::Deserialize as _;
 
 use super::Settings;
 use super::known::join;
-use super::layers::{Layers, STAND_IN};
+use super::layers::{Layers, PLACEHOLDER};
 use super::problems::Problems;
 
-/// The settings, with defaults where a value cannot be read; none where not even that is possible.
-/// Each value that is not used is a problem.
+/// The settings, with defaults for values that cannot be read; `None` if that is not possible. Each
+/// value that is not used is a problem.
 pub(super) fn settings(
     layers: &Layers,
     registry: &Registry,
@@ -47,7 +47,7 @@ pub(super) fn settings(
     Some(settings)
 }
 
-/// Reads the values of a section again and again, each time without the value that was refused.
+/// Reads the values of a section repeatedly, each time without the value that was refused.
 fn read<T>(
     values: &BTreeMap<String, Value>,
     section: &str,
@@ -64,7 +64,7 @@ fn read<T>(
         Some((key.to_owned(), value.clone()))
     };
     let mut values: BTreeMap<_, _> = values.iter().filter_map(below).collect();
-    let mut stood_in = BTreeSet::new();
+    let mut replaced = BTreeSet::new();
     loop {
         let error = match nested(&values).and_then(|config| as_type(config.cache)) {
             Ok(read) => return Some(read),
@@ -82,8 +82,8 @@ fn read<T>(
             refused?;
         } else {
             problems.add_unread(&key, "is missing");
-            values.insert(name.to_owned(), Value::new(None, STAND_IN));
-            if !stood_in.insert(key) {
+            values.insert(name.to_owned(), Value::new(None, PLACEHOLDER));
+            if !replaced.insert(key) {
                 return None;
             }
         }
@@ -98,7 +98,7 @@ fn nested(values: &BTreeMap<String, Value>) -> Result<Config, ConfigError> {
     config.build()
 }
 
-/// The key that an error is about, and why its value is refused; none where it is missing.
+/// The key of an error, and why its value is refused; `None` if the value is missing.
 fn explain(error: ConfigError) -> (String, Option<String>) {
     let (key, message) = match error {
         ConfigError::NotFound(key) => return (key, None),
@@ -116,8 +116,8 @@ fn explain(error: ConfigError) -> (String, Option<String>) {
     (key.unwrap_or_default(), Some(message))
 }
 
-/// Removes the refused value from a message about the IAM or Redis, where it may be a secret or an
-/// address that contains one. Libraries quote the values that they refuse.
+/// Removes the refused value from a message about the IAM or Redis: it may be a secret, or an address
+/// with one. Libraries quote the values that they refuse.
 fn without_secret(message: String, key: &str, refused: Option<&Value>) -> String {
     let Some(ValueKind::String(value)) = refused.map(|value| &value.kind) else {
         return message;

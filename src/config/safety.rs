@@ -1,4 +1,4 @@
-//! What is fine on a desk and nowhere else.
+//! Refuses settings that are unsafe in production, or unsafe on a network.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::layers::SettingsFile;
 use super::problems::Problems;
 use super::{Environment, Settings};
 
-/// Refuses what is unsafe where the gateway runs.
+/// Refuses unsafe settings.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let production = settings.environment == Environment::Production;
     for problem in settings.iam.problems(production) {
@@ -17,10 +17,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     if let Some(setting) = settings.iam.public_credentials().signing_key_set_by
         && settings.keys.signing_dir.is_some()
     {
-        problems.add(
-            setting,
-            "cannot be true where keys.signing_dir is set: one of the two signs",
-        );
+        problems.add(setting, "cannot be true if keys.signing_dir is set");
     }
     settings.management.check(production, problems);
     if let Some(redis) = &settings.revocations.redis {
@@ -33,8 +30,8 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     }
 }
 
-/// Refuses a file for production that holds a secret, even one that the environment overrides, and
-/// that everybody on the machine may read.
+/// Refuses a settings file for production that contains a secret, even if the environment overrides
+/// it, and that every user of the machine may read.
 pub(super) fn check_file(settings: &Settings, file: &SettingsFile, problems: &mut Problems) {
     if settings.environment != Environment::Production || file.secrets.is_empty() {
         return;
@@ -52,7 +49,7 @@ fn check_production(settings: &Settings, problems: &mut Problems) {
     for key in settings.keys.made_at_start() {
         problems.add(
             key,
-            "is missing; in production keys are kept (`auth-gateway keys generate` makes them)",
+            "is missing; production requires stored keys (`auth-gateway keys generate` makes them)",
         );
     }
     if !settings.http.public_url.is_https() {
@@ -60,7 +57,7 @@ fn check_production(settings: &Settings, problems: &mut Problems) {
     }
 }
 
-/// What was made up at start, or is printed in every manual, protects nothing from the network.
+/// Refuses ephemeral keys and published credentials if a listener is reachable from other machines.
 fn check_reach(settings: &Settings, problems: &mut Problems) {
     let reached = |listen: SocketAddr| !listen.ip().to_canonical().is_loopback();
     let mut open = Vec::new();
@@ -78,7 +75,7 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
     if !missing.is_empty() {
         let mut missing = missing.join(", ");
         if let Some(setting) = public.signing_key_set_by {
-            missing = format!("{missing}, and leave out {setting}, which is public");
+            missing = format!("{missing}, and remove {setting}, which is public");
         }
         for (key, listen) in open {
             problems.add(

@@ -1,4 +1,4 @@
-//! `[session]`: what login creates.
+//! `[session]`: sessions.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde::Deserialize;
 use super::problems::Problems;
 use super::upstream::UpstreamSettings;
 
-/// No more than a year: a session is a login, not an account.
+/// The most for `max_lifetime`.
 const MAX_LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Freshness beyond a day promises nothing.
+/// The most for `freshness` and `permissions.ttl`.
 pub(super) const FRESHNESS_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What login creates.
+/// Sessions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct SessionSettings {
-    /// How old the IAM's word that a session is alive may be when a token is signed.
+    /// How old the cached liveness of a session may be when an access token is issued.
     #[serde(with = "humantime_serde")]
     pub freshness: Duration,
-    /// Cuts what the IAM promises.
+    /// The longest lifetime of a session. That of the IAM may be shorter.
     #[serde(with = "humantime_serde")]
     pub max_lifetime: Duration,
 }

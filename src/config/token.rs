@@ -1,4 +1,4 @@
-//! `[token]`: the access tokens.
+//! `[token]`: access tokens.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::problems::Problems;
 use super::public_url::PublicUrl;
 
-/// A token cannot be taken back, so it must not outlive a day.
+/// The most for `lifetime`: an access token cannot be revoked.
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The access tokens (RFC 9068).
@@ -18,14 +18,14 @@ pub struct TokenSettings {
     /// How long a token is valid; whole seconds.
     #[serde(with = "humantime_serde")]
     pub lifetime: Duration,
-    /// For whom tokens are meant (`aud`). Never empty after [`load`](super::load).
+    /// The claim `aud`. Never empty after [`load`](super::load).
     #[serde(deserialize_with = "super::list::deserialize")]
     pub audience: Vec<String>,
-    /// To whom tokens are given out (`client_id`).
+    /// The claim `client_id`.
     pub client_id: String,
-    /// What is asked for where a client names no scope.
+    /// The scope of a request without one.
     pub default_scope: String,
-    /// Whether a token that would grant nothing is refused.
+    /// Whether a request is refused if no scope is granted.
     pub refuse_empty_scope: bool,
 }
 

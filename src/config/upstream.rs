@@ -1,4 +1,4 @@
-//! `[upstream]`: how the IAM is called, whichever it is.
+//! `[upstream]`: calls to the IAM, for all adapters.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use super::problems::Problems;
 use super::session::FRESHNESS_MAX;
 
-/// No client waits longer than this for a login.
+/// The most for a deadline.
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
-/// How the IAM is called.
+/// Calls to the IAM.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct UpstreamSettings {
-    /// How long a connection may take to come about.
+    /// How long the connection may take.
     #[serde(with = "humantime_serde")]
     pub connect_deadline: Duration,
     /// How long a login may take.
@@ -30,13 +30,13 @@ pub struct UpstreamSettings {
     /// How long a probe may take.
     #[serde(with = "humantime_serde")]
     pub probe_deadline: Duration,
-    /// The most logins under way at once.
+    /// The most concurrent logins.
     pub login_concurrency: usize,
-    /// The most introspections under way at once.
+    /// The most concurrent introspections.
     pub introspection_concurrency: usize,
-    /// The most logouts under way at once.
+    /// The most concurrent logouts.
     pub logout_concurrency: usize,
-    /// The pause between two probes.
+    /// The time between two probes.
     #[serde(with = "humantime_serde")]
     pub probe_interval: Duration,
 }
@@ -74,12 +74,12 @@ impl UpstreamSettings {
                 deadline: self.logout_deadline,
                 concurrency: self.logout_concurrency,
             },
-            // As cheap as a probe, and asked for once for all who wait.
+            // One call at a time serves all verifications that wait for it.
             keys: Limit {
                 deadline: self.probe_deadline,
                 concurrency: 1,
             },
-            // One task probes, and waits for the answer.
+            // One task probes.
             probe: Limit {
                 deadline: self.probe_deadline,
                 concurrency: 1,
@@ -116,15 +116,14 @@ impl UpstreamSettings {
         }
     }
 
-    /// What the IAM says ages from the moment of the question. An answer that took the whole
-    /// deadline must still be fresh when it arrives, or a slow IAM could never be asked with
-    /// success.
+    /// The age of a response counts from its request. A response that takes the whole deadline must
+    /// still be fresh when it arrives: otherwise no response of a slow IAM could be used.
     pub(super) fn check_outlived_by(&self, key: &str, age: Duration, problems: &mut Problems) {
         if age < self.introspection_deadline {
             problems.add(
                 key,
-                "must not be shorter than upstream.introspection_deadline: an answer ages from the \
-                 moment of the question, so a slow one would arrive too old to be used",
+                "must not be shorter than upstream.introspection_deadline: the age of a response \
+                 counts from its request, so a slow one would be too old to be used",
             );
         }
         problems.duration_within(key, age, Duration::ZERO..=FRESHNESS_MAX);

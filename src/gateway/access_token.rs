@@ -20,10 +20,10 @@ use zeroize::Zeroizing;
 use super::BASE64;
 use super::Random;
 use super::error::Internal;
-use super::keys::{self, Dated, Kept, KeyError, KeyFile, KeySet};
+use super::keys::{self, Key, KeyError, KeyFile, KeySet, StoredKey};
 use super::knowledge::Source;
 
-/// A signed JWT. It grants its bearer what is in its scope, so nothing shows it by accident.
+/// A signed JWT. It is a credential, so its `Debug` form does not contain it.
 pub struct AccessToken {
     jwt: String,
     /// How long it is valid, in seconds from now.
@@ -31,7 +31,7 @@ pub struct AccessToken {
 }
 
 impl AccessToken {
-    /// The token, for the one response that carries it.
+    /// The JWT, for the response to the client.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.jwt
@@ -46,40 +46,40 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// An access token with what was granted.
+/// The result of an exchange.
 #[derive(Debug)]
 pub struct Exchanged {
-    /// The token.
+    /// The access token.
     pub token: AccessToken,
-    /// Its scope; empty where nothing was granted.
+    /// Its scope; empty if nothing was granted.
     pub scope: String,
-    /// What the decision rests on.
+    /// The source of the data for the decision.
     pub source: Source,
 }
 
-/// What every token of this gateway says alike.
+/// The claims that are the same in all access tokens of this gateway.
 #[derive(Debug, Clone)]
 pub struct TokenPolicy {
-    /// `iss`: the base of the discovery documents, byte for byte.
+    /// `iss`: equal to the base URL of the discovery documents.
     pub issuer: String,
-    /// `aud`: who shall accept the tokens. Never empty.
+    /// `aud`: who must accept the tokens. Never empty.
     pub audience: Vec<String>,
-    /// `client_id` (RFC 9068 section 2.2). The contract knows no clients; this names the gateway.
+    /// `client_id` (RFC 9068 section 2.2). The API has no clients, so this is the gateway.
     pub client_id: String,
-    /// How long a token is valid, at most.
+    /// The longest lifetime of a token.
     pub lifetime: Duration,
 }
 
-/// What this one token says.
+/// The claims of one access token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grant<'a> {
     /// `sub`.
     pub subject: &'a str,
     /// `sid`.
     pub session_id: &'a str,
-    /// `scope`; left out of the token where nothing was granted.
+    /// `scope`; omitted if nothing was granted.
     pub scope: &'a str,
-    /// No token outlives its session. In seconds since 1970.
+    /// The session's expiry, which `exp` does not exceed. In seconds since 1970.
     pub session_expires_at: u64,
 }
 
@@ -97,7 +97,7 @@ struct Claims<'a> {
     sid: &'a str,
 }
 
-/// RFC 7519 section 4.1.3: one audience may stand as a string, which more verifiers understand.
+/// RFC 7519 section 4.1.3: one audience may be a string, which more verifiers support.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Audience<'a> {
@@ -108,7 +108,7 @@ enum Audience<'a> {
 const JTI_LEN: usize = 16;
 const JTI_TEXT_LEN: usize = 22;
 
-/// Signs a token.
+/// Issues an access token.
 ///
 /// # Errors
 ///
@@ -162,13 +162,13 @@ pub(super) fn issue(
     Ok(AccessToken { jwt, expires_in })
 }
 
-/// Claims of an ordinary length, so that the buffer seldom grows.
+/// The usual length of claims, so that the buffer seldom grows.
 const CLAIMS_CAPACITY: usize = 768;
 
 /// An ECDSA signature with its dot and base64url.
 const SIGNATURE_CAPACITY: usize = 96;
 
-/// The length of base64url without padding.
+/// The length of so many bytes in base64url without padding.
 const fn encoded(bytes: usize) -> usize {
     (bytes * 4).div_ceil(3)
 }
@@ -186,10 +186,10 @@ fn append(jwt: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Internal> {
     Ok(())
 }
 
-/// RFC 7518 section 3.3 asks for at least this many bits of an RSA key.
+/// The fewest bits of an RSA key (RFC 7518 section 3.3).
 const RSA_BITS_MIN: u32 = 2048;
 
-/// How a token is signed (RFC 7518 section 3.1, RFC 8037). A key has one; no header chooses.
+/// How a token is signed (RFC 7518 section 3.1, RFC 8037). Each key has one algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// ECDSA on P-256 with SHA-256.
@@ -201,7 +201,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Every algorithm that a key may have.
+    /// Every algorithm.
     pub const ALL: [Self; 3] = [Self::Es256, Self::EdDsa, Self::Rs256];
 
     /// The name in a JOSE header.
@@ -215,14 +215,14 @@ impl Algorithm {
     }
 }
 
-/// The signing itself is aws-lc's: it takes half the time of OpenSSL's.
+/// aws-lc signs, because it takes half the time of OpenSSL.
 enum Signer {
     Es256(EcdsaKeyPair),
     EdDsa(Ed25519KeyPair),
     Rs256(RsaKeyPair),
 }
 
-/// A signing key, with what is published of it.
+/// A signing key with its public JWK.
 pub struct SigningKey {
     kid: String,
     first_use: Timestamp,
@@ -234,7 +234,7 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Takes a private JWK apart, and signs once to see that its halves belong together.
+    /// Reads a private JWK. A test signature proves that the private and the public part match.
     pub(super) fn from_jwk(jwk: &Jwk, kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
         let algorithm = Algorithm::ALL
             .into_iter()
@@ -259,7 +259,7 @@ impl SigningKey {
         Ok(key)
     }
 
-    /// A second library verifies with the published half what this one signed.
+    /// Another library verifies a signature with the public JWK.
     fn self_test(&self) -> Result<(), KeyError> {
         const MESSAGE: &[u8] = b"auth-gateway self-test";
         let signature = self.sign(MESSAGE).ok_or(KeyError::SelfTest)?;
@@ -280,8 +280,8 @@ impl SigningKey {
             .map_err(|_| KeyError::SelfTest)
     }
 
-    /// The signature over a message (RFC 7515 section 5.1); none where the library refuses, as it
-    /// does when the machine has no random numbers.
+    /// The signature over a message (RFC 7515 section 5.1); `None` if the library fails, as it does
+    /// without random numbers.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         match &self.signer {
@@ -299,25 +299,25 @@ impl SigningKey {
         }
     }
 
-    /// The JOSE header of an access token by this key, in base64url (RFC 9068 section 2.1).
+    /// The JOSE header of this key's access tokens, in base64url (RFC 9068 section 2.1).
     fn encoded_header(&self) -> &str {
         &self.header
     }
 
-    /// How it signs.
+    /// The algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// What is published of it: public members, `kid`, `alg` and `use` alone (RFC 7517 section 4).
+    /// The published JWK: only public members, `kid`, `alg` and `use` (RFC 7517 section 4).
     #[must_use]
     pub fn public_jwk(&self) -> &Jwk {
         &self.public
     }
 }
 
-impl Dated for SigningKey {
+impl Key for SigningKey {
     fn kid(&self) -> &str {
         &self.kid
     }
@@ -327,7 +327,7 @@ impl Dated for SigningKey {
     }
 }
 
-impl Kept for SigningKey {
+impl StoredKey for SigningKey {
     const PURPOSE: &'static str = "signing";
 
     fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
@@ -349,12 +349,11 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The bytes of `d` on either curve, never fewer (RFC 7518 section 6.2.2.1, RFC 8037 section 2).
+/// The length of `d` on both curves, in bytes (RFC 7518 section 6.2.2.1, RFC 8037 section 2).
 const PRIVATE_LEN: usize = 32;
 
-/// What the libraries take for granted: josekit panics where `d` is longer than its curve has room
-/// for.
-fn has_room_for(jwk: &Jwk) -> Result<(), KeyError> {
+/// josekit panics if `d` is longer than this.
+fn check_length_of_d(jwk: &Jwk) -> Result<(), KeyError> {
     let length = jwk
         .parameter("d")
         .and_then(Value::as_str)
@@ -373,7 +372,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             if jwk.curve() != Some("P-256") {
                 return Err(KeyError::Invalid("ES256 needs a key on the curve P-256"));
             }
-            has_room_for(jwk)?;
+            check_length_of_d(jwk)?;
             let invalid = "not a private key on the curve P-256";
             let pair = EcKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
@@ -385,7 +384,7 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
             if jwk.curve() != Some("Ed25519") {
                 return Err(KeyError::Invalid("EdDSA needs a key on the curve Ed25519"));
             }
-            has_room_for(jwk)?;
+            check_length_of_d(jwk)?;
             let invalid = "not a private key on the curve Ed25519";
             let pair = EdKeyPair::from_jwk(jwk).map_err(|_| KeyError::Invalid(invalid))?;
             let der = Zeroizing::new(pair.to_der_private_key());
@@ -407,8 +406,8 @@ fn signer(algorithm: Algorithm, jwk: &Jwk) -> Result<(Signer, Jwk), KeyError> {
     }
 }
 
-/// A new JWK with the members that a verifier needs; nothing is taken over unnamed. They are what
-/// belongs to the private half, and the file has to say the same.
+/// A new JWK with only the members that a verifier needs. They are computed from the private key, and
+/// must be the same in the file.
 fn published(public: &Jwk, file: &Jwk, algorithm: Algorithm, kid: &str) -> Result<Jwk, KeyError> {
     let (key_type, members): (_, &[&str]) = match algorithm {
         Algorithm::Es256 => ("EC", &["crv", "x", "y"]),

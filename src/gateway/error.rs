@@ -1,5 +1,5 @@
-//! What a failure means to the gateway: the second of three vocabularies. The first is
-//! [`IamError`], what the adapter met; the third is the response, in `http::problem`.
+//! Errors of the gateway: the second of three error types. The first is [`IamError`], of the
+//! adapter; the third is the problem response, in `http::problem`.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -11,38 +11,38 @@ use thiserror::Error;
 
 use super::login_limiter::Limit;
 
-/// Why an operation did not succeed. The cause is the error's source, or the error itself where the
-/// gateway adds nothing.
+/// Why an operation failed. The cause is the error's source, or the error itself if the gateway adds
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GatewayError {
-    /// The credentials are not good. The reason is for the log alone.
+    /// The IAM refused the credentials. The reason is for the log only.
     #[error("login refused")]
     Refused(#[source] Refusal),
-    /// The session cannot be used. The reason is for the log alone.
+    /// The session is not accepted. The reason is for the log only.
     #[error("invalid session")]
     InvalidSession(#[source] InvalidSession),
-    /// Nothing that was asked for may be held, and the configuration wants that refused.
-    #[error("none of the scope asked for may be held")]
+    /// No requested scope can be granted, and `token.refuse_empty_scope` is set.
+    #[error("no requested scope can be granted")]
     NothingGranted,
-    /// The logout token is not good. The reason is for the log alone.
+    /// The logout token is invalid. The reason is for the log only.
     #[error("invalid logout token")]
     InvalidLogoutToken(#[source] InvalidLogoutToken),
     /// The IAM sends no logout tokens.
     #[error("this IAM sends no logout tokens")]
     NoLogoutTokens,
-    /// The IAM could not be asked, or failed; trying again helps.
+    /// The IAM could not be called, or failed. A retry may succeed.
     #[error(transparent)]
     Unavailable(IamError),
-    /// The IAM took too long; trying again may help.
+    /// The IAM exceeded its deadline. A retry may succeed.
     #[error(transparent)]
     TooSlow(IamError),
-    /// The IAM and this gateway do not understand each other; only an operator can help.
+    /// The IAM is misconfigured, or its response cannot be parsed. An operator must act.
     #[error(transparent)]
     Broken(IamError),
-    /// There were too many logins already. The IAM was not asked.
+    /// A login limit is reached. The IAM was not called.
     #[error("too many logins: the limit of the {limit}")]
     TooManyLogins {
-        /// Which limit it was.
+        /// The limit.
         limit: Limit,
         /// How long to wait.
         retry_after: Duration,
@@ -50,13 +50,13 @@ pub enum GatewayError {
     /// The IAM asks for fewer calls.
     #[error("the IAM asks for fewer calls")]
     Throttled {
-        /// The pause it asks for.
+        /// The pause that it named.
         retry_after: Option<Duration>,
     },
-    /// The gateway has as many calls to the IAM under way as it may have.
-    #[error("too many calls to the IAM are under way")]
+    /// The most concurrent calls to the IAM are in progress.
+    #[error("too many calls to the IAM are in progress")]
     Full,
-    /// This replica cannot do this now; trying again later, or at another replica, helps.
+    /// This replica cannot serve the request now. A retry, or another replica, may succeed.
     #[error(transparent)]
     NotReady(NotReady),
     /// The gateway itself failed.
@@ -64,66 +64,66 @@ pub enum GatewayError {
     Internal(#[source] Internal),
 }
 
-/// Why a session cannot be used.
+/// Why a session is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidSession {
-    /// Not of the form of a session token.
+    /// Not in the format of a session token.
     #[error("malformed token")]
     Malformed,
-    /// Sealed with a key that this gateway does not have, or has no longer.
+    /// Sealed with a key that this gateway does not have.
     #[error("sealed with an unknown key")]
     UnknownKey,
-    /// The seal is broken.
+    /// The session token fails authentication.
     #[error("broken seal")]
     Tampered,
-    /// The session id is another session's.
+    /// The session id is that of another session.
     #[error("id and token are not of one session")]
     Mismatch,
-    /// Made at another IAM than the configured one.
+    /// From another IAM than the configured one.
     #[error("session of another IAM")]
     Foreign,
-    /// Its time is over.
+    /// It has expired.
     #[error("expired")]
     Expired,
-    /// Logged out here.
+    /// Logged out at this gateway.
     #[error("logged out")]
     Revoked,
-    /// The IAM says that it ended.
+    /// The IAM reported that it ended.
     #[error("ended at the IAM")]
     Ended,
 }
 
-/// What a replica lacks to do its work.
+/// Why a replica cannot serve a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotReady {
-    /// It does not know yet what ended at the other replicas before it started.
+    /// It does not yet know the revocations of the other replicas from before its start.
     #[error("revocations of the other replicas are not known yet")]
     CatchingUp,
-    /// The table of revocations has no room for the ends of further sessions.
+    /// The table of revocations has no room for further sessions.
     #[error("too many live revocations")]
     TooManyRevocations,
 }
 
-/// What can go wrong in the gateway itself.
+/// A failure of the gateway itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Internal {
-    /// The machine gives no random numbers.
+    /// The system has no random numbers.
     #[error("no random numbers")]
     Random,
     /// The key in use does not sign.
     #[error("the signing key fails")]
     Signing,
-    /// Something could not be written in its own format.
-    #[error("encoding")]
+    /// A value could not be serialized.
+    #[error("a value could not be serialized")]
     Encoding,
-    /// The IAM's session is too large to be carried in a session token.
+    /// The IAM's session is too large for a session token.
     #[error("the upstream session is too large for a session token")]
     SessionTooLarge,
-    /// A session whose key may be among those that this replica could not read.
+    /// The session's key may be one that this replica could not read.
     #[error("sealed with an unknown key, while the sealing keys cannot be read")]
     KeysUnreadable,
-    /// A task ended without its answer: it panicked.
-    #[error("a task was lost")]
+    /// A task panicked.
+    #[error("a task panicked")]
     LostTask,
 }
 

@@ -1,4 +1,4 @@
-//! The keys: which one signs or seals now, and which others are still accepted.
+//! The keys: which one is in use, and which others are still accepted.
 
 mod file;
 mod folder;
@@ -19,54 +19,54 @@ pub use super::access_token::{Algorithm, SigningKey};
 pub(super) use file::is_meant_for;
 pub use file::{KeyFile, KeyPurpose, generate};
 pub use folder::{read_dir, remove, write_new};
-pub use key_store::{KeySet, KeyStore, Taken};
-pub use rotation::{FileTimes, Plan, Standing, Times, plan, standing};
+pub use key_store::{KeySet, KeyStore, Reloaded};
+pub use rotation::{FileTimes, KeyState, Plan, Times, key_states, plan};
 
 use super::session::SealingKey;
 
-/// Allowed for clocks that disagree, wherever one replica's idea of the time meets another's, and
-/// for a key file to reach every replica.
+/// The largest difference of two replicas' clocks, and the longest time until a key file is at every
+/// replica.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
-/// How long a new key is published before it is used, where others may keep the published keys for
-/// `max_age`: then every verifier knows it, and every replica opens what it seals.
+/// How long a new key is published before it is used, if verifiers may cache the published keys for
+/// `max_age`. Then every verifier and every replica has it.
 #[must_use]
 pub const fn lead(max_age: Duration) -> Duration {
     max_age.saturating_add(CLOCK_SKEW)
 }
 
-/// How long a key is honoured after its successor's first use, where what it signed or sealed lives
-/// for `lifetime`. A replica may begin with the successor a whole lead late; and verifiers must
-/// know the key for as long after that as anything it signed lives.
+/// How long a key is accepted after its successor's first use, if its tokens are valid for
+/// `lifetime`. A replica may use the successor a whole lead late. After that, verifiers need the key
+/// until its last token has expired.
 #[must_use]
 pub const fn overlap(lifetime: Duration, max_age: Duration) -> Duration {
     lifetime.saturating_add(lead(max_age).saturating_mul(2))
 }
 
 /// The age from which a sealing key is overdue for rotation. With random nonces a key may seal 2^32
-/// sessions on all replicas together (NIST SP 800-38D section 8.3), which 1,000 logins a second
-/// reach in 49 days. Rotation every 30 days, run once a day, lets it become 31 days old; a day more
-/// is for a run that failed.
+/// sessions on all replicas together (NIST SP 800-38D section 8.3): 49 days with 1,000 logins a
+/// second. A rotation every 30 days that runs once a day lets it become 31 days old. One more day is
+/// for a run that failed.
 const SEALING_KEY_AGE_MAX: Duration = Duration::from_secs(32 * 24 * 3600);
 
-/// A key and the moment from which it is used.
-pub trait Dated {
+/// A key and the time of its first use.
+pub trait Key {
     /// The key's id, unique in its set.
     fn kid(&self) -> &str;
     /// When every replica begins to use it.
     fn first_use(&self) -> Timestamp;
 }
 
-/// A key that is kept in a folder of its kind.
-pub trait Kept: Dated + Sized {
-    /// What such keys are for.
+/// A key that is stored as a file.
+pub trait StoredKey: Key + Sized {
+    /// What the keys are for.
     const PURPOSE: &'static str;
 
     /// The key in a file, ready for use.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] where it is for another purpose, or fails its self-test.
+    /// [`KeyError`] if it is for another purpose, or fails its self-test.
     fn from_file(file: &KeyFile) -> Result<Self, KeyError>;
 
     /// Whether this is the same key as `before`, which had the same id.
@@ -74,27 +74,27 @@ pub trait Kept: Dated + Sized {
 }
 
 /// How long the key has been in use, in seconds; negative before its first use.
-pub fn age_seconds(key: &impl Dated, now: Moment) -> i64 {
+pub fn age_seconds(key: &impl Key, now: Moment) -> i64 {
     i64::try_from(now.unix_seconds()).unwrap_or(i64::MAX) - key.first_use().as_second()
 }
 
-/// All keys of one gateway. Each purpose has its own store: a problem with one does not keep the
-/// other from changing.
+/// All keys of one gateway. Each purpose has its own store, so a problem with one folder does not
+/// affect the other.
 #[derive(Debug)]
 pub struct Keys {
-    /// What signs access tokens.
+    /// The keys that sign access tokens.
     pub signing: KeyStore<SigningKey>,
-    /// What seals session tokens.
+    /// The keys that seal session tokens.
     pub sealing: KeyStore<SealingKey>,
 }
 
 impl Keys {
-    /// Keys that live and die with this process: for development alone, since after a restart
-    /// nobody honours what they signed and sealed.
+    /// Keys that exist only in this process. For development only: after a restart, all tokens are
+    /// invalid.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] where the machine cannot make random numbers.
+    /// [`KeyError`] if the system has no random numbers.
     pub fn ephemeral(now: Moment) -> Result<Self, KeyError> {
         let first_use = key_store::timestamp(now);
         let signing = generate(KeyPurpose::Signing(Algorithm::Es256), first_use)?;
@@ -105,9 +105,9 @@ impl Keys {
         })
     }
 
-    /// What is published of the signing keys: a JWK Set (RFC 7517 section 5). A key that signs no
-    /// more is in it until the last of its tokens, which live for `lifetime`, has expired wherever
-    /// a copy of the set is kept for `max_age`.
+    /// The public JWK Set of the signing keys (RFC 7517 section 5). A key that is no longer used is in
+    /// it until its last access token has expired. Tokens are valid for `lifetime`, and verifiers may
+    /// cache the set for `max_age`.
     #[must_use]
     pub fn published(&self, lifetime: Duration, max_age: Duration, now: Moment) -> Value {
         let key_set = self.signing.key_set();
@@ -116,16 +116,16 @@ impl Keys {
         json!({ "keys": keys })
     }
 
-    /// Looks at the folders again, and gives, by purpose, the keys that are others than before.
-    pub fn reload(&self, now: Moment) -> impl Iterator<Item = (&'static str, Taken)> {
+    /// Reads the folders again. Returns the new key sets that differ from before, by purpose.
+    pub fn reload(&self, now: Moment) -> impl Iterator<Item = (&'static str, Reloaded)> {
         let signing = self.signing.reload(now);
         let sealing = self.sealing.reload(now);
-        let signing = signing.map(|taken| (SigningKey::PURPOSE, taken));
-        let sealing = sealing.map(|taken| (SealingKey::PURPOSE, taken));
+        let signing = signing.map(|reloaded| (SigningKey::PURPOSE, reloaded));
+        let sealing = sealing.map(|reloaded| (SealingKey::PURPOSE, reloaded));
         signing.into_iter().chain(sealing)
     }
 
-    /// What an operator should see to. Holds no key material.
+    /// Problems that need the operator. Contains no key material.
     #[must_use]
     pub fn concerns(&self, now: Moment) -> Vec<Concern> {
         let unreadable = [
@@ -148,10 +148,10 @@ impl Keys {
     }
 }
 
-/// Something about the keys that needs attention and stops nothing. Holds no key material.
+/// A problem with the keys that needs the operator and stops no operation. Contains no key material.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Concern {
-    /// A folder changed and cannot be used as it is.
+    /// A folder has changed and cannot be used.
     #[error(
         "the {purpose} keys read before stay in use, because they cannot be read again: {problem}"
     )]
@@ -162,26 +162,26 @@ pub enum Concern {
         problem: Arc<String>,
     },
     /// The sealing key in use should have been rotated.
-    #[error("the sealing key {kid} is in use since {first_use:.0}: rotate it every 30 days")]
+    #[error("the sealing key {kid} has been in use since {first_use:.0}: rotate it every 30 days")]
     SealingKeyOld {
         /// Its id.
         kid: String,
-        /// Since when it is used.
+        /// Its first use.
         first_use: Timestamp,
     },
 }
 
-/// What is wrong with a key, a key file, or a folder of them. Holds no key material.
+/// What is wrong with a key, a key file, or a folder of them. Contains no key material.
 #[derive(Debug, Error)]
 pub enum KeyError {
-    /// A folder without a single `.jwk` file.
+    /// A folder without a `.jwk` file.
     #[error("no key: at least one .jwk file is needed")]
     Empty,
     /// Two keys with one id.
     #[error("two keys have the id {0:?}")]
     Duplicate(String),
-    /// Another key under an id that is in use. Verifiers that keep the old one would refuse all
-    /// that it signs.
+    /// Another key with an id that is in use. Verifiers that have cached the old key would refuse its
+    /// tokens.
     #[error(
         "the key {0:?} is not the one that had this id before; a new key needs an id of its own"
     )]
@@ -189,56 +189,55 @@ pub enum KeyError {
     /// A file or folder that cannot be read or written.
     #[error("{}: {}", path.display(), files::reason(source))]
     Io {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A file that anybody on the machine may read or change.
+    /// A file that every user of the machine may read or change.
     #[error("{}: {exposed}", path.display())]
     Exposed {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
         /// Its mode, and what to do.
         exposed: Exposed,
     },
-    /// A folder to which anybody on the machine may add keys, and from which to remove them.
+    /// A folder where every user of the machine may add and remove keys.
     #[error(
-        "{}: everybody may add and remove files (mode {mode:04o}); run: chmod o-w {}",
+        "{}: every user may add and remove files (mode {mode:04o}); run: chmod o-w {}",
         path.display(),
         path.display()
     )]
     WritableFolder {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// More than one thing is wrong with a folder.
+    /// Several problems of a folder.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<KeyError>),
     /// A file that is not a key for this purpose.
     #[error("{path}: {reason}")]
     InvalidFile {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
         /// What is wrong with it.
         reason: Box<KeyError>,
     },
-    /// Not a JWK (RFC 7517) of the kind needed.
+    /// Not a JWK (RFC 7517) for this purpose.
     #[error("{0}")]
     Invalid(&'static str),
-    /// A key that does not do what it is for: what it signed is not what its public half verifies,
-    /// or what it sealed does not open.
+    /// Its signature cannot be verified, or its sealed text cannot be opened.
     #[error("the key fails its self-test")]
     SelfTest,
-    /// A key that the library of JOSE formats cannot even refuse.
-    #[error("the key makes its reader panic")]
+    /// A key on which the JOSE library panics.
+    #[error("the JOSE library panics on this key")]
     Panicked,
 }
 
 impl KeyError {
-    /// Each thing that is wrong, by itself.
+    /// Each problem.
     #[must_use]
     pub fn each(&self) -> &[Self] {
         match self {

@@ -1,9 +1,9 @@
-//! What the gateway knows from the IAM: how old it may be, and introspection when it is older.
+//! Cached data from the IAM: how old it may be, and introspection when it is older.
 //!
-//! Two caches: whether the session is alive, by the hash of its whole token; and the permissions of
-//! its user, by the hash of adapter, issuer and subject. A value is written only from a response of
-//! the IAM, with the time at which the request was *sent*: it may lack what changed afterwards.
-//! Faults are never cached, and no part of a client's request is part of a value.
+//! Two caches: whether a session is active, by the hash of the whole session token, and the
+//! permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
+//! response of the IAM. Its age begins when the request was *sent*, because the response may lack
+//! later changes. Faults are never cached, and no part of a client's request is part of a value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use super::single_flight::{Admission, SingleFlight};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
-/// What an introspection showed; `None`: the session ended.
+/// The result of an introspection; `None`: the session is inactive.
 type Answer = Result<Option<Arc<Permissions>>, IamError>;
 
-/// How old knowledge may be when a token is signed on it, and how much of it is kept.
+/// How old cached data may be when an access token is issued, and the size of the caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Freshness {
-    /// For "the session is alive".
+    /// Of "the session is active".
     pub liveness: Duration,
-    /// For "the user may do this".
+    /// Of the permissions.
     pub permissions: Duration,
-    /// How much older both may be while the IAM does not answer. Zero: not at all.
+    /// How much older both may be while the IAM does not respond.
     pub stale_if_error: Duration,
     /// The bound of the two caches together, in bytes.
     pub max_bytes: u64,
 }
 
-/// The source of the knowledge that an exchange used.
+/// The source of the data that an exchange used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The caches.
@@ -47,12 +47,12 @@ pub enum Source {
     Miss,
     /// An introspection that was already in flight.
     Coalesced,
-    /// Caches older than the freshness, because the IAM did not respond (`stale_if_error`).
+    /// Cached data older than the freshness, because the IAM did not respond (`stale_if_error`).
     Stale,
 }
 
 impl Source {
-    /// Every source there is.
+    /// Every source.
     pub const ALL: [Self; 4] = [Self::Hit, Self::Miss, Self::Coalesced, Self::Stale];
 
     /// The source's name in logs and metrics.
@@ -76,11 +76,11 @@ pub struct Fingerprint {
 
 /// An introspection of one session.
 #[derive(Clone)]
-pub struct Inquiry {
+pub struct IntrospectionRequest {
     /// Its keys in the caches.
     pub fingerprint: Fingerprint,
-    /// The revocation to record where the IAM reports the session as inactive.
-    pub if_over: Revocation,
+    /// The revocation to record if the IAM reports the session as inactive.
+    pub revocation: Revocation,
     /// The session at the IAM.
     pub upstream: UpstreamSession,
 }
@@ -88,18 +88,18 @@ pub struct Inquiry {
 /// How old a value may be.
 #[derive(Debug, Clone, Copy)]
 enum Until {
-    /// A little less than its freshness, by a different amount for each key: what was learned at one
-    /// moment, such as the end of an outage, must not expire at one moment.
+    /// A little less than its freshness, by a different amount for each key: data cached at one time,
+    /// such as the end of an outage, must not expire at one time.
     Spread,
     /// Its freshness.
-    Promised,
+    Full,
     /// Its freshness and `stale_if_error`.
     Stale,
 }
 
 #[derive(Clone)]
-struct Known {
-    asked_at: Moment,
+struct CachedPermissions {
+    requested_at: Moment,
     permissions: Arc<Permissions>,
 }
 
@@ -109,21 +109,21 @@ pub struct Knowledge {
     clock: Arc<dyn Clock>,
     revocations: Arc<Revocations>,
     freshness: Freshness,
-    /// SHA-256 begun with adapter and issuer; the subject completes it.
+    /// SHA-256 over adapter and issuer, to be completed with the subject.
     subjects: Context,
     liveness: Cache<Digest, Moment>,
-    permissions: Cache<Digest, Known>,
+    permissions: Cache<Digest, CachedPermissions>,
     in_flight: SingleFlight<Digest, Answer>,
-    /// Responses to requests sent then or before are not trusted any more; as
-    /// [`Moment::monotonic`], in nanoseconds.
+    /// Cached data from requests that were sent then or before is not used; in nanoseconds of
+    /// [`Moment::monotonic`].
     distrusted_until: AtomicU64,
 }
 
-/// What an entry costs beside its key and value: moka's own bookkeeping. Measured as resident
+/// The memory of an entry beside its key and value: moka's own data. Measured as resident
 /// memory from 100,000 to 800,000 entries: 318 bytes while the cache fills, 343 once it is full.
 const ENTRY_OVERHEAD: usize = 344;
 
-/// What one allocation costs beside its content, on average.
+/// The average memory of an allocation beside its content.
 const ALLOCATION_OVERHEAD: usize = 16;
 
 impl Knowledge {
@@ -139,7 +139,7 @@ impl Knowledge {
             subjects.update(&part.len().to_be_bytes());
             subjects.update(part.as_bytes());
         }
-        // The lifetimes of the caches only save memory; every look-up checks the age.
+        // The lifetimes only save memory: every look-up checks the age.
         let liveness = Cache::builder()
             .max_capacity(freshness.max_bytes / 2)
             .weigher(|_, _| weight(0))
@@ -147,7 +147,7 @@ impl Knowledge {
             .build();
         let permissions = Cache::builder()
             .max_capacity(freshness.max_bytes / 2)
-            .weigher(|_, known: &Known| {
+            .weigher(|_, known: &CachedPermissions| {
                 let held = &known.permissions;
                 // One allocation for each name, one for the list of them, one for the `Arc` with
                 // its two counts and the list's address and length.
@@ -194,44 +194,48 @@ impl Knowledge {
         }
         let known = self.permissions.get(&of.subject)?;
         let age_max = self.age_max(self.freshness.permissions, &of.subject, until);
-        (now.since(known.asked_at) < age_max).then_some(known.permissions)
+        (now.since(known.requested_at) < age_max).then_some(known.permissions)
     }
 
     fn age_max(&self, freshness: Duration, of: &Digest, until: Until) -> Duration {
         match until {
             Until::Spread => spread(freshness, of),
-            Until::Promised => freshness,
+            Until::Full => freshness,
             Until::Stale => freshness + self.freshness.stale_if_error,
         }
     }
 
-    /// From now on, what the IAM reported about sessions up to this moment is not trusted any more,
-    /// however fresh it is and whether the IAM can be called or not: an end that another replica
-    /// recorded may have been missed.
+    /// From now on, cached data about sessions from requests up to `moment` is not used, even if it is
+    /// fresh or the IAM cannot be called: a revocation of another replica may have been missed.
     pub fn distrust_until(&self, moment: Moment) {
         let nanos = nanos(moment);
         self.distrusted_until.fetch_max(nanos, Ordering::Release);
     }
 
-    fn distrusts(&self, asked_at: Moment) -> bool {
+    fn distrusts(&self, requested_at: Moment) -> bool {
         let until = self.distrusted_until.load(Ordering::Acquire);
-        // Zero: nothing was missed.
-        until > 0 && nanos(asked_at) <= until
+        // Zero: no revocation was missed.
+        until > 0 && nanos(requested_at) <= until
     }
 
-    /// Records that the IAM, called at `asked_at`, reported the session as active, and the
-    /// permissions of its user, where the response had them.
-    pub fn learn(&self, of: &Fingerprint, asked_at: Moment, permissions: Option<Arc<Permissions>>) {
-        self.liveness.insert(of.session, asked_at);
+    /// Records that the IAM, called at `requested_at`, reported the session as active, and the
+    /// permissions of its user, if the response had them.
+    pub fn learn(
+        &self,
+        of: &Fingerprint,
+        requested_at: Moment,
+        permissions: Option<Arc<Permissions>>,
+    ) {
+        self.liveness.insert(of.session, requested_at);
         let Some(permissions) = permissions else {
             return;
         };
-        // Two sessions of one user may be introspected at once, and the older response come last.
+        // With two introspections for one user at once, the older response may come last.
         self.permissions.entry(of.subject).and_upsert_with(|known| {
             match known.map(moka::Entry::into_value) {
-                Some(newer) if newer.asked_at.monotonic > asked_at.monotonic => newer,
-                _ => Known {
-                    asked_at,
+                Some(newer) if newer.requested_at.monotonic > requested_at.monotonic => newer,
+                _ => CachedPermissions {
+                    requested_at,
                     permissions,
                 },
             }
@@ -247,55 +251,55 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// [`InvalidSession::Ended`] where the IAM reports the session as inactive, otherwise a fault.
-    pub async fn ask(
+    /// [`InvalidSession::Ended`] if the IAM reports the session as inactive, otherwise a fault.
+    pub async fn introspect(
         self: &Arc<Self>,
-        inquiry: Inquiry,
+        request: IntrospectionRequest,
         now: Moment,
     ) -> Result<(Arc<Permissions>, Source), GatewayError> {
-        let (asked_at, result) = self.introspect(&inquiry, now).await;
-        if result.is_ok() && self.distrusts(asked_at) {
-            // Ends may have been missed during the call. Only one more time: an unstable connection
-            // to the other replicas must not delay clients.
-            let (_, result) = self.introspect(&inquiry, self.clock.now()).await;
+        let (requested_at, result) = self.introspect_once(&request, now).await;
+        if result.is_ok() && self.distrusts(requested_at) {
+            // Revocations may have been missed during the call. Only one more call: an unstable
+            // connection to the other replicas must not delay clients.
+            let (_, result) = self.introspect_once(&request, self.clock.now()).await;
             return result;
         }
         result
     }
 
-    /// The result, and when the IAM was called for it.
-    async fn introspect(
+    /// The result, and when its request to the IAM was sent.
+    async fn introspect_once(
         self: &Arc<Self>,
-        inquiry: &Inquiry,
+        request: &IntrospectionRequest,
         now: Moment,
     ) -> (Moment, Result<(Arc<Permissions>, Source), GatewayError>) {
-        let (call, source) = match self.join_or_introspect(inquiry, now) {
+        let (call, source) = match self.join_or_introspect(request, now) {
             Admission::Done(permissions) => return (now, Ok((permissions, Source::Coalesced))),
             Admission::Joined(call) => (call, Source::Coalesced),
             Admission::Started(call) => (call, Source::Miss),
         };
-        let asked_at = call.began;
+        let requested_at = call.began;
         let result = match call.result().await {
             Ok(Ok(Some(permissions))) => Ok((permissions, source)),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
             Ok(Err(fault)) => self
-                .fallback(&inquiry.fingerprint, &fault)
+                .fallback(&request.fingerprint, &fault)
                 .ok_or_else(|| fault.into()),
             Err(lost) => Err(lost.into()),
         };
-        (asked_at, result)
+        (requested_at, result)
     }
 
-    /// What may replace the result where the IAM failed. By the time now: what was fresh enough when
-    /// the request arrived may be too old.
+    /// Cached data that may be used if the IAM failed. Its age is that of now: data that was fresh
+    /// when the request arrived may be too old.
     fn fallback(
         &self,
         fingerprint: &Fingerprint,
         fault: &IamError,
     ) -> Option<(Arc<Permissions>, Source)> {
         let now = self.clock.now();
-        // The call was made before the freshness ended, which has not ended yet.
-        if let Some(permissions) = self.known(fingerprint, now, Until::Promised) {
+        // The call was made early, within the last 10 % of the freshness.
+        if let Some(permissions) = self.known(fingerprint, now, Until::Full) {
             return Some((permissions, Source::Hit));
         }
         is_unanswered(fault)
@@ -306,43 +310,49 @@ impl Knowledge {
 
     fn join_or_introspect(
         self: &Arc<Self>,
-        inquiry: &Inquiry,
+        request: &IntrospectionRequest,
         now: Moment,
     ) -> Admission<Answer, Arc<Permissions>> {
         let max_age = self.freshness.liveness.min(self.freshness.permissions);
         self.in_flight.join_or_start(
-            inquiry.fingerprint.session,
+            request.fingerprint.session,
             now,
-            |asked_at| now.since(asked_at) < max_age && !self.distrusts(asked_at),
-            || self.fresh(&inquiry.fingerprint, now),
+            |requested_at| now.since(requested_at) < max_age && !self.distrusts(requested_at),
+            || self.fresh(&request.fingerprint, now),
             || {
-                let (knowledge, inquiry) = (Arc::clone(self), inquiry.clone());
+                let (knowledge, request) = (Arc::clone(self), request.clone());
                 async move {
-                    let answer = knowledge.iam.introspect(&inquiry.upstream).await;
-                    answer.and_then(|introspection| knowledge.record(&inquiry, now, introspection))
+                    let answer = knowledge.iam.introspect(&request.upstream).await;
+                    answer.and_then(|introspection| knowledge.record(&request, now, introspection))
                 }
             },
         )
     }
 
-    fn record(&self, inquiry: &Inquiry, asked_at: Moment, introspection: Introspection) -> Answer {
+    fn record(
+        &self,
+        request: &IntrospectionRequest,
+        requested_at: Moment,
+        introspection: Introspection,
+    ) -> Answer {
         match introspection {
-            // An adapter that confuses responses must not write the knowledge of another subject.
-            Introspection::Active { subject, .. } if subject != inquiry.upstream.subject => Err(
-                IamError::Unreadable("an answer about another subject".to_owned()),
+            // An adapter that confuses responses must not write the cached data of another subject.
+            Introspection::Active { subject, .. } if subject != request.upstream.subject => Err(
+                IamError::Unreadable("the response is about another subject".to_owned()),
             ),
             Introspection::Active { permissions, .. } => {
                 let permissions = Arc::new(permissions);
                 self.learn(
-                    &inquiry.fingerprint,
-                    asked_at,
+                    &request.fingerprint,
+                    requested_at,
                     Some(Arc::clone(&permissions)),
                 );
                 Ok(Some(permissions))
             }
             Introspection::Inactive => {
-                self.revocations.record(&inquiry.if_over, self.clock.now());
-                self.liveness.invalidate(&inquiry.fingerprint.session);
+                self.revocations
+                    .record(&request.revocation, self.clock.now());
+                self.liveness.invalidate(&request.fingerprint.session);
                 Ok(None)
             }
         }
@@ -358,7 +368,7 @@ impl fmt::Debug for Knowledge {
 }
 
 /// Whether the IAM gave no response, so that its last one may still be used. A response that cannot
-/// be understood is a response.
+/// be parsed is a response.
 fn is_unanswered(fault: &IamError) -> bool {
     match fault {
         IamError::Unreachable(_)
@@ -383,7 +393,7 @@ fn spread(freshness: Duration, of: &Digest) -> Duration {
 }
 
 fn weight(heap: usize) -> u32 {
-    let bytes = size_of::<Digest>() + size_of::<Known>() + ENTRY_OVERHEAD + heap;
+    let bytes = size_of::<Digest>() + size_of::<CachedPermissions>() + ENTRY_OVERHEAD + heap;
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 

@@ -3,7 +3,7 @@
 //! The first two count refused logins only, so that an office behind one address, or a program that
 //! logs in all day, reaches no limit. The third counts every login that would reach the IAM. An
 //! attempt counts from before the IAM is called until it has responded, so that no number of
-//! concurrent attempts exceeds a limit; a success and a fault are not counted in the end.
+//! concurrent attempts exceeds a limit. A success or a fault is then removed from the count.
 //! Everything is counted by keyed hashes in tables of a fixed size, on this replica only.
 //!
 //! A decision depends on earlier attempts only, so it does not show whether an account exists. There
@@ -41,7 +41,7 @@ pub use account::Account;
 /// customer a /64 or a /56, so a limit for the /48 alone would affect other customers.
 const SITE_FACTOR: u32 = 10;
 
-/// What an operator allows.
+/// The limits that an operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Refused logins for each account.
@@ -52,46 +52,45 @@ pub struct Limits {
     pub account_sessions: Bound,
     /// Refused logins from each address.
     pub address: Bound,
-    /// Logins that reach the IAM from this replica in a second; none: no bound.
+    /// Logins that reach the IAM from this replica in a second; `None`: no bound.
     pub replica: Option<NonZeroU32>,
 }
 
-/// So many at once, and another for each part of the window that passes: 10 in 5 minutes are 10,
-/// and then one in 30 seconds.
+/// A rate with a burst: 10 in 5 minutes allows 10 at once, and then one in 30 seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     /// The most at once; 0: no bound.
     pub most: u32,
-    /// The time in which all of them are forgotten.
+    /// The time in which all of them expire.
     pub window: Duration,
 }
 
 /// The pace after failures in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlowPace {
-    /// So many failures; 0: the pace never falls.
+    /// The number of failures from which on it applies; 0: never.
     pub after: u32,
-    /// Then one attempt in this time.
+    /// The time between two attempts.
     pub interval: Duration,
 }
 
 /// The limit that an attempt exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// That of its account.
+    /// Refused logins of an account.
     Account,
-    /// The slow pace of its account, after failures in a row.
+    /// The slow pace of an account, after failures in a row.
     AccountSlow,
-    /// That of its account's new sessions.
+    /// New sessions of an account.
     AccountSessions,
-    /// That of its address, or of the network around it.
+    /// Refused logins from an address, or from the network around it.
     Address,
-    /// That of the whole replica.
+    /// Logins of the whole replica.
     Replica,
 }
 
 impl Limit {
-    /// Every limit there is.
+    /// Every limit.
     pub const ALL: [Self; 5] = [
         Self::Account,
         Self::AccountSlow,
@@ -138,7 +137,7 @@ pub struct LoginRateLimiter {
     untracked: AtomicU64,
 }
 
-/// What a hash is of: different kinds never share a count.
+/// The kind of a hashed value: different kinds never share a count.
 #[derive(Hash)]
 enum Kind {
     Account,
@@ -193,33 +192,33 @@ impl LoginRateLimiter {
         Ok(())
     }
 
-    /// The account of an e-mail address, as the log has it.
+    /// The account of an e-mail address, as in the log.
     #[must_use]
     pub fn account(&self, email: &str) -> Account {
         Account::new(self.hash(&Kind::Account, account::canonical(email)))
     }
 
-    /// Forgets the failures of an account from unknown networks, and those from the network of this
-    /// address, where one is given. Returns the account.
-    pub fn forget_failures(&self, email: &str, address: Option<ClientAddress>) -> Account {
+    /// Removes the failures of an account from unknown networks and, if an address is given, those
+    /// from its network. Returns the account.
+    pub fn clear_failures(&self, email: &str, address: Option<ClientAddress>) -> Account {
         let now = self.now();
         let account = self.account(email);
         let pair = address.map(|address| self.pair(account, address));
         for key in pair.into_iter().chain([account.hash()]) {
-            self.accounts.forget(key, now);
-            self.rows.forget(key, now);
+            self.accounts.clear(key, now);
+            self.rows.clear(key, now);
         }
         account
     }
 
-    /// How many attempts were not counted, because a table was full.
+    /// The number of attempts that were not counted, because a table was full.
     #[must_use]
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
     }
 
-    /// What the rate reserves in a flood is for known networks. Each may use it as often as its
-    /// account may fail.
+    /// Whether a login may use the part of the rate that is reserved for known networks. Each of them
+    /// may use it as often as its account may fail.
     fn may_use_reserve(&self, known_pair: Option<u64>, now: u64) -> bool {
         let Some(pair) = known_pair else {
             return false;

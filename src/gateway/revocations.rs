@@ -1,17 +1,16 @@
-//! What ended before its time, as far as this replica knows: sessions of ours, sessions of the
-//! IAM's, and all that a subject had until some moment.
+//! The revocations that this replica knows: of gateway sessions, of IAM sessions, and of all
+//! sessions of a subject that began before a time.
 //!
-//! An entry stays until every session that it ends would have expired anyway, by a clock that may
-//! be set back a little; nothing else removes it, least of all a full table: where there is no room,
-//! no sessions begin (see [`Revocations::has_room`]). There is one entry for each end, and nothing
-//! for the sessions that live.
+//! An entry is removed when every session that it ends has expired, also by a clock that is a little
+//! behind. A full table removes no other entry. Instead, no session begins (see
+//! [`Revocations::has_room`]). Active sessions have no entry.
 //!
-//! An end is found by its name: a keyed hash, so that a name does not show whose session ended, and
-//! cannot be guessed without the key. The key is derived from the key that sealed the session, so
-//! replicas that open each other's sessions agree on the names without a further secret.
+//! A revocation is found by its name, a keyed hash. So a name does not identify the session, and no
+//! one can compute it without the key. The key is derived from the sealing key of the session, so
+//! replicas that open each other's sessions compute the same names without a further secret.
 //!
-//! An entry also says whether the other replicas have it. So what still has to be sent to them is
-//! bounded by the table itself, and an end is queued once however often it is recorded.
+//! An entry also has its replication state. So the size of the table bounds what must be sent to the
+//! other replicas, and a revocation that is recorded several times is queued once.
 
 mod entry;
 mod queue;
@@ -28,7 +27,7 @@ use base64::Engine as _;
 use iam_adapters::Moment;
 
 pub use entry::Delivery;
-pub use revocation::{End, Kind, Revocation};
+pub use revocation::{Cause, Kind, Revocation};
 
 use super::BASE64;
 use super::error::{InvalidSession, NotReady};
@@ -36,68 +35,68 @@ use super::session::{SealedSession, SessionId};
 use entry::{Entry, Source};
 use queue::Queue;
 
-/// What an entry is found by.
+/// The key of an entry.
 type Key = (Kind, Name);
 
-/// What became of an end that another replica told.
+/// The result of recording a revocation that another replica sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learned {
-    /// It is recorded.
+    /// It changed the table.
     New,
-    /// Nothing new in it.
+    /// It was recorded already.
     Known,
-    /// All that it ends has expired.
-    Past,
-    /// No replica says such a thing: it reaches too far into the future.
+    /// Every session that it ends has expired.
+    Expired,
+    /// It is too far in the future, so no replica can have sent it.
     Implausible,
 }
 
-/// How many entries the table is made for.
+/// The bounds of the number of entries.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
-    /// From here on, expired entries are looked for once a minute.
-    pub(super) usual: usize,
-    /// From here on, no sessions begin.
-    pub(super) most: usize,
+pub(super) struct Capacity {
+    /// From this number on, expired entries are removed once a minute.
+    pub(super) sweep_from: usize,
+    /// At this number, no session can begin.
+    pub(super) max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     by_name: HashMap<Key, Entry>,
-    /// Those that the other replicas still have to be given.
+    /// Entries that must be sent to the other replicas.
     queue: Queue,
-    /// The number of entries at which the expired ones are next looked for.
+    /// The number of entries at which expired ones are next removed.
     sweep_at: usize,
-    /// When they were last looked for, in seconds since 1970.
+    /// When expired entries were last removed, in seconds since 1970.
     swept_at: u64,
 }
 
-/// What ended early.
+/// The table of revocations.
 #[derive(Debug)]
 pub struct Revocations {
     entries: RwLock<Entries>,
-    room: Room,
-    // How many entries there are of each kind: no name is made for a kind that has none.
+    capacity: Capacity,
+    // The number of entries of each kind. A kind without entries needs no name.
     sessions: AtomicUsize,
     upstream_sessions: AtomicUsize,
     subjects: AtomicUsize,
-    /// How often an end was recorded. Who saw all of them need not look again.
+    /// The number of changes. If it is unchanged, so is the result of a look-up.
     recorded: AtomicU64,
-    /// Whether ends at the other replicas, from before this one started, are still unknown.
+    /// Whether revocations of the other replicas from before the start are still unknown.
     is_catching_up: AtomicBool,
 }
 
 impl Default for Revocations {
     fn default() -> Self {
-        Self::with_room(ROOM)
+        Self::with_capacity(CAPACITY)
     }
 }
 
 impl Revocations {
-    pub(super) fn with_room(room: Room) -> Self {
+    pub(super) fn with_capacity(capacity: Capacity) -> Self {
         Self {
             entries: RwLock::default(),
-            room,
+            capacity,
             sessions: AtomicUsize::default(),
             upstream_sessions: AtomicUsize::default(),
             subjects: AtomicUsize::default(),
@@ -106,39 +105,43 @@ impl Revocations {
         }
     }
 
-    /// How the session ended; none where it did not, as far as is known here. A second look
-    /// through the same names costs nothing while nothing was recorded in between.
+    /// Why the session was revoked; `None` if no revocation is known here. A second look-up with the
+    /// same names costs nothing unless something was recorded in between.
     #[must_use]
-    pub fn end_of(&self, names: &mut SessionNames<'_>) -> Option<End> {
+    pub fn cause_of(&self, names: &mut SessionNames<'_>) -> Option<Cause> {
         let recorded = self.recorded.load(Ordering::Acquire);
         if recorded == names.none_of {
             return None;
         }
-        // The names are made before the lock is taken.
-        let sought = Kind::ALL.map(|kind| {
+        // The names are computed before the lock is taken.
+        let keys = Kind::ALL.map(|kind| {
             let any = self.of(kind).load(Ordering::Relaxed) > 0;
             any.then(|| (kind, names.of(kind)))
         });
         let entries = self.read();
-        let end = sought
+        let cause = keys
             .iter()
             .flatten()
             .filter_map(|key| entries.by_name.get(key))
             .filter(|entry| names.begun_at() <= entry.begun_until)
-            .map(|entry| entry.end)
+            .map(|entry| entry.cause)
             .max();
-        if end.is_none() {
+        if cause.is_none() {
             names.none_of = recorded;
         }
-        end
+        cause
     }
 
-    /// Fails where the session has ended, as far as this replica knows.
-    pub(super) fn refuse_ended(&self, names: &mut SessionNames<'_>) -> Result<(), InvalidSession> {
-        self.end_of(names).map_or(Ok(()), |end| Err(end.into()))
+    /// Fails if this replica knows a revocation of the session.
+    pub(super) fn refuse_revoked(
+        &self,
+        names: &mut SessionNames<'_>,
+    ) -> Result<(), InvalidSession> {
+        self.cause_of(names)
+            .map_or(Ok(()), |cause| Err(cause.into()))
     }
 
-    /// Fails while sessions may have ended at other replicas of which this one does not know.
+    /// Fails while revocations of the other replicas may be unknown here.
     pub(super) fn refuse_catching_up(&self) -> Result<(), NotReady> {
         if self.is_catching_up.load(Ordering::Acquire) {
             return Err(NotReady::CatchingUp);
@@ -146,48 +149,48 @@ impl Revocations {
         Ok(())
     }
 
-    /// Ends at the other replicas are unknown from now on.
+    /// From now on, revocations of the other replicas may be unknown.
     pub(super) fn begin_catching_up(&self) {
         self.is_catching_up.store(true, Ordering::Release);
     }
 
-    /// Ends at the other replicas are known from now on, or need not be. Returns whether they were
-    /// unknown.
+    /// From now on, revocations of the other replicas are known, or are not needed. Returns whether
+    /// they were unknown.
     pub(super) fn stop_catching_up(&self) -> bool {
         self.is_catching_up.swap(false, Ordering::AcqRel)
     }
 
-    /// Records an end. Nothing takes one back or makes it less.
+    /// Records a revocation. Nothing cancels or weakens it.
     pub fn record(&self, revocation: &Revocation, now: Moment) {
-        self.note(revocation, Source::Local, now);
+        self.insert(revocation, Source::Local, now);
     }
 
-    /// Records an end that the other replicas have to learn from this one, and queues it where they
-    /// do not have it yet. Returns whether they still wait for it.
+    /// Records a revocation that this replica must send to the others, and queues it unless they
+    /// have it. Returns whether it is still to be sent.
     pub fn share(&self, revocation: &Revocation, now: Moment) -> bool {
-        self.note(revocation, Source::Shared, now);
+        self.insert(revocation, Source::Shared, now);
         self.is_awaited(revocation)
     }
 
-    /// Records an end that another replica told. There is no bound, since one that is dropped would
-    /// let an ended session live on: the number of sessions bounds it.
+    /// Records a revocation that another replica sent. It is recorded even if the table is full:
+    /// otherwise the revoked session would be accepted. The number of sessions bounds the table.
     pub fn learn(&self, revocation: &Revocation, now: Moment) -> Learned {
         let seconds = now.unix_seconds();
         if revocation.forget_at <= seconds {
-            return Learned::Past;
+            return Learned::Expired;
         }
         if !revocation.is_plausible(now) {
             return Learned::Implausible;
         }
-        if self.note(revocation, Source::Learned, now) {
+        if self.insert(revocation, Source::Learned, now) {
             Learned::New
         } else {
             Learned::Known
         }
     }
 
-    /// Whether that changed anything.
-    fn note(&self, revocation: &Revocation, source: Source, now: Moment) -> bool {
+    /// Returns whether the table changed.
+    fn insert(&self, revocation: &Revocation, source: Source, now: Moment) -> bool {
         let key = (revocation.kind, revocation.name);
         let mut entries = self.write();
         let Entries { by_name, queue, .. } = &mut *entries;
@@ -195,7 +198,7 @@ impl Revocations {
         let (changed, queued) = match by_name.entry(key) {
             hash_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                (known.strengthen(revocation, source), known.enqueue())
+                (known.merge(revocation, source), known.enqueue())
             }
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
@@ -210,21 +213,21 @@ impl Revocations {
             return false;
         }
         if by_name.len() > count {
-            self.grown(&mut entries, now);
+            self.after_insert(&mut entries, now);
         }
-        // Last, so that whoever sees it sees all the rest.
+        // Last: a look-up that reads the new number must find the new entry.
         self.recorded.fetch_add(1, Ordering::Release);
         true
     }
 
-    fn grown(&self, entries: &mut Entries, now: Moment) {
+    fn after_insert(&self, entries: &mut Entries, now: Moment) {
         let count = entries.by_name.len();
         if count >= entries.sweep_at.max(SWEEP_MIN)
-            || count >= self.room.usual && is_sweep_due(entries, now)
+            || count >= self.capacity.sweep_from && is_sweep_due(entries, now)
         {
             self.sweep(entries, now);
         }
-        if entries.by_name.len() == self.room.most {
+        if entries.by_name.len() == self.capacity.max {
             tracing::error!(
                 revocations = count,
                 "too many live revocations: no session can begin until some have expired"
@@ -232,51 +235,52 @@ impl Revocations {
         }
     }
 
-    /// Whether the table has room for the ends of further sessions. Where it has none, the gateway
-    /// begins no sessions: what bounds the table is the number of sessions that can end.
+    /// Whether the table has room for the revocations of further sessions. If not, the gateway begins
+    /// no sessions: the number of sessions is what bounds the table.
     pub fn has_room(&self, now: Moment) -> bool {
-        if self.count() < self.room.most {
+        if self.count() < self.capacity.max {
             return true;
         }
         let mut entries = self.write();
         if is_sweep_due(&entries, now) {
             self.sweep(&mut entries, now);
         }
-        entries.by_name.len() < self.room.most
+        entries.by_name.len() < self.capacity.max
     }
 
-    /// How many entries the table is made for.
+    /// The number of entries at which no session can begin.
     #[must_use]
     pub const fn room(&self) -> usize {
-        self.room.most
+        self.capacity.max
     }
 
-    /// Whether the replicas that are connected still have to be given this end.
+    /// Whether this revocation must still be sent to the replicas that are connected.
     pub fn is_awaited(&self, revocation: &Revocation) -> bool {
         let key = (revocation.kind, revocation.name);
         let entries = self.read();
         entries.by_name.get(&key).is_some_and(Entry::is_awaited)
     }
 
-    /// How many ends the other replicas still have to be given, or Redis has to store for them.
+    /// The number of revocations that Redis has not yet stored and published.
     pub fn pending(&self) -> usize {
         self.read().queue.len()
     }
 
-    /// The next ends to offer to Redis, up to so many: first those that were not offered yet, then,
-    /// after [`Self::retry_refused`], those that it refused. Until they are settled they are pending.
-    pub fn offer(&self, most: usize) -> Vec<Revocation> {
+    /// The next revocations to offer to Redis, at most `max`: first those that were not offered yet,
+    /// then, after [`Self::retry_refused`], those that it refused. They stay pending until
+    /// [`Self::settle`].
+    pub fn offer(&self, max: usize) -> Vec<Revocation> {
         let mut entries = self.write();
         let Entries { by_name, queue, .. } = &mut *entries;
-        let offered = queue.offer(most).filter_map(|key| {
+        let offered = queue.offer(max).filter_map(|key| {
             let entry = by_name.get_mut(&key)?;
             entry.offered();
-            Some(entry.told(key))
+            Some(entry.replicated(key))
         });
         offered.collect()
     }
 
-    /// What became of those offered.
+    /// Records the results of the last offer.
     pub fn settle(&self, offered: impl IntoIterator<Item = (Revocation, Delivery)>) {
         let mut entries = self.write();
         let Entries { by_name, queue, .. } = &mut *entries;
@@ -284,23 +288,23 @@ impl Revocations {
         for (sent, delivery) in offered {
             let key = (sent.kind, sent.name);
             if let Some(entry) = by_name.get_mut(&key) {
-                queue.take_back(key, entry.settle(&sent, delivery));
+                queue.requeue(key, entry.settle(&sent, delivery));
             }
         }
     }
 
-    /// Queues again what was offered over a connection that is gone, and what it refused.
+    /// Queues again what was offered or refused on a connection that has ended.
     pub fn offer_all_again(&self) {
         let mut entries = self.write();
         let Entries { by_name, queue, .. } = &mut *entries;
-        for key in queue.all_again() {
+        for key in queue.requeue_all() {
             if let Some(entry) = by_name.get_mut(key) {
                 entry.offer_again();
             }
         }
     }
 
-    /// Allows what Redis refused to be offered once more.
+    /// Allows one more offer of the revocations that Redis refused.
     pub fn retry_refused(&self) {
         self.write().queue.retry_refused();
     }
@@ -318,15 +322,15 @@ impl Revocations {
         let by_name = &entries.by_name;
         entries.queue.retain(|key| by_name.contains_key(key));
         let count = by_name.len();
-        // Doubling makes the sweeps cost a constant for each entry made.
+        // Doubling makes the cost of all sweeps constant for each entry.
         entries.sweep_at = count * 2;
         entries.swept_at = seconds;
-        if before >= self.room.most && count < self.room.most {
+        if before >= self.capacity.max && count < self.capacity.max {
             tracing::info!(revocations = count, "sessions can begin again");
         }
     }
 
-    /// How many ends are remembered.
+    /// The number of entries.
     #[must_use]
     pub fn count(&self) -> usize {
         self.read().by_name.len()
@@ -356,21 +360,22 @@ fn is_sweep_due(entries: &Entries, now: Moment) -> bool {
 /// Fewer entries than this are not worth a sweep.
 const SWEEP_MIN: usize = 1024;
 
-const ROOM: Room = Room {
-    usual: 1_000_000,
-    most: 3_500_000,
+const CAPACITY: Capacity = Capacity {
+    sweep_from: 1_000_000,
+    max: 3_500_000,
 };
 
-/// How often, in seconds, expired entries are looked for where there are more than usual.
+/// The shortest time between two removals of expired entries, in seconds, from
+/// [`Capacity::sweep_from`] on.
 const SWEEP_PAUSE: u64 = 60;
 
-/// Sets these keys apart from whatever else may ever be derived from a sealing key (RFC 5869).
+/// Separates these keys from others that are derived from a sealing key (RFC 5869).
 const PURPOSE: &[u8] = b"auth-gateway names of revocations 1";
 
-/// Half of HMAC-SHA256: nobody makes two of these alike, or one that hits another's.
+/// Half of HMAC-SHA256, which makes a collision infeasible.
 const NAME_LEN: usize = 16;
 
-/// The name of an end.
+/// The name of a revocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name([u8; NAME_LEN]);
 
@@ -390,14 +395,14 @@ impl Name {
     }
 }
 
-/// Whoever can read a log should not be able to follow one session through it.
+/// The log must not show which lines belong to one session.
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Name([REDACTED])")
     }
 }
 
-/// What makes names for the sessions that one sealing key sealed.
+/// Computes the names for the sessions of one sealing key.
 #[derive(Clone)]
 pub struct RevocationKey(hmac::Key);
 
@@ -406,7 +411,7 @@ impl RevocationKey {
     ///
     /// # Errors
     ///
-    /// [`Unspecified`] where the library fails; no secret makes it do so.
+    /// [`Unspecified`] if the library fails. No secret causes that.
     pub fn derive(sealing_secret: &[u8]) -> Result<Self, Unspecified> {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]);
         let derived = salt.extract(sealing_secret);
@@ -414,27 +419,27 @@ impl RevocationKey {
         Ok(Self(derived.into()))
     }
 
-    /// The name of one session of ours.
+    /// The name of a gateway session.
     #[must_use]
     pub fn session(&self, id: SessionId) -> Name {
         self.name(Kind::Session, [id.as_bytes()])
     }
 
-    /// The name of a session of the IAM's, by the IAM's own id of it.
+    /// The name of an IAM session, by the IAM's session id.
     #[must_use]
     pub fn upstream_session(&self, adapter: &str, issuer: &str, id: &str) -> Name {
         let parts = [adapter, issuer, id].map(str::as_bytes);
         self.name(Kind::UpstreamSession, parts)
     }
 
-    /// The name of everything that one subject has.
+    /// The name of all sessions of a subject.
     #[must_use]
     pub fn subject(&self, adapter: &str, issuer: &str, subject: &str) -> Name {
         let parts = [adapter, issuer, subject].map(str::as_bytes);
         self.name(Kind::Subject, parts)
     }
 
-    /// Each part after its length, all of them after the kind: no two things have one name.
+    /// The kind and the length before each part make the input unambiguous.
     fn name<const N: usize>(&self, kind: Kind, parts: [&[u8]; N]) -> Name {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(&[kind.tag()]);
@@ -457,13 +462,13 @@ impl fmt::Debug for RevocationKey {
     }
 }
 
-/// The names under which a session may have ended, each made when it is first needed.
+/// The names under which a session may be revoked, each computed when it is first needed.
 pub struct SessionNames<'s> {
     key: &'s RevocationKey,
     id: SessionId,
     session: &'s SealedSession<'s>,
     made: [Option<Name>; Kind::ALL.len()],
-    /// How many ends had been recorded when none of them was this session's.
+    /// [`Revocations::recorded`] at the last look-up that found no revocation of this session.
     none_of: u64,
 }
 

@@ -23,14 +23,13 @@ use zeroize::Zeroizing;
 use super::BASE64;
 use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
-use super::keys::{Dated, Kept, KeyError, KeyFile, KeySet, KeyStore, Keys};
-use super::revocations::{End, Revocation, RevocationKey, Revocations, SessionNames};
+use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
+use super::revocations::{Cause, Revocation, RevocationKey, Revocations, SessionNames};
 
-/// The version of [`SealedSession`]'s shape. Another shape gets another number, and an old
-/// session is then refused instead of misread.
+/// The version of the format of [`SealedSession`]. Sessions in another format are refused.
 pub const FORMAT: u8 = 1;
 
-/// A session's name: 128 random bits, chosen here at each login and nowhere else.
+/// The id of a session: 128 random bits, made at login.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId([u8; 16]);
 
@@ -38,11 +37,11 @@ impl SessionId {
     /// The id of [`ConstantTimeFallback`]. Ids are random, so no session has it.
     pub(super) const FALLBACK: Self = Self([0; 16]);
 
-    /// Makes a new one.
+    /// A new id.
     ///
     /// # Errors
     ///
-    /// [`Internal::Random`] where the machine gives no random numbers.
+    /// [`Internal::Random`] if the system has no random numbers.
     pub fn generate(random: &dyn Random) -> Result<Self, Internal> {
         let mut bytes = [0; 16];
         random.fill(&mut bytes)?;
@@ -53,17 +52,16 @@ impl SessionId {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 16];
-        // 22 characters are 16 bytes and 4 bits; the decoder refuses bits that say nothing.
+        // 22 characters are 16 bytes and 4 bits; the decoder refuses those bits unless they are 0.
         let length = BASE64.decode_slice(text, &mut bytes).ok()?;
         (length == bytes.len()).then_some(Self(bytes))
     }
 
-    /// The bits themselves, for whoever makes another name of them.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether a text that a client sent names this session, in constant time.
+    /// Whether a text from a client is this id, in constant time.
     #[must_use]
     pub fn is(self, text: &str) -> bool {
         Self::parse(text).is_some_and(|other| self.0.ct_eq(&other.0).into())
@@ -76,21 +74,21 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A session id is half of what opens a session: no log shows it.
+/// A session id is one of the two credentials of a session, so no log shows it.
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionId([REDACTED])")
     }
 }
 
-/// A session as login hands it out.
+/// The result of a login.
 #[derive(Debug)]
 pub struct NewSession {
-    /// Whose it is.
+    /// The user.
     pub subject: Subject,
-    /// Its id.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// What proves its possession.
+    /// The session token.
     pub session_token: SecretString,
     /// When the credentials were verified, in seconds since 1970.
     pub verified_at: u64,
@@ -98,8 +96,8 @@ pub struct NewSession {
     pub expires_at: u64,
 }
 
-/// What the session token carries. Any replica with the sealing key needs no more than this;
-/// nothing in it proves that the session is still alive.
+/// The content of a session token. It is all that a replica with the sealing key needs. It does not
+/// prove that the session is still active.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealedSession<'a> {
@@ -117,10 +115,10 @@ pub struct SealedSession<'a> {
     /// The subject.
     #[serde(borrow)]
     pub sub: Cow<'a, str>,
-    /// The IAM's id of its own session.
+    /// The IAM's id of its session.
     #[serde(borrow)]
     pub usid: Cow<'a, str>,
-    /// What proves that session to the IAM.
+    /// The credential of that session at the IAM.
     #[serde(borrow)]
     pub secret: Cow<'a, str>,
     /// When the login began: when the credentials were sent to the IAM, in seconds since 1970. The
@@ -132,13 +130,13 @@ pub struct SealedSession<'a> {
 }
 
 impl SealedSession<'_> {
-    /// Whether its time is over: at `exp` it already is.
+    /// Whether it has expired; at `exp` it has.
     #[must_use]
     pub fn has_expired(&self, now: Moment) -> bool {
         now.unix_seconds() >= self.exp
     }
 
-    /// The IAM's own session, for a call to the adapter; none where the subject is empty.
+    /// The IAM's session, for a call to the adapter; `None` if the subject is empty.
     #[must_use]
     pub fn upstream(&self) -> Option<UpstreamSession> {
         Some(UpstreamSession {
@@ -166,20 +164,20 @@ pub(super) struct OpenedSession<'b> {
 }
 
 impl OpenedSession<'_> {
-    /// The names under which its end may be recorded.
+    /// The names under which it may be revoked.
     pub(super) fn names(&self) -> SessionNames<'_> {
         SessionNames::new(&self.key, self.id, &self.session)
     }
 
     /// The revocation of this session.
-    pub(super) fn revocation(&self, end: End) -> Revocation {
-        Revocation::of_session(self.key.session(self.id), end, self.session.exp)
+    pub(super) fn revocation(&self, cause: Cause) -> Revocation {
+        Revocation::of_session(self.key.session(self.id), cause, self.session.exp)
     }
 }
 
-/// Makes session tokens, and opens the pair of id and token that a client sends.
+/// Seals session tokens, and opens the pair of session id and session token that a client sends.
 pub(super) struct SessionTokens {
-    /// The name of the adapter and the issuer of the IAM, which do not change.
+    // The adapter's name and the IAM's issuer do not change.
     pub(super) adapter: &'static str,
     pub(super) issuer: String,
     pub(super) keys: Arc<Keys>,
@@ -190,7 +188,7 @@ pub(super) struct SessionTokens {
 }
 
 impl SessionTokens {
-    /// The token of a session whose credentials were sent to the IAM at `asked_at`.
+    /// The session token of a session whose credentials were sent to the IAM at `requested_at`.
     ///
     /// # Errors
     ///
@@ -199,7 +197,7 @@ impl SessionTokens {
         &self,
         id: SessionId,
         upstream: &UpstreamSession,
-        asked_at: Moment,
+        requested_at: Moment,
         expires_at: u64,
     ) -> Result<String, GatewayError> {
         let session = SealedSession {
@@ -210,19 +208,19 @@ impl SessionTokens {
             sub: upstream.subject.as_str().into(),
             usid: upstream.id.as_str().into(),
             secret: upstream.secret.expose_secret().into(),
-            iat: asked_at.unix_seconds(),
+            iat: requested_at.unix_seconds(),
             exp: expires_at,
         };
         let keys = self.keys.sealing.key_set();
-        seal(&keys, &session, asked_at, &*self.random)
+        seal(&keys, &session, requested_at, &*self.random)
     }
 
-    /// Opens the pair into `buffer`, and verifies all of it but the time.
+    /// Opens the pair into `buffer`, and verifies it, except for the expiry.
     ///
     /// # Errors
     ///
-    /// [`GatewayError::InvalidSession`], or [`GatewayError::Internal`] where the key may be one
-    /// that this replica could not read.
+    /// [`GatewayError::InvalidSession`], or [`GatewayError::Internal`] if the key may be one that this
+    /// replica could not read.
     pub(super) fn open<'b>(
         &self,
         session_id: &str,
@@ -230,15 +228,14 @@ impl SessionTokens {
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<OpenedSession<'b>, GatewayError> {
         let (session, key) = open_from(&self.keys.sealing, session_token, buffer)
-            .inspect_err(|error| self.spend_time_of_opening(error, session_id, session_token))?;
+            .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
         let id = self
             .matching_id(&session, session_id)
-            .inspect_err(|_| self.spend_time_of_look_up(&key, &session))?;
+            .inspect_err(|_| self.simulate_look_up(&key, &session))?;
         Ok(OpenedSession { session, id, key })
     }
 
-    /// The id of the session, where it is the one that the client sent and the session is of this
-    /// IAM.
+    /// The id of the session, if it is the one that the client sent and the session is of this IAM.
     fn matching_id(
         &self,
         session: &SealedSession<'_>,
@@ -255,47 +252,47 @@ impl SessionTokens {
         Ok(id)
     }
 
-    /// Does for a refused token what the steps after the refusal would have cost. A fault is not a
-    /// refusal, and takes any time.
+    /// Does the work of the steps that a refused token skips, so that the time does not show which
+    /// step refused it. A fault may take any time.
     ///
-    /// A token that opens and has malformed content counts as one that does not open: only who has
-    /// the key can make it.
+    /// A token that opens and has malformed content is treated as one that does not open: only a
+    /// holder of the key can make it.
     #[cold]
-    fn spend_time_of_opening(&self, error: &GatewayError, session_id: &str, session_token: &str) {
+    fn simulate_opening(&self, error: &GatewayError, session_id: &str, session_token: &str) {
         let GatewayError::InvalidSession(refused) = *error else {
             return;
         };
         let keys = self.keys.sealing.key_set();
         let key = keys.current(self.clock.now());
         if refused != InvalidSession::Tampered {
-            key.unseal_in_vain(session_token.len());
+            key.simulate_unseal(session_token.len());
         }
         if let Ok(session) = read(black_box(&self.fallback.0)) {
             let _ = black_box(self.matching_id(&session, session_id));
-            self.spend_time_of_look_up(key.revocations(), &session);
+            self.simulate_look_up(key.revocations(), &session);
         }
     }
 
-    /// Looks up the end of a session that is refused in any case.
+    /// Looks up the revocations of a session that is refused in any case.
     #[cold]
-    fn spend_time_of_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
+    fn simulate_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
         let mut names = SessionNames::new(key, SessionId::FALLBACK, session);
-        let _ = black_box(self.revocations.end_of(&mut names));
+        let _ = black_box(self.revocations.cause_of(&mut names));
     }
 }
 
-/// As long as the ids of most IAMs are.
+/// Has the length of most IAMs' ids.
 const FALLBACK_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// A session, as opening a token yields it, that stands for the one in a token that does not open:
-/// the time of a refusal must not show which step refused.
+/// The content of a session token, used in place of that of a token that does not open: the time of a
+/// refusal must not show which step refused.
 ///
-/// Nothing of this runs for a valid session. An invalid one costs far less than a valid one, which
-/// gets a signature as well.
+/// It is not used for valid sessions. Even with it, an invalid session costs far less than a valid
+/// one, which gets a signature.
 pub(super) struct ConstantTimeFallback(Vec<u8>);
 
 impl ConstantTimeFallback {
-    /// A session of this IAM.
+    /// The content of a session of this IAM.
     pub(super) fn of(iam: &dyn IamAdapter) -> Self {
         let session = json!({
             "v": FORMAT, "sid": SessionId::FALLBACK.to_string(),
@@ -307,13 +304,13 @@ impl ConstantTimeFallback {
     }
 }
 
-/// The longest session token, in bytes. Keycloak's come to 1 to 2 KiB.
+/// The longest session token, in bytes. Those of Keycloak have 1 to 2 KiB.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 const KEY_LEN: usize = 32;
 
-/// What the protected header of every key begins with. Its length is a multiple of three, so that
-/// every header begins with the same text in base64url too.
+/// The first part of the protected header of every key. Its length is a multiple of three, so the
+/// headers have a common prefix in base64url too.
 const HEADER: &str = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid""#;
 
 /// The tag's 16 bytes in base64url.
@@ -322,13 +319,13 @@ const TAG_TEXT_LEN: usize = 22;
 /// The nonce's 12 bytes in base64url.
 const NONCE_TEXT_LEN: usize = NONCE_LEN / 3 * 4;
 
-/// base64url for nothing but zeros, in any length that base64url has.
+/// Zeros in base64url.
 const ZEROS: &str = match str::from_utf8(&[b'A'; TOKEN_BYTES_MAX]) {
     Ok(zeros) => zeros,
     Err(_) => "",
 };
 
-/// The content's length, in base64url, that a token is taken for which is too short to be one.
+/// The length of the content, in base64url, that is assumed of a shorter token.
 const TEXT_LEN_MIN: usize = 512;
 
 /// A key that seals and opens session tokens.
@@ -336,26 +333,27 @@ pub struct SealingKey {
     kid: String,
     first_use: Timestamp,
     key: LessSafeKey,
-    /// The protected header in base64url. It is authenticated with the content, so a token made
-    /// for another purpose under the same key does not open.
+    /// The protected header in base64url. It is authenticated with the content, so a token for another
+    /// purpose under the same key does not open.
     header: String,
-    /// By which a key that was read again is known to be the same.
+    /// Compares the key with one that is read later.
     digest: Digest,
     revocations: Arc<RevocationKey>,
 }
 
 impl SealingKey {
-    /// The `alg` of the JWK in the key's file. The token's header says `dir`, as RFC 7516 wants.
+    /// The `alg` of the JWK in the key's file. That of the token's header is `dir` (RFC 7518 section
+    /// 4.5).
     pub const ALGORITHM: &'static str = "A256GCM";
 
-    /// Takes the 32 secret bytes.
+    /// A key of 32 secret bytes.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Invalid`] where there are more or fewer, or all are alike.
+    /// [`KeyError::Invalid`] if there are more or fewer, or all are equal.
     pub fn new(secret: &[u8], kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
-        let all_alike = secret.iter().all(|byte| Some(byte) == secret.first());
-        if secret.len() != KEY_LEN || all_alike {
+        let all_equal = secret.iter().all(|byte| Some(byte) == secret.first());
+        if secret.len() != KEY_LEN || all_equal {
             return Err(KeyError::Invalid("k is not 32 random bytes"));
         }
         let key = UnboundKey::new(&AES_256_GCM, secret)
@@ -375,7 +373,7 @@ impl SealingKey {
         Ok(key)
     }
 
-    /// Seals something and opens it again. Always the same text, so that the nonce may be.
+    /// Seals a text and opens it again. The nonce may repeat because the text is always the same.
     fn self_test(&self) -> Result<(), KeyError> {
         const TEXT: &[u8] = b"auth-gateway self-test";
         let nonce = || Nonce::assume_unique_for_key([0; NONCE_LEN]);
@@ -392,7 +390,7 @@ impl SealingKey {
         }
     }
 
-    /// What names the ends of the sessions that this key sealed.
+    /// Computes the names of revocations of sessions that this key sealed.
     #[must_use]
     pub fn revocations(&self) -> &Arc<RevocationKey> {
         &self.revocations
@@ -413,7 +411,7 @@ impl SealingKey {
         {
             return Err(InvalidSession::Malformed);
         }
-        // One allocation that never grows: growing would leave a copy behind that nobody wipes.
+        // One allocation that never grows: growing would leave a copy that is not wiped.
         buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
         BASE64
             .decode_vec(text, buffer)
@@ -430,13 +428,13 @@ impl SealingKey {
             .map_err(|_| InvalidSession::Tampered)
     }
 
-    /// Does what opening a token of this length takes, and brings nothing out.
-    pub fn unseal_in_vain(&self, token_len: usize) {
+    /// Does the work of opening a token of this length, without a result.
+    pub fn simulate_unseal(&self, token_len: usize) {
         let dots = 4;
         let frame = self.header.len() + NONCE_TEXT_LEN + TAG_TEXT_LEN + dots;
         let length = token_len.saturating_sub(frame);
         let length = length.clamp(TEXT_LEN_MIN, TOKEN_BYTES_MAX);
-        // No bytes are one character more than a multiple of four.
+        // No base64url text is one character longer than a multiple of four.
         let length = length - usize::from(length % 4 == 1);
         let zeros = |length| ZEROS.get(..length).unwrap_or(ZEROS);
         let parts = Parts {
@@ -449,14 +447,14 @@ impl SealingKey {
     }
 }
 
-/// The parts of a token that are under its key's seal, each in base64url.
+/// The encrypted and authenticated parts of a token, each in base64url.
 struct Parts<'t> {
     nonce: &'t str,
     text: &'t str,
     tag: &'t str,
 }
 
-impl Dated for SealingKey {
+impl Key for SealingKey {
     fn kid(&self) -> &str {
         &self.kid
     }
@@ -466,7 +464,7 @@ impl Dated for SealingKey {
     }
 }
 
-impl Kept for SealingKey {
+impl StoredKey for SealingKey {
     const PURPOSE: &'static str = "sealing";
 
     fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
@@ -491,8 +489,7 @@ impl fmt::Debug for SealingKey {
 ///
 /// # Errors
 ///
-/// [`GatewayError::Internal`]: no random numbers, or a session too large to be carried. A token
-/// that was cut would be worse.
+/// [`GatewayError::Internal`]: no random numbers, or a session that is too large.
 pub fn seal(
     keys: &KeySet<SealingKey>,
     session: &SealedSession<'_>,
@@ -500,7 +497,7 @@ pub fn seal(
     random: &dyn Random,
 ) -> Result<String, GatewayError> {
     let key = keys.current(now);
-    // As in `open`, no growing. A text that needs more makes a token that is refused below.
+    // It never grows, as in `unseal`: a text that needs more makes a token that is refused below.
     let mut text = Zeroizing::new(Vec::with_capacity(TOKEN_BYTES_MAX));
     serde_json::to_writer(&mut *text, session)
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
@@ -527,7 +524,7 @@ pub fn seal(
     Ok(token)
 }
 
-/// The key that a token, or its header alone, says it was sealed with. Only opening proves it.
+/// The key that the header of a token names. Only opening proves it.
 #[must_use]
 fn key_of<'k>(keys: &'k KeySet<SealingKey>, token: &str) -> Option<&'k SealingKey> {
     let header = token.split('.').next()?;
@@ -536,12 +533,11 @@ fn key_of<'k>(keys: &'k KeySet<SealingKey>, token: &str) -> Option<&'k SealingKe
 
 /// Opens a session token into `buffer`, from which the session borrows.
 ///
-/// What the seal proves is who made it, not that the content suits: the caller looks at every
-/// member again.
+/// The seal proves the origin of the content, not its validity: the caller checks every member.
 ///
 /// # Errors
 ///
-/// [`InvalidSession`], for the log; to a client all of them are one.
+/// [`InvalidSession`], for the log. A client gets the same response for all of them.
 pub fn open<'b>(
     keys: &KeySet<SealingKey>,
     token: &str,
@@ -553,8 +549,8 @@ pub fn open<'b>(
     let mut parts = token.split('.');
     let mut part = || parts.next().ok_or(InvalidSession::Malformed);
     let (header, encrypted_key, nonce, text, tag) = (part()?, part()?, part()?, part()?, part()?);
-    // Text and tag are opened as one run of bytes: were the tag's length free, one session would
-    // have as many tokens as there are places to cut that run.
+    // Text and tag are opened as one slice. If the tag could have any length, the same session would
+    // have many tokens, one for each place to split that slice.
     if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
         return Err(InvalidSession::Malformed);
     }
@@ -562,9 +558,9 @@ pub fn open<'b>(
     read(key.unseal(&Parts { nonce, text, tag }, buffer)?)
 }
 
-/// Opens a session token as [`open`] does, and gives what names its session's ends. But a token by
-/// an unknown key, while the folder of the keys cannot be read, may be another replica's: a fault
-/// is never a refusal.
+/// Opens a session token as [`open`] does, and returns the revocation key of its sealing key too. If
+/// the key is unknown and the folder of keys cannot be read, the token may be valid at another replica.
+/// That is a fault, not a refusal.
 ///
 /// # Errors
 ///
@@ -576,8 +572,8 @@ pub fn open_from<'b>(
 ) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
     let key_set = keys.key_set();
     let session = open(&key_set, token, buffer).map_err(|refused| {
-        let ours = || token.starts_with(&BASE64.encode(HEADER));
-        if refused == InvalidSession::UnknownKey && keys.is_behind() && ours() {
+        let is_session_token = || token.starts_with(&BASE64.encode(HEADER));
+        if refused == InvalidSession::UnknownKey && keys.is_behind() && is_session_token() {
             return GatewayError::from(Internal::KeysUnreadable);
         }
         refused.into()

@@ -1,5 +1,5 @@
-//! The ends of sessions: those that the IAM or another replica reports, and what the other
-//! replicas have to learn of those that happened here.
+//! Records revocations that come from the IAM, a logout or another replica, and sends those of this
+//! replica to the others.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,14 +16,14 @@ use super::revocations::{Learned, Revocation, RevocationKey, Revocations};
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
 pub type Delivered = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Sends the other replicas what the table of revocations has queued for them.
+/// Sends queued revocations to the other replicas.
 pub trait Replicas: fmt::Debug + Send + Sync {
-    /// A revocation was queued. What cannot be sent now stays queued; until it is sent, the
-    /// freshness of knowledge bounds how long the session is accepted elsewhere.
-    fn tell(&self, revocation: Revocation) -> Delivered;
+    /// A revocation was queued. If it cannot be sent now, it stays queued. Until it is sent, the
+    /// freshness of cached data bounds how long other replicas accept the session.
+    fn send(&self, revocation: Revocation) -> Delivered;
 }
 
-/// Records ends of sessions, and shares them with the other replicas, where there are any.
+/// Records revocations and sends them to the other replicas, if there are any.
 pub struct SessionEnds {
     iam: Arc<dyn IamAdapter>,
     keys: Arc<Keys>,
@@ -51,12 +51,11 @@ impl SessionEnds {
         }
     }
 
-    /// Records that a session of the IAM has ended, by the IAM's id of it.
+    /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
     ///
-    /// The key that sealed the sessions which rest on it is not known, so its end is recorded under
-    /// the name of each key.
+    /// Their sealing key is not known, so the revocation is recorded with a name for each key.
     pub fn end_upstream_session(&self, id: &str) {
-        // With adapters that have no ids, all sessions have this one.
+        // Adapters without session ids give all sessions this one.
         if id.is_empty() {
             return;
         }
@@ -68,8 +67,8 @@ impl SessionEnds {
         });
     }
 
-    /// Records that all sessions of the subject have ended whose login began at `begun_until`, in
-    /// seconds since 1970, or before.
+    /// Revokes all sessions of the subject whose login began at `begun_until`, in seconds since 1970,
+    /// or before.
     pub fn end_sessions_of(&self, subject: &str, begun_until: u64) {
         let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
         let (now, longest) = (self.clock.now(), self.session_max_lifetime);
@@ -79,8 +78,8 @@ impl SessionEnds {
         });
     }
 
-    /// Records what a logout token reports that the IAM issued at `issued_at`, in seconds since
-    /// 1970.
+    /// Revokes the sessions that a logout token names. The IAM issued it at `issued_at`, in seconds
+    /// since 1970.
     pub(super) fn end_by_logout_token(&self, ended: &Ended, issued_at: u64) {
         match ended {
             Ended::Session(id) => self.end_upstream_session(id),
@@ -93,15 +92,15 @@ impl SessionEnds {
 
     fn share_under_every_key(&self, revocation: impl Fn(&RevocationKey) -> Revocation) {
         for key in self.keys.sealing.key_set().iter() {
-            // No client waits for this one.
+            // No client waits for the delivery.
             drop(self.share(revocation(key.revocations()), self.clock.now()));
         }
     }
 
-    /// Records an end, and sends it to the other replicas unless they have it.
+    /// Records a revocation, and sends it to the other replicas unless they have it.
     pub(super) fn share(&self, revocation: Revocation, now: Moment) -> Delivered {
         match self.replicas.get() {
-            Some(replicas) if self.revocations.share(&revocation, now) => replicas.tell(revocation),
+            Some(replicas) if self.revocations.share(&revocation, now) => replicas.send(revocation),
             Some(_) => Box::pin(std::future::ready(())),
             None => {
                 self.revocations.record(&revocation, now);
@@ -110,11 +109,11 @@ impl SessionEnds {
         }
     }
 
-    /// From now on, the other replicas are sent what ends here. Only the first call has an effect:
-    /// a gateway is one replica of one group.
+    /// From now on, revocations are sent to the other replicas. Only the first call has an effect: a
+    /// gateway is one replica of one group.
     ///
-    /// Sessions may have ended there that are not known here, so no tokens are issued until
-    /// [`Gateway::in_step_again`](super::Gateway::in_step_again) or
+    /// Revocations of the others may be unknown here, so no access tokens are issued until
+    /// [`Gateway::caught_up`](super::Gateway::caught_up) or
     /// [`Self::serve_without_catching_up`].
     pub fn join(&self, replicas: Arc<dyn Replicas>) {
         if self.replicas.set(replicas).is_ok() {
@@ -122,16 +121,16 @@ impl SessionEnds {
         }
     }
 
-    /// Issues tokens from now on although the ends at the other replicas are not known. Returns
-    /// whether that was the reason that none were issued.
+    /// Issues access tokens from now on although revocations of the other replicas are unknown.
+    /// Returns whether that was the reason that none were issued.
     ///
-    /// Only for an IAM that holds the sessions: it calls those inactive whose logout it confirmed.
-    /// A session whose logout failed there is accepted.
+    /// Only for an IAM that holds the sessions: it reports those as inactive whose logout it
+    /// confirmed. A session whose logout failed there is accepted.
     pub fn serve_without_catching_up(&self) -> bool {
         self.revocations.stop_catching_up()
     }
 
-    /// Records an end that another replica sent.
+    /// Records a revocation that another replica sent.
     pub fn learn(&self, revocation: &Revocation) -> Learned {
         self.revocations.learn(revocation, self.clock.now())
     }
@@ -143,15 +142,15 @@ impl SessionEnds {
     }
 }
 
-/// Which sessions of a subject a logout token without a session ends: those whose login began at
-/// this second or before, in seconds since 1970.
+/// The time until which logins are revoked by a logout token without a session id, in seconds since
+/// 1970.
 ///
-/// The IAM's clock dates the token, the gateway's clock dates the logins, and the two may differ.
-/// So the time at which the token arrives, by the gateway's clock, divides the logins. A login
-/// counts from the time at which its credentials were sent: the IAM may have verified them before
-/// it issued the token, however late its response comes. A login of the same second is ended too,
-/// because nothing shows which came first, and its user can log in again. A token that was delayed
-/// ends no session that began more than the clocks may differ after the token was issued.
+/// The time of the token is the IAM's, and that of a login is the gateway's; the two clocks may
+/// differ. So the time of arrival, by the gateway's clock, decides. A login counts from the time at
+/// which its credentials were sent: the IAM may have verified them before it issued the token, however
+/// late its response comes. A login of the same second is revoked too, because the order is unknown
+/// and the user can log in again. A delayed token must not revoke later logins, so the limit is also
+/// its time of issue and the largest difference of the clocks.
 fn begun_until(issued_at: u64, now: Moment) -> u64 {
     let latest = issued_at.saturating_add(SKEW_MAX.as_secs());
     now.unix_seconds().min(latest)

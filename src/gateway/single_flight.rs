@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 
 use super::error::Internal;
 
-/// A call in flight, as its callers see it.
+/// A call in flight.
 #[derive(Debug)]
 pub(super) struct InFlight<T> {
     /// When the call began.
@@ -33,7 +33,7 @@ impl<T: Clone> InFlight<T> {
     ///
     /// # Errors
     ///
-    /// [`Internal::LostTask`] where the call panicked.
+    /// [`Internal::LostTask`] if the call panicked.
     pub(super) async fn result(mut self) -> Result<T, Internal> {
         let result = self.result.wait_for(Option::is_some).await;
         result
@@ -43,9 +43,9 @@ impl<T: Clone> InFlight<T> {
     }
 }
 
-/// How a caller takes part.
+/// The result of [`SingleFlight::join_or_start`].
 pub(super) enum Admission<T, D> {
-    /// No call is needed any more.
+    /// No call is needed.
     Done(D),
     /// The caller shares a call that was in flight already.
     Joined(InFlight<T>),
@@ -70,12 +70,12 @@ where
     K: Eq + Hash + Copy + Send + 'static,
     T: Clone + Send + Sync + 'static,
 {
-    /// Joins the call in flight for the key where `may_join` accepts the time at which it began;
-    /// otherwise starts `call`, unless `done` finds that it is no longer needed. No call for this key
-    /// begins or ends while `done` runs.
+    /// Joins the call in flight for the key if `may_join` accepts the time at which it began.
+    /// Otherwise starts `call`, unless `done` returns a result. No call for this key begins or ends
+    /// while `done` runs.
     ///
-    /// The call runs in a task of its own: it goes on when the client that caused it disconnects, so
-    /// that disconnecting and coming back multiplies nothing.
+    /// The call runs in a task of its own, and goes on when the client that caused it disconnects. So
+    /// clients that disconnect and retry cause no further calls.
     pub(super) fn join_or_start<D, C>(
         &self,
         key: K,
@@ -126,14 +126,14 @@ struct Completion<K: Eq + Hash + Copy, T> {
 }
 
 impl<K: Eq + Hash + Copy, T> Completion<K, T> {
-    /// Removes the call before a caller has its result: a caller that tries again because of the
-    /// result must not join the call that failed.
+    /// Removes the call before its callers have the result: a caller that retries must not join the
+    /// call that failed.
     fn complete(self, result: T) {
         self.remove();
         self.sender.send_replace(Some(result));
     }
 
-    /// Keeps a younger call for the same key.
+    /// Keeps a later call for the same key.
     fn remove(&self) {
         if let Entry::Occupied(call) = lock(&self.calls).entry(self.key)
             && call.get().result.same_channel(&self.sender.subscribe())

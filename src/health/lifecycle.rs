@@ -1,4 +1,4 @@
-//! How near the end of the process is.
+//! The stages of the process: serving, leaving, draining.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ pub struct Lifecycle(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     stage: watch::Sender<Stage>,
-    /// Also whether the stage is the last one: every request reads this, without a lock.
+    /// Whether the stage is `Draining`. Every request reads it, without a lock.
     draining: AtomicBool,
 }
 
@@ -26,7 +26,7 @@ enum Stage {
 }
 
 impl Lifecycle {
-    /// From now on no load balancer should send anything here.
+    /// From now on the replica is not ready, so that load balancers stop sending requests.
     pub fn leave(&self) {
         self.enter(Stage::Leaving);
     }

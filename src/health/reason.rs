@@ -7,12 +7,12 @@ use serde::{Serialize, Serializer};
 
 use crate::gateway::keys::Concern;
 
-/// Why a replica is not simply ready.
+/// Why a replica is degraded or not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// For machines.
+    /// The stable name.
     pub code: ReasonCode,
-    /// What an operator should know.
+    /// A description for operators.
     pub message: String,
 }
 
@@ -29,7 +29,7 @@ macro_rules! reason_codes {
             /// Every code.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The code as it is written.
+            /// The code as text.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -71,17 +71,17 @@ reason_codes! {
     Tls = "tls",
     /// [`Misconfiguration::Other`].
     Other = "other",
-    /// Calls of some kind are not made for now, because too many failed.
+    /// Calls of an operation are not made, because too many failed.
     CircuitOpen = "circuit_open",
-    /// Tokens are signed on stale knowledge, as `stale_if_error` allows.
+    /// Access tokens are issued with stale data, as `stale_if_error` allows.
     ServingStale = "serving_stale",
-    /// A folder of keys cannot be used as it is now.
+    /// A folder of keys cannot be used.
     KeysUnreadable = "keys_unreadable",
     /// The sealing key in use is overdue for rotation.
     SealingKeyOld = "sealing_key_old",
-    /// Which sessions ended at other replicas before this one started is not known yet.
+    /// Revocations of other replicas from before the start are not known yet.
     RevocationsCatchingUp = "revocations_catching_up",
-    /// Redis does not answer.
+    /// Redis does not respond.
     RevocationsUnreachable = "revocations_unreachable",
     /// Redis refuses to store revocations.
     RevocationsRefused = "revocations_refused",
@@ -92,8 +92,8 @@ reason_codes! {
 }
 
 impl ReasonCode {
-    /// The code of a fault of the IAM; none for a refused login and for a call that the IAM never
-    /// received, which say nothing about it.
+    /// The code of a fault of the IAM; `None` for a refused login and for a call that the IAM did not
+    /// receive.
     #[must_use]
     pub const fn of_fault(fault: &IamError) -> Option<Self> {
         Some(match fault {

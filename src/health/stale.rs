@@ -1,57 +1,57 @@
-//! Whether tokens are signed on what was known before the IAM fell silent. Told once at the
-//! beginning and once at the end, and not with each token: in an outage every client comes.
+//! Whether access tokens are issued with stale data. Logged once at the beginning and once at the
+//! end, not for each token.
 
 use std::time::Duration;
 
 use iam_adapters::Moment;
 
-/// How long after the last such token it is over. Longer than the IAM takes to be asked again, so
-/// that one that answers every other time is told of once.
+/// How long after the last such token the period ends. Longer than the time between two calls to the
+/// IAM, so that an IAM that fails now and then is logged once.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-struct Spell {
+struct Period {
     began: Moment,
     last: Moment,
     tokens: u64,
 }
 
-/// The time over which `stale_if_error` is made use of.
+/// The current period in which access tokens are issued with stale data, if any.
 #[derive(Debug, Default)]
-pub(super) struct Stale(Option<Spell>);
+pub(super) struct Stale(Option<Period>);
 
 impl Stale {
-    /// A token was signed on stale knowledge.
+    /// Records an access token that was issued with stale data.
     pub(super) fn served(&mut self, now: Moment) {
-        self.look(now);
-        let spell = self.0.get_or_insert_with(|| {
-            tracing::warn!("the IAM does not answer: tokens are signed on stale knowledge");
-            Spell {
+        self.update(now);
+        let period = self.0.get_or_insert_with(|| {
+            tracing::warn!("the IAM does not respond: access tokens are issued with stale data");
+            Period {
                 began: now,
                 last: now,
                 tokens: 0,
             }
         });
-        spell.last = now;
-        spell.tokens += 1;
+        period.last = now;
+        period.tokens += 1;
     }
 
-    /// Finds out whether it is over.
-    pub(super) fn look(&mut self, now: Moment) {
-        let over = |spell: &mut Spell| now.since(spell.last) >= QUIET;
-        if let Some(spell) = self.0.take_if(over) {
+    /// Ends the period if it is over.
+    pub(super) fn update(&mut self, now: Moment) {
+        let is_over = |period: &mut Period| now.since(period.last) >= QUIET;
+        if let Some(period) = self.0.take_if(is_over) {
             tracing::info!(
-                tokens = spell.tokens,
-                duration_s = spell.last.since(spell.began).as_secs(),
-                "no token is signed on stale knowledge any more"
+                tokens = period.tokens,
+                duration_s = period.last.since(period.began).as_secs(),
+                "no access tokens are issued with stale data any more"
             );
         }
     }
 
-    /// Whether it goes on.
-    pub(super) fn goes_on(&self, now: Moment) -> bool {
+    /// Whether the period is not over.
+    pub(super) fn is_active(&self, now: Moment) -> bool {
         self.0
             .as_ref()
-            .is_some_and(|spell| now.since(spell.last) < QUIET)
+            .is_some_and(|period| now.since(period.last) < QUIET)
     }
 }

@@ -228,7 +228,7 @@ fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
         panic!("four lines, not {lines:#?}");
     };
     assert!(open.contains("WARN") && open.contains("the circuit is open"));
-    assert!(begins.contains("WARN") && begins.contains("stale knowledge"));
+    assert!(begins.contains("WARN") && begins.contains("stale data"));
     assert!(
         ends.contains("INFO") && ends.contains("tokens=1000 duration_s=2997"),
         "{ends}"

@@ -221,12 +221,12 @@ pub(super) async fn log_out(
     Ok(json(&LogoutResponse { status: "Ok" }))
 }
 
-/// Reads or extends what goes into the log line of the request.
+/// Reads or changes the fields of the request's log line.
 fn with_log<T>(request: &HttpRequest, access: impl FnOnce(&mut RequestLog) -> T) -> Option<T> {
     request.extensions_mut().get_mut::<RequestLog>().map(access)
 }
 
-/// Why these are not credentials, for the client.
+/// Why credentials are invalid, for the client.
 pub(super) const fn invalid_credentials(credentials: InvalidCredentials) -> InvalidRequest {
     match credentials {
         InvalidCredentials::Email => InvalidRequest::NotAnEmailAddress("email"),
@@ -275,7 +275,7 @@ fn json_response(json: Vec<u8>) -> HttpResponse {
 }
 
 impl Front {
-    /// The problem of an operation that failed. Counts logins that a limit stopped.
+    /// The problem of an operation that failed. Counts logins that a limit refused.
     pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         if let GatewayError::TooManyLogins { limit, .. } = &error {
             self.metrics.throttled(*limit);
@@ -288,7 +288,7 @@ impl Front {
     }
 }
 
-/// RFC 3339 with a numeric offset: `Z` is not an offset to every parser of ISO 8601.
+/// RFC 3339 with a numeric offset: not every parser of ISO 8601 accepts `Z`.
 fn timestamp(unix_seconds: u64) -> String {
     let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
     let last = Timestamp::MAX.as_second();

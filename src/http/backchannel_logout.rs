@@ -16,7 +16,7 @@ use crate::telemetry::metrics::LogoutTokenOutcome;
 
 const LOGOUT_TOKEN: &str = "logout_token";
 
-/// Takes no place that a login or a logout waits for, so that an IAM may call from within either.
+/// Independent of the limits of logins and logouts, so that an IAM may call it during either.
 pub(super) async fn receive(
     front: Data<Front>,
     request: HttpRequest,
@@ -28,7 +28,7 @@ pub(super) async fn receive(
         sender.and_then(|sender| front.logout_token_limiter.retry_after(sender, now))
     {
         front.metrics.logout_token(LogoutTokenOutcome::TurnedAway);
-        return Err(Problem::Forging(seconds));
+        return Err(Problem::InvalidLogoutTokens(seconds));
     }
     let body = body::read_form(&request, payload, &front).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
@@ -51,7 +51,7 @@ pub(super) async fn receive(
     Ok(response.finish())
 }
 
-/// The one parameter of that name. Section 2.5 has others ignored.
+/// The one parameter of that name. Others are ignored, as section 2.5 requires.
 fn logout_token(body: &[u8]) -> Result<Cow<'_, str>, InvalidRequest> {
     let mut tokens = form_urlencoded::parse(body)
         .filter(|(name, _)| name == LOGOUT_TOKEN)

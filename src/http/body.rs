@@ -37,7 +37,7 @@ pub(super) trait RequestBody<'a>: Deserialize<'a> {
 ///
 /// # Errors
 ///
-/// The [`Problem`] of a request whose body must not be parsed.
+/// The [`Problem`] of the request.
 pub(super) async fn read(
     request: &HttpRequest,
     payload: Payload,
@@ -67,7 +67,7 @@ async fn read_as(
     payload: Payload,
     front: &Front,
 ) -> Result<Bytes, Problem> {
-    // A query ends up in the logs of proxies and servers (RFC 6750 section 2.3).
+    // Proxies and servers log queries (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
         return Err(Problem::InvalidRequest(InvalidRequest::Query));
     }
@@ -128,7 +128,7 @@ pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, Problem
         Problem::InvalidRequest(match invalid {
             InvalidObject::NotAnObject => InvalidRequest::NotAnObject,
             InvalidObject::NotUtf8 => InvalidRequest::NotUtf8,
-            // The errors of serde quote values, so a second pass finds out what is wrong.
+            // The errors of serde quote values, so a second pass finds the problem.
             InvalidObject::Members => wrong_member(body, T::MEMBERS),
         })
     })
@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// Tells caches to keep nothing of what these endpoints respond (RFC 6749 section 5.1).
+/// Forbids caches to store the response (RFC 6749 section 5.1).
 pub(super) fn no_store(response: &mut HttpResponseBuilder) {
     response
         .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")))

@@ -1,4 +1,4 @@
-//! What tells a client that the document it has kept is still the one (RFC 9110 section 8.8.3).
+//! Entity tags, by which a client validates a cached document (RFC 9110 section 8.8.3).
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{EntityTag, Header as _, IfNoneMatch};
@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// The tag of a document that is whole in memory.
+/// The tag of a document.
 #[must_use]
 pub fn of(body: &str) -> EntityTag {
     EntityTag::new_strong(URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()))

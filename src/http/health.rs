@@ -1,4 +1,4 @@
-//! The management listener: is the process alive, should it get traffic, and its figures.
+//! Liveness, readiness and metrics, on the management listener.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -6,19 +6,19 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use serde_json::json;
 
-use crate::gateway::keys::Dated as _;
+use crate::gateway::keys::Key as _;
 use crate::health::{Readiness, Reason, ReasonCode};
 
 use super::Front;
 
-/// `GET /health/live`: the process answers. Nothing else is looked at: a restart mends nothing
-/// outside of it.
+/// `GET /health/live`: the process responds. Nothing else is checked, because a restart repairs
+/// nothing outside of the process.
 pub(super) async fn live() -> HttpResponse {
     uncached(StatusCode::OK, &json!({ "status": "live" }))
 }
 
-/// `GET /health/ready`: whether this replica should get traffic. An outage of the IAM alone is no
-/// reason not to: every replica would be taken away at once.
+/// `GET /health/ready`: whether this replica should get traffic. It is ready during an outage of the
+/// IAM: otherwise all replicas would lose their traffic at once.
 pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     let now = front.gateway.now();
     let keys = front.gateway.keys();
@@ -29,7 +29,7 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
     if !front.gateway.session_ends().revocations().has_room(now) {
         report.degrade(Reason {
             code: ReasonCode::RevocationsFull,
-            message: "there are so many live revocations that no session can begin".to_owned(),
+            message: "too many live revocations: no session can begin".to_owned(),
         });
     }
     let status = match report.readiness {

@@ -26,10 +26,10 @@ const TRUSTED: Duration = Duration::from_secs(24 * 60 * 60);
 /// limited with it, until a valid token of that sender is verified.
 const SLOTS: usize = 1024;
 
-/// What is known of the senders of one slot.
+/// The tokens of the senders of one slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// When the window began, and how many invalid tokens came in it.
+    /// When the window began, and the number of invalid tokens in it.
     invalid: Option<(Moment, u32)>,
     valid_at: Option<Moment>,
 }
@@ -84,7 +84,7 @@ impl LogoutTokenRateLimiter {
     fn slot_of(&self, sender: ClientAddress) -> usize {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "any bits of a hash will do"
+            reason = "any bits of the hash can be used"
         )]
         let hash = self.hasher.hash_one(sender.network()) as usize;
         hash % SLOTS

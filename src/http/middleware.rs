@@ -36,7 +36,7 @@ use super::problem::{InvalidRequest, Problem};
 pub(super) struct RequestLog {
     /// The id of the request.
     pub(super) id: RequestId,
-    /// The source of the knowledge that an exchange used.
+    /// The source of the data that an exchange used.
     pub(super) source: Option<Source>,
     /// The account that a login names, whether it succeeds or not.
     pub(super) account: Option<Account>,
@@ -134,7 +134,7 @@ impl Hooks for Front {
     }
 }
 
-/// What is known of a request before it is handled.
+/// The data of a request before it is handled.
 struct RequestContext {
     began: Instant,
     id: RequestId,
@@ -144,8 +144,8 @@ struct RequestContext {
 
 impl RequestContext {
     /// Adds the id of the request to the log lines of its handler. Not for an exchange, which enters
-    /// such a span only before it calls the IAM: a span costs 3,700 instructions, and cached
-    /// exchanges log nothing but the request itself.
+    /// such a span only before it calls the IAM: a span costs 3,700 instructions, and exchanges with
+    /// cached data have only the log line of the request.
     fn span(&self) -> Span {
         if self.route == Route::Token {
             Span::none()
@@ -179,7 +179,7 @@ impl RequestContext {
         let took = self.began.elapsed();
         let outcome = match problem {
             Some(problem) => problem.answer().code.outcome(),
-            // Other routes may have problems of their own.
+            // Other routes may have their own error responses.
             None if status.is_client_error() => Outcome::InvalidRequest,
             None => Outcome::Ok,
         };
@@ -203,7 +203,7 @@ impl RequestContext {
                 )
             };
         }
-        // A client can cause any number of these, and nothing is broken.
+        // Not an error: overload is expected, and clients can cause any number of these.
         let shed = matches!(problem, Some(Problem::Overloaded));
         if status.is_server_error() && !shed {
             line!(tracing::Level::ERROR);
@@ -319,12 +319,12 @@ fn is_valid_id(id: &[u8]) -> bool {
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The client's address: the peer's, or, where the peer is a trusted proxy, the right-most address
-/// in `X-Forwarded-For` that is not a trusted proxy. Any client can write what is left of it.
+/// The client's address: that of the peer or, if the peer is a trusted proxy, the right-most address in
+/// `X-Forwarded-For` that is not a trusted proxy. Any client can write the addresses to the left of it.
 ///
-/// Where a proxy wrote something unreadable, the client is the peer: no client can avoid what is
-/// counted by address. `Forwarded` (RFC 7239) is ignored, because a proxy that knows only one of the
-/// two headers passes the other on as its client wrote it.
+/// If an address of a proxy is malformed, the client is the peer: no client can avoid the limits for
+/// addresses. `Forwarded` (RFC 7239) is ignored, because a proxy that supports only one of the two
+/// headers passes the other on unchanged.
 #[must_use]
 pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<ClientAddress> {
     let peer = request.peer_addr()?.ip().into();
@@ -335,8 +335,8 @@ pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<Cli
     ))
 }
 
-/// Warns, once, of a peer that forwards for others and is not trusted: all of its clients have one
-/// address, and share the limits of one address.
+/// Warns, once, about an untrusted peer that sends `X-Forwarded-For`: all of its clients have one
+/// address, and share its limits.
 pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
     static WARNED: Once = Once::new();
     let Some(peer) = request.peer_addr() else {
@@ -347,8 +347,8 @@ pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
         WARNED.call_once(|| {
             tracing::warn!(
                 peer.address = %peer.ip(),
-                "logins are stopped by address, and this one forwards for others: is it a proxy \
-                 that http.trusted_proxies should name?"
+                "logins refused by the limit of an address that sends X-Forwarded-For: if it is a \
+                 proxy, add it to http.trusted_proxies"
             );
         });
     }
@@ -366,7 +366,8 @@ fn behind_proxies(
     // Several headers are one list, in their order (RFC 9110 section 5.3).
     let lines: Vec<_> = headers.get_all(X_FORWARDED_FOR).collect();
     for line in lines.into_iter().rev() {
-        // Hop by hop: what a client wrote on the left must not invalidate what the proxies added.
+        // Each address separately: a malformed one from the client, on the left, must not invalidate
+        // those of the proxies.
         for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
             let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
             let Some(hop) = address_in(hop) else {

@@ -1,5 +1,5 @@
-//! Calls of operators on the management listener: those that change something. Each handler asks
-//! for an [`Operator`], which only a request with the right bearer token yields.
+//! Calls of operators on the management listener that change something. Each handler requires an
+//! [`Operator`], which actix-web extracts only from a request with the right bearer token.
 
 use std::future::{Ready, ready};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::client_address;
 use super::problem::{InvalidRequest, Problem};
 
-/// Who sent this request knows `management.token`.
+/// The request has the bearer token `management.token`.
 #[derive(Debug)]
 pub(super) struct Operator(());
 
@@ -48,12 +48,12 @@ fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
         target: "auth_gateway::audit",
         path = request.path(),
         client.address = client_address(front, request).map(tracing::field::display),
-        "a call of an operator is refused: wrong bearer token"
+        "operator call refused: wrong bearer token"
     );
     Err(Problem::OperatorTokenInvalid)
 }
 
-/// The token of `Bearer TOKEN`. The scheme's case does not count (RFC 9110 section 11.1).
+/// The token of `Bearer TOKEN`. The scheme is case-insensitive (RFC 9110 section 11.1).
 fn bearer(credentials: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = credentials.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
@@ -93,7 +93,7 @@ pub(super) async fn reset_login_limits(
         email,
         client_address: network,
     } = body::parse(&body)?;
-    // What cannot be logged in with was never counted.
+    // An address that login refuses has no counts.
     let credentials = Credentials::new(email, "".into())
         .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))?;
     let network = network

@@ -1,5 +1,6 @@
-//! The third vocabulary of failure: what a client sees. One body everywhere (RFC 6749 section
-//! 5.2), a function of the [`Problem`] alone: never an upstream's text, an input, or an error of Rust.
+//! Problem responses: the third of three error types. Every body has one format (RFC 6749 section
+//! 5.2) and depends only on the [`Problem`]. It never contains a text of the IAM, an input or an
+//! internal error.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -30,26 +31,26 @@ pub use table::{Answer, RetryAfter};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request itself is at fault.
+    /// The request is invalid.
     InvalidRequest,
-    /// The credentials or the session are not good.
+    /// The credentials or the session are invalid.
     InvalidGrant,
-    /// The scope is outside the grammar, or none of it may be held.
+    /// The scope is malformed, or none of it can be granted.
     InvalidScope,
     /// Another grant type than `session`.
     UnsupportedGrantType,
-    /// Trying again later helps.
+    /// A later retry may succeed.
     TemporarilyUnavailable,
-    /// Something broke that the client cannot mend.
+    /// A failure that the client cannot correct.
     ServerError,
     /// The bearer token of an operator is missing or wrong (RFC 6750 section 3.1).
     InvalidToken,
-    /// The call is for operators, and none is known here.
+    /// The call is for operators, and the settings have no token for them.
     AccessDenied,
 }
 
 impl Code {
-    /// The code as the client reads it.
+    /// The code in the response.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.outcome().name()
@@ -86,7 +87,7 @@ impl Code {
     }
 }
 
-/// Which operation a failure belongs to: the contract gives them different statuses.
+/// The operation that failed: the API has different statuses for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// `POST login`.
@@ -99,54 +100,54 @@ pub enum Operation {
     BackchannelLogout,
 }
 
-/// Why a request gets no success.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum Problem {
-    /// The request is at fault.
+    /// The request is invalid.
     InvalidRequest(InvalidRequest),
-    /// The scope is outside the grammar of RFC 6749 section 3.3, or too long.
+    /// The scope is malformed (RFC 6749 section 3.3) or too long.
     InvalidScope(InvalidScope),
     /// `grant_type` is not `session`.
     UnsupportedGrantType,
-    /// The body is larger than it may be.
+    /// The body is too large.
     TooLarge,
-    /// There are more headers, or longer ones, than fit into memory.
+    /// There are too many headers, or they are too long.
     HeadersTooLarge,
-    /// The body is not of the media type that the path takes.
+    /// The body has another media type than the path requires.
     UnsupportedMediaType,
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     TooSlow,
     /// No such path.
     NotFound,
-    /// The path has other methods: these.
+    /// The path has only these methods.
     MethodNotAllowed(&'static str),
-    /// The sender has sent forged logout tokens; for so many seconds nobody looks at another.
-    Forging(u64),
+    /// The sender has sent too many invalid logout tokens. It may retry after so many seconds.
+    InvalidLogoutTokens(u64),
     /// The gateway is about to stop.
     Draining,
-    /// There is more to do than the gateway can do.
+    /// The gateway is overloaded.
     Overloaded,
-    /// A call for operators, and the settings have no token for them.
+    /// A call for operators, but the settings have no token for them.
     NoOperatorToken,
-    /// A call for operators, without a bearer token.
+    /// A call for operators without a bearer token.
     OperatorTokenMissing,
-    /// A call for operators, with another bearer token than theirs.
+    /// A call for operators with a wrong bearer token.
     OperatorTokenInvalid,
-    /// The code panicked.
+    /// The handler panicked.
     Panic,
     /// The operation failed.
     Gateway {
-        /// Which operation.
+        /// The operation.
         operation: Operation,
-        /// How.
+        /// Why it failed.
         error: GatewayError,
-        /// Whether to tell apart what the contract calls 500 (`http.precise_backend_status`).
+        /// Whether a fault of the IAM gets 502, 503 or 504 (`http.precise_backend_status`).
         precise: bool,
     },
 }
 
 impl Problem {
-    /// The cause for the log, where there is more to say than the code.
+    /// The cause for the log, if there is one beside the code.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -160,7 +161,7 @@ impl Problem {
             | Self::TooSlow
             | Self::NotFound
             | Self::MethodNotAllowed(_)
-            | Self::Forging(_)
+            | Self::InvalidLogoutTokens(_)
             | Self::Draining
             | Self::Overloaded
             | Self::NoOperatorToken
@@ -170,8 +171,8 @@ impl Problem {
         }
     }
 
-    /// What people are told. A session or logout token that is refused gets one description,
-    /// whatever is wrong with it.
+    /// The text for developers of clients. All invalid session tokens get one description, and so do all
+    /// invalid logout tokens.
     #[must_use]
     pub fn description(&self) -> Cow<'static, str> {
         let fixed = match self {
@@ -199,7 +200,7 @@ impl Problem {
             | Self::TooSlow
             | Self::NotFound
             | Self::MethodNotAllowed(_)
-            | Self::Forging(_)
+            | Self::InvalidLogoutTokens(_)
             | Self::Draining
             | Self::Overloaded
             | Self::NoOperatorToken
@@ -232,11 +233,11 @@ impl Problem {
         }
         match answer.retry_after {
             None => {}
-            Some(RetryAfter::Asked(seconds)) => {
+            Some(RetryAfter::Seconds(seconds)) => {
                 response.insert_header((header::RETRY_AFTER, seconds));
             }
             Some(RetryAfter::Soon) => {
-                // The request id is random, or the client's: either spreads well enough.
+                // A random second, from the request id.
                 let spread = request_id.as_str().bytes().fold(0, u8::wrapping_add) % 2;
                 response.insert_header((header::RETRY_AFTER, 2 + u64::from(spread)));
             }
@@ -259,7 +260,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A handler returns its problem as an error; the edge, which knows the request id, writes the
+/// A handler returns its problem as an error. The middleware, which has the request id, makes the
 /// response.
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {

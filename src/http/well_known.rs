@@ -1,4 +1,4 @@
-//! What verifiers find by themselves: the keys, the metadata, and the description of the API.
+//! The discovery documents: the keys, the metadata, and the description of the API.
 
 use actix_web::http::header;
 use actix_web::web::Data;

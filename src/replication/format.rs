@@ -66,7 +66,7 @@ fn read(id: &str, forget_at: &str) -> Option<Revocation> {
     Some(Revocation {
         kind,
         name,
-        end: kind.told_as(),
+        cause: kind.replicated_cause(),
         begun_until,
         forget_at: seconds(forget_at)?,
     })
@@ -94,7 +94,7 @@ mod tests {
         Revocation {
             kind,
             name: Name::decode(&text).unwrap(),
-            end: kind.told_as(),
+            cause: kind.replicated_cause(),
             begun_until,
             forget_at,
         }

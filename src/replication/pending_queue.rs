@@ -136,7 +136,7 @@ impl PendingQueue {
 }
 
 impl Replicas for PendingQueue {
-    fn tell(&self, revocation: Revocation) -> Delivered {
+    fn send(&self, revocation: Revocation) -> Delivered {
         self.changed();
         self.added.notify_one();
         if !self.responsive.load(Ordering::Acquire) {

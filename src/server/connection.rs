@@ -2,7 +2,7 @@
 //! wait for the worker, and the body of a request, of bounded size and within a bounded time.
 //!
 //! actix-server's `max_concurrent_connections` and `tower::limit::ConcurrencyLimit` only make new
-//! connections wait: with them, idle connections keep clients out that have something to send.
+//! connections wait: with them, idle connections block clients that have a request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl ConnectionState {
         &self.0.timeouts
     }
 
-    /// Something came from the client.
+    /// Input was received.
     pub(super) fn received(&self) {
         if self.phase() == ConnectionPhase::Idle {
             let began = Instant::now();
@@ -128,7 +128,8 @@ impl ConnectionState {
         self.end_with_response();
     }
 
-    /// Why the body of the current request broke off, where the client is not the one who left.
+    /// Why the body of the current request cannot be read to its end; `None` if the client
+    /// disconnected.
     pub(super) fn body_error(&self) -> Option<BodyError> {
         self.0.body_fault.get().map(BodyError::from)
     }
@@ -143,14 +144,14 @@ impl ConnectionState {
         self.0.is_last_request.get()
     }
 
-    /// Whether the client owes the rest of the first request. Only then can it be sent a response
-    /// without a request: later, it could take that for the response to another request.
-    pub(super) fn owes_first_request(&self) -> bool {
+    /// Whether the first request is incomplete. Only then can a response be sent without a request:
+    /// later, the client could treat it as the response to another request.
+    pub(super) fn awaits_first_request(&self) -> bool {
         matches!(self.phase(), ConnectionPhase::ReadingHead { .. }) && !self.0.has_responded.get()
     }
 
-    /// When the connection ends unless the client does something; `None` where it does not wait
-    /// for the client, or the handler of the request sees to it.
+    /// When the connection ends unless the client sends or accepts something. `None` while it does not
+    /// wait for the client, or while the handler has its own deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let timeouts = self.timeouts();
         let since = self.0.waits_since.get();

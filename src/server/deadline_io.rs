@@ -34,9 +34,9 @@ pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The I/O of a connection. It ends where the client exceeds a deadline, and passes on one request
 /// at a time: the next one after the response to the current one has been written.
 ///
-/// actix-http has a deadline for the first head of a connection only. A client that has sent one
-/// request could hold the connection for ever with the head of a second one, or with a body that no
-/// handler reads. hyper has a deadline for every head, but none for a body or a write.
+/// actix-http has a deadline for the first head of a connection only. After one request, a client could
+/// occupy the connection without end with the head of a second one, or with a body that no handler
+/// reads. hyper has a deadline for every head, but none for a body or a write.
 pub(super) struct DeadlineIo {
     io: Box<dyn Stream>,
     hooks: Arc<dyn Hooks>,
@@ -46,7 +46,7 @@ pub(super) struct DeadlineIo {
     timer: Pin<Box<Sleep>>,
     /// Since when the client does not accept what is written.
     write_blocked_since: Option<Instant>,
-    /// Whether reading waits for something else than input.
+    /// Whether reading waits for something other than input.
     is_read_paused: bool,
     /// The current request, or the next one where there is none.
     request: RequestFraming,
@@ -239,7 +239,7 @@ impl DeadlineIo {
 
     /// Ends the input of a client that has exceeded its time.
     fn end_overdue(&mut self) {
-        if self.state().owes_first_request() {
+        if self.state().awaits_first_request() {
             self.refuse(Refusal::HeadTimeout);
         }
         self.has_ended = true;

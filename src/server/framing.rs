@@ -1,10 +1,10 @@
 //! Where each request of a connection begins and ends (RFC 9112 sections 2, 6 and 7).
 //!
-//! actix-http parses every request that it receives, also before the response to the one before it,
-//! and responds to what it cannot parse without a hook for the form of that response. So it gets
-//! one request at a time, and only one that this module has framed: no response depends on what
-//! follows its request, and each request has exactly one. httparse reads one head; it does not
-//! decide which header fields frame the body.
+//! actix-http parses every request that it receives, even before the previous response. It responds to
+//! malformed input without a hook for that response. So it gets one request at a time, and only after
+//! this module has framed it. No response depends on what follows its request, and each request has
+//! exactly one response. httparse parses one head; it does not decide which header fields frame the
+//! body.
 //!
 //! A request that could be framed in two ways is refused here. Nothing is accepted that actix-http
 //! would refuse or frame differently; a test compares the two.
@@ -43,8 +43,7 @@ enum State {
     Head {
         /// How many bytes have been searched for its end.
         searched: usize,
-        /// With how many bytes to parse it although the end has not come, to refuse a malformed
-        /// head early.
+        /// With how many bytes to parse it before its end, to refuse a malformed head early.
         parse_at: usize,
     },
     /// This many bytes of the body are missing.
@@ -83,8 +82,8 @@ impl RequestFraming {
     /// How many of these bytes belong to the current request and can be passed on: none while the
     /// head is not complete. The caller keeps the others, and begins with them the next time.
     ///
-    /// An offered upgrade is overwritten with spaces (RFC 9110 section 7.8: a server may ignore
-    /// it): actix-http would take the body for data of the other protocol.
+    /// An offered upgrade is overwritten with spaces (RFC 9110 section 7.8: a server may ignore it):
+    /// actix-http would treat the body as data of the other protocol.
     ///
     /// # Errors
     ///
@@ -195,7 +194,7 @@ fn has_empty_line(bytes: &[u8]) -> bool {
     lines.any(|line| matches!(line, b"\n" | b"\r\n"))
 }
 
-/// What a head determines about the framing of its request.
+/// The framing of a request, from its head.
 struct Head {
     length: usize,
     is_http_1_0: bool,

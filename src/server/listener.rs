@@ -146,7 +146,7 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     } else {
         TcpSocket::new_v6()
     }?;
-    // A server that is restarted does not wait for the last connections of the one before it.
+    // A restarted server need not wait for the last connections of the previous one.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()

@@ -1,4 +1,4 @@
-//! The keys: read when the gateway starts, and again whenever their folders change.
+//! Reads the keys at start, and again when their folders change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
 use crate::config::{Problems, Settings};
-use crate::gateway::keys::{Kept, KeyError, KeyStore, Keys, Taken};
+use crate::gateway::keys::{KeyError, KeyStore, Keys, Reloaded, StoredKey};
 use crate::health::Reason;
 
-/// Whoever changes a folder seldom changes one thing only.
+/// The pause between a change and reading a folder, because several changes often come together.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// Reads the folders that the settings name. What no folder holds is made now; the settings were
-/// asked whether that is allowed.
+/// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
+/// were checked for whether that is allowed.
 pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) -> Option<Keys> {
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
     let max_age = settings.keys.jwks_max_age;
@@ -33,9 +33,9 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) ->
     }
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
     match Keys::ephemeral(now) {
-        Ok(made) => Some(Keys {
-            signing: signing.unwrap_or(made.signing),
-            sealing: sealing.unwrap_or(made.sealing),
+        Ok(ephemeral) => Some(Keys {
+            signing: signing.unwrap_or(ephemeral.signing),
+            sealing: sealing.unwrap_or(ephemeral.sealing),
         }),
         Err(error) => {
             problems.add("keys", error.to_string());
@@ -44,8 +44,8 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) ->
     }
 }
 
-/// None where no folder is set.
-fn open<K: Kept>(
+/// `None` if no folder is set.
+fn open<K: StoredKey>(
     folder: Option<&PathBuf>,
     now: Moment,
     max_age: Duration,
@@ -54,9 +54,8 @@ fn open<K: Kept>(
     opened.transpose()
 }
 
-/// Looks at the folders as soon as the system says that they changed, and from time to time in
-/// case it did not: a network file system says nothing, and a folder that was replaced is not the
-/// one that is watched.
+/// Reads the folders when the system reports a change, and periodically: network file systems report
+/// none, and a folder that was replaced is not the watched one.
 pub(super) struct Watch {
     keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
@@ -76,55 +75,55 @@ impl Watch {
         }
     }
 
-    /// Never ends, but where no folder is set.
+    /// Does not return, unless no folder is set.
     pub(super) async fn run(self) {
         if self.folders.is_empty() {
             return;
         }
         let changed = Arc::new(Notify::new());
-        let mut given = None;
-        let mut told = Vec::new();
+        let mut current_watcher = None;
+        let mut logged = Vec::new();
         loop {
-            given = self.look(given.or_else(|| watcher(&changed))).await;
-            self.tell(&mut told);
+            let next_watcher = current_watcher.or_else(|| watcher(&changed));
+            current_watcher = self.reload(next_watcher).await;
+            self.log_concerns(&mut logged);
             let _ = tokio::time::timeout(self.interval, changed.notified()).await;
             tokio::time::sleep(SETTLING).await;
         }
     }
 
-    async fn look(&self, mut watcher: Option<RecommendedWatcher>) -> Option<RecommendedWatcher> {
+    async fn reload(&self, mut watcher: Option<RecommendedWatcher>) -> Option<RecommendedWatcher> {
         let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
         let folders = self.folders.clone();
-        // Reading a file may take as long as it pleases a network.
-        let looked = tokio::task::spawn_blocking(move || {
-            // Again each time: another folder may be there now. Before it is read, so that no
-            // change falls in between.
+        // Reading a file blocks, on a network file system for long.
+        let reloading = tokio::task::spawn_blocking(move || {
+            // Each time, because the folder may have been replaced. Before it is read, so that no
+            // later change is missed.
             if let Some(watcher) = &mut watcher {
                 for folder in &folders {
                     watch(watcher, folder);
                 }
             }
-            for (purpose, taken) in keys.reload(now) {
-                tell(purpose, &taken);
+            for (purpose, reloaded) in keys.reload(now) {
+                log_reload(purpose, &reloaded);
             }
             watcher
         });
-        // A panic was logged where it happened, and took the watcher along; the next look gets
-        // another one, and may find a better folder.
-        looked.await.unwrap_or_default()
+        // A panic was logged, and dropped the watcher. The next reload makes another one.
+        reloading.await.unwrap_or_default()
     }
 
-    /// Logs what is new since `told`.
-    fn tell(&self, told: &mut Vec<Reason>) {
+    /// Logs the differences to the reasons that are in `logged`.
+    fn log_concerns(&self, logged: &mut Vec<Reason>) {
         let concerns = self.keys.concerns(self.clock.now());
         let reasons: Vec<_> = concerns.into_iter().map(Reason::from).collect();
-        for new in reasons.iter().filter(|reason| !told.contains(reason)) {
+        for new in reasons.iter().filter(|reason| !logged.contains(reason)) {
             tracing::warn!(code = new.code.name(), "{}", new.message);
         }
-        for gone in told.iter().filter(|reason| !reasons.contains(reason)) {
-            tracing::info!(code = gone.code.name(), "no longer: {}", gone.message);
+        for old in logged.iter().filter(|reason| !reasons.contains(reason)) {
+            tracing::info!(code = old.code.name(), "resolved: {}", old.message);
         }
-        *told = reasons;
+        *logged = reasons;
     }
 }
 
@@ -134,13 +133,9 @@ fn watch(watcher: &mut RecommendedWatcher, folder: &Path) {
     }
 }
 
-fn tell(purpose: &'static str, taken: &Taken) {
-    tracing::info!(
-        purpose,
-        kids = taken.kids.join(" "),
-        "the keys were exchanged"
-    );
-    for (kid, begins) in &taken.held_back {
+fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
+    tracing::info!(purpose, kids = reloaded.kids.join(" "), "keys reloaded");
+    for (kid, begins) in &reloaded.delayed {
         tracing::warn!(
             purpose,
             kid,
@@ -150,22 +145,22 @@ fn tell(purpose: &'static str, taken: &Taken) {
     }
 }
 
-/// Wakes whoever waits when the content of a watched folder changes. None where the system has no
-/// watchers left to give; the folders are looked at all the same.
+/// Notifies `changed` when the content of a watched folder changes. `None` if the system has no more
+/// watchers; the folders are read periodically all the same.
 fn watcher(changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
     let changed = Arc::clone(changed);
-    let heard = move |event: notify::Result<Event>| {
-        // That a file was opened and read is this program's own doing.
-        let read = matches!(
+    let on_event = move |event: notify::Result<Event>| {
+        // This program itself opens and reads the files.
+        let is_read = matches!(
             event,
             Ok(Event { kind: EventKind::Access(kind), .. })
                 if kind != AccessKind::Close(AccessMode::Write)
         );
-        if !read {
+        if !is_read {
             changed.notify_one();
         }
     };
-    let watcher = notify::recommended_watcher(heard);
+    let watcher = notify::recommended_watcher(on_event);
     watcher
         .inspect_err(|error| tracing::debug!(error = %error, "folders are not watched"))
         .ok()

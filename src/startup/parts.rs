@@ -1,4 +1,5 @@
-//! Settings into parts: every file read, every part made, nobody spoken to.
+//! Builds the parts of the service from the settings and the files that they name, without a
+//! connection.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,42 +19,42 @@ use crate::replication::Redis;
 use crate::server::ConnectionTimeouts;
 use crate::telemetry::metrics::Metrics;
 
-/// 2026-11-01T00:00:00Z, before which this program was not written. A machine that says otherwise
-/// has a clock that nobody has set, and everything here that expires would expire by it.
+/// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong
+/// clock, and expiry depends on the clock.
 pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
 
-/// What the settings lead to, before anything is listened to or asked.
+/// The parts of the service, before it listens or connects.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// The adapter, not yet guarded.
+    /// The adapter, without deadlines and limits.
     pub iam: Arc<dyn IamAdapter>,
     /// The keys.
     pub keys: Arc<Keys>,
-    /// The certificate, where the public listener speaks TLS.
+    /// The TLS configuration of the public listener; `None`: plain HTTP.
     pub tls: Option<rustls::ServerConfig>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where identifiers and nonces come from.
+    /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
-    /// The figures.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// How near the process is to its end.
+    /// The stage of the process: serving, leaving or draining.
     pub lifecycle: Lifecycle,
     /// How long clients may take.
     pub timeouts: ConnectionTimeouts,
-    /// The Redis between the replicas, where one is set.
+    /// The Redis between the replicas, if one is set.
     pub redis: Option<Redis>,
-    /// The bearer token of operators, where one is set.
+    /// The bearer token of operators, if one is set.
     pub operator_token: Option<SecretString>,
 }
 
 impl Parts {
-    /// Reads the settings, and every file that they name. Connects to nothing.
+    /// Reads the settings and every file that they name. Makes no connection.
     ///
     /// # Errors
     ///
-    /// [`InvalidSettings`], with all that is wrong with the settings, the files, the keys, the
-    /// certificates and the adapter.
+    /// [`InvalidSettings`], with every problem of the settings, the files, the keys, the certificates
+    /// and the adapter.
     pub fn load(
         file: Option<&Path>,
         environment: &BTreeMap<String, String>,
@@ -65,11 +66,11 @@ impl Parts {
         })
     }
 
-    /// Reads every file that the settings name and makes the adapter. Connects to nothing.
+    /// Reads every file that the settings name, and builds the adapter. Makes no connection.
     ///
     /// # Errors
     ///
-    /// [`InvalidSettings`], with all that is wrong with the files and the adapter.
+    /// [`InvalidSettings`], with every problem of the files and the adapter.
     pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
         let mut problems = Problems::default();
         match Self::assemble(settings, clock, &mut problems) {
@@ -78,7 +79,7 @@ impl Parts {
         }
     }
 
-    /// The parts, where nothing keeps them from being made; every problem is noted.
+    /// The parts, unless a problem prevents it. Adds every problem to `problems`.
     fn assemble(
         settings: &Settings,
         clock: Arc<dyn Clock>,

@@ -1,12 +1,12 @@
-//! Asks the IAM from time to time, so that readiness does not wait for a user to find out. The
-//! guard's observer gets the result.
+//! Probes the IAM periodically, so that readiness does not depend on requests of users. The observer
+//! of the adapter gets the results.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::{IamAdapter as _, ResilientAdapter};
 
-/// Asks, and asks again after so long, without end.
+/// Probes the IAM, with `interval` between two probes. Does not return.
 pub(super) async fn run(iam: Arc<ResilientAdapter>, interval: Duration) {
     loop {
         let _ = iam.probe().await;

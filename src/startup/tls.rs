@@ -11,24 +11,23 @@ use secrecy::ExposeSecret as _;
 use crate::config::{Problems, Settings};
 use crate::server::server_config;
 
-/// What the settings name; none where they name nothing, or something is wrong with it.
+/// The TLS configuration of the settings; `None` if TLS is off, or there is a problem.
 pub(super) fn configured(settings: &Settings, problems: &mut Problems) -> Option<ServerConfig> {
     let tls = &settings.http.tls;
-    let mut noted = |key: &str, problem: String| problems.add(key, problem);
+    let mut add = |key: &str, problem: String| problems.add(key, problem);
     let chain = tls.certificate_file.as_deref().map(chain);
-    let chain =
-        chain.map(|read| read.map_err(|problem| noted("http.tls.certificate_file", problem)));
+    let chain = chain.map(|read| read.map_err(|problem| add("http.tls.certificate_file", problem)));
     let key = tls.key_file.as_deref().map(key);
-    let key = key.map(|read| read.map_err(|problem| noted("http.tls.key_file", problem)));
+    let key = key.map(|read| read.map_err(|problem| add("http.tls.key_file", problem)));
     server_config(chain?.ok()?, key?.ok()?)
         .map_err(|error| {
-            let apart = "the certificate and the key do not belong together";
-            noted("http.tls", format!("{apart}: {error}"));
+            let mismatch = "the certificate and the key do not belong together";
+            add("http.tls", format!("{mismatch}: {error}"));
         })
         .ok()
 }
 
-/// Reads a certificate chain, PEM.
+/// Reads a PEM certificate chain.
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let reason = match read {
@@ -40,7 +39,7 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     Err(format!("{}: {reason}", path.display()))
 }
 
-/// Reads a private key, PEM, which others may not.
+/// Reads a PEM private key from a file that other users may not read.
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let pem = secret_file::read(path).map_err(|error| error.to_string())?;
     PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())

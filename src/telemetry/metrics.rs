@@ -1,5 +1,5 @@
-//! The figures for Prometheus. Every series exists from the start, and their number does not
-//! depend on the number of users.
+//! The metrics for Prometheus. Every series exists from the start, and their number does not depend on
+//! the number of users.
 
 mod iam;
 mod keys;
@@ -32,7 +32,7 @@ pub use logout_tokens::LogoutTokenOutcome;
 
 use logout_tokens::LogoutTokenCounters;
 
-/// From 100 µs, below which no exchange stays, to the longest deadline.
+/// In seconds: from 100 µs, which every exchange exceeds, to the longest deadline.
 const BUCKETS: [f64; 16] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
@@ -42,9 +42,9 @@ type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
-/// All figures of one gateway.
+/// All metrics of one gateway.
 ///
-/// The series of the hot path are looked up once, at the start, and stand in arrays.
+/// The series of the hot path are looked up once, at the start, and stored in arrays.
 pub struct Metrics {
     registry: Registry,
     requests: [[Counter; Outcome::ALL.len()]; Route::ALL.len()],
@@ -122,7 +122,7 @@ fn histograms() -> Histograms {
 }
 
 impl Metrics {
-    /// Counts a request that was answered.
+    /// Counts a request.
     pub fn request(&self, route: Route, outcome: Outcome, took: Duration) {
         let outcomes = self.requests.get(route as usize);
         if let Some(counter) = outcomes.and_then(|counters| counters.get(outcome.index())) {
@@ -133,14 +133,14 @@ impl Metrics {
         }
     }
 
-    /// Counts an exchange by what it rests on.
+    /// Counts an exchange by the source of its data.
     pub fn knowledge(&self, source: Source) {
         if let Some(counter) = self.knowledge.get(source as usize) {
             counter.inc();
         }
     }
 
-    /// Counts a login that a limit stopped.
+    /// Counts a login that a limit refused.
     pub fn throttled(&self, limit: Limit) {
         if let Some(counter) = self.throttled.get(limit as usize) {
             counter.inc();
@@ -152,39 +152,39 @@ impl Metrics {
         self.untracked.inner().store(untracked, Ordering::Relaxed);
     }
 
-    /// Counts a logout token by what became of it.
+    /// Counts a logout token by its outcome.
     pub fn logout_token(&self, outcome: LogoutTokenOutcome) {
         self.logout_tokens.count(outcome);
     }
 
-    /// The counter of lost log lines, for the writer that loses them.
+    /// The counter of dropped log lines.
     #[must_use]
     pub fn lines_dropped(&self) -> Counter {
         self.lines_dropped.clone()
     }
 
-    /// The figures of what passes between replicas.
+    /// The metrics of the replication.
     #[must_use]
     pub fn replicas(&self) -> ReplicaFigures {
         self.replicas.clone()
     }
 
-    /// The counters of what was parted with.
+    /// The counters of load shedding.
     #[must_use]
     pub fn shed(&self) -> &Shed {
         &self.shed
     }
 
-    /// Takes the keys as they are now.
+    /// Sets the metrics of the keys.
     pub fn keys(&self, keys: &Keys, now: Moment) {
         self.keys.take(keys, now);
     }
 
-    /// All figures, in the text format that Prometheus reads.
+    /// All metrics, in the text format of `OpenMetrics`.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        // Writing to a string has no way to fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -236,7 +236,7 @@ impl Route {
         }
     }
 
-    /// Whether it is an operation of the gateway, which one that stops does not begin.
+    /// Whether it is an operation of the gateway. A draining gateway refuses those.
     #[must_use]
     pub const fn is_operation(self) -> bool {
         matches!(

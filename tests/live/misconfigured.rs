@@ -85,7 +85,7 @@ async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401
         let output: Vec<_> = log.iter().filter(|line| has_error(line, words)).collect();
         let of_route = |route: &str| output.iter().any(|line| line["route"] == route);
         assert!(of_route("login"), "{code}: {log:#?}");
-        let at_all = |line: &&&Value| line["message"] == "the IAM does not serve";
+        let at_all = |line: &&&Value| line["message"] == "calls to the IAM fail";
         assert!(output.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
         let others = mistakes(&fixture.keycloak);
         let mut others = others.iter().filter(|other| other.code != code);

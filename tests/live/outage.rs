@@ -38,12 +38,12 @@ async fn outage_of_keycloak_is_reported_as_such_and_ends_without_a_restart() {
     let late = fixture.gateway(&settings);
     what_needs_the_iam_fails_as_a_passing_fault(&late, &user, &kept).await;
     let mut watching = watching(&keycloak);
-    watching.program.logged("the IAM does not serve");
+    watching.program.logged("calls to the IAM fail");
     is_ready_but_degraded(&watching.client).await;
 
     let instance = killed.start_again().await;
     assert_eq!(instance.keycloak.url, keycloak.url);
-    watching.program.logged("the IAM answers again");
+    watching.program.logged("calls to the IAM succeed again");
     assert_eq!(watching.client.ready().await.json()["status"], "ready");
     for gateway in [&gateway, &late] {
         everything_works_again(gateway, &user).await;

@@ -23,7 +23,7 @@ fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
         &format!("http://{management}/health/ready  http://{management}/metrics"),
         &format!("console     http://{management}/mock/  http://{management}/mock/v1/openapi.yaml"),
         "IAM         mock",
-        "the signing key was made now",
+        "the signing key was generated at start",
         "alice@example.test / alice-pass",
         "bob@example.test   / bob-pass",
     ] {

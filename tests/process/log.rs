@@ -233,7 +233,7 @@ async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
             "login",
             "login without permissions: the introspection of the new session failed",
         ),
-        ("exchange", "the IAM does not serve"),
+        ("exchange", "calls to the IAM fail"),
     ] {
         let lines = of(&log, id);
         let [of_the_call, of_the_request] = lines[..] else {
@@ -278,7 +278,7 @@ async fn cause_of_a_fault_is_in_the_log_line_of_its_request_only() {
     // The transition from available to unavailable is logged once.
     let turned = log
         .iter()
-        .filter(|line| line["message"] == "the IAM does not serve");
+        .filter(|line| line["message"] == "calls to the IAM fail");
     assert_eq!(turned.count(), 1, "{log:#?}");
     let faulty = log
         .iter()

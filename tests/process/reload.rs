@@ -96,7 +96,7 @@ fn added_and_removed_keys_are_detected() {
     fixture.publishes(&[&first]);
     let next = generate(&fixture.signing, "signing");
     fixture.publishes(&[&first, &next]);
-    let line = fixture.program.logged("the keys were exchanged");
+    let line = fixture.program.logged("keys reloaded");
     assert_eq!(line["purpose"], "signing");
     assert_eq!(line["kids"], format!("{first} {next}"));
     fs::remove_file(fixture.signing.join(format!("{first}.jwk"))).expect("removed");

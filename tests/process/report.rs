@@ -364,7 +364,7 @@ fn production_refuses_a_world_writable_key_folder() {
         files.set_mode(folder, mode);
         let path = files.path(folder);
         let detail = format!(
-            "keys.{folder}_dir: {path}: everybody may add and remove files (mode {mode:04o}); \
+            "keys.{folder}_dir: {path}: every user may add and remove files (mode {mode:04o}); \
              run: chmod o-w {path}"
         );
         names(&files.check(&[]), &[detail]);
@@ -431,7 +431,7 @@ fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
     names(
         &check("rw"),
         &[format!(
-            "keys.signing_dir: {}: everybody may add and remove files (mode 0777)",
+            "keys.signing_dir: {}: every user may add and remove files (mode 0777)",
             files.path("mounted")
         )],
     );

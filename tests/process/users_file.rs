@@ -76,7 +76,10 @@ fn fixed_signing_key_is_published_and_named_on_the_start_screen() {
         screen.contains("the signing key is the published one"),
         "{screen}"
     );
-    assert!(!screen.contains("the signing key was made now"), "{screen}");
+    assert!(
+        !screen.contains("the signing key was generated at start"),
+        "{screen}"
+    );
     let mut connection = Connection::to(public);
     let published = connection.send(get("/.well-known/jwks.json")).answer();
     let published = published.json();

@@ -1,6 +1,6 @@
 //! Test tokens: access tokens with any claims, signed with the gateway's key.
 
-use auth_gateway::gateway::keys::{Dated as _, SigningKey};
+use auth_gateway::gateway::keys::{Key as _, SigningKey};
 use auth_gateway::gateway::{Gateway, TokenPolicy};
 use iam_adapters::Moment;
 use secrecy::SecretString;

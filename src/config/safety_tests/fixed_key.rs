@@ -11,14 +11,14 @@ fn published_signing_key_is_for_loopback_only_and_excludes_other_keys() {
     assert_eq!(reached.len(), 1, "{reached:?}");
     assert!(reached[0].starts_with("http.listen: 0.0.0.0:8080 can be reached"));
     assert!(
-        reached[0].contains("leave out iam.sample.fixed_signing_key"),
+        reached[0].contains("remove iam.sample.fixed_signing_key"),
         "{reached:?}"
     );
 
     let both = problems(&format!("{users}{}", files.keys()), &[fixed]);
     assert_eq!(both.len(), 1, "{both:?}");
     assert!(
-        both[0].starts_with("iam.sample.fixed_signing_key: cannot be true where keys.signing_dir"),
+        both[0].starts_with("iam.sample.fixed_signing_key: cannot be true if keys.signing_dir"),
         "{both:?}"
     );
 

@@ -1,4 +1,4 @@
-//! A key as a file: one JWK, with the time of first use written in it.
+//! A key file: one JWK with the time of its first use.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -11,10 +11,10 @@ use super::{Algorithm, KeyError, SigningKey};
 use crate::gateway::BASE64;
 use crate::gateway::session::SealingKey;
 
-/// The member of the JWK that says from when the key is used, as an RFC 3339 time.
+/// The member of the JWK with the time of first use (RFC 3339).
 const FIRST_USE: &str = "first_use";
 
-/// RSA keys are made with 3072 bits, which match the 128-bit strength of the other algorithms.
+/// The bits of generated RSA keys: the 128-bit strength of the other algorithms.
 const RSA_BITS: u32 = 3072;
 
 /// What a key is for.
@@ -26,7 +26,7 @@ pub enum KeyPurpose {
     Sealing,
 }
 
-/// A key as it stands in a file.
+/// The content of a key file.
 pub struct KeyFile {
     jwk: Jwk,
     kid: String,
@@ -34,7 +34,7 @@ pub struct KeyFile {
 }
 
 impl KeyFile {
-    /// Reads a private JWK (RFC 7517) that names its `kid` and `first_use`.
+    /// Reads a private JWK (RFC 7517) with `kid` and `first_use`.
     ///
     /// # Errors
     ///
@@ -64,13 +64,13 @@ impl KeyFile {
         &self.kid
     }
 
-    /// From when it is used.
+    /// The time of first use.
     #[must_use]
     pub fn first_use(&self) -> Timestamp {
         self.first_use
     }
 
-    /// What it is for, by its `alg`, where it says so.
+    /// What it is for, by its `alg`; `None` if that is missing or unknown.
     #[must_use]
     pub fn purpose(&self) -> Option<KeyPurpose> {
         let alg = self.jwk.algorithm()?;
@@ -93,7 +93,7 @@ impl KeyFile {
     ///
     /// # Errors
     ///
-    /// [`KeyError`] where it is no signing key or fails its self-test.
+    /// [`KeyError`] if it is not a signing key or fails its self-test.
     pub fn to_signing(&self) -> Result<SigningKey, KeyError> {
         SigningKey::from_jwk(&self.jwk, &self.kid, self.first_use)
     }
@@ -102,7 +102,7 @@ impl KeyFile {
     ///
     /// # Errors
     ///
-    /// [`KeyError`] where it is no sealing key or fails its self-test.
+    /// [`KeyError`] if it is not a sealing key or fails its self-test.
     pub fn to_sealing(&self) -> Result<SealingKey, KeyError> {
         if self.purpose() != Some(KeyPurpose::Sealing) || self.jwk.key_type() != "oct" {
             return Err(KeyError::Invalid("not an A256GCM key"));
@@ -113,7 +113,7 @@ impl KeyFile {
     }
 }
 
-/// A kid stands in headers and file names, so it has neither quotes nor slashes.
+/// A kid is part of headers and file names, so it has neither quotes nor slashes.
 fn is_kid(kid: &str) -> bool {
     (1..=64).contains(&kid.len())
         && !kid.starts_with('.')
@@ -122,11 +122,11 @@ fn is_kid(kid: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// Makes a new key.
+/// Generates a key.
 ///
 /// # Errors
 ///
-/// [`KeyError::Invalid`] where the machine cannot make random numbers.
+/// [`KeyError::Invalid`] if the system has no random numbers.
 pub fn generate(purpose: KeyPurpose, first_use: Timestamp) -> Result<KeyFile, KeyError> {
     let (jwk, alg) = match purpose {
         KeyPurpose::Signing(algorithm @ Algorithm::Es256) => {
@@ -161,7 +161,7 @@ pub fn generate(purpose: KeyPurpose, first_use: Timestamp) -> Result<KeyFile, Ke
     })
 }
 
-const NO_RANDOM: &str = "the machine gives no random numbers";
+const NO_RANDOM: &str = "the system has no random numbers";
 
 /// RFC 7638: the SHA-256 of the required members in alphabetical order.
 fn thumbprint(jwk: &Jwk) -> String {
@@ -174,20 +174,22 @@ fn thumbprint(jwk: &Jwk) -> String {
     BASE64.encode(digest(&SHA256, canonical.to_string().as_bytes()))
 }
 
-/// Refuses a key that was made for something else, where it says so (RFC 7517 sections 4.2 and
-/// 4.3): then others hold it too.
+/// Refuses a key whose `use` or `key_ops` are for something else (RFC 7517 sections 4.2 and 4.3):
+/// another system may have it too.
 pub(in crate::gateway) fn is_meant_for(
     jwk: &Jwk,
     usage: &str,
     operations: &[&str],
 ) -> Result<(), KeyError> {
-    let used_so = jwk.key_use().is_none_or(|said| said == usage);
+    let has_usage = jwk.key_use().is_none_or(|key_use| key_use == usage);
     let all = operations
         .iter()
         .all(|operation| jwk.is_for_key_operation(operation));
-    if used_so && all {
+    if has_usage && all {
         Ok(())
     } else {
-        Err(KeyError::Invalid("its use or key_ops is another one"))
+        Err(KeyError::Invalid(
+            "its use or key_ops is for something else",
+        ))
     }
 }

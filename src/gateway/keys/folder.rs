@@ -1,4 +1,4 @@
-//! Keys in a folder, one file each.
+//! A folder of keys, one file for each.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -11,21 +11,21 @@ use iam_adapters::files::{self, Exposed};
 use rustix::fs::StatVfsMountFlags;
 use zeroize::Zeroizing;
 
-use super::{Kept, KeyError, KeyFile};
+use super::{KeyError, KeyFile, StoredKey};
 
-/// Far above the largest key: a file that is longer is not one.
+/// The longest key file; far above the largest key.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
-/// Whether others than owner and group may add and remove files.
+/// The permission of users other than owner and group to add and remove files.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Whether files may be removed and renamed by their owners alone.
+/// The sticky bit: only owners may remove and rename their files.
 const STICKY: u32 = 0o1000;
 
-/// Every key file of a folder as it was read, and not yet understood.
+/// The files of a folder, not yet parsed.
 pub(super) struct Folder {
     files: Vec<(PathBuf, Zeroizing<Vec<u8>>)>,
-    /// What is wrong with the folder and with files that could not be read.
+    /// Problems of the folder and of files that could not be read.
     errors: Vec<KeyError>,
 }
 
@@ -34,7 +34,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`KeyError::Io`] where the folder cannot be listed.
+    /// [`KeyError::Io`] if the folder cannot be listed.
     pub(super) fn read(path: &Path) -> Result<Self, KeyError> {
         let io = |source| io_error(path, source);
         let mut paths = Vec::new();
@@ -53,7 +53,7 @@ impl Folder {
             errors: Vec::new(),
         };
         let mode = files::mode(&fs::metadata(path).map_err(io)?);
-        if is_writable_by_everybody(mode, is_read_only(path)) {
+        if is_writable_by_all(mode, is_read_only(path)) {
             folder.errors.push(KeyError::WritableFolder {
                 path: path.to_owned(),
                 mode,
@@ -62,24 +62,24 @@ impl Folder {
         for file in paths {
             match read(&file) {
                 Ok(text) => folder.files.push((file, text)),
-                // Taken away since the folder was listed. A link to nowhere is still there.
-                Err(_) if gone(&file) => {}
+                // Removed since the folder was listed. A dangling link still exists.
+                Err(_) if is_missing(&file) => {}
                 Err(error) => folder.errors.push(error),
             }
         }
         Ok(folder)
     }
 
-    /// The folder, where every file could be read.
+    /// The folder, if every file could be read.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] with all that is wrong.
+    /// [`KeyError`] with every problem.
     fn whole(mut self) -> Result<Self, KeyError> {
         several(std::mem::take(&mut self.errors)).map_or(Ok(self), Err)
     }
 
-    /// By which a folder that did not change is known again; none where it could not be read whole.
+    /// Identifies the content of the folder; `None` if a file could not be read.
     pub(super) fn digest(&self) -> Option<Vec<u8>> {
         if !self.errors.is_empty() {
             return None;
@@ -98,14 +98,13 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`KeyError`] with all that is wrong, naming the files.
-    pub(super) fn keys<K: Kept>(self) -> Result<Vec<K>, KeyError> {
+    /// [`KeyError`] with every problem and its file.
+    pub(super) fn keys<K: StoredKey>(self) -> Result<Vec<K>, KeyError> {
         let mut keys = Vec::new();
         let mut errors = self.errors;
         for (path, text) in &self.files {
             let key = || KeyFile::parse(text).and_then(|file| K::from_file(&file));
-            // Whoever may write a key file must not thereby end the process, or the task that
-            // reads the next one.
+            // A malformed key file must not end the process or the task that reads the files.
             match catch_unwind(AssertUnwindSafe(key)).unwrap_or(Err(KeyError::Panicked)) {
                 Ok(key) => keys.push(key),
                 Err(reason) => errors.push(invalid(path, reason)),
@@ -115,7 +114,7 @@ impl Folder {
     }
 }
 
-/// All of them as one; none where there are none.
+/// All of them as one error; `None` if there are none.
 fn several(mut errors: Vec<KeyError>) -> Option<KeyError> {
     match errors.len() {
         0 | 1 => errors.pop(),
@@ -123,9 +122,9 @@ fn several(mut errors: Vec<KeyError>) -> Option<KeyError> {
     }
 }
 
-/// Whether anybody may put a key of his own into a folder, or take one away. Kubernetes mounts
-/// secrets as folders that everybody may write, on a file system that nobody can write to.
-const fn is_writable_by_everybody(mode: u32, read_only_file_system: bool) -> bool {
+/// Whether every user may add keys to a folder or remove them. Kubernetes mounts secrets as folders
+/// with write permission for all users, on a read-only file system.
+const fn is_writable_by_all(mode: u32, read_only_file_system: bool) -> bool {
     mode & OTHERS_WRITE != 0 && mode & STICKY == 0 && !read_only_file_system
 }
 
@@ -133,13 +132,13 @@ fn is_read_only(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-fn gone(path: &Path) -> bool {
+fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let io = |source| io_error(path, source);
-    // Asked before it is opened: whoever opens a pipe waits for its other end.
+    // Checked before it is opened, because opening a pipe blocks until its other end is open.
     if !fs::metadata(path).map_err(io)?.is_file() {
         return Err(invalid(path, KeyError::Invalid("not a file")));
     }
@@ -170,11 +169,11 @@ pub(super) fn invalid(path: &Path, reason: KeyError) -> KeyError {
     }
 }
 
-/// Every key file of a folder, for whatever purpose, in the order of their names.
+/// Every key file of a folder, for any purpose, in the order of their names.
 ///
 /// # Errors
 ///
-/// [`KeyError`], naming the file; one broken file makes the folder broken.
+/// [`KeyError`] with the file. One invalid file makes the folder invalid.
 pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
     let files = Folder::read(dir)?.whole()?.files.into_iter();
     let keys = files.map(|(path, text)| {
@@ -184,7 +183,7 @@ pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
     keys.collect()
 }
 
-/// Writes a key into a folder as `{kid}.jwk`, readable by its owner alone, whole or not at all.
+/// Writes a key into a folder as `{kid}.jwk`, atomically and readable only by its owner.
 ///
 /// # Errors
 ///
@@ -211,7 +210,7 @@ pub fn write_new(dir: &Path, key: &KeyFile) -> Result<PathBuf, KeyError> {
     Ok(path)
 }
 
-/// Takes a key's file away.
+/// Removes a key file.
 ///
 /// # Errors
 ///
@@ -222,7 +221,7 @@ pub fn remove(path: &Path) -> Result<(), KeyError> {
     path.parent().map_or(Ok(()), sync).map_err(io)
 }
 
-/// A name that came or went survives a power failure only after this.
+/// Added and removed names are durable only after this.
 fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folder_that_everybody_may_write_is_one_without_sticky_bit_on_a_writable_file_system() {
+    fn folder_is_writable_by_all_without_a_sticky_bit_on_a_writable_file_system() {
         for (mode, read_only, writable) in [
             (0o777, false, true),
             (0o702, false, true),
@@ -243,7 +242,7 @@ mod tests {
             (0o770, false, false),
             (0o755, false, false),
         ] {
-            let decided = is_writable_by_everybody(mode, read_only);
+            let decided = is_writable_by_all(mode, read_only);
             assert_eq!(decided, writable, "{mode:o} {read_only}");
         }
     }

@@ -1,5 +1,5 @@
-//! The keys of one purpose while they are used: a set that is replaced as a whole when its folder
-//! changes, and kept when the folder is invalid.
+//! The keys of one purpose: a set that is replaced as a whole when its folder changes. If the folder
+//! is then invalid, the set stays.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,29 +12,28 @@ use iam_adapters::Moment;
 use jiff::{SignedDuration, Timestamp};
 
 use super::folder::{self, Folder};
-use super::{Dated, Kept, KeyError, lead};
+use super::{Key, KeyError, StoredKey, lead};
 
-/// The keys of one purpose, and the folder that they come from.
+/// The keys of one purpose, and their folder.
 pub struct KeyStore<K> {
     key_set: ArcSwap<KeySet<K>>,
     folder: Option<PathBuf>,
     max_age: Duration,
-    /// Why the folder as it is now was not taken.
+    /// Why the current content of the folder is not used.
     problem: ArcSwapOption<String>,
-    /// By which the folder is known again, as it was at the last look; none where it could not be
-    /// read.
-    seen: Mutex<Option<Vec<u8>>>,
+    /// The digest of the folder when it was last read; `None` if it could not be read.
+    last_digest: Mutex<Option<Vec<u8>>>,
     taken: AtomicU64,
     refused: AtomicU64,
 }
 
-/// A new set of keys that is used from now on.
+/// A set of keys that replaced another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
-    /// The ids of all of them, in the order of first use.
+pub struct Reloaded {
+    /// Their ids, in the order of first use.
     pub kids: Vec<String>,
-    /// Those that begin later than their files say, and when: others may not have seen them yet.
-    pub held_back: Vec<(String, Timestamp)>,
+    /// Those that are used later than their files say, and when: verifiers may not have them yet.
+    pub delayed: Vec<(String, Timestamp)>,
 }
 
 impl<K> From<KeySet<K>> for KeyStore<K> {
@@ -44,7 +43,7 @@ impl<K> From<KeySet<K>> for KeyStore<K> {
             folder: None,
             max_age: Duration::ZERO,
             problem: ArcSwapOption::empty(),
-            seen: Mutex::default(),
+            last_digest: Mutex::default(),
             taken: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
@@ -52,13 +51,12 @@ impl<K> From<KeySet<K>> for KeyStore<K> {
 }
 
 impl<K> KeyStore<K> {
-    /// The keys as they are now. To be held for a moment only.
+    /// The current keys. Do not keep the guard for long.
     pub fn key_set(&self) -> Guard<Arc<KeySet<K>>> {
         self.key_set.load()
     }
 
-    /// Whether the folder holds what this replica could not read: other replicas may then have keys
-    /// that are unknown here.
+    /// Whether the folder could not be read: other replicas may then have keys that are unknown here.
     pub fn is_behind(&self) -> bool {
         self.problem.load().is_some()
     }
@@ -68,7 +66,7 @@ impl<K> KeyStore<K> {
         self.problem.load_full()
     }
 
-    /// How often a changed folder was taken.
+    /// How often the keys were replaced.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -79,44 +77,45 @@ impl<K> KeyStore<K> {
     }
 }
 
-impl<K: Kept> KeyStore<K> {
-    /// The keys of a folder, for a replica that starts. `max_age` is how long others may keep the
+impl<K: StoredKey> KeyStore<K> {
+    /// The keys of a folder, for a replica that starts. `max_age` is how long verifiers may cache the
     /// published keys.
     ///
     /// # Errors
     ///
-    /// [`KeyError`], naming the file or the folder.
+    /// [`KeyError`] with the file or the folder.
     pub fn open(path: PathBuf, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
         let folder = Folder::read(&path)?;
         let digest = folder.digest();
         let key_set = KeySet::found(folder.keys()?, now, max_age)
             .map_err(|reason| folder::invalid(&path, reason))?;
         Ok(Self {
-            seen: Mutex::new(digest),
+            last_digest: Mutex::new(digest),
             folder: Some(path),
             max_age,
             ..Self::from(key_set)
         })
     }
 
-    /// Looks at the folder again, and takes what is in it, all or nothing. Reads files. Gives the
-    /// keys where they are others than before.
-    pub fn reload(&self, now: Moment) -> Option<Taken> {
+    /// Reads the folder again, and replaces the keys if all files are valid. Blocks. Returns the new
+    /// set if it differs from the last one.
+    pub fn reload(&self, now: Moment) -> Option<Reloaded> {
         let path = self.folder.as_deref()?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_digest = self.last_digest.lock();
+        let mut last_digest = last_digest.unwrap_or_else(PoisonError::into_inner);
         let folder = Folder::read(path);
         let digest = folder.as_ref().ok().and_then(Folder::digest);
-        if digest.is_some() && digest == *seen {
+        if digest.is_some() && digest == *last_digest {
             return None;
         }
-        *seen = digest;
+        *last_digest = digest;
         let before = self.key_set.load();
         let key_set = folder.and_then(|folder| {
             KeySet::succeeding(&before, folder.keys()?, now, self.max_age)
                 .map_err(|reason| folder::invalid(path, reason))
         });
         match key_set {
-            Ok(key_set) => self.take(&before, key_set, now),
+            Ok(key_set) => self.replace(&before, key_set, now),
             Err(error) => {
                 self.refuse(error.to_string());
                 None
@@ -124,11 +123,11 @@ impl<K: Kept> KeyStore<K> {
         }
     }
 
-    fn take(&self, before: &KeySet<K>, key_set: KeySet<K>, now: Moment) -> Option<Taken> {
-        let held_back = key_set.held_back(now);
-        let taken = Taken {
+    fn replace(&self, before: &KeySet<K>, key_set: KeySet<K>, now: Moment) -> Option<Reloaded> {
+        let delayed = key_set.delayed(now);
+        let reloaded = Reloaded {
             kids: key_set.iter().map(|key| key.kid().to_owned()).collect(),
-            held_back: held_back
+            delayed: delayed
                 .map(|(key, begins)| (key.kid().to_owned(), begins))
                 .collect(),
         };
@@ -139,7 +138,7 @@ impl<K: Kept> KeyStore<K> {
             return None;
         }
         self.taken.fetch_add(1, Ordering::Relaxed);
-        Some(taken)
+        Some(reloaded)
     }
 
     fn refuse(&self, problem: String) {
@@ -150,7 +149,7 @@ impl<K: Kept> KeyStore<K> {
     }
 }
 
-fn named<K: Kept>(key: &K) -> (&str, Timestamp) {
+fn named<K: StoredKey>(key: &K) -> (&str, Timestamp) {
     (key.kid(), key.first_use())
 }
 
@@ -170,41 +169,41 @@ pub struct KeySet<K> {
     later: Vec<Slot<K>>,
 }
 
-/// A key in its place.
+/// A key of a set.
 #[derive(Debug)]
 struct Slot<K> {
     key: K,
-    /// Since when others can have seen it, as far as this replica knows.
-    seen: Timestamp,
-    /// From when this replica uses it.
+    /// Since when verifiers can have fetched it, as far as this replica knows.
+    published: Timestamp,
+    /// From when on this replica uses it.
     begins: Timestamp,
 }
 
-impl<K: Dated> KeySet<K> {
-    /// Puts keys in their order, each to be used from its first use on.
+impl<K: Key> KeySet<K> {
+    /// A set of keys that are used from their first use on.
     ///
     /// # Errors
     ///
     /// [`KeyError::Empty`] or [`KeyError::Duplicate`].
     pub fn new(keys: Vec<K>) -> Result<Self, KeyError> {
         let slot = |key: K| Slot {
-            seen: key.first_use(),
+            published: key.first_use(),
             begins: key.first_use(),
             key,
         };
         Self::ordered(keys.into_iter().map(slot).collect())
     }
 
-    /// The keys that a replica finds when it starts, of which others may have seen none before, or
-    /// all since their first use.
+    /// The keys that a replica finds when it starts. Verifiers have them since their first use, or not
+    /// yet.
     ///
     /// # Errors
     ///
     /// As [`KeySet::new`].
     pub fn found(keys: Vec<K>, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
         let slot = |key: K| {
-            let seen = key.first_use().min(timestamp(now));
-            Slot::seen_since(seen, key, max_age)
+            let published = key.first_use().min(timestamp(now));
+            Slot::published_since(published, key, max_age)
         };
         Self::ordered(keys.into_iter().map(slot).collect())
     }
@@ -228,8 +227,8 @@ impl<K: Dated> KeySet<K> {
         })
     }
 
-    /// The key in use: the last whose time has come. Before the first of all has come, that one: a
-    /// replica whose clock is behind must not stand without a key.
+    /// The key in use: the last one that has begun. If none has begun, the first one: a replica whose
+    /// clock is behind needs a key too.
     pub fn current(&self, now: Moment) -> &K {
         &self.current_slot(now).key
     }
@@ -251,7 +250,7 @@ impl<K: Dated> KeySet<K> {
         self.slots().map(|slot| &slot.key)
     }
 
-    /// The keys not yet retired: a key is honoured for `overlap` after its successor began.
+    /// The keys that are still accepted: a key is accepted for `overlap` after its successor began.
     pub fn honoured(&self, now: Moment, overlap: Duration) -> impl Iterator<Item = &K> {
         self.slots()
             .zip(self.later.iter().map(Some).chain([None]))
@@ -262,25 +261,25 @@ impl<K: Dated> KeySet<K> {
             })
     }
 
-    /// The keys still to begin that do so later than their files say, and when. The first is used
-    /// all the same, until the next one begins.
-    pub fn held_back(&self, now: Moment) -> impl Iterator<Item = (&K, Timestamp)> {
+    /// The keys that have not begun and that begin later than their files say, and when. The first key
+    /// of the set is in use in any case.
+    pub fn delayed(&self, now: Moment) -> impl Iterator<Item = (&K, Timestamp)> {
         self.later
             .iter()
             .filter(move |slot| slot.begins > slot.key.first_use() && !has_come(slot.begins, now))
             .map(|slot| (&slot.key, slot.begins))
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn count(&self) -> usize {
         1 + self.later.len()
     }
 }
 
-impl<K: Kept> KeySet<K> {
-    /// The keys that a running replica finds in place of its own. A new one is used once it has
-    /// been published for long enough, whatever its file says; but if the key in use is gone, the
-    /// next one takes its place at once, since nothing better is left.
+impl<K: StoredKey> KeySet<K> {
+    /// The keys that a running replica finds in its folder. A new key is used after it was published
+    /// for long enough, whatever its file says. But if the key in use was removed, the next one is used
+    /// at once.
     ///
     /// # Errors
     ///
@@ -294,16 +293,20 @@ impl<K: Kept> KeySet<K> {
         let slot = |key: K| {
             let known = before.slots().find(|slot| slot.key.kid() == key.kid());
             let Some(known) = known else {
-                return Ok(Slot::seen_since(timestamp(now), key, max_age));
+                return Ok(Slot::published_since(timestamp(now), key, max_age));
             };
             if !key.is_same(&known.key) {
                 return Err(KeyError::Changed(key.kid().to_owned()));
             }
             if key.first_use() == known.key.first_use() {
-                let (seen, begins) = (known.seen, known.begins);
-                return Ok(Slot { key, seen, begins });
+                let (published, begins) = (known.published, known.begins);
+                return Ok(Slot {
+                    key,
+                    published,
+                    begins,
+                });
             }
-            Ok(Slot::seen_since(known.seen, key, max_age))
+            Ok(Slot::published_since(known.published, key, max_age))
         };
         let mut key_set = Self::ordered(keys.into_iter().map(slot).collect::<Result<_, _>>()?)?;
         let used = &before.current_slot(now).key;
@@ -317,24 +320,28 @@ impl<K: Kept> KeySet<K> {
     }
 }
 
-impl<K: Dated> Slot<K> {
-    fn seen_since(seen: Timestamp, key: K, max_age: Duration) -> Self {
-        let begins = begins(seen, key.first_use(), max_age);
-        Self { key, seen, begins }
+impl<K: Key> Slot<K> {
+    fn published_since(published: Timestamp, key: K, max_age: Duration) -> Self {
+        let begins = begins(published, key.first_use(), max_age);
+        Self {
+            key,
+            published,
+            begins,
+        }
     }
 }
 
-/// When a replica begins to use a key that others can have seen since `seen`: at its first use, or
-/// where that leaves them no time to fetch it, a lead after they could.
-pub(super) fn begins(seen: Timestamp, first_use: Timestamp, max_age: Duration) -> Timestamp {
-    if after(seen, max_age) <= first_use {
+/// When a replica begins to use a key that verifiers can have fetched since `published`: at its first
+/// use or, if that is too early for them, a lead after `published`.
+pub(super) fn begins(published: Timestamp, first_use: Timestamp, max_age: Duration) -> Timestamp {
+    if after(published, max_age) <= first_use {
         first_use
     } else {
-        after(seen, lead(max_age))
+        after(published, lead(max_age))
     }
 }
 
-/// The sum, or the last time that there is.
+/// The sum, or the last possible time.
 pub(super) fn after(time: Timestamp, duration: Duration) -> Timestamp {
     let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
     time.saturating_add(duration).unwrap_or(Timestamp::MAX)
@@ -344,7 +351,7 @@ fn has_come(time: Timestamp, now: Moment) -> bool {
     i128::from(time.as_second()) <= i128::from(now.unix_seconds())
 }
 
-/// The whole second of a moment.
+/// The time in whole seconds.
 pub(super) fn timestamp(now: Moment) -> Timestamp {
     let seconds = i64::try_from(now.unix_seconds()).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)

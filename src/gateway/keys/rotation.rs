@@ -1,5 +1,5 @@
-//! What a rotation does with a folder of keys: whether the next key is due, and which ones nobody
-//! needs any more.
+//! The states of the keys in a folder, and the plan of a rotation: whether the next key is due, and
+//! which keys are no longer needed.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{CLOCK_SKEW, lead, overlap};
 
 /// The state of a key among those of its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum KeyState {
     /// Published, and not yet used.
     Waiting {
-        /// No gateway uses it before, unless the key in use is removed.
+        /// No gateway uses it earlier, unless the key in use is removed.
         from: Timestamp,
         /// Every gateway uses it from then on.
         latest: Timestamp,
@@ -27,110 +27,110 @@ pub enum Standing {
     InUse,
     /// Used until the next one has started everywhere.
     InUseUntil(Timestamp),
-    /// Used no more, but what it signed or sealed is honoured until then.
+    /// No longer used, but its tokens are accepted until then.
     HonouredUntil(Timestamp),
-    /// Of no use to anybody since then.
+    /// Not needed since then.
     RetiredSince(Timestamp),
 }
 
-/// What a key file says of when its key is used.
+/// The times of a key file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileTimes {
     /// The `first_use` in the file.
     pub first_use: Timestamp,
-    /// When the file was written: no gateway can have published the key before.
+    /// When the file was written: no gateway can have published the key earlier.
     pub written: Timestamp,
 }
 
 impl FileTimes {
-    /// The span in which gateways begin to use the key, where another one is in use before it.
+    /// The first and the last time at which a gateway begins to use the key, if another one is in use
+    /// before it.
     ///
-    /// They do not all begin at once. One that runs counts from when it found the file, which is
-    /// up to [`CLOCK_SKEW`] after it was written; one that starts, from its start or from the first
-    /// use, whichever is earlier.
+    /// A running gateway counts from when it found the file, up to [`CLOCK_SKEW`] after the file was
+    /// written. A starting gateway counts from its start or from the first use, whichever is earlier.
     #[must_use]
     pub fn begins(self, max_age: Duration) -> (Timestamp, Timestamp) {
-        let begins = |seen| begins(seen, self.first_use, max_age);
+        let begins = |published| begins(published, self.first_use, max_age);
         let earliest = self.first_use.min(self.written);
         let latest = self.first_use.max(after(self.written, CLOCK_SKEW));
         (begins(earliest), begins(latest))
     }
 }
 
-/// What is to be done.
+/// The plan of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// When the next key, which is to be made, begins to be used; none: no key is due.
+    /// The first use of the next key, which must be made; `None`: no key is due.
     pub next: Option<Timestamp>,
-    /// Which keys can be taken away, by their places in the order of first use.
+    /// The keys to remove, as indices in the order of first use.
     pub retired: Vec<usize>,
 }
 
-/// How long things last, by which keys are replaced.
+/// The durations that determine the states of keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// How long others may keep the published keys.
+    /// How long verifiers may cache the published keys.
     pub max_age: Duration,
-    /// How long what a key signed or sealed lives.
+    /// The lifetime of the tokens that the keys sign or seal.
     pub lifetime: Duration,
 }
 
-/// The standing of every key of one purpose, in the order of their first use, by their files alone.
+/// The state of every key of one purpose, in the order of first use, as it follows from the files.
 #[must_use]
-pub fn standing(files: &[FileTimes], times: Times, now: Timestamp) -> Vec<Standing> {
+pub fn key_states(files: &[FileTimes], times: Times, now: Timestamp) -> Vec<KeyState> {
     let spans: Vec<_> = files
         .iter()
         .map(|file| file.begins(times.max_age))
         .collect();
-    // As a gateway chooses: before the first of all has come, that one.
+    // As in a gateway: if none has begun, the first one.
     let current = spans.iter().rposition(|(_, latest)| *latest <= now);
     let current = current.unwrap_or_default();
     let starting = |(from, latest): &&(Timestamp, Timestamp)| *from <= now && now < *latest;
     let overlap = overlap(times.lifetime, times.max_age);
-    let standing = |(place, (from, latest)): (usize, &(Timestamp, Timestamp))| {
+    let state = |(place, (from, latest)): (usize, &(Timestamp, Timestamp))| {
         let successor = files.get(place + 1);
         match successor {
             Some(successor) if place < current => {
                 let end = after(successor.first_use, overlap);
                 if end <= now {
-                    Standing::RetiredSince(end)
+                    KeyState::RetiredSince(end)
                 } else {
-                    Standing::HonouredUntil(end)
+                    KeyState::HonouredUntil(end)
                 }
             }
             _ if place <= current => {
                 let next = spans.iter().skip(current + 1).find(starting);
-                next.map_or(Standing::InUse, |(_, latest)| Standing::InUseUntil(*latest))
+                next.map_or(KeyState::InUse, |(_, latest)| KeyState::InUseUntil(*latest))
             }
-            _ if *from <= now => Standing::Starting { latest: *latest },
-            _ => Standing::Waiting {
+            _ if *from <= now => KeyState::Starting { latest: *latest },
+            _ => KeyState::Waiting {
                 from: *from,
                 latest: *latest,
             },
         }
     };
-    spans.iter().enumerate().map(standing).collect()
+    spans.iter().enumerate().map(state).collect()
 }
 
-/// What a rotation does now, if each key is to be used for `every` or a little longer. Done twice,
-/// it does nothing the second time: a key that waits is the next one.
+/// The plan of a rotation that runs now, if each key is used for `every` or a little longer. A second
+/// rotation does nothing: the next key is waiting already.
 #[must_use]
 pub fn plan(first_uses: &[Timestamp], times: Times, every: Duration, now: Timestamp) -> Plan {
-    // A copy of the folder that was made again for each rotation has only new files.
+    // The times of the files are not used: a folder that is copied for each rotation has new files.
     let file = |first_use: &Timestamp| FileTimes {
         first_use: *first_use,
         written: *first_use,
     };
     let files: Vec<_> = first_uses.iter().map(file).collect();
-    let standings = standing(&files, times, now);
+    let states = key_states(&files, times, now);
     let soonest = after(now, lead(times.max_age));
     let next = match first_uses.last() {
         None => Some(now),
         Some(newest) if *newest <= now && after(*newest, every) <= soonest => Some(soonest),
         Some(_) => None,
     };
-    let retired = standings.iter().enumerate();
-    let retired = retired.filter(|(_, standing)| matches!(standing, Standing::RetiredSince(_)));
+    let retired = states.iter().enumerate();
+    let retired = retired.filter(|(_, state)| matches!(state, KeyState::RetiredSince(_)));
     Plan {
         next,
         retired: retired.map(|(place, _)| place).collect(),

@@ -55,7 +55,7 @@ fn parsed(jwk: &Value) -> Result<KeyFile, KeyError> {
     KeyFile::parse(jwk.to_string().as_bytes())
 }
 
-fn load<K: Kept>(dir: &Path) -> Result<KeySet<K>, KeyError> {
+fn load<K: StoredKey>(dir: &Path) -> Result<KeySet<K>, KeyError> {
     let keys = Folder::read(dir)?.keys()?;
     KeySet::new(keys).map_err(|reason| invalid(dir, reason))
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gateway::error::InvalidSession;
-use crate::gateway::revocations::{End, RevocationKey};
+use crate::gateway::revocations::{Cause, RevocationKey};
 use crate::gateway::session::SessionId;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 use crate::gateway::tests::scripted_iam::{Reply, ScriptedIam};
@@ -132,9 +132,9 @@ fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
         let knowledge = knowledge();
         let fingerprint = knowledge.fingerprint("token", "s");
-        for asked_at in order {
-            let held = ["zero", "one", "two"][usize::try_from(asked_at).unwrap()];
-            knowledge.learn(&fingerprint, at(asked_at), Some(permissions(&[held])));
+        for requested_at in order {
+            let held = ["zero", "one", "two"][usize::try_from(requested_at).unwrap()];
+            knowledge.learn(&fingerprint, at(requested_at), Some(permissions(&[held])));
         }
         let held = knowledge.fresh(&fingerprint, at(2)).unwrap();
         assert!(held.contains("two"), "{order:?}");
@@ -196,13 +196,13 @@ fn spread_shortens_the_freshness_by_at_most_a_tenth() {
     }
 }
 
-fn inquiry(fingerprint: Fingerprint) -> Inquiry {
+fn request(fingerprint: Fingerprint) -> IntrospectionRequest {
     let id = SessionId::generate(&SystemRandom::new()).unwrap();
-    Inquiry {
+    IntrospectionRequest {
         fingerprint,
-        if_over: Revocation::of_session(
+        revocation: Revocation::of_session(
             RevocationKey::derive(b"secret").unwrap().session(id),
-            End::Upstream,
+            Cause::Upstream,
             1_900_000_000,
         ),
         upstream: UpstreamSession {
@@ -220,7 +220,10 @@ async fn data_that_arrived_just_before_is_not_introspected_again() {
     let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
     let fingerprint = knowledge.fingerprint("token", "s");
     knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
-    let (held, source) = knowledge.ask(inquiry(fingerprint), at(0)).await.unwrap();
+    let (held, source) = knowledge
+        .introspect(request(fingerprint), at(0))
+        .await
+        .unwrap();
     assert!(held.contains("read"));
     assert_eq!(source, Source::Coalesced);
 }
@@ -232,7 +235,10 @@ async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
     let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
     let fingerprint = knowledge.fingerprint("token", "s");
     knowledge.learn(&fingerprint, at(0), None);
-    let over = knowledge.ask(inquiry(fingerprint), at(0)).await.err();
+    let over = knowledge
+        .introspect(request(fingerprint), at(0))
+        .await
+        .err();
     assert_eq!(over, Some(InvalidSession::Ended.into()));
     let other_session = knowledge.fingerprint("other token", "s");
     knowledge.learn(&other_session, at(0), Some(permissions(&["read"])));

@@ -1,5 +1,5 @@
-//! One account under all its names, for counting and for the log. What the IAM is sent is never
-//! touched by this.
+//! The account of an e-mail address, for counting and for the log: the same for every spelling. The
+//! IAM receives the address as the client sent it.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,8 +10,8 @@ use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// What stands for an account in the log: the same for all spellings of its address, another in
-/// each process, and no way back to the address without that process' key.
+/// An account in the log: a hash that is the same for all spellings of its address. Its key is random
+/// in each process, so the address cannot be computed from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Account(u64);
 
@@ -32,10 +32,10 @@ impl fmt::Display for Account {
 }
 
 /// The collation of Unicode (UTS #10, in the root locale of CLDR) at its first level: without case,
-/// accents and width. Collations of databases and directories are made from it, so what they equate
-/// is what this equates, for some 3,400 code points that equal an ASCII letter or digit alone. A
-/// table of our own would have to list them. Measured: 2.5 µs for an address, and 0.24 MB of the
-/// program, because the root alone is linked, without the tailorings of all languages (1.25 MB).
+/// accents and width. The collations of databases and directories are derived from it, so they equate
+/// the same code points. About 3,400 equal an ASCII letter or digit; a table would have to list them.
+/// Measured: 2.5 µs for an address, and 0.24 MB of the program, because only the root is linked,
+/// without the tailorings of all languages (1.25 MB).
 struct Collation {
     root: CollatorBorrowed<'static>,
     /// The sort key of an s.
@@ -45,8 +45,8 @@ struct Collation {
 static COLLATION: LazyLock<Collation> = LazyLock::new(|| {
     let mut options = CollatorOptions::default();
     options.strength = Some(Strength::Primary);
-    // Spaces, punctuation and symbols count for nothing. The older collations of Windows give most
-    // of them no weight, and emoji none at all.
+    // Spaces, punctuation and symbols are ignored. The older collations of Windows give most of them
+    // no weight, and emoji none at all.
     options.alternate_handling = Some(AlternateHandling::Shifted);
     options.max_variable = Some(MaxVariable::Currency);
     let root = CollatorBorrowed::new_root(options);
@@ -55,16 +55,16 @@ static COLLATION: LazyLock<Collation> = LazyLock::new(|| {
     Collation { root, s }
 });
 
-/// Ends the sort key of a part, which holds no byte as low as this.
+/// Ends the sort key of a part, which contains no byte as low as this.
 const SEPARATOR: u8 = 1;
 
-/// A key that spellings of an address have in common which an IAM or its directory may take for one
-/// account: without case, accents, width, spaces, symbols, and what cannot be seen. An IAM that
-/// tells two of them apart has their failures counted as one account's, which is the lesser evil: a
-/// spelling that gets a count of its own multiplies the guesses.
+/// The same key for all spellings of an address that an IAM or its directory may treat as one
+/// account: without case, accents, width, spaces, symbols and invisible characters. If an IAM
+/// distinguishes two of them, their failures are counted together. That is better than a count for
+/// each spelling, which multiplies the guesses.
 ///
-/// Only what may stand in the local part of an address without quotes (RFC 5322 section 3.2.3), the
-/// `@` and the dots tell addresses apart beside letters and digits.
+/// Addresses differ by letters, digits, the `@`, dots, and the other characters of a local part
+/// without quotes (RFC 5322 section 3.2.3).
 pub(super) fn canonical(email: &str) -> Vec<u8> {
     let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
     let mut key = Vec::new();
@@ -78,14 +78,14 @@ pub(super) fn canonical(email: &str) -> Vec<u8> {
         let decomposed = nfkd.normalize(letter.encode_utf8(&mut encoded));
         let letters = decomposed.chars().flat_map(char::to_lowercase);
         let letters = letters.filter(|letter| !is_ignored(*letter));
-        // `(a)`, `a/c`, a number with a full stop: collations see no punctuation in those.
+        // `(a)`, `a/c`, a number with a full stop: collations find no punctuation in those.
         let is_alone = letters.clone().nth(1).is_none();
         letters
             .filter(|letter| is_alone || !is_separator(*letter))
             .for_each(|letter| push(letter, &mut part, &mut key));
     }
     end(&mut part, &mut key);
-    // ß is ss to most, and s to one of MySQL's (utf8mb4_general_ci).
+    // ß equals ss in most collations, and s in one of MySQL's (utf8mb4_general_ci).
     if let [s] = COLLATION.s[..] {
         key.dedup_by(|next, last| *next == s && *last == s);
     }
@@ -101,8 +101,8 @@ fn push(letter: char, part: &mut String, key: &mut Vec<u8>) {
             end(part, key);
             key.extend([SEPARATOR, u8::try_from(letter).unwrap_or_default()]);
         }
-        // Collations of Windows (SQL Server, Active Directory) equate these, and ı is i wherever
-        // addresses are compared in capitals.
+        // Collations of Windows (SQL Server, Active Directory) equate these. ı equals i where
+        // addresses are compared in upper case.
         'þ' => part.push_str("th"),
         'ŋ' => part.push('n'),
         'ŧ' => part.push('t'),
@@ -123,13 +123,13 @@ const fn is_separator(letter: char) -> bool {
     )
 }
 
-/// What no one sees, what only changes the letter before it, and what collations of an older
-/// Unicode do not know: those of Windows give that no weight.
+/// Invisible characters, marks that only change the letter before them, and characters that an older
+/// Unicode does not have: collations of Windows give those no weight.
 fn is_ignored(letter: char) -> bool {
     if letter.is_ascii() {
         return false;
     }
-    // U+1806 and U+FFFC are prepared to nothing by directories (RFC 4518 section 2.2).
+    // Directories map U+1806 and U+FFFC to nothing (RFC 4518 section 2.2).
     matches!(letter, '\u{1806}' | '\u{fffc}')
         || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(letter)
         || match CodePointMapData::<GeneralCategory>::new().get(letter) {
@@ -141,8 +141,8 @@ fn is_ignored(letter: char) -> bool {
         }
 }
 
-/// Letters that are written above others in medieval manuscripts. They are marks, and collations
-/// take each for the letter that it is.
+/// Letters that are written above others in medieval manuscripts. They are marks, but collations
+/// treat them as letters.
 const fn is_combining_letter(letter: char) -> bool {
     matches!(
         letter,

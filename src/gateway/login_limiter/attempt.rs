@@ -10,10 +10,11 @@ use super::{Account, Kind, Limit, LoginRateLimiter, too_many};
 use crate::gateway::error::GatewayError;
 
 #[derive(Debug, Clone, Copy)]
-enum Verdict {
-    Good,
-    Failed,
-    Undecided,
+enum Outcome {
+    Success,
+    Refused,
+    /// The IAM was not called, or did not decide.
+    NotCounted,
     /// The caller did not wait for the response, so it may be any of these.
     Abandoned,
 }
@@ -27,22 +28,22 @@ enum Of {
 }
 
 impl Of {
-    /// How the attempt is counted in the end. Where the response is not known, the worst is assumed.
-    const fn settlement(self, verdict: Verdict) -> Settlement {
-        match (self, verdict) {
-            (_, Verdict::Undecided)
-            | (Self::Failures, Verdict::Good)
-            | (Self::Sessions, Verdict::Failed) => Settlement::Release,
-            (_, Verdict::Abandoned)
-            | (Self::Sessions, Verdict::Good)
-            | (Self::Failures | Self::FailuresInARow, Verdict::Failed) => Settlement::Count,
-            (Self::FailuresInARow, Verdict::Good) => Settlement::Reset,
+    /// How the attempt is counted in the end. If the response is unknown, the worst is assumed.
+    const fn settlement(self, outcome: Outcome) -> Settlement {
+        match (self, outcome) {
+            (_, Outcome::NotCounted)
+            | (Self::Failures, Outcome::Success)
+            | (Self::Sessions, Outcome::Refused) => Settlement::Release,
+            (_, Outcome::Abandoned)
+            | (Self::Sessions, Outcome::Success)
+            | (Self::Failures | Self::FailuresInARow, Outcome::Refused) => Settlement::Count,
+            (Self::FailuresInARow, Outcome::Success) => Settlement::Reset,
         }
     }
 }
 
-/// An attempt in one of the tables.
-struct Held<'a> {
+/// The count of an attempt in one of the tables.
+struct Reservation<'a> {
     of: Of,
     counts: &'a Counts,
     key: u64,
@@ -53,22 +54,22 @@ struct Held<'a> {
 struct Attempt<'a> {
     login_limiter: &'a LoginRateLimiter,
     account: Account,
-    held: Vec<Held<'a>>,
+    reservations: Vec<Reservation<'a>>,
     pair: Option<u64>,
     is_known_network: bool,
-    verdict: Verdict,
+    outcome: Outcome,
 }
 
 impl LoginRateLimiter {
-    /// Calls the IAM where the limits allow an attempt, and counts the result. An empty password is
-    /// refused and counted, and the IAM is not called; it is not a guess, so it does not count as a
-    /// failure in a row. Where the caller does not wait for the response, the attempt counts as a
-    /// failure and as a session: the IAM may have received it.
+    /// Calls the IAM if the limits allow an attempt, and counts the result. An empty password is
+    /// refused and counted without a call to the IAM. It is not a guess, so it does not count as a
+    /// failure in a row. If the caller does not wait for the response, the attempt counts as a failure
+    /// and as a session: the IAM may have received it.
     ///
     /// # Errors
     ///
-    /// [`GatewayError::TooManyLogins`] where the IAM was not called, [`GatewayError::Refused`], or
-    /// a fault.
+    /// [`GatewayError::TooManyLogins`] if the IAM was not called, [`GatewayError::Refused`], or a
+    /// fault.
     pub async fn limit<T>(
         &self,
         account: Account,
@@ -82,10 +83,10 @@ impl LoginRateLimiter {
         } else {
             call.await
         };
-        attempt.verdict = match &result {
-            Ok(_) => Verdict::Good,
-            Err(IamError::Refused(_)) => Verdict::Failed,
-            Err(_) => Verdict::Undecided,
+        attempt.outcome = match &result {
+            Ok(_) => Outcome::Success,
+            Err(IamError::Refused(_)) => Outcome::Refused,
+            Err(_) => Outcome::NotCounted,
         };
         Ok(result?)
     }
@@ -102,45 +103,45 @@ impl LoginRateLimiter {
         let mut attempt = Attempt {
             login_limiter: self,
             account,
-            held: Vec::new(),
+            reservations: Vec::new(),
             pair,
             is_known_network: known_pair.is_some(),
-            // It is no attempt before all limits allow it.
-            verdict: Verdict::Undecided,
+            // An attempt that a limit refuses is not counted.
+            outcome: Outcome::NotCounted,
         };
         for (network, pace) in self.networks(address) {
             let key = self.hash(&Kind::Network, network);
-            let held = attempt.hold(Of::Failures, &self.addresses, key, pace, now);
-            held.map_err(|wait| too_many(Limit::Address, wait))?;
+            let reservation = attempt.reserve(Of::Failures, &self.addresses, key, pace, now);
+            reservation.map_err(|wait| too_many(Limit::Address, wait))?;
         }
         let known = known_pair.unwrap_or(account.hash());
         if let Some(pace) = self.account {
-            let held = attempt.hold(Of::Failures, &self.accounts, known, pace, now);
-            held.map_err(|wait| too_many(Limit::Account, wait))?;
+            let reservation = attempt.reserve(Of::Failures, &self.accounts, known, pace, now);
+            reservation.map_err(|wait| too_many(Limit::Account, wait))?;
         }
         // The IAM does not receive an empty password.
         if !credentials.has_empty_password() {
             if let Some(pace) = self.slow {
-                let held = attempt.hold(Of::FailuresInARow, &self.rows, known, pace, now);
-                held.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
+                let reservation = attempt.reserve(Of::FailuresInARow, &self.rows, known, pace, now);
+                reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
             }
             if let Some(pace) = self.sessions {
                 let key = self.hash(&Kind::Sessions, account.hash());
-                let held = attempt.hold(Of::Sessions, &self.accounts, key, pace, now);
-                held.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
+                let reservation = attempt.reserve(Of::Sessions, &self.accounts, key, pace, now);
+                reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
             if let Some(rate) = &self.rate {
                 let taken = rate.take(now, || self.may_use_reserve(known_pair, now));
                 taken.map_err(|wait| too_many(Limit::Replica, wait))?;
             }
         }
-        attempt.verdict = Verdict::Abandoned;
+        attempt.outcome = Outcome::Abandoned;
         Ok(attempt)
     }
 }
 
 impl<'a> Attempt<'a> {
-    fn hold(
+    fn reserve(
         &mut self,
         of: Of,
         counts: &'a Counts,
@@ -149,7 +150,7 @@ impl<'a> Attempt<'a> {
         now: u64,
     ) -> Result<(), u64> {
         if counts.take(key, pace, now)?.is_tracked() {
-            self.held.push(Held {
+            self.reservations.push(Reservation {
                 of,
                 counts,
                 key,
@@ -165,9 +166,12 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let now = self.login_limiter.now();
-        for held in self.held.drain(..) {
-            let settlement = held.of.settlement(self.verdict);
-            let begins = held.counts.settle(held.key, held.pace, now, settlement);
+        for reservation in self.reservations.drain(..) {
+            let settlement = reservation.of.settlement(self.outcome);
+            let begins =
+                reservation
+                    .counts
+                    .settle(reservation.key, reservation.pace, now, settlement);
             if begins {
                 tracing::warn!(
                     target: "auth_gateway::audit",
@@ -177,8 +181,8 @@ impl Drop for Attempt<'_> {
                 );
             }
         }
-        if let (Verdict::Good, Some(pair)) = (&self.verdict, self.pair) {
-            self.login_limiter.known_networks.remember(pair, now);
+        if let (Outcome::Success, Some(pair)) = (&self.outcome, self.pair) {
+            self.login_limiter.known_networks.insert(pair, now);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Events by key, most of them failures, in a table that never grows beyond its size.
+//! Counts of events by key, most of them failures, in a table of a fixed size.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,37 +6,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Bound, SlowPace, nanoseconds};
 
-/// How many events there may be, and how fast they are forgotten. Times are in nanoseconds of the
-/// monotonic clock.
+/// How many events there may be, and how fast they expire. Times are in nanoseconds of the monotonic
+/// clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
     /// The most.
     most: u32,
-    /// The time in which one is forgotten.
+    /// The time in which one expires.
     each: u64,
-    /// The time in which as many are forgotten as there may be.
+    /// The time in which `most` expire.
     whole: u64,
     order: Order,
 }
 
-/// In which order events are forgotten.
+/// In which order events expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// One after the other, whatever happens meanwhile.
     OneByOne,
-    /// All at once: at a reset, or when there was none for `each` times their number. Where there
-    /// are as many as there may be, one is allowed each `each`, as long as none is under way.
+    /// All at once: at a reset, or when there was none for `each` times their number. At the bound,
+    /// one is allowed in each `each`, while none is in progress.
     AllAtOnce,
 }
 
 impl Pace {
-    /// None where there is no bound.
+    /// `None` if there is no bound.
     pub(super) fn of(bound: Bound) -> Option<Self> {
         let each = nanoseconds(bound.window).checked_div(bound.most.into())?;
         Some(Self::new(bound.most, each, Order::OneByOne))
     }
 
-    /// For events in a row; none where there is no bound.
+    /// For events in a row; `None` if there is no bound.
     pub(super) fn slow(slow: SlowPace) -> Option<Self> {
         let each = nanoseconds(slow.interval);
         (slow.after > 0).then(|| Self::new(slow.after, each, Order::AllAtOnce))
@@ -53,7 +53,7 @@ impl Pace {
     }
 }
 
-/// What becomes of an attempt's place.
+/// How an attempt is counted when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settlement {
     /// It counts.
@@ -64,19 +64,19 @@ pub(super) enum Settlement {
     Reset,
 }
 
-/// What is known of one key. Nothing is known of most.
+/// The count of one key. Most keys have none.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
-    /// When the last of them will be forgotten.
-    forgotten_at: u64,
-    /// Attempts of which nobody knows yet what comes of them.
+    /// When the last event expires.
+    expires_at: u64,
+    /// Attempts in progress.
     pending: u32,
-    /// How many there were in a row, where they are forgotten all at once.
+    /// The number of events in a row, with [`Order::AllAtOnce`].
     row: u32,
 }
 
 impl Count {
-    /// Whether another attempt may begin: if all that are under way count, the bound still holds.
+    /// Whether another attempt may begin: the bound must hold even if all attempts in progress count.
     /// Otherwise the time until one may.
     fn room(self, pace: Pace, now: u64) -> Result<(), u64> {
         match pace.order {
@@ -93,81 +93,81 @@ impl Count {
         // Since the last one.
         let passed = pace
             .whole
-            .saturating_sub(self.forgotten_at.saturating_sub(now));
+            .saturating_sub(self.expires_at.saturating_sub(now));
         if row >= pace.most && passed < pace.each {
             return Err(pace.each - passed);
         }
-        // What is under way is decided soon, one way or the other.
+        // Attempts in progress end soon.
         if self.pending == 0 { Ok(()) } else { Err(1) }
     }
 
     fn row(self, now: u64) -> u32 {
-        if self.forgotten_at > now { self.row } else { 0 }
+        if self.expires_at > now { self.row } else { 0 }
     }
 
     fn room_beside_others(self, pace: Pace, now: u64) -> Result<(), u64> {
-        let failures = self.forgotten_at.saturating_sub(now);
+        let failures = self.expires_at.saturating_sub(now);
         let pending = u64::from(self.pending).saturating_mul(pace.each);
         let with_another = failures.saturating_add(pace.each);
         if with_another.saturating_add(pending) <= pace.whole {
             return Ok(());
         }
-        // What is under way is decided soon, one way or the other.
+        // Attempts in progress end soon.
         Err(with_another.saturating_sub(pace.whole).max(1))
     }
 
-    /// Counts one; whether there are only now as many in a row as there may be.
+    /// Counts one. Returns whether the row has reached the bound with it.
     fn count(&mut self, pace: Pace, now: u64) -> bool {
         match pace.order {
             Order::OneByOne => {
-                self.forgotten_at = self.forgotten_at.max(now).saturating_add(pace.each);
+                self.expires_at = self.expires_at.max(now).saturating_add(pace.each);
                 false
             }
             Order::AllAtOnce => {
                 let row = self.row(now);
                 self.row = row.saturating_add(1).min(pace.most);
-                let kept = pace.each.saturating_mul(self.row.into());
-                self.forgotten_at = now.saturating_add(kept);
+                let lifetime = pace.each.saturating_mul(self.row.into());
+                self.expires_at = now.saturating_add(lifetime);
                 row < pace.most && self.row == pace.most
             }
         }
     }
 
-    const fn forget(&mut self) {
-        self.forgotten_at = 0;
+    const fn clear(&mut self) {
+        self.expires_at = 0;
         self.row = 0;
     }
 
-    const fn is_over(self, now: u64) -> bool {
-        self.pending == 0 && self.forgotten_at <= now
+    const fn has_expired(self, now: u64) -> bool {
+        self.pending == 0 && self.expires_at <= now
     }
 }
 
 /// Whether there was room in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// Then the attempt has to be settled.
+pub(super) enum Tracking {
+    /// The attempt must be settled.
     Tracked,
-    /// The table is full of others.
+    /// The table is full.
     Untracked,
 }
 
-impl Taken {
+impl Tracking {
     pub(super) const fn is_tracked(self) -> bool {
         matches!(self, Self::Tracked)
     }
 }
 
-/// Logins on different threads seldom meet in one of so many.
+/// So many that logins on different threads seldom use the same one.
 const SHARDS: usize = 64;
 
-/// Half of what a map of 8192 places holds, which is seven eighths of them. What is removed from a
-/// map leaves marks that use it up, and only where no more than half of it is in use is it then
-/// cleaned in place; otherwise it doubles. All shards together hold 229,376 keys in 12.5 MiB, 25
-/// bytes for each place.
-const ROOM: usize = 7 * 512;
+/// Half of what a map of 8192 slots holds, which is seven eighths of them. Removed entries leave
+/// tombstones that use up the map. It is cleaned in place only if at most half of it is in use;
+/// otherwise it doubles. All shards together hold 229,376 keys in 12.5 MiB, 25 bytes for each slot.
+const CAPACITY: usize = 7 * 512;
 
-/// A full shard is searched for what is over, but not by every attempt of a flood.
+/// The shortest time between two removals of expired counts from a full shard: a flood must not
+/// search it at every attempt.
 const SWEEP_PAUSE: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
@@ -176,8 +176,8 @@ struct Shard {
     sweep_at: u64,
 }
 
-/// Events by key. A key that has some is never pushed out by others: where there is no room, the
-/// newcomer goes uncounted, and only the bounds that count everybody hold for it.
+/// Counts of events by key. A key with events is never evicted for another one. If the table is full,
+/// a new key is not counted, and only the limit of the replica applies to it.
 #[derive(Debug)]
 pub(super) struct Counts(Box<[Mutex<Shard>]>);
 
@@ -197,49 +197,48 @@ impl Counts {
         count.room(pace, now)
     }
 
-    /// Begins an attempt, which shall be settled where it is tracked.
-    pub(super) fn take(&self, key: u64, pace: Pace, now: u64) -> Result<Taken, u64> {
+    /// Begins an attempt. A tracked one must be settled.
+    pub(super) fn take(&self, key: u64, pace: Pace, now: u64) -> Result<Tracking, u64> {
         let Some(mut shard) = self.shard(key) else {
-            return Ok(Taken::Untracked);
+            return Ok(Tracking::Untracked);
         };
         if let Some(count) = shard.counts.get_mut(&key) {
             count.room(pace, now)?;
             count.pending += 1;
-            return Ok(Taken::Tracked);
+            return Ok(Tracking::Tracked);
         }
-        if shard.counts.len() >= ROOM && now >= shard.sweep_at {
-            shard.counts.retain(|_, count| !count.is_over(now));
+        if shard.counts.len() >= CAPACITY && now >= shard.sweep_at {
+            shard.counts.retain(|_, count| !count.has_expired(now));
             shard.sweep_at = now.saturating_add(SWEEP_PAUSE);
         }
-        if shard.counts.len() >= ROOM {
-            return Ok(Taken::Untracked);
+        if shard.counts.len() >= CAPACITY {
+            return Ok(Tracking::Untracked);
         }
         let begun = Count {
             pending: 1,
             ..Count::default()
         };
         shard.counts.insert(key, begun);
-        Ok(Taken::Tracked)
+        Ok(Tracking::Tracked)
     }
 
-    /// Ends an attempt that was tracked; whether there are only now as many in a row as there may
-    /// be.
+    /// Ends a tracked attempt. Returns whether the row has reached the bound with it.
     pub(super) fn settle(&self, key: u64, pace: Pace, now: u64, settlement: Settlement) -> bool {
         self.change(key, now, |count| {
             count.pending = count.pending.saturating_sub(1);
             match settlement {
                 Settlement::Count => return count.count(pace, now),
-                Settlement::Reset if pace.order == Order::AllAtOnce => count.forget(),
+                Settlement::Reset if pace.order == Order::AllAtOnce => count.clear(),
                 Settlement::Reset | Settlement::Release => {}
             }
             false
         })
     }
 
-    /// Forgets what was counted. What is under way stays so.
-    pub(super) fn forget(&self, key: u64, now: u64) {
+    /// Removes the counted events. Attempts in progress stay.
+    pub(super) fn clear(&self, key: u64, now: u64) {
         self.change(key, now, |count| {
-            count.forget();
+            count.clear();
             false
         });
     }
@@ -252,7 +251,7 @@ impl Counts {
             return false;
         };
         let changed = change(entry.get_mut());
-        if entry.get().is_over(now) {
+        if entry.get().has_expired(now) {
             entry.remove();
         }
         changed

@@ -6,37 +6,36 @@ use std::time::Duration;
 
 use super::nanoseconds;
 
-/// A user who logs in once a month stays known.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The network of a user who logs in once a month stays known.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The capacity of half of the memory: seven eighths of 2^18 slots of 17 bytes each, 4.3 MiB.
-const ROOM: usize = 7 * 32 * 1024;
+/// The capacity of one half: seven eighths of 2^18 slots of 17 bytes each, 4.3 MiB.
+const CAPACITY: usize = 7 * 32 * 1024;
 
-/// Pairs of an account and a network with a successful login, as hashes of the two. When half of
-/// the memory is full, the older half is forgotten: those users lose a privilege, and no attacker
-/// gains one.
+/// Pairs of an account and a network with a successful login, as hashes of the two. When the newer
+/// half is full, the older half is removed: those users lose a privilege, and no attacker gains one.
 #[derive(Debug, Default)]
 pub(super) struct KnownNetworks(Mutex<Halves>);
 
 #[derive(Debug, Default)]
 struct Halves {
-    /// When each pair was last seen.
+    /// When each pair last logged in.
     newer: HashMap<u64, u64>,
     older: HashMap<u64, u64>,
 }
 
 impl KnownNetworks {
-    /// Whether the pair is remembered.
+    /// Whether the pair has logged in lately.
     pub(super) fn contains(&self, pair: u64, now: u64) -> bool {
         let halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen_at = halves.newer.get(&pair).or_else(|| halves.older.get(&pair));
-        seen_at.is_some_and(|at| now.saturating_sub(*at) < nanoseconds(KEPT))
+        let logged_in_at = halves.newer.get(&pair).or_else(|| halves.older.get(&pair));
+        logged_in_at.is_some_and(|at| now.saturating_sub(*at) < nanoseconds(RETENTION))
     }
 
-    /// Remembers a pair that logged in.
-    pub(super) fn remember(&self, pair: u64, now: u64) {
+    /// Records a login.
+    pub(super) fn insert(&self, pair: u64, now: u64) {
         let mut halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if halves.newer.len() >= ROOM && !halves.newer.contains_key(&pair) {
+        if halves.newer.len() >= CAPACITY && !halves.newer.contains_key(&pair) {
             halves.older = std::mem::take(&mut halves.newer);
         }
         halves.newer.insert(pair, now);
@@ -49,10 +48,10 @@ mod tests {
 
     #[test]
     fn pair_is_known_for_thirty_days_after_its_last_login() {
-        let (known, kept) = (KnownNetworks::default(), nanoseconds(KEPT));
+        let (known, kept) = (KnownNetworks::default(), nanoseconds(RETENTION));
         assert!(!known.contains(1, 0));
-        known.remember(1, 0);
-        known.remember(1, 10);
+        known.insert(1, 0);
+        known.insert(1, 10);
         assert!(known.contains(1, kept + 9));
         assert!(!known.contains(1, kept + 10));
         assert!(!known.contains(2, 0));
@@ -61,14 +60,14 @@ mod tests {
     #[test]
     fn latest_pairs_are_kept_and_the_memory_is_bounded() {
         let known = KnownNetworks::default();
-        let latest = 3 * ROOM as u64;
+        let latest = 3 * CAPACITY as u64;
         for pair in 0..latest {
-            known.remember(pair, pair);
+            known.insert(pair, pair);
         }
-        let first_kept = latest - ROOM as u64;
+        let first_kept = latest - CAPACITY as u64;
         assert!((first_kept..latest).all(|pair| known.contains(pair, latest)));
         assert!(!known.contains(0, latest));
         let halves = known.0.into_inner().unwrap();
-        assert!(halves.newer.len() <= ROOM && halves.older.len() <= ROOM);
+        assert!(halves.newer.len() <= CAPACITY && halves.older.len() <= CAPACITY);
     }
 }

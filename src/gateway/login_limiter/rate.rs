@@ -9,9 +9,9 @@ const SECOND: u64 = 1_000_000_000;
 /// reserved for known networks, so that these log in at the full rate during a flood from others.
 #[derive(Debug)]
 pub(super) struct Rate {
-    /// The time that one takes up, in nanoseconds.
+    /// The time for one login, in nanoseconds.
     each: u64,
-    /// When all that was taken has been worked off.
+    /// When the time for all logins so far has passed.
     done_at: Mutex<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Rate {
         self.fits(done_at.max(now), 2 * SECOND, now)
     }
 
-    /// Takes one. `reserve` is asked only where there is nothing else left.
+    /// Takes one. `reserve` is called only if nothing else is left.
     pub(super) fn take(&self, now: u64, reserve: impl FnOnce() -> bool) -> Result<(), u64> {
         let mut done_at = self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
         let from = (*done_at).max(now);
@@ -43,7 +43,7 @@ impl Rate {
         Ok(())
     }
 
-    /// Whether one more fits into so much time from now on.
+    /// Whether one more fits into the time `within` from now on.
     fn fits(&self, from: u64, within: u64, now: u64) -> Result<(), u64> {
         let done_at = from.saturating_add(self.each);
         let most = now.saturating_add(within);

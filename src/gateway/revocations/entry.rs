@@ -1,39 +1,39 @@
-//! What the table keeps of an end, and whether the other replicas have it.
+//! An entry of the table, with its replication state.
 
-use super::{End, Key, Revocation};
+use super::{Cause, Key, Revocation};
 
-/// Who says that something ended.
+/// The source of a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// This replica, or the IAM to this replica. The others need not learn of it from here.
+    /// This replica or the IAM. It is not sent to the other replicas.
     Local,
-    /// This replica, and the others have to learn of it.
+    /// This replica. It must be sent to the other replicas.
     Shared,
-    /// Another replica, by way of Redis.
+    /// Another replica, through Redis.
     Learned,
 }
 
-/// What became of an end that was offered to Redis.
+/// The result of offering a revocation to Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// Published to the replicas that are connected, and stored for the others.
     Stored,
-    /// Published, and not stored.
+    /// Published but not stored.
     Published,
-    /// Neither.
+    /// Neither published nor stored.
     Refused,
 }
 
-/// Whether the other replicas have an end.
+/// Whether the other replicas have a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Replication {
-    /// They need not have it from here, or have less of it.
+    /// It is not sent from here.
     Local,
     /// It has to be queued.
     Needed,
     /// It is queued.
     Queued,
-    /// It was offered to Redis, which has not answered yet.
+    /// It was offered to Redis, which has not responded yet.
     Offered,
     /// Redis refused it; it is queued to be offered again.
     Refused,
@@ -45,7 +45,7 @@ enum Replication {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    pub(super) end: End,
+    pub(super) cause: Cause,
     pub(super) begun_until: u64,
     pub(super) forget_at: u64,
     replication: Replication,
@@ -54,7 +54,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(revocation: &Revocation, source: Source) -> Self {
         Self {
-            end: revocation.end,
+            cause: revocation.cause,
             begun_until: revocation.begun_until,
             forget_at: revocation.forget_at,
             replication: match source {
@@ -65,34 +65,35 @@ impl Entry {
         }
     }
 
-    /// What Redis stores of it: the kind says how it ended.
+    /// The part that Redis stores. The cause follows from the kind.
     const fn stored(&self) -> (u64, u64) {
         (self.begun_until, self.forget_at)
     }
 
-    /// Makes it no less than the new one; returns whether that changed anything.
-    pub(super) fn strengthen(&mut self, new: &Revocation, source: Source) -> bool {
-        let (end, stored) = (self.end, self.stored());
-        self.end = self.end.max(new.end);
+    /// Merges another revocation into the entry: the later values win. Returns whether the entry
+    /// changed.
+    pub(super) fn merge(&mut self, new: &Revocation, source: Source) -> bool {
+        let (cause, stored) = (self.cause, self.stored());
+        self.cause = self.cause.max(new.cause);
         self.begun_until = self.begun_until.max(new.begun_until);
         self.forget_at = self.forget_at.max(new.forget_at);
         let grew = stored != self.stored();
-        let told_all = (new.begun_until, new.forget_at) == self.stored();
+        let is_complete = (new.begun_until, new.forget_at) == self.stored();
         self.replication = match (source, self.replication) {
             (Source::Shared, Replication::Local) => Replication::Needed,
             (Source::Shared, Replication::Acknowledged) if grew => Replication::Needed,
             (Source::Local, Replication::Acknowledged) if grew => Replication::Local,
-            (Source::Learned, Replication::Local) if told_all => Replication::Acknowledged,
-            // What was published is less than what is known now.
+            (Source::Learned, Replication::Local) if is_complete => Replication::Acknowledged,
+            // The published values are out of date.
             (Source::Local | Source::Shared, Replication::Published) if grew => {
                 Replication::Refused
             }
             (_, unchanged) => unchanged,
         };
-        grew || end != self.end
+        grew || cause != self.cause
     }
 
-    /// Whether it has to be queued, which it is from now on.
+    /// Marks the entry as queued if it must be; returns whether.
     pub(super) fn enqueue(&mut self) -> bool {
         let needed = self.replication == Replication::Needed;
         if needed {
@@ -101,7 +102,7 @@ impl Entry {
         needed
     }
 
-    /// Whether the replicas that are connected still have to be given it.
+    /// Whether it must still be sent to the replicas that are connected.
     pub(super) const fn is_awaited(&self) -> bool {
         match self.replication {
             Replication::Needed
@@ -116,9 +117,9 @@ impl Entry {
         self.replication = Replication::Offered;
     }
 
-    /// Takes what became of it; returns where it is queued again, if it is.
+    /// Records the result of an offer; returns when it must be offered again, if at all.
     pub(super) fn settle(&mut self, sent: &Revocation, delivery: Delivery) -> Option<Again> {
-        // Forgotten and recorded anew in the meantime: it is queued already.
+        // Removed and recorded anew in the meantime: it is queued already.
         if self.replication != Replication::Offered {
             return None;
         }
@@ -136,29 +137,29 @@ impl Entry {
     }
 
     pub(super) fn offer_again(&mut self) {
-        // One that was published stays so, and nothing waits for it.
+        // No logout waits for one that was published.
         if self.replication != Replication::Published {
             self.replication = Replication::Queued;
         }
     }
 
-    /// The end as the other replicas are told of it.
-    pub(super) const fn told(&self, (kind, name): Key) -> Revocation {
+    /// The revocation as it is sent to the other replicas.
+    pub(super) const fn replicated(&self, (kind, name): Key) -> Revocation {
         Revocation {
             kind,
             name,
-            end: kind.told_as(),
+            cause: kind.replicated_cause(),
             begun_until: self.begun_until,
             forget_at: self.forget_at,
         }
     }
 }
 
-/// When an end that Redis has not acknowledged is offered again.
+/// When a revocation that Redis has not acknowledged is offered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Again {
-    /// It is more than what was sent.
+    /// The entry has changed since it was sent.
     AtOnce,
-    /// Redis refused it.
+    /// Redis refused it, or did not store it.
     Later,
 }

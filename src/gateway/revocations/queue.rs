@@ -1,5 +1,5 @@
-//! The order in which ends are offered to Redis. Each is in one of the three lists at most, which
-//! [`super::entry::Entry`] keeps track of.
+//! The order in which revocations are offered to Redis. Each is in at most one of the three lists:
+//! [`super::entry::Entry`] has its state.
 
 use std::collections::VecDeque;
 
@@ -10,11 +10,11 @@ use super::entry::Again;
 pub(super) struct Queue {
     /// Not yet offered over this connection.
     fresh: VecDeque<Key>,
-    /// Offered, and refused.
+    /// Refused, or not stored.
     refused: VecDeque<Key>,
     /// Being offered.
     offered: Vec<Key>,
-    /// The refused may be offered again.
+    /// Whether the refused ones may be offered again.
     retry: bool,
 }
 
@@ -27,25 +27,25 @@ impl Queue {
         self.fresh.push_back(key);
     }
 
-    /// The next ones, up to so many.
-    pub(super) fn offer(&mut self, most: usize) -> impl Iterator<Item = Key> {
+    /// The next ones to offer, at most `max`.
+    pub(super) fn offer(&mut self, max: usize) -> impl Iterator<Item = Key> {
         let from = if self.fresh.is_empty() && std::mem::take(&mut self.retry) {
             &mut self.refused
         } else {
             &mut self.fresh
         };
-        let count = from.len().min(most);
+        let count = from.len().min(max);
         self.offered.extend(from.drain(..count));
         self.offered.iter().copied()
     }
 
-    /// What was offered is offered no longer.
+    /// The results of the last offer are known.
     pub(super) fn settled(&mut self) {
         self.offered.clear();
     }
 
-    /// Queues one again that was offered, where it has to be.
-    pub(super) fn take_back(&mut self, key: Key, again: Option<Again>) {
+    /// Queues an offered one again, if it must be.
+    pub(super) fn requeue(&mut self, key: Key, again: Option<Again>) {
         match again {
             None => {}
             Some(Again::AtOnce) => self.fresh.push_back(key),
@@ -53,8 +53,8 @@ impl Queue {
         }
     }
 
-    /// Puts all of them into one list, what was offered first; returns them.
-    pub(super) fn all_again(&mut self) -> impl Iterator<Item = &Key> {
+    /// Puts all of them into one list, in the order of their offers, and returns them.
+    pub(super) fn requeue_all(&mut self) -> impl Iterator<Item = &Key> {
         let mut all = VecDeque::from(std::mem::take(&mut self.offered));
         all.append(&mut self.refused);
         all.append(&mut self.fresh);
@@ -67,7 +67,7 @@ impl Queue {
         self.retry = true;
     }
 
-    /// Removes all others.
+    /// Removes those for which `keep` is false.
     pub(super) fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
         self.fresh.retain(&keep);
         self.refused.retain(&keep);

@@ -1,4 +1,4 @@
-//! What is recorded of an end.
+//! The data of a revocation.
 
 use std::time::Duration;
 
@@ -8,44 +8,44 @@ use super::super::error::InvalidSession;
 use super::super::keys::CLOCK_SKEW;
 use super::Name;
 
-/// How a session ended. The later is the stronger word.
+/// Why sessions were revoked. Ordered: a later variant replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum Cause {
     /// Logged out here; the IAM has not confirmed it yet.
     LoggedOut,
-    /// By a word of the IAM that need not be its last: what it calls inactive may be alive again
-    /// once its user is let in again, and which sessions began before a moment is told by clocks
-    /// that disagree. No reason not to tell the IAM of a logout.
+    /// Reported by the IAM, but perhaps not final: the session of a user who is enabled again can be
+    /// active again, and the times of a logout token and a login come from two clocks. So a logout
+    /// still calls the IAM.
     Inactive,
-    /// Over at the IAM too, for good.
+    /// Ended at the IAM, which is final.
     Upstream,
 }
 
-impl From<End> for InvalidSession {
-    fn from(end: End) -> Self {
-        match end {
-            End::LoggedOut => Self::Revoked,
-            End::Inactive | End::Upstream => Self::Ended,
+impl From<Cause> for InvalidSession {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::LoggedOut => Self::Revoked,
+            Cause::Inactive | Cause::Upstream => Self::Ended,
         }
     }
 }
 
-/// What a name is the name of.
+/// Which sessions a revocation ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// One session of ours.
+    /// One gateway session.
     Session,
-    /// One session of the IAM's, and with it every session of ours that rests on it.
+    /// Every gateway session that belongs to one IAM session.
     UpstreamSession,
-    /// A subject: all of its sessions up to a moment.
+    /// All sessions of a subject that began before a time.
     Subject,
 }
 
 impl Kind {
-    /// Every kind there is.
+    /// Every kind.
     pub const ALL: [Self; 3] = [Self::Session, Self::UpstreamSession, Self::Subject];
 
-    /// The kind's number in what replicas agree on; it is never given to another.
+    /// The kind's number in the format that replicas share. It is never used for another kind.
     #[must_use]
     pub const fn tag(self) -> u8 {
         match self {
@@ -55,89 +55,88 @@ impl Kind {
         }
     }
 
-    /// How an end of this kind is told to other replicas. Whether the IAM knows of a logout, each
-    /// finds out by itself when it has to tell the IAM.
+    /// The cause of a revocation of this kind when it comes from another replica. A replica does not
+    /// know whether the IAM confirmed a logout elsewhere, so it calls the IAM on its own logouts.
     #[must_use]
-    pub const fn told_as(self) -> End {
+    pub const fn replicated_cause(self) -> Cause {
         match self {
-            Self::Session => End::LoggedOut,
-            Self::UpstreamSession => End::Upstream,
-            Self::Subject => End::Inactive,
+            Self::Session => Cause::LoggedOut,
+            Self::UpstreamSession => Cause::Upstream,
+            Self::Subject => Cause::Inactive,
         }
     }
 }
 
-/// That something ended.
+/// Ends one session, or all sessions of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revocation {
-    /// What.
+    /// Which sessions.
     pub kind: Kind,
     /// Its name.
     pub name: Name,
-    /// How.
-    pub end: End,
-    /// Only sessions whose login began then or before are over, in seconds since 1970.
+    /// Why.
+    pub cause: Cause,
+    /// Only sessions whose login began then or before are revoked, in seconds since 1970.
     pub begun_until: u64,
-    /// When all of them would have expired anyway, in seconds since 1970.
+    /// When all of them have expired, in seconds since 1970. The entry can be removed then.
     pub forget_at: u64,
 }
 
 impl Revocation {
-    /// Of one session, which would have expired at `expires_at`.
+    /// Revokes one gateway session, which expires at `expires_at`.
     #[must_use]
-    pub fn of_session(name: Name, end: End, expires_at: u64) -> Self {
+    pub fn of_session(name: Name, cause: Cause, expires_at: u64) -> Self {
         Self {
             kind: Kind::Session,
             name,
-            end,
+            cause,
             begun_until: u64::MAX,
             forget_at: expires_at.saturating_add(CLOCK_SKEW.as_secs()),
         }
     }
 
-    /// Of a session at the IAM, by the IAM's word; no session of ours lives longer than
-    /// `max_lifetime`.
+    /// Revokes the gateway sessions of an IAM session, as the IAM reported. No gateway session is
+    /// valid for longer than `max_lifetime`.
     #[must_use]
     pub fn of_upstream_session(name: Name, now: Moment, max_lifetime: Duration) -> Self {
         Self {
             kind: Kind::UpstreamSession,
             name,
-            end: End::Upstream,
+            cause: Cause::Upstream,
             begun_until: u64::MAX,
             forget_at: last_expiry(now, max_lifetime),
         }
     }
 
-    /// Of all sessions of a subject whose login began at `begun_until` or before, in seconds since
-    /// 1970, by the IAM's word.
+    /// Revokes all sessions of a subject whose login began at `begun_until` or before, in seconds
+    /// since 1970, as the IAM reported.
     #[must_use]
     pub fn of_subject(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
         Self {
             kind: Kind::Subject,
             name,
-            end: End::Inactive,
+            cause: Cause::Inactive,
             begun_until,
             forget_at: last_expiry(now, max_lifetime),
         }
     }
 
-    /// Whether some replica can have said so: no session lives for ever, and no login has begun
-    /// that is still to come.
+    /// Whether a replica can have sent it: its times are not too far in the future.
     pub(super) fn is_plausible(&self, now: Moment) -> bool {
         let soon = now.unix_seconds().saturating_add(CLOCK_SKEW.as_secs());
-        let told_of_moment = match self.kind {
+        let has_begun = match self.kind {
             Kind::Session | Kind::UpstreamSession => true,
             Kind::Subject => self.begun_until <= soon,
         };
-        told_of_moment && self.forget_at <= last_expiry(now, LIFETIME_MAX)
+        has_begun && self.forget_at <= last_expiry(now, LIFETIME_MAX)
     }
 }
 
-/// No session lives longer, whatever the settings of the replica that made it: a year and a day.
+/// No session is valid for longer, whatever the settings of its replica: a year and a day.
 const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// When the last session that exists now has expired by every clock: the one that made it may be
-/// ahead, and the one that forgets may be set back.
+/// When the last session that exists now has expired by every clock: that of the replica that made
+/// it may be ahead, and that of the replica that removes the entry may be behind.
 fn last_expiry(now: Moment, max_lifetime: Duration) -> u64 {
     let longest = max_lifetime.saturating_add(CLOCK_SKEW * 2).as_secs();
     now.unix_seconds().saturating_add(longest)

@@ -41,26 +41,26 @@ fn sealed(verified_at: u64) -> SealedSession<'static> {
     }
 }
 
-fn end_of(revocations: &Revocations, id: SessionId, verified_at: u64) -> Option<End> {
+fn cause_of(revocations: &Revocations, id: SessionId, verified_at: u64) -> Option<Cause> {
     let (key, session) = (key(), sealed(verified_at));
-    revocations.end_of(&mut SessionNames::new(&key, id, &session))
+    revocations.cause_of(&mut SessionNames::new(&key, id, &session))
 }
 
 fn logged_out(id: SessionId, expires_at: u64) -> Revocation {
-    Revocation::of_session(key().session(id), End::LoggedOut, expires_at)
+    Revocation::of_session(key().session(id), Cause::LoggedOut, expires_at)
 }
 
 #[test]
 fn revocation_is_kept_and_inactive_from_the_iam_is_final() {
     let (revocations, ended) = (Revocations::default(), id());
-    assert_eq!(end_of(&revocations, ended, 0), None);
+    assert_eq!(cause_of(&revocations, ended, 0), None);
     revocations.record(&logged_out(ended, 100), at(0));
-    assert_eq!(end_of(&revocations, ended, 0), Some(End::LoggedOut));
-    let inactive = Revocation::of_session(key().session(ended), End::Upstream, 100);
+    assert_eq!(cause_of(&revocations, ended, 0), Some(Cause::LoggedOut));
+    let inactive = Revocation::of_session(key().session(ended), Cause::Upstream, 100);
     revocations.record(&inactive, at(0));
     revocations.record(&logged_out(ended, 100), at(0));
-    assert_eq!(end_of(&revocations, ended, 0), Some(End::Upstream));
-    assert_eq!(end_of(&revocations, id(), 0), None);
+    assert_eq!(cause_of(&revocations, ended, 0), Some(Cause::Upstream));
+    assert_eq!(cause_of(&revocations, id(), 0), None);
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn end_of_an_upstream_session_ends_every_session_based_on_it() {
         &Revocation::of_upstream_session(name("other"), at(0), DAY),
         at(0),
     );
-    assert_eq!(end_of(&revocations, id(), 0), None);
+    assert_eq!(cause_of(&revocations, id(), 0), None);
     revocations.record(
         &Revocation::of_upstream_session(name("upstream"), at(0), DAY),
         at(0),
     );
     for session in [id(), id()] {
-        assert_eq!(end_of(&revocations, session, 0), Some(End::Upstream));
+        assert_eq!(cause_of(&revocations, session, 0), Some(Cause::Upstream));
         revocations.record(&logged_out(session, 100), at(0));
-        assert_eq!(end_of(&revocations, session, 0), Some(End::Upstream));
+        assert_eq!(cause_of(&revocations, session, 0), Some(Cause::Upstream));
     }
 }
 
@@ -93,11 +93,11 @@ fn revocation_of_a_subject_ends_its_sessions_up_to_its_time_and_no_later_one() {
     revocations.record(&until(500), at(500));
     // A late older revocation does not weaken it.
     revocations.record(&until(400), at(500));
-    assert_eq!(end_of(&revocations, id(), 499), Some(End::Inactive));
-    assert_eq!(end_of(&revocations, id(), 500), Some(End::Inactive));
-    assert_eq!(end_of(&revocations, id(), 501), None);
+    assert_eq!(cause_of(&revocations, id(), 499), Some(Cause::Inactive));
+    assert_eq!(cause_of(&revocations, id(), 500), Some(Cause::Inactive));
+    assert_eq!(cause_of(&revocations, id(), 501), None);
     revocations.record(&until(600), at(500));
-    assert_eq!(end_of(&revocations, id(), 501), Some(End::Inactive));
+    assert_eq!(cause_of(&revocations, id(), 501), Some(Cause::Inactive));
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
         let (key, content) = (key(), sealed(0));
         let mut names = SessionNames::new(&key, session, &content);
         for _ in 0..2 {
-            assert_eq!(revocations.end_of(&mut names), None);
+            assert_eq!(revocations.cause_of(&mut names), None);
             revocations.record(&logged_out(id(), 1_000), at(0));
         }
-        assert_eq!(revocations.end_of(&mut names), None);
+        assert_eq!(revocations.cause_of(&mut names), None);
         revocations.record(&revocation, at(0));
         for _ in 0..2 {
-            assert_eq!(revocations.end_of(&mut names), Some(revocation.end));
+            assert_eq!(revocations.cause_of(&mut names), Some(revocation.cause));
         }
     }
 }
@@ -160,7 +160,7 @@ fn clock_set_back_by_a_minute_loses_no_revocation_of_a_valid_session() {
     for _ in 0..2 * SWEEP_MIN {
         revocations.record(&logged_out(id(), 2_000), at(1_059));
     }
-    assert_eq!(end_of(&revocations, ended, 0), Some(End::LoggedOut));
+    assert_eq!(cause_of(&revocations, ended, 0), Some(Cause::LoggedOut));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn only_revocations_of_expired_sessions_are_removed() {
     for _ in 0..10 * SWEEP_MIN {
         revocations.record(&logged_out(id(), 10), at(70));
     }
-    assert_eq!(end_of(&revocations, valid, 0), Some(End::LoggedOut));
+    assert_eq!(cause_of(&revocations, valid, 0), Some(Cause::LoggedOut));
     let count = revocations.count();
     assert!(count < 2 * SWEEP_MIN, "{count}");
     let counted = revocations.of(Kind::Session).load(Ordering::Relaxed);
@@ -199,20 +199,20 @@ fn revocation_of_another_replica_counts_like_one_of_this_replica() {
     here.record(&logged_out(one, 100), at(0));
     assert_eq!(there.learn(&logged_out(one, 100), at(0)), Learned::New);
     assert_eq!(there.learn(&logged_out(one, 100), at(0)), Learned::Known);
-    assert_eq!(end_of(&there, one, 0), Some(End::LoggedOut));
-    assert_eq!(end_of(&there, other, 0), None);
+    assert_eq!(cause_of(&there, one, 0), Some(Cause::LoggedOut));
+    assert_eq!(cause_of(&there, other, 0), None);
 }
 
 #[test]
 fn received_revocation_cannot_weaken_a_recorded_one() {
     let revocations = Revocations::default();
     let (session, name) = (id(), key().subject("keycloak", "https://iam.test", "alice"));
-    let inactive = Revocation::of_session(key().session(session), End::Upstream, 1_000);
+    let inactive = Revocation::of_session(key().session(session), Cause::Upstream, 1_000);
     let subject = Revocation::of_subject(name, 500, at(500), DAY);
     for strong in [inactive, subject] {
         revocations.record(&strong, at(500));
         let weak = Revocation {
-            end: End::LoggedOut,
+            cause: Cause::LoggedOut,
             begun_until: strong.begun_until.min(400),
             forget_at: 501,
             ..strong
@@ -222,8 +222,8 @@ fn received_revocation_cannot_weaken_a_recorded_one() {
     for _ in 0..2 * SWEEP_MIN {
         revocations.record(&logged_out(id(), 2_000), at(600));
     }
-    assert_eq!(end_of(&revocations, session, 600), Some(End::Upstream));
-    assert_eq!(end_of(&revocations, id(), 500), Some(End::Inactive));
+    assert_eq!(cause_of(&revocations, session, 600), Some(Cause::Upstream));
+    assert_eq!(cause_of(&revocations, id(), 500), Some(Cause::Inactive));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn expired_and_implausible_revocations_are_not_learned() {
         revocations.learn(&Revocation { forget_at, ..made }, now)
     };
     let year = 366 * 86_400;
-    assert_eq!(learn(1_000, 1_000), Learned::Past);
+    assert_eq!(learn(1_000, 1_000), Learned::Expired);
     assert_eq!(learn(1_000, 1_000 + year + 121), Learned::Implausible);
     assert_eq!(learn(1_000, u64::MAX), Learned::Implausible);
     assert_eq!(learn(1_061, 2_000), Learned::Implausible);
@@ -245,14 +245,17 @@ fn expired_and_implausible_revocations_are_not_learned() {
     assert_eq!(learn(1_060, 1_000 + year + 120), Learned::New);
 }
 
-const SMALL: Room = Room { usual: 3, most: 5 };
+const SMALL: Capacity = Capacity {
+    sweep_from: 3,
+    max: 5,
+};
 
 #[test]
 fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
-    let revocations = Revocations::with_room(SMALL);
+    let revocations = Revocations::with_capacity(SMALL);
     let now = at(0);
     let mut ended = Vec::new();
-    for count in 1..=2 * SMALL.most {
+    for count in 1..=2 * SMALL.max {
         let session = id();
         if count % 2 == 0 {
             revocations.record(&logged_out(session, 1_000), now);
@@ -261,17 +264,17 @@ fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
             assert_eq!(learned, Learned::New);
         }
         ended.push(session);
-        assert_eq!(revocations.has_room(now), count < SMALL.most, "{count}");
+        assert_eq!(revocations.has_room(now), count < SMALL.max, "{count}");
     }
     for session in ended {
-        assert_eq!(end_of(&revocations, session, 0), Some(End::LoggedOut));
+        assert_eq!(cause_of(&revocations, session, 0), Some(Cause::LoggedOut));
     }
 }
 
 #[test]
 fn expired_revocations_make_room_within_a_minute() {
-    let revocations = Revocations::with_room(SMALL);
-    for _ in 0..SMALL.most {
+    let revocations = Revocations::with_capacity(SMALL);
+    for _ in 0..SMALL.max {
         revocations.record(&logged_out(id(), 10), at(0));
     }
     assert!(!revocations.has_room(at(0)));
@@ -295,7 +298,7 @@ fn table_filled_by_one_user_still_takes_the_logout_of_another() {
     let victim = id();
     let learned = revocations.learn(&logged_out(victim, 1_000), now);
     assert_eq!(learned, Learned::New);
-    assert_eq!(end_of(&revocations, victim, 0), Some(End::LoggedOut));
+    assert_eq!(cause_of(&revocations, victim, 0), Some(Cause::LoggedOut));
 }
 
 /// The expiries of the offered revocations.
@@ -320,7 +323,7 @@ fn stored_revocation_is_queued_again_only_if_it_is_extended() {
         assert_eq!(revocations.pending(), 0);
     }
     // The confirmation of the IAM is not sent.
-    let inactive = Revocation::of_session(key().session(session), End::Upstream, 101);
+    let inactive = Revocation::of_session(key().session(session), Cause::Upstream, 101);
     revocations.record(&inactive, at(0));
     assert!(!revocations.share(&inactive, at(0)));
 }
@@ -360,7 +363,7 @@ fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
 fn revocation_known_only_here_is_queued_when_it_is_shared() {
     let (revocations, session) = (Revocations::default(), id());
     let name = key().session(session);
-    let inactive = Revocation::of_session(name, End::Inactive, 100);
+    let inactive = Revocation::of_session(name, Cause::Inactive, 100);
     revocations.record(&inactive, at(0));
     assert_eq!(revocations.pending(), 0);
     assert!(revocations.share(&logged_out(session, 100), at(0)));
@@ -378,19 +381,19 @@ fn revocation_known_only_here_is_queued_when_it_is_shared() {
 
 #[test]
 fn revocation_that_expired_while_pending_is_not_sent() {
-    let (revocations, session) = (Revocations::with_room(SMALL), id());
+    let (revocations, session) = (Revocations::with_capacity(SMALL), id());
     revocations.share(&logged_out(session, 10), at(0));
     let taken = revocations.offer(10);
     let later = at(10 + CLOCK_SKEW.as_secs());
-    for _ in 0..SMALL.usual {
+    for _ in 0..SMALL.sweep_from {
         revocations.share(&logged_out(id(), 1_000), later);
     }
-    assert_eq!(revocations.pending(), SMALL.usual);
+    assert_eq!(revocations.pending(), SMALL.sweep_from);
     // A new revocation of the same session.
     revocations.share(&logged_out(session, 2_000), later);
     revocations.settle(taken.iter().map(|taken| (*taken, Delivery::Stored)));
-    assert_eq!(revocations.pending(), SMALL.usual + 1);
-    assert_eq!(revocations.offer(10).len(), SMALL.usual + 1);
+    assert_eq!(revocations.pending(), SMALL.sweep_from + 1);
+    assert_eq!(revocations.offer(10).len(), SMALL.sweep_from + 1);
 }
 
 /// A measurement: `cargo test --lib memory_of_the_table -- --ignored --nocapture`.
@@ -405,7 +408,7 @@ fn memory_of_the_table() {
     for pending in [false, true] {
         let (revocations, before) = (Revocations::default(), resident());
         let mut number = 0_u128;
-        for count in [ROOM.usual, ROOM.most] {
+        for count in [CAPACITY.sweep_from, CAPACITY.max] {
             while revocations.count() < count {
                 number += 1;
                 let name = BASE64.encode(number.to_be_bytes());

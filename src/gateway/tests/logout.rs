@@ -8,7 +8,7 @@ use super::login::faults;
 use super::scripted_iam::Reply;
 use super::test_gateway::{LIVENESS, TestGateway, refresh_period, without_refresh};
 use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
-use crate::gateway::revocations::Room;
+use crate::gateway::revocations::Capacity;
 
 #[tokio::test]
 async fn session_is_revoked_before_the_call_to_the_iam() {
@@ -192,10 +192,13 @@ async fn logouts_of_different_sessions_are_different_calls() {
 
 #[tokio::test]
 async fn full_table_of_revocations_refuses_logins_and_still_ends_sessions() {
-    const ROOM: Room = Room { usual: 2, most: 4 };
-    let gateway = TestGateway::new().replica_with_room(ROOM);
+    const CAPACITY: Capacity = Capacity {
+        sweep_from: 2,
+        max: 4,
+    };
+    let gateway = TestGateway::new().replica_with_room(CAPACITY);
     let (victim, bystander) = (gateway.log_in("bob").await, gateway.log_in("bob").await);
-    for _ in 0..ROOM.most {
+    for _ in 0..CAPACITY.max {
         let filling = gateway.log_in("alice").await;
         gateway.log_out(&filling).await.unwrap();
     }

@@ -20,7 +20,7 @@ pub(super) struct RecordingReplicas {
 }
 
 impl Replicas for RecordingReplicas {
-    fn tell(&self, _: Revocation) -> Delivered {
+    fn send(&self, _: Revocation) -> Delivered {
         for queued in self.revocations.offer(usize::MAX) {
             self.sent.lock().unwrap().push(queued);
             self.revocations.settle([(queued, Delivery::Stored)]);
@@ -176,7 +176,7 @@ async fn introspection_started_in_a_gap_is_repeated_after_it() {
     let exchange = gateway.spawn_exchange(&session);
     let first = calls.next().await;
     gateway.clock.advance(MILLISECOND);
-    gateway.inner.in_step_again();
+    gateway.inner.caught_up();
     gateway.clock.advance(MILLISECOND);
     first.reply(active("alice", "read"));
     calls
@@ -194,7 +194,7 @@ async fn after_a_gap_fresh_data_is_introspected_again() {
     gateway.granted(&session).await.unwrap();
     assert_eq!(gateway.introspections(), 0);
     gateway.clock.advance(MILLISECOND);
-    gateway.inner.in_step_again();
+    gateway.inner.caught_up();
     gateway.clock.advance(MILLISECOND);
     for _ in 0..2 {
         gateway.granted(&session).await.unwrap();
@@ -212,7 +212,7 @@ async fn after_a_gap_stale_data_is_not_used() {
     gateway.clock.advance(LIVENESS);
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap();
-    gateway.inner.in_step_again();
+    gateway.inner.caught_up();
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap_err();
 }
@@ -225,7 +225,7 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let early = gateway.spawn_exchange(&session);
     let early_call = calls.next().await;
-    gateway.inner.in_step_again();
+    gateway.inner.caught_up();
     gateway.clock.advance(MILLISECOND);
     let late = gateway.spawn_exchange(&session);
     let late_call = calls.next().await;
@@ -238,7 +238,7 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
 
 #[tokio::test]
 async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
-    for catch_up in [Gateway::in_step_again, |gateway: &Gateway| {
+    for catch_up in [Gateway::caught_up, |gateway: &Gateway| {
         gateway.session_ends().serve_without_catching_up();
     }] {
         let gateway = TestGateway::new();

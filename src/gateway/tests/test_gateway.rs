@@ -20,7 +20,7 @@ use crate::gateway::error::GatewayError;
 use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
-use crate::gateway::revocations::{Revocations, Room};
+use crate::gateway::revocations::{Capacity, Revocations};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
 
@@ -155,7 +155,7 @@ impl TestGateway {
     }
 
     /// Another replica, with this size of its table of revocations.
-    pub(super) fn replica_with_room(&self, room: Room) -> Self {
+    pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
         let (iam, clock) = (self.iam.clone(), self.clock.clone());
         let gateway = Gateway::new(GatewayParts {
             iam: iam.clone(),
@@ -163,7 +163,7 @@ impl TestGateway {
             clock: clock.clone(),
             random: Arc::new(SystemRandom::new()),
             policy: self.inner.policy().clone(),
-            revocations: Revocations::with_room(room),
+            revocations: Revocations::with_capacity(room),
         });
         Self {
             iam,

@@ -1,11 +1,11 @@
-//! What is wrong with a request that is answered 400 `invalid_request`.
+//! Why a request is refused with 400 `invalid_request`.
 
 use thiserror::Error;
 
-/// What is wrong, for the client: it names the member and never holds its value.
+/// Why a request is invalid, for the client. It has the name of the member and never its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidRequest {
-    /// Credentials in a query end up in logs (RFC 6750 section 2.3).
+    /// Queries, which may contain credentials, are logged (RFC 6750 section 2.3).
     #[error("A query is not allowed here.")]
     Query,
     /// The connection ended before the body did.
@@ -17,27 +17,27 @@ pub enum InvalidRequest {
     /// RFC 8259 section 8.1.
     #[error("The body is not text in UTF-8.")]
     NotUtf8,
-    /// Something else than an object.
+    /// Another JSON value than an object.
     #[error("The body is not a JSON object.")]
     NotAnObject,
     /// RFC 8259.
     #[error("The body is not valid JSON.")]
     NotJson,
-    /// A member that has to be there is not.
+    /// A required member is missing.
     #[error("The member `{0}` is missing.")]
     Missing(&'static str),
     /// A member of another type, `null` included.
     #[error("The member `{0}` must be a string.")]
     NotAString(&'static str),
-    /// Which of them would count?
+    /// A repeated member is ambiguous.
     #[error("The member `{0}` appears more than once.")]
     Repeated(&'static str),
-    /// Never cut: it would be another value.
+    /// A value is never truncated.
     #[error("The member `{member}` is longer than {bytes_max} bytes.")]
     TooLong {
-        /// Which member.
+        /// The member.
         member: &'static str,
-        /// How long it may be, in bytes.
+        /// The greatest length in bytes.
         bytes_max: usize,
     },
     /// Not exactly one `@` with something on both sides, or a control character.
@@ -52,7 +52,7 @@ pub enum InvalidRequest {
     /// A form with more than one of this parameter.
     #[error("The parameter `{0}` appears more than once.")]
     RepeatedParameter(&'static str),
-    /// What was sent is not HTTP.
-    #[error("The request is not one of HTTP/1.1.")]
+    /// The input is not HTTP.
+    #[error("The request is not a valid HTTP/1.1 request.")]
     NotHttp,
 }

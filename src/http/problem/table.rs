@@ -1,4 +1,4 @@
-//! The one table from failures to responses.
+//! The table from problems to responses.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -9,28 +9,28 @@ use actix_web::http::StatusCode;
 use super::{Code, Operation, Problem};
 use crate::gateway::error::{GatewayError, InvalidSession};
 
-/// A problem, decided: all that the response depends on.
+/// The parts of the response that depend on the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// The `error` member.
     pub code: Code,
-    /// The challenge that a 401 owes (RFC 9110 section 15.5.2).
+    /// `WWW-Authenticate` of a 401 (RFC 9110 section 15.5.2).
     pub challenge: Option<&'static str>,
-    /// The pause after which trying again helps, in seconds.
+    /// `Retry-After`.
     pub retry_after: Option<RetryAfter>,
-    /// The methods that a 405 names (RFC 9110 section 15.5.6).
+    /// `Allow` of a 405 (RFC 9110 section 15.5.6).
     pub allow: Option<&'static str>,
 }
 
-/// How long to wait before trying again.
+/// The time before a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// A short while, spread a little so that clients do not come back all at once.
+    /// 2 or 3 seconds at random, so that clients do not retry at the same time.
     Soon,
-    /// What the IAM asked for, in seconds.
-    Asked(u64),
+    /// So many seconds.
+    Seconds(u64),
 }
 
 const LOGIN_CHALLENGE: &str = r#"Bearer realm="auth""#;
@@ -39,7 +39,7 @@ const TOKEN_CHALLENGE: &str = r#"Bearer realm="auth", error="invalid_token""#;
 const OPERATOR_CHALLENGE: &str = r#"Bearer realm="management""#;
 const OPERATOR_TOKEN_CHALLENGE: &str = r#"Bearer realm="management", error="invalid_token""#;
 
-/// Where the IAM asks for fewer calls and does not say for how long.
+/// The time before a retry if the IAM asks for fewer calls and names none.
 const THROTTLED_SECONDS: u64 = 5;
 
 impl Answer {
@@ -69,7 +69,7 @@ impl Answer {
 }
 
 impl Problem {
-    /// What the client is told: the one table from failures to responses.
+    /// The response to this problem.
     #[must_use]
     pub fn answer(&self) -> Answer {
         let bad_request = |code| Answer::new(StatusCode::BAD_REQUEST, code);
@@ -87,8 +87,8 @@ impl Problem {
                 allow: Some(methods),
                 ..invalid(StatusCode::METHOD_NOT_ALLOWED)
             },
-            Self::Forging(seconds) => {
-                Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(*seconds))
+            Self::InvalidLogoutTokens(seconds) => {
+                Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(*seconds))
             }
             Self::Draining | Self::Overloaded => {
                 Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
@@ -122,7 +122,7 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
     match error {
         GatewayError::Refused(_) => match operation {
             Operation::Login => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
-            // Only a login can be refused; an adapter that says so elsewhere is at fault.
+            // Only a login can be refused. Otherwise the adapter has a defect.
             Operation::Token | Operation::Logout | Operation::BackchannelLogout => {
                 Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError)
             }
@@ -159,11 +159,11 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
         GatewayError::Broken(_) => Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError),
         GatewayError::TooManyLogins { retry_after, .. } => Answer::later(
             StatusCode::TOO_MANY_REQUESTS,
-            RetryAfter::Asked(whole_seconds(*retry_after)),
+            RetryAfter::Seconds(whole_seconds(*retry_after)),
         ),
         GatewayError::Throttled { retry_after } => {
             let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
-            Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Asked(seconds))
+            Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(seconds))
         }
         GatewayError::Full | GatewayError::NotReady(_) => {
             Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
@@ -174,8 +174,7 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
     }
 }
 
-/// RFC 9110 section 10.2.3: a whole number of seconds; here never zero, which would invite a loop,
-/// and never too few.
+/// Whole seconds (RFC 9110 section 10.2.3), rounded up. At least one, so that clients do not loop.
 fn whole_seconds(pause: Duration) -> u64 {
     let begun = u64::from(pause.subsec_nanos() > 0);
     pause.as_secs().saturating_add(begun).max(1)

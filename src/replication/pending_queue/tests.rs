@@ -2,7 +2,7 @@ use futures_util::FutureExt as _;
 use iam_adapters::Moment;
 
 use super::*;
-use crate::gateway::revocations::{End, RevocationKey};
+use crate::gateway::revocations::{Cause, RevocationKey};
 use crate::gateway::session::SessionId;
 
 fn pending_queue() -> PendingQueue {
@@ -20,14 +20,14 @@ fn revocation(forget_at: u64) -> Revocation {
     let name = RevocationKey::derive(b"secret").unwrap().session(id);
     Revocation {
         forget_at,
-        ..Revocation::of_session(name, End::LoggedOut, 0)
+        ..Revocation::of_session(name, Cause::LoggedOut, 0)
     }
 }
 
 /// Records and sends a revocation, as the gateway does.
 fn share(queue: &PendingQueue, revocation: Revocation) -> Delivered {
     if queue.revocations.share(&revocation, NOW) {
-        queue.tell(revocation)
+        queue.send(revocation)
     } else {
         Box::pin(std::future::ready(()))
     }

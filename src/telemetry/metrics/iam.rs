@@ -1,4 +1,4 @@
-//! The figures of the calls to the IAM.
+//! The metrics of calls to the IAM.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, histograms};
 
-/// How a call to the IAM can end.
+/// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
     "ok",
     "refused",
@@ -25,7 +25,7 @@ const OUTCOMES: [&str; 10] = [
     "circuit_open",
 ];
 
-/// The figures of the calls to the IAM.
+/// The metrics of calls to the IAM.
 #[derive(Debug)]
 pub struct IamFigures {
     calls: Family<Labels<2>, Counter>,
@@ -71,7 +71,7 @@ impl IamFigures {
             .observe(took.as_secs_f64());
     }
 
-    /// Takes the circuit of an operation as it is now.
+    /// Sets the state of an operation's circuit breaker.
     pub fn circuit(&self, operation: Operation, circuit: Circuit) {
         let level = match circuit {
             Circuit::Closed => 0,

@@ -1,5 +1,4 @@
-//! The figures about keys. What they tell is kept by the keys themselves and asked of them when
-//! somebody wants to know.
+//! The metrics of the keys. They are set from the keys at each scrape.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::gateway::keys::{Kept, KeyStore, Keys, age_seconds};
+use crate::gateway::keys::{KeyStore, Keys, StoredKey, age_seconds};
 
 pub(super) struct KeyFigures {
     ages: Family<[(&'static str, String); 2], Gauge>,
@@ -45,7 +44,7 @@ impl KeyFigures {
         self.take_from(&keys.sealing, now);
     }
 
-    fn take_from<K: Kept>(&self, keys: &KeyStore<K>, now: Moment) {
+    fn take_from<K: StoredKey>(&self, keys: &KeyStore<K>, now: Moment) {
         let purpose = ("purpose", K::PURPOSE);
         let key_set = keys.key_set();
         let current = key_set.current(now);

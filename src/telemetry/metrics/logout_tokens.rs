@@ -1,4 +1,4 @@
-//! What became of the logout tokens that were sent here.
+//! The metrics of logout tokens.
 
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use prometheus_client::metrics::counter::Counter;
@@ -8,24 +8,23 @@ use prometheus_client::registry::Registry;
 use super::Labels;
 use crate::gateway::error::GatewayError;
 
-/// What became of a logout token.
+/// The outcome of a logout token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogoutTokenOutcome {
-    /// It ended one session of the IAM's.
+    /// It ended one IAM session.
     SessionEnded,
-    /// It ended all of a subject's.
+    /// It ended all sessions of a subject.
     SubjectEnded,
-    /// It was not good.
+    /// It was invalid.
     Invalid(InvalidLogoutToken),
-    /// Nobody looked at it, because its sender had sent forged ones.
+    /// It was refused unread, because its sender had sent too many invalid ones.
     TurnedAway,
-    /// Whether it is good could not be found out.
+    /// It could not be verified.
     Fault,
 }
 
 impl LogoutTokenOutcome {
-    /// What became of a token that was handed to the gateway; none where there is no such thing
-    /// as a logout token.
+    /// The outcome of a token that the gateway received; `None` if the IAM sends no logout tokens.
     #[must_use]
     pub fn of(received: &Result<Ended, GatewayError>) -> Option<Self> {
         match received {

@@ -1,17 +1,17 @@
-//! What was parted with because there was too much of it.
+//! The metrics of load shedding.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// What was parted with because there was too much of it.
+/// The counters of load shedding.
 #[derive(Debug, Clone)]
 pub struct Shed {
-    /// Requests refused because the worker was too far behind.
+    /// Requests refused because they had waited too long for their worker.
     pub behind: Counter,
-    /// Connections refused because there were too many, and none to part with.
+    /// Connections refused because the limit was reached and none was idle.
     pub full: Counter,
-    /// Connections that made room: their clients had let the gateway wait the longest.
+    /// Idle connections closed to admit others.
     pub idle: Counter,
 }
 

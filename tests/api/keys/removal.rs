@@ -79,7 +79,7 @@ async fn removing_a_sealing_key_ends_its_sessions_only() {
     let fleet = Fleet::new(2).await;
     let old = fleet.log_in(0).await;
     let kid = fleet.replicas[0].keys.sealing.key_set();
-    let kid = auth_gateway::gateway::keys::Dated::kid(kid.iter().next().expect("a key")).to_owned();
+    let kid = auth_gateway::gateway::keys::Key::kid(kid.iter().next().expect("a key")).to_owned();
     fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
     fleet.deliver_to_all();
     fleet.iam.advance(2 * MAX_AGE.as_secs());

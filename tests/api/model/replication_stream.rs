@@ -49,7 +49,7 @@ impl ReplicationStream {
         for revocation in &*self.stored() {
             gateway.session_ends().learn(revocation);
         }
-        gateway.in_step_again();
+        gateway.caught_up();
     }
 
     /// Delivers the pending revocations of a connected replica to all others.
@@ -82,7 +82,7 @@ impl ReplicationStream {
 }
 
 impl Replicas for Sender {
-    fn tell(&self, _: Revocation) -> Delivered {
+    fn send(&self, _: Revocation) -> Delivered {
         self.stream.deliver(self.number);
         Box::pin(ready(()))
     }

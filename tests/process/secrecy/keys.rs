@@ -73,7 +73,7 @@ async fn keys_rotated_and_removed_at_run_time_are_never_written() {
     }
     command(&mut fixture, "remove", &["--kid", CANARY], 64);
     let written = fixture.end();
-    assert!(written.contains("the keys were exchanged"));
+    assert!(written.contains("keys reloaded"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

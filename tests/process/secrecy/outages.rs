@@ -45,7 +45,7 @@ async fn open_circuit_and_stale_data_write_no_secret() {
     }
     let written = fixture.end();
     assert!(written.contains("too many recent calls to the IAM failed"));
-    assert!(written.contains("signed on stale knowledge"));
+    assert!(written.contains("issued with stale data"));
 }
 
 fn login() -> String {
@@ -79,7 +79,7 @@ async fn timed_out_login_writes_no_secret() {
     drop(connections);
     let written = fixture.end();
     for cause in [
-        "too many calls to the IAM are under way",
+        "too many calls to the IAM are in progress",
         "did not answer within",
     ] {
         assert!(written.contains(cause), "{cause}");

@@ -42,7 +42,7 @@ fn key_announced_in_time_is_used_from_its_first_use_on() {
         let key_set = key_set.then(&[("a", NOW - 1_000_000), ("b", first_use)], NOW + late);
         assert_eq!(key_set.in_use(first_use - 1), "a");
         assert_eq!(key_set.in_use(first_use), "b");
-        assert_eq!(key_set.held_back(at(NOW)).count(), 0);
+        assert_eq!(key_set.delayed(at(NOW)).count(), 0);
     }
 }
 
@@ -55,12 +55,9 @@ fn key_that_verifiers_cannot_have_fetched_is_held_back() {
         assert_eq!(key_set.in_use(NOW + LEAD - 1), "a", "{first_use}");
         assert_eq!(key_set.in_use(NOW + LEAD), "b", "{first_use}");
         assert_eq!(key_set.count(), 2, "published meanwhile");
-        let held_back: Vec<_> = key_set
-            .held_back(at(NOW))
-            .map(|(key, _)| key.kid())
-            .collect();
-        assert_eq!(held_back, ["b"]);
-        assert_eq!(key_set.held_back(at(NOW + LEAD)).count(), 0);
+        let delayed: Vec<_> = key_set.delayed(at(NOW)).map(|(key, _)| key.kid()).collect();
+        assert_eq!(delayed, ["b"]);
+        assert_eq!(key_set.delayed(at(NOW + LEAD)).count(), 0);
     }
 }
 

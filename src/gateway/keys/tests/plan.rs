@@ -77,13 +77,13 @@ fn rotation_keeps_exactly_the_keys_that_a_gateway_honours() {
     let key_set = KeySet::new(keys.collect()).unwrap();
     let now = at(NOW.unsigned_abs());
     let overlap = overlap(TIMES.lifetime, TIMES.max_age);
-    let honoured: Vec<_> = key_set.honoured(now, overlap).map(Dated::kid).collect();
+    let honoured: Vec<_> = key_set.honoured(now, overlap).map(Key::kid).collect();
     assert_eq!(honoured, ["1", "2", "3"]);
     assert_eq!(planned(&first_uses, MONTH), (None, vec![0]));
 }
 
 /// The states of keys with these times of first use and of writing, in seconds after `NOW`.
-fn states(files: &[(i64, i64)], now: i64) -> Vec<Standing> {
+fn states(files: &[(i64, i64)], now: i64) -> Vec<KeyState> {
     let files: Vec<_> = files
         .iter()
         .map(|(first_use, written)| FileTimes {
@@ -91,12 +91,12 @@ fn states(files: &[(i64, i64)], now: i64) -> Vec<Standing> {
             written: time(NOW + written),
         })
         .collect();
-    standing(&files, TIMES, time(NOW + now))
+    key_states(&files, TIMES, time(NOW + now))
 }
 
 #[test]
 fn every_key_has_one_state() {
-    use Standing::{HonouredUntil, InUse, RetiredSince, Waiting};
+    use KeyState::{HonouredUntil, InUse, RetiredSince, Waiting};
     let files = [-9 * DAY, -8 * DAY, -1000, 400, 500].map(|first_use| (first_use, first_use - 400));
     let waiting = |from, latest| Waiting {
         from: time(NOW + from),
@@ -119,7 +119,7 @@ fn every_key_has_one_state() {
 
 #[test]
 fn new_key_is_in_use_only_once_every_gateway_may_sign_with_it() {
-    use Standing::{HonouredUntil, InUse, InUseUntil, Starting, Waiting};
+    use KeyState::{HonouredUntil, InUse, InUseUntil, Starting, Waiting};
     let files = [(-9 * DAY, -9 * DAY), (0, 0)];
     let (from, latest) = (time(NOW + 360), time(NOW + 420));
     for (now, expected) in [
@@ -137,8 +137,8 @@ fn new_key_is_in_use_only_once_every_gateway_may_sign_with_it() {
 fn key_written_after_its_first_use_is_in_use_once_running_gateways_have_waited() {
     let files = [(-9 * DAY, -9 * DAY), (-DAY, 0)];
     let latest = time(NOW + 420);
-    assert_eq!(states(&files, 419)[1], Standing::Starting { latest });
-    assert_eq!(states(&files, 420)[1], Standing::InUse);
+    assert_eq!(states(&files, 419)[1], KeyState::Starting { latest });
+    assert_eq!(states(&files, 420)[1], KeyState::InUse);
 }
 
 /// Running gateways find the file up to a minute after it was written; others start at any time.

@@ -35,7 +35,7 @@ impl Fixture {
         self.folder.path()
     }
 
-    fn reload(&self) -> Option<Taken> {
+    fn reload(&self) -> Option<Reloaded> {
         self.key_store.reload(at(NOW))
     }
 
@@ -88,9 +88,9 @@ fn new_key_is_loaded_and_removed_key_is_dropped() {
     let next = generate(EDDSA, time(1_900_000_000)).unwrap();
     write_new(fixture.path(), &next).unwrap();
     let kids = [fixture.kids(), vec![next.kid().to_owned()]].concat();
-    let taken = Taken {
+    let taken = Reloaded {
         kids: kids.clone(),
-        held_back: vec![],
+        delayed: vec![],
     };
     assert_eq!(fixture.reload(), Some(taken));
     assert_eq!(fixture.kids(), kids);
@@ -111,8 +111,8 @@ fn reload_reports_a_key_that_is_held_back() {
     let next = generate(EDDSA, time(1)).unwrap();
     write_new(fixture.path(), &next).unwrap();
     let begins = time(i64::try_from(NOW).unwrap() + 360);
-    let held_back = vec![(next.kid().to_owned(), begins)];
-    assert_eq!(fixture.reload().unwrap().held_back, held_back);
+    let delayed = vec![(next.kid().to_owned(), begins)];
+    assert_eq!(fixture.reload().unwrap().delayed, delayed);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn swap_of_a_kubernetes_mount_is_followed() {
 #[derive(Debug)]
 struct PanickingKey(SigningKey);
 
-impl Dated for PanickingKey {
+impl Key for PanickingKey {
     fn kid(&self) -> &str {
         self.0.kid()
     }
@@ -283,7 +283,7 @@ impl Dated for PanickingKey {
     }
 }
 
-impl Kept for PanickingKey {
+impl StoredKey for PanickingKey {
     const PURPOSE: &'static str = "signing";
 
     fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
@@ -307,7 +307,7 @@ fn file_that_makes_the_library_panic_is_refused() {
     assert_eq!(key_store.reload(at(NOW)), None);
     let problem = key_store.problem().unwrap();
     assert!(
-        problem.ends_with("panic.jwk: the key makes its reader panic"),
+        problem.ends_with("panic.jwk: the JOSE library panics on this key"),
         "{problem}"
     );
     fs::remove_file(fixture.path().join("panic.jwk")).unwrap();

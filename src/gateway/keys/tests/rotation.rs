@@ -31,7 +31,7 @@ fn key_in_use_is_the_one_with_the_latest_first_use_in_the_past() {
     ] {
         assert_eq!(keys.current(at(now)).kid(), kid, "at {now}");
     }
-    let order: Vec<_> = keys.iter().map(Dated::kid).collect();
+    let order: Vec<_> = keys.iter().map(Key::kid).collect();
     assert_eq!((order, keys.count()), (vec!["a", "b", "c"], 3));
 }
 
@@ -48,7 +48,7 @@ fn key_is_honoured_before_its_first_use_and_for_the_overlap_after_that_of_its_su
         (350, "c"),
         (u64::MAX, "c"),
     ] {
-        let honoured: String = keys.honoured(at(now), overlap).map(Dated::kid).collect();
+        let honoured: String = keys.honoured(at(now), overlap).map(Key::kid).collect();
         assert_eq!(honoured, kids, "at {now}");
     }
     let unlimited = keys.honoured(at(250_000_000_000), Duration::MAX).count();

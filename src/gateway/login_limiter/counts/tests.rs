@@ -108,7 +108,7 @@ proptest! {
         }
         // Released attempts leave no entry.
         if pending == 0 && outstanding(&failures, now) == 0 {
-            prop_assert_eq!(counts.take(2, pace, now), Ok(Taken::Tracked));
+            prop_assert_eq!(counts.take(2, pace, now), Ok(Tracking::Tracked));
             counts.settle(2, pace, now, Settlement::Release);
             prop_assert!(tracked(&counts) <= 1);
         }
@@ -119,7 +119,7 @@ proptest! {
 fn successful_attempt_leaves_no_entry() {
     let (counts, pace) = (Counts::default(), pace(3));
     for key in 0..1_000 {
-        assert_eq!(counts.take(key, pace, 0), Ok(Taken::Tracked));
+        assert_eq!(counts.take(key, pace, 0), Ok(Tracking::Tracked));
         counts.settle(key, pace, 0, Settlement::Release);
     }
     assert_eq!(tracked(&counts), 0);
@@ -139,26 +139,26 @@ fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) 
 
 #[test]
 fn full_table_keeps_its_entries_and_does_not_track_new_keys() {
-    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * ROOM);
+    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * CAPACITY);
     let offender = 7;
     assert_eq!(fail(&counts, [offender; 2].into_iter(), pace, 0), 2);
     assert!(counts.take(offender, pace, 0).is_err());
     assert_eq!(fail(&counts, 1_000..600_000, pace, 0), room - 1);
     assert_eq!(tracked(&counts), room);
     assert!(counts.take(offender, pace, 0).is_err());
-    assert_eq!(counts.take(999_999, pace, 0), Ok(Taken::Untracked));
+    assert_eq!(counts.take(999_999, pace, 0), Ok(Tracking::Untracked));
 }
 
 #[test]
 fn expired_entries_are_replaced_and_entries_in_flight_are_not() {
-    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * ROOM);
-    assert_eq!(counts.take(7, pace, 0), Ok(Taken::Tracked));
+    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * CAPACITY);
+    assert_eq!(counts.take(7, pace, 0), Ok(Tracking::Tracked));
     fail(&counts, 1_000..600_000, pace, 0);
     assert_eq!(tracked(&counts), room);
     assert_eq!(fail(&counts, 600_000..700_000, pace, SECOND), 100_000);
     assert!(tracked(&counts) < room);
     counts.settle(7, pace, SECOND, Settlement::Count);
-    assert_eq!(counts.take(7, pace, SECOND), Ok(Taken::Tracked));
+    assert_eq!(counts.take(7, pace, SECOND), Ok(Tracking::Tracked));
     assert!(counts.take(7, pace, SECOND).is_err());
 }
 
@@ -166,12 +166,12 @@ fn expired_entries_are_replaced_and_entries_in_flight_are_not() {
 fn full_table_takes_the_documented_memory() {
     let (counts, pace) = (Counts::default(), pace(2));
     for key in 0..2_000_000 {
-        if counts.take(key, pace, 0) == Ok(Taken::Tracked) {
+        if counts.take(key, pace, 0) == Ok(Tracking::Tracked) {
             let settlement = settlement(key % 3 == 0);
             counts.settle(key, pace, 0, settlement);
         }
     }
-    assert_eq!(tracked(&counts), SHARDS * ROOM);
+    assert_eq!(tracked(&counts), SHARDS * CAPACITY);
     let shards = counts.0.iter();
     let capacity: usize = shards
         .map(|shard| shard.lock().unwrap().counts.capacity())

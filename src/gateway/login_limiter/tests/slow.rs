@@ -158,7 +158,7 @@ fn operator_can_reset_the_failures_of_an_account() {
     let forget = |limiter: &TestLimiter, email: &str, address: Option<IpAddr>| {
         let account = limiter
             .login_limiter
-            .forget_failures(email, address.map(Into::into));
+            .clear_failures(email, address.map(Into::into));
         assert_eq!(account, limiter.login_limiter.account(email));
     };
     forget(&limiter, "bob@example.test", None);
