@@ -15,7 +15,7 @@ mod run;
 mod tests;
 mod welcome;
 
-pub use error::{Wrong, report};
+pub use error::{UserError, report};
 pub use keys::{
     FirstUse, GenerateKey, KeyCommands, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey,
     RotateKeys, SigningAlgorithm,

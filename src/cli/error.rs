@@ -8,7 +8,7 @@ use crate::gateway::keys::KeyError;
 
 /// An error that the user can correct.
 #[derive(Debug, thiserror::Error)]
-pub enum Wrong {
+pub enum UserError {
     /// In the settings.
     #[error(transparent)]
     Settings(#[from] InvalidSettings),
@@ -26,7 +26,7 @@ pub enum Wrong {
 ///
 /// Every other error of `outcome`.
 pub fn report(outcome: anyhow::Result<Exit>, err: &mut dyn Write) -> anyhow::Result<Exit> {
-    match outcome.map_err(anyhow::Error::downcast::<Wrong>) {
+    match outcome.map_err(anyhow::Error::downcast::<UserError>) {
         Ok(exit) => Ok(exit),
         Err(Ok(wrong)) => {
             writeln!(err, "auth-gateway: {wrong}")?;

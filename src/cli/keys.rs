@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
-use super::error::Wrong;
+use super::error::UserError;
 use super::{Arguments, Command, ConfigFile, Exit, Stop};
 use crate::config::{self, KeySettings, Registry, Settings};
 use crate::gateway::keys::{
@@ -244,7 +244,7 @@ pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result
     let now = Timestamp::now();
     let max_age = KeySettings::default().jwks_max_age;
     let is_first = KeyFiles::read(&key.directory, key.purpose)
-        .map_err(Wrong::from)?
+        .map_err(UserError::from)?
         .0
         .is_empty();
     let first_use = match key.first_use {
@@ -255,8 +255,8 @@ pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result
         // By then all verifiers have fetched it, even with different clocks.
         None => now + keys::lead(max_age),
     };
-    let made = keys::generate(purpose, first_use).map_err(Wrong::from)?;
-    let path = keys::write_new(&key.directory, &made).map_err(Wrong::from)?;
+    let made = keys::generate(purpose, first_use).map_err(UserError::from)?;
+    let path = keys::write_new(&key.directory, &made).map_err(UserError::from)?;
     let file = FileTimes {
         first_use,
         written: now,
@@ -277,9 +277,9 @@ pub(super) fn list(
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let settings = list.times.settings(environment, registry)?;
-    let files = keys::read_dir(&list.directory).map_err(Wrong::from)?;
+    let files = keys::read_dir(&list.directory).map_err(UserError::from)?;
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
-        let keys_of_purpose = KeyFiles::read(&list.directory, purpose).map_err(Wrong::from)?;
+        let keys_of_purpose = KeyFiles::read(&list.directory, purpose).map_err(UserError::from)?;
         let times = list.times.of(purpose, &settings);
         let states = keys::key_states(&keys_of_purpose.file_times(), times, Timestamp::now());
         for ((_, key), key_state) in keys_of_purpose.0.iter().zip(states) {
@@ -343,7 +343,7 @@ pub(super) fn rotate(
     };
     if folders.is_empty() {
         let problem = "the configuration names no directory of keys; name one with --dir";
-        return Err(Wrong::Request(problem.to_owned()).into());
+        return Err(UserError::Request(problem.to_owned()).into());
     }
     for (purpose, directory) in folders {
         let times = folder.times.of(purpose, &settings);
@@ -361,7 +361,7 @@ fn rotate_directory(
 ) -> anyhow::Result<()> {
     let _lock = lock(directory)?;
     let now = Timestamp::now();
-    let keys = KeyFiles::read(directory, purpose).map_err(Wrong::from)?;
+    let keys = KeyFiles::read(directory, purpose).map_err(UserError::from)?;
     let plan = keys::plan(&keys.first_uses(), times, rotate.every, now);
     if let Some(first_use) = plan.next {
         let newest = keys.0.last().and_then(|(_, key)| key.purpose());
@@ -373,8 +373,8 @@ fn rotate_directory(
                 (None, None) => KeyPurpose::Signing(Algorithm::Es256),
             },
         };
-        let made = keys::generate(made, first_use).map_err(Wrong::from)?;
-        let path = keys::write_new(directory, &made).map_err(Wrong::from)?;
+        let made = keys::generate(made, first_use).map_err(UserError::from)?;
+        let path = keys::write_new(directory, &made).map_err(UserError::from)?;
         writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
     } else if let Some((path, key)) = keys.0.last() {
         let (path, first_use) = (path.display(), key.first_use());
@@ -390,7 +390,7 @@ fn rotate_directory(
         .into_iter()
         .filter_map(|place| keys.0.get(place))
     {
-        keys::remove(path).map_err(Wrong::from)?;
+        keys::remove(path).map_err(UserError::from)?;
         writeln!(out, "{}  removed: no longer needed", path.display())?;
     }
     Ok(())
@@ -410,20 +410,20 @@ fn lock(directory: &Path) -> anyhow::Result<Option<File>> {
 
 pub(super) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let (directory, kid) = (key.directory.display(), &key.kid);
-    let files = keys::read_dir(&key.directory).map_err(Wrong::from)?;
+    let files = keys::read_dir(&key.directory).map_err(UserError::from)?;
     let Some((path, found)) = files.into_iter().find(|(_, key)| key.kid() == kid) else {
-        return Err(Wrong::Request(format!("no key {kid} in {directory}")).into());
+        return Err(UserError::Request(format!("no key {kid} in {directory}")).into());
     };
     let purpose = key_use(&found);
     if let Some(purpose) = purpose {
         let first_uses = KeyFiles::read(&key.directory, purpose)
-            .map_err(Wrong::from)?
+            .map_err(UserError::from)?
             .first_uses();
         let later = |first_use: &Timestamp| *first_use > found.first_use();
         let in_use = found.first_use() <= Timestamp::now() || first_uses.len() == 1;
         if in_use && !first_uses.iter().any(later) {
             let purpose = purpose.name();
-            return Err(Wrong::Request(format!(
+            return Err(UserError::Request(format!(
                 "{kid} is in use and has no successor: gateways would continue with it, or with \
                  an older one. Make its successor first: \
                  auth-gateway keys generate --dir {directory} --use {purpose} --first-use now"
@@ -431,7 +431,7 @@ pub(super) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exi
             .into());
         }
     }
-    keys::remove(&path).map_err(Wrong::from)?;
+    keys::remove(&path).map_err(UserError::from)?;
     writeln!(out, "{}  removed", path.display())?;
     match purpose {
         Some(KeyUse::Signing) => writeln!(
@@ -510,7 +510,7 @@ impl KeyTimes {
         &self,
         environment: &BTreeMap<String, String>,
         registry: &Registry,
-    ) -> Result<Settings, Wrong> {
+    ) -> Result<Settings, UserError> {
         Ok(config::load(self.config.as_deref(), environment, registry)?)
     }
 

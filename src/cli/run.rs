@@ -10,7 +10,7 @@ use std::sync::Arc;
 use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
-use super::error::{Wrong, report};
+use super::error::{UserError, report};
 use super::{Command, Exit, Stop, check, keys, welcome};
 use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
@@ -111,7 +111,7 @@ fn serve(
 ) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let (settings, parts) =
-        Parts::load(file, environment, &program.registry, clock).map_err(Wrong::from)?;
+        Parts::load(file, environment, &program.registry, clock).map_err(UserError::from)?;
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use auth_gateway::cli::{Exit, Wrong, stop_signal};
+use auth_gateway::cli::{Exit, UserError, stop_signal};
 use auth_gateway::config::{Environment, Settings};
 use auth_gateway::telemetry;
 use auth_gateway::telemetry::metrics::Metrics;
@@ -58,14 +58,14 @@ pub(super) fn serve(
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     if is_for_production(config, environment) {
-        return Err(Wrong::Request(
+        return Err(UserError::Request(
             "mock-iam is for development: everyone in its users file can log in. \
              environment = \"production\" refuses it"
                 .to_owned(),
         )
         .into());
     }
-    let settings = crate::settings(config, environment).map_err(Wrong::from)?;
+    let settings = crate::settings(config, environment).map_err(UserError::from)?;
     let mock_settings = mock_settings(&settings, options)?;
     let _flusher = telemetry::install(&settings.log, &Arc::<Metrics>::default())
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
@@ -95,12 +95,15 @@ fn is_for_production(file: Option<&Path>, environment: &BTreeMap<String, String>
     of_variable.or_else(of_file).as_deref() == Some(Environment::Production.name())
 }
 
-fn mock_settings(settings: &Settings, options: &MockIamOptions) -> Result<MockIamSettings, Wrong> {
+fn mock_settings(
+    settings: &Settings,
+    options: &MockIamOptions,
+) -> Result<MockIamSettings, UserError> {
     let of_mock = settings.iam.downcast_ref::<MockSettings>().cloned();
     let of_mock = of_mock.unwrap_or_default();
     let users_file = options.users_file.as_ref().or(of_mock.users_file.as_ref());
     let users = iam::load(users_file.map(PathBuf::as_path))
-        .map_err(|invalid| Wrong::Request(format!("--users-file: {invalid}")))?;
+        .map_err(|invalid| UserError::Request(format!("--users-file: {invalid}")))?;
     let server_settings = server_settings(settings)?;
     let receiver = match &options.backchannel_logout_url {
         Some(url) => url.clone(),
@@ -127,13 +130,13 @@ fn has_keycloak(settings: &Settings) -> bool {
     settings.iam.downcast_ref::<KeycloakSettings>().is_some()
 }
 
-fn server_settings(settings: &Settings) -> Result<ServerSettings, Wrong> {
+fn server_settings(settings: &Settings) -> Result<ServerSettings, UserError> {
     Ok(match settings.iam.downcast_ref::<KeycloakSettings>() {
         Some(keycloak) => ServerSettings {
             url: keycloak.url.clone(),
             realm: keycloak.realm.clone(),
             client_id: keycloak.client_id.clone(),
-            client_secret: keycloak.secret().map_err(Wrong::Request)?,
+            client_secret: keycloak.secret().map_err(UserError::Request)?,
             permissions_client: keycloak.permissions_client.clone(),
             issuer: keycloak.issuer.clone(),
         },
@@ -148,20 +151,20 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, Wrong> {
     })
 }
 
-fn receiver(settings: &Settings) -> Result<Url, Wrong> {
+fn receiver(settings: &Settings) -> Result<Url, UserError> {
     let base = settings.http.public_url.issuer();
     parsed(&format!("{base}{BACKCHANNEL_LOGOUT}"))
 }
 
-fn parsed(url: &str) -> Result<Url, Wrong> {
+fn parsed(url: &str) -> Result<Url, UserError> {
     url.parse()
-        .map_err(|error| Wrong::Request(format!("{url}: {error}")))
+        .map_err(|error| UserError::Request(format!("{url}: {error}")))
 }
 
 /// The port of a URL on a loopback address.
-fn loopback_address(url: &Url) -> Result<SocketAddr, Wrong> {
+fn loopback_address(url: &Url) -> Result<SocketAddr, UserError> {
     if url.scheme() != "http" {
-        return Err(Wrong::Request(
+        return Err(UserError::Request(
             "iam.keycloak.url begins with https, but mock-iam serves plain http: set it to an http \
              address of this machine, or run a TLS proxy in front of mock-iam and set --listen"
                 .to_owned(),
