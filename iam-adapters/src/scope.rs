@@ -243,6 +243,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn permission_may_be_as_long_as_a_scope() {
+        assert!(Permission::parse(&"a".repeat(SCOPE_BYTES_MAX)).is_ok());
+        assert_eq!(
+            Permission::parse(&"a".repeat(SCOPE_BYTES_MAX + 1)),
+            Err(InvalidScope::TooLong)
+        );
+    }
+
+    #[test]
+    fn permission_is_found_and_displayed_by_its_name() {
+        let held = BTreeSet::from([Permission::parse("b").unwrap()]);
+        assert!(held.contains("b") && !held.contains("xyzzy"));
+        assert_eq!(Permission::parse("b").unwrap().to_string(), "b");
+    }
+
+    #[test]
+    fn size_on_the_heap_counts_each_name_and_its_pointer() {
+        let pointer = size_of::<Box<str>>();
+        assert_eq!(permissions(&[]).heap_size(), 0);
+        assert_eq!(permissions(&["abc"]).heap_size(), pointer + 3);
+        assert_eq!(permissions(&["a", "bc"]).heap_size(), 2 * pointer + 3);
+    }
+
     proptest! {
         #[test]
         fn granted_scope_is_the_intersection_in_the_requested_order(

@@ -179,10 +179,10 @@ fn append(jwt: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Internal> {
     let begin = jwt.len();
     jwt.resize(begin + encoded(bytes.len()), 0);
     let end = jwt.get_mut(begin..).ok_or(Internal::Encoding)?;
-    let written = BASE64
+    // Fills it exactly: `encoded` is the length of unpadded base64url.
+    BASE64
         .encode_slice(bytes, end)
         .map_err(|_| Internal::Encoding)?;
-    jwt.truncate(begin + written);
     Ok(())
 }
 

@@ -278,3 +278,11 @@ fn debug_output_contains_no_subject_and_no_permission() {
     let shown = format!("{knowledge:?}");
     assert!(!shown.contains("the-subject") && !shown.contains("anything"));
 }
+
+#[test]
+fn weight_of_cached_permissions_is_the_size_of_key_value_entry_and_names() {
+    let fixed = size_of::<Digest>() + size_of::<CachedPermissions>() + ENTRY_OVERHEAD;
+    assert_eq!(weight(0), u32::try_from(fixed).unwrap());
+    assert_eq!(weight(1_000), weight(0) + 1_000);
+    assert_eq!(weight(usize::try_from(u32::MAX).unwrap()), u32::MAX);
+}

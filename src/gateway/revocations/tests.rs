@@ -284,6 +284,43 @@ fn expired_revocations_make_room_within_a_minute() {
 }
 
 #[test]
+fn expired_revocations_are_swept_whenever_the_table_has_doubled() {
+    let revocations = Revocations::default();
+    let record = |expires_at, now| revocations.record(&logged_out(id(), expires_at), at(now));
+    for _ in 1..SWEEP_MIN {
+        record(10, 0);
+    }
+    assert_eq!(revocations.count(), SWEEP_MIN - 1);
+    let later = 10 + CLOCK_SKEW.as_secs();
+    record(later + 10, later);
+    assert_eq!(
+        revocations.count(),
+        1,
+        "the first sweep leaves the live one"
+    );
+
+    for _ in 1..SWEEP_MIN {
+        record(later + 10, later);
+    }
+    assert_eq!(
+        revocations.count(),
+        SWEEP_MIN,
+        "a sweep finds nothing expired"
+    );
+    let latest = later + 10 + CLOCK_SKEW.as_secs();
+    for count in SWEEP_MIN + 1..2 * SWEEP_MIN {
+        record(latest + 10, latest);
+        assert_eq!(
+            revocations.count(),
+            count,
+            "no sweep before the table has doubled"
+        );
+    }
+    record(latest + 10, latest);
+    assert_eq!(revocations.count(), SWEEP_MIN);
+}
+
+#[test]
 fn table_filled_by_one_user_still_takes_the_logout_of_another() {
     let revocations = Revocations::default();
     let now = at(0);

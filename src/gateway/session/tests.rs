@@ -176,6 +176,22 @@ fn key_that_is_read_again_is_the_same_only_with_the_same_secret() {
 }
 
 #[test]
+fn session_token_may_have_the_maximum_length() {
+    let keys = key_set();
+    let seal = |length| {
+        seal(
+            &keys,
+            &session(&"s".repeat(length)),
+            AT,
+            &SystemRandom::new(),
+        )
+    };
+    let mut lengths = (0..TOKEN_BYTES_MAX).map_while(|length| seal(length).ok());
+    let longest = lengths.by_ref().last().unwrap();
+    assert_eq!(longest.len(), TOKEN_BYTES_MAX);
+}
+
+#[test]
 fn session_id_is_22_characters_and_unique() {
     const MANY: usize = 1_000_000;
     let random = SystemRandom::new();

@@ -118,7 +118,9 @@ async fn refusal_takes_the_same_steps_as_a_successful_exchange() {
 #[tokio::test]
 async fn refusal_of_any_input_takes_no_more_than_the_largest_session() {
     let gateway = gateway_with_revocations().await;
-    for length in (0..20).chain([TOKEN_BYTES_MAX, 100 * TOKEN_BYTES_MAX]) {
+    // Lengths of every remainder modulo four, which base64url has and has not.
+    let lengths = (0..20).chain(2_000..2_008);
+    for length in lengths.chain([TOKEN_BYTES_MAX, 100 * TOKEN_BYTES_MAX]) {
         for sign in [".", "A", "é"] {
             let sent = Session {
                 id: sign.repeat(22),
@@ -144,5 +146,20 @@ async fn refusal_derives_no_revocation_name_while_the_table_is_empty() {
     for (why, bad) in invalid_pairs(&gateway, &good).await {
         let (_, steps) = steps::record(gateway.granted(&bad)).await;
         assert_eq!(steps[1..], [Step::Read, Step::Compared], "{why}");
+    }
+}
+
+#[tokio::test]
+async fn refusal_derives_only_revocation_names_of_recorded_kinds() {
+    let gateway = TestGateway::new();
+    let good = gateway.log_in("alice").await;
+    gateway.inner.session_ends().end_sessions_of("another", 0);
+    let subject = [Step::Read, Step::Compared, Step::LookedUp(Kind::Subject)];
+    let (granted, steps) = steps::record(gateway.granted(&good)).await;
+    granted.unwrap();
+    assert_eq!(steps[1..], subject);
+    for (why, bad) in invalid_pairs(&gateway, &good).await {
+        let (_, steps) = steps::record(gateway.granted(&bad)).await;
+        assert_eq!(steps[1..], subject, "{why}");
     }
 }
