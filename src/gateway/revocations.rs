@@ -250,7 +250,7 @@ impl Revocations {
 
     /// The number of entries at which no session can begin.
     #[must_use]
-    pub const fn room(&self) -> usize {
+    pub const fn capacity(&self) -> usize {
         self.capacity.max
     }
 

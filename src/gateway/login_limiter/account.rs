@@ -195,6 +195,9 @@ mod tests {
             "🅰lice@example.test",
             "⒜lice@example.test",
             "alice🙂@example.test",
+            // Without a character, and for private use.
+            "al\u{378}ice@example.test",
+            "al\u{e000}ice@example.test",
         ] {
             assert_eq!(canonical(spelling), canonical(ALICE), "{spelling:?}");
         }

@@ -253,6 +253,7 @@ const SMALL: Capacity = Capacity {
 #[test]
 fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
     let revocations = Revocations::with_capacity(SMALL);
+    assert_eq!(revocations.capacity(), SMALL.max);
     let now = at(0);
     let mut ended = Vec::new();
     for count in 1..=2 * SMALL.max {

@@ -68,7 +68,7 @@ impl ReplicaFigures {
     pub fn take(&self, revocations: &Revocations) {
         let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
         self.live.set(number(revocations.count()));
-        self.room.set(number(revocations.room()));
+        self.room.set(number(revocations.capacity()));
     }
 
     /// Notes whether every revocation of the others is heard.
