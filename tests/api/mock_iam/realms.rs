@@ -11,6 +11,7 @@ use iam_adapters::{
 use mock_iam::NamespaceName;
 use mock_iam::User;
 use serde_json::{Value, json};
+use test_support::client::http_client;
 
 use super::{Standing, adapter};
 
@@ -77,7 +78,7 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     assert_eq!(standing.namespaces.count(), 2);
     // A snapshot restores a session.
     let url = format!("{}/mock/v1/snapshots", standing.url);
-    let http = reqwest::Client::new();
+    let http = http_client();
     let asked = |url: &str| {
         http.post(url)
             .header("mock-namespace", "checkout-42")
@@ -116,7 +117,7 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
 
 async fn set(standing: &Standing, change: Value) -> Value {
     let url = format!("{}/mock/v1/realm", standing.url);
-    let answer = reqwest::Client::new().patch(url).json(&change).send().await;
+    let answer = http_client().patch(url).json(&change).send().await;
     let answer = answer.expect("an answer");
     assert_eq!(answer.status(), 200);
     answer.json().await.expect("JSON")

@@ -2,6 +2,7 @@
 //! before a test receives it.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, redirect};
@@ -20,6 +21,10 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 const JSON: &str = "application/json";
 
+/// Far below the 15 s after which the gateway closes an idle connection, so that no request is sent on a
+/// connection that is just being closed.
+const POOL_IDLE: Duration = Duration::from_secs(5);
+
 /// An HTTP client with its own connections, because each test has its own runtime. It uses no proxy
 /// and follows no redirect.
 pub fn http_client() -> reqwest::Client {
@@ -31,6 +36,7 @@ pub fn http_client_builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .no_proxy()
         .redirect(redirect::Policy::none())
+        .pool_idle_timeout(POOL_IDLE)
 }
 
 /// A client of one gateway.
