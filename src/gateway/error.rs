@@ -85,11 +85,11 @@ pub enum InvalidSession {
     /// It has expired.
     #[error("expired")]
     Expired,
-    /// Logged out at this gateway.
-    #[error("logged out")]
+    /// Logged out at this gateway, or revoked by an operator.
+    #[error("logged out or revoked")]
     Revoked,
-    /// The IAM reported that it ended.
-    #[error("ended at the IAM")]
+    /// The IAM reported that it ended, or all sessions of its subject were revoked.
+    #[error("ended at the IAM, or all sessions of the subject were revoked")]
     Ended,
 }
 

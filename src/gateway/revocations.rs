@@ -1,5 +1,5 @@
 //! The revocations that this replica knows: of gateway sessions, of IAM sessions, and of all
-//! sessions of a subject that began before a time.
+//! sessions of a subject or of an IAM that began before a time.
 //!
 //! An entry is removed when every session that it ends has expired, also by a clock that is a little
 //! behind. A full table removes no other entry. Instead, no session begins (see
@@ -80,6 +80,7 @@ pub struct Revocations {
     sessions: AtomicUsize,
     upstream_sessions: AtomicUsize,
     subjects: AtomicUsize,
+    iams: AtomicUsize,
     /// The number of changes. If it is unchanged, so is the result of a look-up.
     recorded: AtomicU64,
     /// Whether revocations of the other replicas from before the start are still unknown.
@@ -100,6 +101,7 @@ impl Revocations {
             sessions: AtomicUsize::default(),
             upstream_sessions: AtomicUsize::default(),
             subjects: AtomicUsize::default(),
+            iams: AtomicUsize::default(),
             recorded: AtomicU64::default(),
             is_catching_up: AtomicBool::default(),
         }
@@ -341,6 +343,7 @@ impl Revocations {
             Kind::Session => &self.sessions,
             Kind::UpstreamSession => &self.upstream_sessions,
             Kind::Subject => &self.subjects,
+            Kind::Iam => &self.iams,
         }
     }
 
@@ -439,6 +442,12 @@ impl RevocationKey {
         self.name(Kind::Subject, parts)
     }
 
+    /// The name of all sessions of an IAM.
+    #[must_use]
+    pub fn iam(&self, adapter: &str, issuer: &str) -> Name {
+        self.name(Kind::Iam, [adapter, issuer].map(str::as_bytes))
+    }
+
     /// The kind and the length before each part make the input unambiguous.
     fn name<const N: usize>(&self, kind: Kind, parts: [&[u8]; N]) -> Name {
         let mut context = hmac::Context::with_key(&self.0);
@@ -503,6 +512,7 @@ impl<'s> SessionNames<'s> {
                     .upstream_session(&session.iam, &session.iss, &session.usid)
             }
             Kind::Subject => self.key.subject(&session.iam, &session.iss, &session.sub),
+            Kind::Iam => self.key.iam(&session.iam, &session.iss),
         };
         if let Some(made) = self.made.get_mut(kind as usize) {
             *made = Some(name);

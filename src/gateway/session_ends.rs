@@ -1,16 +1,19 @@
-//! Records revocations that come from the IAM, a logout or another replica, and sends those of this
-//! replica to the others.
+//! Records revocations that come from the IAM, a logout, an operator or another replica, and sends
+//! those of this replica to the others.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use iam_adapters::logout_token::{Ended, SKEW_MAX};
-use iam_adapters::{Clock, IamAdapter, Moment};
+use iam_adapters::{Clock, IamAdapter, Moment, Subject};
+use thiserror::Error;
 
 use super::keys::Keys;
 use super::revocations::{Learned, Revocation, RevocationKey, Revocations};
+use super::session::SessionId;
 
 /// Ready when the other replicas have the revocation, or when waiting longer would delay a client
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
@@ -22,6 +25,43 @@ pub trait Replicas: fmt::Debug + Send + Sync {
     /// freshness of cached data bounds how long other replicas accept the session.
     fn send(&self, revocation: Revocation) -> Delivered;
 }
+
+/// The sessions that an operator revokes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevokedSessions {
+    /// One session, which this replica need not have seen.
+    One(SessionId),
+    /// Sessions of a subject.
+    OfSubject {
+        /// The subject.
+        subject: Subject,
+        /// Only sessions whose login began then or before, in seconds since 1970.
+        begun_until: u64,
+    },
+    /// Sessions of an IAM.
+    OfIam {
+        /// The name of the IAM in the settings; `None`: every IAM.
+        iam: Option<String>,
+        /// Only sessions whose login began then or before, in seconds since 1970.
+        begun_until: u64,
+    },
+}
+
+/// Whether the other replicas have a revocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// This gateway shares nothing with other replicas.
+    Off,
+    /// Sent to the replicas that are connected.
+    Delivered,
+    /// Recorded here, and sent as soon as that is possible.
+    Pending,
+}
+
+/// The gateway has no IAM of this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("no IAM has this name")]
+pub struct UnknownIam;
 
 /// Records revocations and sends them to the other replicas, if there are any.
 pub struct SessionEnds {
@@ -90,10 +130,66 @@ impl SessionEnds {
         }
     }
 
+    /// Revokes sessions on behalf of an operator, and waits for the delivery. The sessions at the IAM
+    /// stay: without the session token the gateway has no credential for them.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownIam`]. No session is revoked then.
+    pub async fn revoke(&self, sessions: &RevokedSessions) -> Result<Propagation, UnknownIam> {
+        let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
+        if let RevokedSessions::OfIam { iam: Some(iam), .. } = sessions
+            && iam != adapter
+        {
+            return Err(UnknownIam);
+        }
+        let (now, longest) = (self.clock.now(), self.session_max_lifetime);
+        let revocations = self.under_every_key(|key| match sessions {
+            RevokedSessions::One(id) => Revocation::of_session_id(key.session(*id), now, longest),
+            RevokedSessions::OfSubject {
+                subject,
+                begun_until,
+            } => {
+                let name = key.subject(adapter, issuer, subject.as_str());
+                Revocation::of_subject(name, *begun_until, now, longest)
+            }
+            RevokedSessions::OfIam { begun_until, .. } => {
+                Revocation::of_iam(key.iam(adapter, issuer), *begun_until, now, longest)
+            }
+        });
+        join_all(
+            revocations
+                .iter()
+                .map(|revocation| self.share(*revocation, now)),
+        )
+        .await;
+        Ok(if self.replicas.get().is_none() {
+            Propagation::Off
+        } else if revocations
+            .iter()
+            .any(|revocation| self.revocations.is_awaited(revocation))
+        {
+            Propagation::Pending
+        } else {
+            Propagation::Delivered
+        })
+    }
+
+    /// A revocation for each sealing key.
+    fn under_every_key(
+        &self,
+        revocation: impl Fn(&RevocationKey) -> Revocation,
+    ) -> Vec<Revocation> {
+        let keys = self.keys.sealing.key_set();
+        keys.iter()
+            .map(|key| revocation(key.revocations()))
+            .collect()
+    }
+
     fn share_under_every_key(&self, revocation: impl Fn(&RevocationKey) -> Revocation) {
-        for key in self.keys.sealing.key_set().iter() {
+        for revocation in self.under_every_key(revocation) {
             // No client waits for the delivery.
-            drop(self.share(revocation(key.revocations()), self.clock.now()));
+            drop(self.share(revocation, self.clock.now()));
         }
     }
 
@@ -125,7 +221,7 @@ impl SessionEnds {
     /// Returns whether that was the reason that none were issued.
     ///
     /// Only for an IAM that holds the sessions: it reports those as inactive whose logout it
-    /// confirmed. A session whose logout failed there is accepted.
+    /// confirmed. A session is accepted whose logout failed there, or that an operator revoked.
     pub fn serve_without_catching_up(&self) -> bool {
         self.revocations.stop_catching_up()
     }

@@ -7,6 +7,7 @@ mod login;
 mod logout;
 mod logout_tokens;
 mod replicas;
+mod revoked_by_operator;
 mod revoked_during_introspection;
 mod scope;
 pub(super) mod scripted_iam;

@@ -33,6 +33,7 @@ fn id(revocation: &Revocation) -> String {
         Kind::Session => format!("session:{name}"),
         Kind::UpstreamSession => format!("upstream_session:{name}"),
         Kind::Subject => format!("subject:{name}:{}", revocation.begun_until),
+        Kind::Iam => format!("iam:{name}:{}", revocation.begun_until),
     }
 }
 
@@ -60,6 +61,7 @@ fn read(id: &str, forget_at: &str) -> Option<Revocation> {
         ("session", None) => (Kind::Session, u64::MAX),
         ("upstream_session", None) => (Kind::UpstreamSession, u64::MAX),
         ("subject", Some(moment)) => (Kind::Subject, seconds(moment)?),
+        ("iam", Some(moment)) => (Kind::Iam, seconds(moment)?),
         _ => return None,
     };
     parts.next().is_none().then_some(())?;
@@ -89,7 +91,7 @@ mod tests {
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(name);
         let begun_until = match kind {
             Kind::Session | Kind::UpstreamSession => u64::MAX,
-            Kind::Subject => moment,
+            Kind::Subject | Kind::Iam => moment,
         };
         Revocation {
             kind,
@@ -142,6 +144,7 @@ mod tests {
             format!("session:{} 5", &name[1..]),
             format!("session:{name}= 5"),
             format!("subject:{name} 5"),
+            format!("iam:{name} 5"),
             format!("subject:{name}: 5"),
             format!("subject:{name}:4:4 5"),
             format!("Session:{name} 5"),

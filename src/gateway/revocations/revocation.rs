@@ -11,7 +11,7 @@ use super::Name;
 /// Why sessions were revoked. Ordered: a later variant replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Logged out here; the IAM has not confirmed it yet.
+    /// Logged out, or revoked by an operator; the IAM has not confirmed it, so a logout calls the IAM.
     LoggedOut,
     /// Reported by the IAM, but perhaps not final: the session of a user who is enabled again can be
     /// active again, and the times of a logout token and a login come from two clocks. So a logout
@@ -39,11 +39,18 @@ pub enum Kind {
     UpstreamSession,
     /// All sessions of a subject that began before a time.
     Subject,
+    /// All sessions of an IAM that began before a time.
+    Iam,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Session, Self::UpstreamSession, Self::Subject];
+    pub const ALL: [Self; 4] = [
+        Self::Session,
+        Self::UpstreamSession,
+        Self::Subject,
+        Self::Iam,
+    ];
 
     /// The kind's number in the format that replicas share. It is never used for another kind.
     #[must_use]
@@ -52,6 +59,7 @@ impl Kind {
             Self::Session => 1,
             Self::UpstreamSession => 2,
             Self::Subject => 3,
+            Self::Iam => 4,
         }
     }
 
@@ -60,7 +68,7 @@ impl Kind {
     #[must_use]
     pub const fn replicated_cause(self) -> Cause {
         match self {
-            Self::Session => Cause::LoggedOut,
+            Self::Session | Self::Iam => Cause::LoggedOut,
             Self::UpstreamSession => Cause::Upstream,
             Self::Subject => Cause::Inactive,
         }
@@ -95,6 +103,15 @@ impl Revocation {
         }
     }
 
+    /// Revokes one gateway session of which only the id is known, as an operator requested.
+    #[must_use]
+    pub fn of_session_id(name: Name, now: Moment, max_lifetime: Duration) -> Self {
+        Self {
+            forget_at: last_expiry(now, max_lifetime),
+            ..Self::of_session(name, Cause::LoggedOut, 0)
+        }
+    }
+
     /// Revokes the gateway sessions of an IAM session, as the IAM reported. No gateway session is
     /// valid for longer than `max_lifetime`.
     #[must_use]
@@ -109,7 +126,7 @@ impl Revocation {
     }
 
     /// Revokes all sessions of a subject whose login began at `begun_until` or before, in seconds
-    /// since 1970, as the IAM reported.
+    /// since 1970, as the IAM reported or an operator requested.
     #[must_use]
     pub fn of_subject(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
         Self {
@@ -121,12 +138,25 @@ impl Revocation {
         }
     }
 
+    /// Revokes all sessions of an IAM whose login began at `begun_until` or before, in seconds since
+    /// 1970, as an operator requested.
+    #[must_use]
+    pub fn of_iam(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
+        Self {
+            kind: Kind::Iam,
+            name,
+            cause: Cause::LoggedOut,
+            begun_until,
+            forget_at: last_expiry(now, max_lifetime),
+        }
+    }
+
     /// Whether a replica can have sent it: its times are not too far in the future.
     pub(super) fn is_plausible(&self, now: Moment) -> bool {
         let soon = now.unix_seconds().saturating_add(CLOCK_SKEW.as_secs());
         let has_begun = match self.kind {
             Kind::Session | Kind::UpstreamSession => true,
-            Kind::Subject => self.begun_until <= soon,
+            Kind::Subject | Kind::Iam => self.begun_until <= soon,
         };
         has_begun && self.forget_at <= last_expiry(now, LIFETIME_MAX)
     }

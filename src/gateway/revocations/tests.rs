@@ -101,6 +101,51 @@ fn revocation_of_a_subject_ends_its_sessions_up_to_its_time_and_no_later_one() {
 }
 
 #[test]
+fn revocation_of_an_iam_ends_the_sessions_of_all_its_subjects_up_to_its_time() {
+    let revocations = Revocations::default();
+    let until = |issuer, moment| {
+        let name = key().iam("keycloak", issuer);
+        Revocation::of_iam(name, moment, at(500), DAY)
+    };
+    revocations.record(&until("https://another.test", 500), at(500));
+    assert_eq!(cause_of(&revocations, id(), 0), None);
+    revocations.record(&until("https://iam.test", 500), at(500));
+    // A later revocation with an earlier time does not weaken it.
+    revocations.record(&until("https://iam.test", 400), at(500));
+    for (began, cause) in [
+        (499, Some(Cause::LoggedOut)),
+        (500, Some(Cause::LoggedOut)),
+        (501, None),
+    ] {
+        assert_eq!(cause_of(&revocations, id(), began), cause, "{began}");
+    }
+    let bob = SealedSession {
+        sub: "bob".into(),
+        usid: "of bob".into(),
+        ..sealed(500)
+    };
+    let key = key();
+    let mut names = SessionNames::new(&key, id(), &bob);
+    assert_eq!(revocations.cause_of(&mut names), Some(Cause::LoggedOut));
+}
+
+#[test]
+fn revocation_by_session_id_is_kept_for_the_longest_possible_session() {
+    let (revocations, session) = (Revocations::default(), id());
+    let revoked = Revocation::of_session_id(key().session(session), at(1_000), DAY);
+    let youngest = 1_000 + CLOCK_SKEW.as_secs() + DAY.as_secs();
+    assert_eq!(revoked.forget_at, youngest + CLOCK_SKEW.as_secs());
+    revocations.record(&revoked, at(1_000));
+    // A logout knows the expiry, and does not weaken it.
+    revocations.record(&logged_out(session, 1_001), at(1_000));
+    for _ in 0..2 * SWEEP_MIN {
+        revocations.record(&logged_out(id(), youngest + 60), at(youngest));
+    }
+    let found = cause_of(&revocations, session, 1_000);
+    assert_eq!(found, Some(Cause::LoggedOut));
+}
+
+#[test]
 fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
     let name = key().upstream_session("keycloak", "https://iam.test", "upstream");
     let subject = key().subject("keycloak", "https://iam.test", "alice");
@@ -109,6 +154,8 @@ fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
         logged_out(session, 1_000),
         Revocation::of_upstream_session(name, at(0), DAY),
         Revocation::of_subject(subject, 0, at(0), DAY),
+        Revocation::of_session_id(key().session(session), at(0), DAY),
+        Revocation::of_iam(key().iam("keycloak", "https://iam.test"), 0, at(0), DAY),
     ] {
         let revocations = Revocations::default();
         let (key, content) = (key(), sealed(0));
@@ -132,6 +179,9 @@ fn names_differ_by_kind_key_and_every_part() {
     let mut names = HashSet::new();
     for key in [&one, &other] {
         assert!(names.insert(key.session(session)));
+        for [adapter, issuer] in [["a", "b"], ["", "ab"], ["ab", ""], ["b", "a"]] {
+            assert!(names.insert(key.iam(adapter, issuer)), "{adapter} {issuer}");
+        }
         for parts in [
             ["a", "b", "c"],
             ["", "ab", "c"],
@@ -230,19 +280,30 @@ fn received_revocation_cannot_weaken_a_recorded_one() {
 fn expired_and_implausible_revocations_are_not_learned() {
     let revocations = Revocations::default();
     let now = at(1_000);
-    let learn = |begun_until, forget_at| {
-        let name = key().subject("keycloak", "https://iam.test", "alice");
-        let made = Revocation::of_subject(name, begun_until, now, DAY);
-        revocations.learn(&Revocation { forget_at, ..made }, now)
-    };
-    let year = 366 * 86_400;
-    assert_eq!(learn(1_000, 1_000), Learned::Expired);
-    assert_eq!(learn(1_000, 1_000 + year + 121), Learned::Implausible);
-    assert_eq!(learn(1_000, u64::MAX), Learned::Implausible);
-    assert_eq!(learn(1_061, 2_000), Learned::Implausible);
-    assert_eq!(learn(u64::MAX, 2_000), Learned::Implausible);
-    assert_eq!(revocations.count(), 0);
-    assert_eq!(learn(1_060, 1_000 + year + 120), Learned::New);
+    let subject = key().subject("keycloak", "https://iam.test", "alice");
+    let iam = key().iam("keycloak", "https://iam.test");
+    for made in [
+        Revocation::of_subject(subject, 0, now, DAY),
+        Revocation::of_iam(iam, 0, now, DAY),
+    ] {
+        let count = revocations.count();
+        let learn = |begun_until, forget_at| {
+            let received = Revocation {
+                begun_until,
+                forget_at,
+                ..made
+            };
+            revocations.learn(&received, now)
+        };
+        let year = 366 * 86_400;
+        assert_eq!(learn(1_000, 1_000), Learned::Expired);
+        assert_eq!(learn(1_000, 1_000 + year + 121), Learned::Implausible);
+        assert_eq!(learn(1_000, u64::MAX), Learned::Implausible);
+        assert_eq!(learn(1_061, 2_000), Learned::Implausible);
+        assert_eq!(learn(u64::MAX, 2_000), Learned::Implausible);
+        assert_eq!(revocations.count(), count);
+        assert_eq!(learn(1_060, 1_000 + year + 120), Learned::New);
+    }
 }
 
 const SMALL: Capacity = Capacity {

@@ -8,6 +8,7 @@ use super::test_gateway::{Session, TestGateway, policy};
 use crate::gateway::error::InvalidSession;
 use crate::gateway::revocations::Kind;
 use crate::gateway::session::TOKEN_BYTES_MAX;
+use crate::gateway::session_ends::RevokedSessions;
 
 /// A gateway with a revocation of every kind, so that a look-up derives every name.
 async fn gateway_with_revocations() -> TestGateway {
@@ -25,6 +26,16 @@ async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
     gateway.log_out(&other).await.unwrap();
     gateway.inner.session_ends().end_upstream_session("another");
     gateway.inner.session_ends().end_sessions_of("another", 0);
+    let all_before = RevokedSessions::OfIam {
+        iam: None,
+        begun_until: 0,
+    };
+    gateway
+        .inner
+        .session_ends()
+        .revoke(&all_before)
+        .await
+        .unwrap();
 }
 
 fn altered(text: &str, at: usize) -> String {

@@ -1,0 +1,208 @@
+//! Sessions that an operator revokes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::Subject;
+use iam_adapters::resilient::Operation;
+
+use super::replicas::RecordingReplicas;
+use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};
+use crate::gateway::error::{GatewayError, InvalidSession};
+use crate::gateway::revocations::Revocation;
+use crate::gateway::session::SessionId;
+use crate::gateway::session_ends::{Delivered, Propagation, Replicas, RevokedSessions, UnknownIam};
+
+const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
+const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
+
+fn one(session: &Session) -> RevokedSessions {
+    RevokedSessions::One(SessionId::parse(&session.id).unwrap())
+}
+
+fn of_subject(subject: &str, begun_until: u64) -> RevokedSessions {
+    RevokedSessions::OfSubject {
+        subject: Subject::new(subject).unwrap(),
+        begun_until,
+    }
+}
+
+fn of_iam(iam: Option<&str>, begun_until: u64) -> RevokedSessions {
+    RevokedSessions::OfIam {
+        iam: iam.map(str::to_owned),
+        begun_until,
+    }
+}
+
+async fn revoke(gateway: &TestGateway, sessions: &RevokedSessions) -> Propagation {
+    let revoked = gateway.inner.session_ends().revoke(sessions).await;
+    revoked.unwrap()
+}
+
+#[tokio::test]
+async fn one_session_is_revoked_by_its_id_at_a_replica_that_never_saw_it() {
+    let here = TestGateway::new();
+    let there = here.replica();
+    let (revoked, other) = (here.log_in("alice").await, here.log_in("alice").await);
+    assert_eq!(revoke(&there, &one(&revoked)).await, Propagation::Off);
+    assert_eq!(there.granted(&revoked).await, Err(REVOKED));
+    assert!(there.granted(&other).await.is_ok());
+    assert_eq!(there.introspections(), 1);
+    // Nothing was sent to the other replica, and the IAM knows nothing.
+    here.clock.advance(LIVENESS);
+    assert!(here.granted(&revoked).await.is_ok());
+}
+
+#[tokio::test]
+async fn sessions_of_a_subject_are_revoked_up_to_the_given_time_and_no_others() {
+    let gateway = TestGateway::new();
+    let before = gateway.log_in("alice").await;
+    gateway.clock.advance(Duration::from_secs(1));
+    let (at, bob) = (gateway.log_in("alice").await, gateway.log_in("bob").await);
+    gateway.clock.advance(Duration::from_secs(1));
+    let after = gateway.log_in("alice").await;
+    revoke(&gateway, &of_subject("alice", START)).await;
+    assert_eq!(gateway.granted(&before).await, Err(ENDED));
+    assert!(gateway.granted(&at).await.is_ok());
+    revoke(&gateway, &of_subject("alice", START + 1)).await;
+    assert_eq!(gateway.granted(&at).await, Err(ENDED));
+    for accepted in [&after, &bob] {
+        assert!(gateway.granted(accepted).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn all_sessions_of_the_iam_are_revoked_up_to_the_given_time() {
+    for iam in [None, Some("scripted")] {
+        let gateway = TestGateway::new();
+        let before = [gateway.log_in("alice").await, gateway.log_in("bob").await];
+        gateway.clock.advance(Duration::from_secs(1));
+        let after = gateway.log_in("alice").await;
+        revoke(&gateway, &of_iam(iam, START)).await;
+        for session in &before {
+            assert_eq!(gateway.granted(session).await, Err(REVOKED));
+        }
+        assert!(gateway.granted(&after).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn unknown_iam_is_refused_and_no_session_is_revoked() {
+    let gateway = TestGateway::new();
+    let ends = gateway.inner.session_ends();
+    for name in ["", "other", "Scripted"] {
+        let refused = ends.revoke(&of_iam(Some(name), START)).await;
+        assert_eq!(refused, Err(UnknownIam), "{name}");
+    }
+    assert_eq!(ends.revocations().count(), 0);
+}
+
+#[tokio::test]
+async fn logout_of_a_revoked_session_ends_it_at_the_iam_with_one_call() {
+    for kind in 0..3 {
+        let gateway = TestGateway::new();
+        let session = gateway.log_in("alice").await;
+        let sessions = [
+            one(&session),
+            of_subject("alice", START),
+            of_iam(None, START),
+        ];
+        revoke(&gateway, &sessions[kind]).await;
+        assert_eq!(gateway.iam.calls(Operation::Logout), 0);
+        for _ in 0..3 {
+            gateway.log_out(&session).await.unwrap();
+            assert_eq!(gateway.iam.calls(Operation::Logout), 1);
+        }
+        assert!(gateway.iam.has_ended("secret-1"));
+        // The confirmation of the IAM is final.
+        revoke(&gateway, &sessions[kind]).await;
+        assert_eq!(gateway.granted(&session).await, Err(ENDED));
+    }
+}
+
+#[tokio::test]
+async fn revocation_during_an_introspection_refuses_the_exchange() {
+    for kind in 0..3 {
+        let gateway = TestGateway::new();
+        let session = gateway.log_in("alice").await;
+        gateway.clock.advance(LIVENESS);
+        let mut calls = gateway.iam.hold(Operation::Introspection);
+        let exchange = gateway.spawn_exchange(&session);
+        let call = calls.next().await;
+        let sessions = [
+            one(&session),
+            of_subject("alice", START),
+            of_iam(None, START),
+        ];
+        revoke(&gateway, &sessions[kind]).await;
+        call.reply(active("alice", "read write"));
+        exchange.await.unwrap().unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn login_in_progress_during_a_revocation_gets_a_revoked_session() {
+    let gateway = TestGateway::new();
+    let mut calls = gateway.iam.hold(Operation::Login);
+    let login = {
+        let gateway = gateway.clone();
+        tokio::spawn(async move { gateway.log_in("alice").await })
+    };
+    let call = calls.next().await;
+    revoke(&gateway, &of_iam(None, START)).await;
+    gateway.clock.advance(Duration::from_secs(2));
+    call.reply(super::scripted_iam::Reply::Model);
+    let session = login.await.unwrap();
+    assert_eq!(gateway.granted(&session).await, Err(REVOKED));
+}
+
+#[tokio::test]
+async fn revocations_of_an_operator_reach_the_other_replicas() {
+    for kind in 0..3 {
+        let here = TestGateway::new();
+        let (there, replicas) = (here.replica(), RecordingReplicas::of(&here));
+        let session = there.log_in("alice").await;
+        let sessions = [
+            one(&session),
+            of_subject("alice", START),
+            of_iam(None, START),
+        ];
+        for _ in 0..2 {
+            let propagation = revoke(&here, &sessions[kind]).await;
+            assert_eq!(propagation, Propagation::Delivered);
+        }
+        let [sent] = replicas.sent()[..] else {
+            panic!("not exactly one revocation");
+        };
+        there.inner.session_ends().learn(&sent);
+        let expected = if kind == 1 { ENDED } else { REVOKED };
+        assert_eq!(there.granted(&session).await, Err(expected));
+        there.log_out(&session).await.unwrap();
+        assert_eq!(there.iam.calls(Operation::Logout), 1);
+    }
+}
+
+/// Replicas that cannot be reached.
+#[derive(Debug)]
+struct Unreachable;
+
+impl Replicas for Unreachable {
+    fn send(&self, _: Revocation) -> Delivered {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
+    let ends = gateway.inner.session_ends();
+    ends.join(Arc::new(Unreachable));
+    ends.serve_without_catching_up();
+    for _ in 0..2 {
+        let propagation = revoke(&gateway, &of_iam(None, START)).await;
+        assert_eq!(propagation, Propagation::Pending);
+    }
+    assert_eq!(ends.revocations().pending(), 1);
+    assert_eq!(gateway.granted(&session).await, Err(REVOKED));
+}
