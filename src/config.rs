@@ -22,7 +22,7 @@ mod permissions;
 mod problems;
 mod public_url;
 mod reading;
-mod revocations;
+mod redis;
 mod safety;
 mod session;
 mod token;
@@ -48,7 +48,7 @@ pub use management::ManagementSettings;
 pub use permissions::PermissionSettings;
 pub(crate) use problems::Problems;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
-pub use revocations::{RedisSettings, RevocationSettings};
+pub use redis::{RedisSettings, SentinelAddress, SentinelSettings};
 pub use session::SessionSettings;
 pub use token::TokenSettings;
 pub use upstream::UpstreamSettings;
@@ -77,8 +77,9 @@ pub struct Settings {
     pub session: SessionSettings,
     /// `[login_limits]`: the limits of logins.
     pub login_limits: LoginLimitSettings,
-    /// `[revocations]`: the replication of revocations.
-    pub revocations: RevocationSettings,
+    /// `[redis]`: what replicas share; `None`: nothing. Logouts at other replicas then take effect
+    /// through the IAM, within `session.freshness`.
+    pub redis: Option<RedisSettings>,
     /// `[permissions]`: permissions of users.
     pub permissions: PermissionSettings,
     /// `[token]`: access tokens.

@@ -1,16 +1,16 @@
 //! Sends revocations to the other replicas through Redis, and receives theirs.
 //!
-//! A revocation is stored as a key in Redis, for replicas that connect later, and published as a
-//! message to the connected replicas. A gateway that starts issues no tokens until it has read the
-//! keys, or until a deadline. After that no request waits long for Redis, and none fails because of it:
-//! while Redis is unavailable, the freshness of cached data bounds how long another replica accepts a
-//! session that has ended. The entries in Redis identify no user, and no entry, and no missing entry,
-//! makes an ended session valid again.
+//! Each revocation is an entry of one stream. A replica reads the stream from its beginning when it
+//! connects, and then waits for new entries. A gateway that starts issues no tokens until it has read
+//! the stream once, or until a deadline. After that no request waits long for Redis, and none fails
+//! because of it: while Redis is unavailable, the freshness of cached data bounds how long another
+//! replica accepts a session that has ended. The entries identify no user, and no entry, and no missing
+//! entry, makes an ended session valid again. `tests/replication-model` checks the protocol.
 
-mod connection;
 mod fault;
 mod format;
 mod pending_queue;
+mod redis;
 mod sync_state;
 
 use std::sync::Arc;
@@ -19,16 +19,15 @@ use std::time::Duration;
 use iam_adapters::Clock;
 use tokio::time::{Instant, sleep};
 
-pub use connection::{Address, InvalidRedis, Redis};
 pub use fault::RedisFault;
 pub use pending_queue::PendingQueue;
+pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
-use crate::gateway::Gateway;
-use crate::gateway::revocations::{Learned, Revocation};
+use crate::gateway::revocations::{KEY_ID_LEN, Learned};
+use crate::gateway::{Gateway, Random};
 use crate::health::Health;
 use crate::telemetry::metrics::{Ignored, ReplicaFigures};
-use connection::{BATCH_MAX, Connection, Incoming};
-use pending_queue::Sent;
+use redis::{BEGINNING, Connection, Page, Primary};
 use sync_state::SyncState;
 
 /// The first and the longest pause before a reconnect.
@@ -42,12 +41,26 @@ const STABLE: Duration = Duration::from_secs(30);
 /// The pause between two pings.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
+/// After so many pings, the Sentinels are asked whether the primary is still the same one.
+const PINGS_BETWEEN_SENTINELS: u32 = 5;
+
 /// The pause before revocations that Redis refused are sent again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// After this time with a read-only Redis the connection is closed and the name resolved again,
 /// because a failover may have made another server the primary.
 const READ_ONLY_MAX: Duration = Duration::from_secs(30);
+
+/// How many revocations are sent at once.
+const BATCH_MAX: usize = 500;
+
+/// The time between two readings of the whole stream. They find lost entries without a reconnect and
+/// remove expired ones. A million entries take about two seconds of the time of Redis.
+const READING_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Missing revocations are added again after a random part of this time: so the first replica adds
+/// most of them, and the others find them there.
+const REQUEUE_DELAY_MAX: Duration = Duration::from_secs(2);
 
 /// Connects a gateway to the other replicas.
 #[derive(Debug)]
@@ -56,23 +69,45 @@ pub struct ReplicationStream {
     pending: Arc<PendingQueue>,
     gateway: Arc<Gateway>,
     clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
     figures: ReplicaFigures,
     sync_state: SyncState,
     catch_up_deadline: Duration,
 }
 
+/// The parts of a [`ReplicationStream`].
+#[derive(Debug)]
+pub struct ReplicationParts {
+    /// The Redis of the replicas.
+    pub redis: Redis,
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// Receives the state of the replication.
+    pub health: Arc<Health>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of random delays.
+    pub random: Arc<dyn Random>,
+    /// The metrics.
+    pub figures: ReplicaFigures,
+    /// How long a gateway that starts issues no tokens if it cannot read the stream.
+    pub catch_up_deadline: Duration,
+}
+
 impl ReplicationStream {
     /// Makes the gateway one of the replicas that use this Redis, without connecting. The gateway issues
-    /// no tokens until it has read the revocations in Redis, or until `catch_up_deadline`.
+    /// no tokens until it has read the stream, or until the deadline.
     #[must_use]
-    pub fn new(
-        redis: Redis,
-        gateway: Arc<Gateway>,
-        health: Arc<Health>,
-        clock: Arc<dyn Clock>,
-        figures: ReplicaFigures,
-        catch_up_deadline: Duration,
-    ) -> Self {
+    pub fn new(parts: ReplicationParts) -> Self {
+        let ReplicationParts {
+            redis,
+            gateway,
+            health,
+            clock,
+            random,
+            figures,
+            catch_up_deadline,
+        } = parts;
         let revocations = Arc::clone(gateway.session_ends().revocations());
         let pending = Arc::new(PendingQueue::new(revocations, figures.clone()));
         gateway
@@ -83,6 +118,7 @@ impl ReplicationStream {
             pending,
             gateway,
             clock,
+            random,
             sync_state: SyncState::new(health, figures.clone()),
             figures,
             catch_up_deadline,
@@ -113,7 +149,7 @@ impl ReplicationStream {
         let mut pause = PAUSE_MIN;
         loop {
             let started = Instant::now();
-            let Err(fault) = self.run_connection().await;
+            let Err(fault) = self.run_connections().await;
             self.pending.disconnected();
             self.sync_state.disconnected(&fault);
             if started.elapsed() >= STABLE {
@@ -124,58 +160,110 @@ impl ReplicationStream {
         }
     }
 
-    /// Sends and receives until the connection fails.
-    async fn run_connection(&self) -> Result<Never, RedisFault> {
-        let (connection, incoming) = self.redis.connect().await?;
-        connection.subscribe().await?;
+    /// Sends and receives until a connection fails. Two connections, because a read waits in Redis.
+    async fn run_connections(&self) -> Result<Never, RedisFault> {
+        let primary = self.redis.primary().await?;
+        let reader = self.redis.connect(&primary).await?;
+        let writer = self.redis.connect(&primary).await?;
         self.pending.connected();
         tokio::select! {
-            fault = self.receive(incoming) => fault,
-            fault = self.catch_up(&connection) => fault,
-            fault = self.send(&connection) => fault,
-            fault = keep_alive(&connection) => fault,
+            fault = self.receive(&reader) => fault,
+            fault = self.send(&writer) => fault,
+            fault = self.keep_alive(&writer, &primary) => fault,
         }
     }
 
-    /// Receives the messages of other replicas.
-    async fn receive(&self, mut incoming: Incoming) -> Result<Never, RedisFault> {
+    /// Reads the stream, then receives new entries. Reads it again from time to time, and when this
+    /// replica has other keys: entries of a key that was unknown were ignored.
+    async fn receive(&self, connection: &Connection) -> Result<Never, RedisFault> {
+        let mut is_first = true;
         loop {
-            let message = incoming.next().await?;
-            self.learn(format::read_message(&message));
-        }
-    }
-
-    /// Reads the stored revocations. Those that are stored meanwhile arrive as messages.
-    async fn catch_up(&self, connection: &Connection) -> Result<Never, RedisFault> {
-        let mut cursor = 0;
-        loop {
-            let (next, page) = connection.page(cursor).await?;
-            for (key, value) in page {
-                // A key that has expired since the scan has an empty value.
-                if value.as_ref().is_none_or(|value| !value.is_empty()) {
-                    self.learn(value.and_then(|value| format::read_entry(&key, &value)));
+            let keys = self.key_ids();
+            let mut last = self.read_all(connection).await?;
+            if std::mem::take(&mut is_first) {
+                self.gateway.caught_up();
+            }
+            self.sync_state.synchronized();
+            let read_at = Instant::now();
+            let mut requeue_at = Some(read_at + self.random_delay());
+            while read_at.elapsed() < READING_INTERVAL && keys == self.key_ids() {
+                let next = requeue_at.unwrap_or(read_at + READING_INTERVAL);
+                let wait = next.saturating_duration_since(Instant::now());
+                let page = connection.wait(&last, wait).await?;
+                self.learn(&page);
+                last = page.last.unwrap_or(last);
+                if requeue_at.is_some_and(|at| at <= Instant::now()) {
+                    requeue_at = None;
+                    self.requeue_missing();
                 }
             }
-            if next == 0 {
-                break;
-            }
-            cursor = next;
         }
-        self.gateway.caught_up();
-        self.sync_state.synchronized();
-        std::future::pending().await
     }
 
-    fn learn(&self, received: Option<Revocation>) {
-        let Some(revocation) = received else {
-            self.figures.ignored(Ignored::Malformed);
-            return;
-        };
-        match self.gateway.session_ends().learn(&revocation) {
-            Learned::New => self.figures.received(),
-            Learned::Known | Learned::Expired => {}
-            Learned::Implausible => self.figures.ignored(Ignored::Implausible),
+    /// Reads the whole stream. Returns the id of its last entry.
+    async fn read_all(&self, connection: &Connection) -> Result<String, RedisFault> {
+        self.gateway.session_ends().revocations().begin_reading();
+        let mut last = BEGINNING.to_owned();
+        let mut page = connection.page(&last).await?;
+        while let Some(id) = page.last.take() {
+            last = id;
+            // Redis collects the next page while this one is processed.
+            let process = async {
+                tokio::task::yield_now().await;
+                self.learn(&page);
+            };
+            let (next, ()) = tokio::join!(connection.page(&last), process);
+            page = next?;
         }
+        Ok(last)
+    }
+
+    fn learn(&self, page: &Page) {
+        let keys = self.gateway.keys().sealing.key_set();
+        let mut ignored = page.invalid;
+        for entry in &page.entries {
+            let revocation = match format::read(entry, &keys) {
+                Ok(revocation) => revocation,
+                Err(Ignored::Malformed) => {
+                    ignored += 1;
+                    continue;
+                }
+                Err(why) => {
+                    self.figures.ignored(why, 1);
+                    continue;
+                }
+            };
+            match self.gateway.session_ends().learn(&revocation) {
+                Learned::New => self.figures.received(),
+                Learned::Known | Learned::Expired => {}
+                Learned::Implausible => self.figures.ignored(Ignored::Implausible, 1),
+            }
+        }
+        self.figures.ignored(Ignored::Malformed, ignored);
+    }
+
+    fn requeue_missing(&self) {
+        let missing = self.pending.requeue_missing(self.clock.now());
+        if missing > 0 {
+            tracing::warn!(
+                revocations = missing,
+                "Redis has lost revocations: adding them again"
+            );
+        }
+    }
+
+    /// Identifies the keys with which entries are authenticated.
+    fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
+        let keys = self.gateway.keys().sealing.key_set();
+        keys.iter().map(|key| key.revocations().id()).collect()
+    }
+
+    /// A random part of [`REQUEUE_DELAY_MAX`]. Without randomness it is all of it.
+    fn random_delay(&self) -> Duration {
+        let mut bytes = [u8::MAX; 2];
+        let _ = self.random.fill(&mut bytes);
+        let part = f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX);
+        REQUEUE_DELAY_MAX.mul_f64(part)
     }
 
     /// Sends the revocations of this replica, and those again that Redis refused.
@@ -187,9 +275,14 @@ impl ReplicationStream {
                 self.pending.wait(REFUSED_PAUSE).await;
                 continue;
             }
-            let now = self.clock.now().unix_seconds();
-            let results = connection.send(&batch, now).await?;
-            let refusal = results.iter().find_map(Sent::refusal).cloned();
+            let keys = self.gateway.keys().sealing.key_set();
+            let key = Arc::clone(keys.current(self.clock.now()).revocations());
+            drop(keys);
+            let entries = batch
+                .iter()
+                .map(|revocation| format::write(revocation, &key));
+            let results = connection.append(entries).await?;
+            let refusal = results.iter().find_map(|result| result.clone().err());
             self.pending.settle(&batch, &results);
             if let Some(fault) = refusal {
                 self.sync_state.refused(&fault);
@@ -203,16 +296,28 @@ impl ReplicationStream {
             }
         }
     }
+
+    /// Pings Redis, to find a connection that failed silently, and finds out whether Sentinel has made
+    /// another server the primary.
+    async fn keep_alive(
+        &self,
+        connection: &Connection,
+        primary: &Primary,
+    ) -> Result<Never, RedisFault> {
+        loop {
+            for _ in 0..PINGS_BETWEEN_SENTINELS {
+                sleep(PING_INTERVAL).await;
+                connection.ping().await?;
+            }
+            // Sentinels that do not respond are no reason to leave a Redis that does.
+            let now = self.redis.primary().await;
+            if now.is_ok_and(|now| now != *primary) {
+                return Err(RedisFault::Replaced);
+            }
+        }
+    }
 }
 
 /// Has no value: the functions that return it end only with an error.
 #[derive(Debug)]
 enum Never {}
-
-/// Pings Redis, to find a connection that failed silently.
-async fn keep_alive(connection: &Connection) -> Result<Never, RedisFault> {
-    loop {
-        sleep(PING_INTERVAL).await;
-        connection.ping().await?;
-    }
-}

@@ -217,15 +217,9 @@ impl Application {
     {
         let front = Data::from(served.front);
         let timeouts = parts.timeouts;
+        let (gateway, health) = (&front.gateway, &front.health);
+        let replication = revocations::replication_stream(settings, &parts, gateway, health);
         let keys = keys::Watch::new(settings, parts.keys, Arc::clone(&parts.clock));
-        let replication = revocations::replication_stream(
-            settings,
-            parts.redis,
-            &front.gateway,
-            &front.health,
-            &parts.clock,
-            &parts.metrics,
-        );
         let workers = settings.http.workers;
         let workers = workers.unwrap_or_else(server::available_cores);
         let public = Listener {

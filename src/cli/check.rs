@@ -75,10 +75,14 @@ async fn walk(
     }
     writeln!(out, "  IAM           answers, as {}", iam.issuer())?;
     if let Some(redis) = &parts.redis {
-        if let Err(fault) = redis.probe().await {
-            return Ok(Err(format!("Redis         {fault}")));
+        match redis.probe().await {
+            Ok(None) => writeln!(out, "  Redis         responds, and stores what is written")?,
+            Ok(Some(warning)) => writeln!(
+                out,
+                "  Redis         responds, and stores what is written; warning: {warning}"
+            )?,
+            Err(fault) => return Ok(Err(format!("Redis         {fault}"))),
         }
-        writeln!(out, "  Redis         answers, and takes what is written")?;
     }
     let Some((email, password)) = account else {
         writeln!(

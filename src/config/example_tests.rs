@@ -64,12 +64,18 @@ fn setting_is_commented_out_in_the_example_only_without_a_default() {
             "login_limits.rate",
             "management.token",
             "management.token_file",
-            "revocations.redis.ca_file",
-            "revocations.redis.catch_up_deadline",
-            "revocations.redis.password",
-            "revocations.redis.password_file",
-            "revocations.redis.url",
-            "revocations.redis.username",
+            "redis.ca_file",
+            "redis.catch_up_deadline",
+            "redis.password",
+            "redis.password_file",
+            "redis.prefix",
+            "redis.sentinel.addresses",
+            "redis.sentinel.master",
+            "redis.sentinel.password",
+            "redis.sentinel.password_file",
+            "redis.sentinel.username",
+            "redis.url",
+            "redis.username",
         ]
     );
 }
@@ -132,7 +138,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 17] = [
+const LAYOUT: [&str; 18] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -144,6 +150,7 @@ const LAYOUT: [&str; 17] = [
     "/etc/auth-gateway/secrets/client-secret",
     "/etc/auth-gateway/secrets/management-token",
     "/etc/auth-gateway/secrets/redis-password",
+    "/etc/auth-gateway/secrets/sentinel-password",
     "/etc/auth-gateway/tls/tls.crt",
     "/etc/auth-gateway/tls/tls.key",
     "/etc/auth-gateway/tls/ca.crt",

@@ -8,7 +8,7 @@ use strsim::osa_distance;
 
 use super::{
     CacheSettings, HttpSettings, KeySettings, LogSettings, LoginLimitSettings, ManagementSettings,
-    PermissionSettings, RedisSettings, RevocationSettings, SessionSettings, Settings, TlsSettings,
+    PermissionSettings, RedisSettings, SentinelSettings, SessionSettings, Settings, TlsSettings,
     TokenSettings, UpstreamSettings,
 };
 
@@ -35,8 +35,8 @@ impl Known {
             ("management", serde_introspect::<ManagementSettings>()),
             ("session", serde_introspect::<SessionSettings>()),
             ("login_limits", serde_introspect::<LoginLimitSettings>()),
-            ("revocations", serde_introspect::<RevocationSettings>()),
-            ("revocations.redis", serde_introspect::<RedisSettings>()),
+            ("redis", serde_introspect::<RedisSettings>()),
+            ("redis.sentinel", serde_introspect::<SentinelSettings>()),
             ("permissions", serde_introspect::<PermissionSettings>()),
             ("token", serde_introspect::<TokenSettings>()),
             ("keys", serde_introspect::<KeySettings>()),

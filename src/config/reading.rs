@@ -122,7 +122,7 @@ fn without_secret(message: String, key: &str, refused: Option<&Value>) -> String
     let Some(ValueKind::String(value)) = refused.map(|value| &value.kind) else {
         return message;
     };
-    if !key.starts_with("iam.") && !key.starts_with("revocations.redis") {
+    if !key.starts_with("iam.") && !key.starts_with("redis") {
         return message;
     }
     let message = message.replace(&format!("{value:?}"), "the value");

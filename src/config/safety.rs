@@ -20,7 +20,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
         problems.add(setting, "cannot be true if keys.signing_dir is set");
     }
     settings.management.check(production, problems);
-    if let Some(redis) = &settings.revocations.redis {
+    if let Some(redis) = &settings.redis {
         redis.check(production, problems);
     }
     if production {

@@ -23,13 +23,11 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac};
-use base64::Engine as _;
 use iam_adapters::Moment;
 
 pub use entry::Delivery;
 pub use revocation::{Cause, Kind, Revocation};
 
-use super::BASE64;
 use super::error::{InvalidSession, NotReady};
 use super::session::{SealedSession, SessionId};
 use entry::{Entry, Source};
@@ -69,6 +67,8 @@ struct Entries {
     sweep_at: usize,
     /// When expired entries were last removed, in seconds since 1970.
     swept_at: u64,
+    /// The number of the current reading of the stream; it wraps around.
+    reading: u16,
 }
 
 /// The table of revocations.
@@ -125,7 +125,7 @@ impl Revocations {
             .iter()
             .flatten()
             .filter_map(|key| entries.by_name.get(key))
-            .filter(|entry| names.begun_at() <= entry.begun_until)
+            .filter(|entry| names.begun_at() <= entry.begun_until())
             .map(|entry| entry.cause)
             .max();
         if cause.is_none() {
@@ -195,16 +195,21 @@ impl Revocations {
     fn insert(&self, revocation: &Revocation, source: Source, now: Moment) -> bool {
         let key = (revocation.kind, revocation.name);
         let mut entries = self.write();
-        let Entries { by_name, queue, .. } = &mut *entries;
+        let Entries {
+            by_name,
+            queue,
+            reading,
+            ..
+        } = &mut *entries;
         let count = by_name.len();
         let (changed, queued) = match by_name.entry(key) {
             hash_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                (known.merge(revocation, source), known.enqueue())
+                (known.merge(revocation, source, *reading), known.enqueue())
             }
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
-                let new = place.insert(Entry::new(revocation, source));
+                let new = place.insert(Entry::new(revocation, source, *reading));
                 (true, new.enqueue())
             }
         };
@@ -256,14 +261,14 @@ impl Revocations {
         self.capacity.max
     }
 
-    /// Whether this revocation must still be sent to the replicas that are connected.
+    /// Whether a logout still waits for this revocation: it is neither in the stream nor refused.
     pub fn is_awaited(&self, revocation: &Revocation) -> bool {
         let key = (revocation.kind, revocation.name);
         let entries = self.read();
         entries.by_name.get(&key).is_some_and(Entry::is_awaited)
     }
 
-    /// The number of revocations that Redis has not yet stored and published.
+    /// The number of revocations that must still be added to the stream.
     pub fn pending(&self) -> usize {
         self.read().queue.len()
     }
@@ -274,23 +279,25 @@ impl Revocations {
     pub fn offer(&self, max: usize) -> Vec<Revocation> {
         let mut entries = self.write();
         let Entries { by_name, queue, .. } = &mut *entries;
-        let offered = queue.offer(max).filter_map(|key| {
-            let entry = by_name.get_mut(&key)?;
-            entry.offered();
-            Some(entry.replicated(key))
-        });
-        offered.collect()
+        let offered = queue.offer(max, |key| by_name.get_mut(key).is_some_and(Entry::offer));
+        let replicated = |key: &Key| Some(by_name.get(key)?.replicated(*key));
+        offered.iter().filter_map(replicated).collect()
     }
 
     /// Records the results of the last offer.
     pub fn settle(&self, offered: impl IntoIterator<Item = (Revocation, Delivery)>) {
         let mut entries = self.write();
-        let Entries { by_name, queue, .. } = &mut *entries;
+        let Entries {
+            by_name,
+            queue,
+            reading,
+            ..
+        } = &mut *entries;
         queue.settled();
         for (sent, delivery) in offered {
             let key = (sent.kind, sent.name);
             if let Some(entry) = by_name.get_mut(&key) {
-                queue.requeue(key, entry.settle(&sent, delivery));
+                queue.requeue(key, entry.settle(&sent, delivery, *reading));
             }
         }
     }
@@ -311,11 +318,50 @@ impl Revocations {
         self.write().queue.retry_refused();
     }
 
+    /// The stream is read from its beginning again.
+    pub fn begin_reading(&self) {
+        let mut entries = self.write();
+        entries.reading = entries.reading.wrapping_add(1);
+    }
+
+    /// Queues the live revocations that this reading of the stream has not found: a failover loses
+    /// acknowledged entries, and a stream can be deleted. Returns their number.
+    pub fn requeue_missing(&self, now: Moment) -> usize {
+        let seconds = now.unix_seconds();
+        // Look-ups go on during the search.
+        let missing: Vec<Key> = {
+            let entries = self.read();
+            let is_missing = |(_, entry): &(&Key, &Entry)| {
+                entry.is_missing(entries.reading) && entry.forget_at() > seconds
+            };
+            let missing = entries.by_name.iter().filter(is_missing);
+            missing.map(|(key, _)| *key).collect()
+        };
+        let mut count = 0;
+        for some in missing.chunks(REQUEUED_AT_ONCE) {
+            let mut entries = self.write();
+            let Entries {
+                by_name,
+                queue,
+                reading,
+                ..
+            } = &mut *entries;
+            for key in some {
+                let entry = by_name.get_mut(key);
+                if entry.is_some_and(|entry| entry.requeue_missing(*reading)) {
+                    queue.push(*key);
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
     fn sweep(&self, entries: &mut Entries, now: Moment) {
         let seconds = now.unix_seconds();
         let before = entries.by_name.len();
         entries.by_name.retain(|(kind, _), entry| {
-            let keep = entry.forget_at > seconds;
+            let keep = entry.forget_at() > seconds;
             if !keep {
                 self.of(*kind).fetch_sub(1, Ordering::Relaxed);
             }
@@ -372,29 +418,31 @@ const CAPACITY: Capacity = Capacity {
 /// [`Capacity::sweep_from`] on.
 const SWEEP_PAUSE: u64 = 60;
 
-/// Separates these keys from others that are derived from a sealing key (RFC 5869).
-const PURPOSE: &[u8] = b"auth-gateway names of revocations 1";
+/// How many revocations are queued again without a pause for look-ups.
+const REQUEUED_AT_ONCE: usize = 1_000;
 
-/// Half of HMAC-SHA256, which makes a collision infeasible.
-const NAME_LEN: usize = 16;
+/// Separate these keys from others that are derived from a sealing key (RFC 5869).
+const NAMES: &[u8] = b"auth-gateway names of revocations 1";
+const ENTRIES: &[u8] = b"auth-gateway entries of revocations 1";
+
+/// The length of a [`Name`]: half of HMAC-SHA256, which makes a collision infeasible.
+pub const NAME_LEN: usize = 16;
 
 /// The name of a revocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name([u8; NAME_LEN]);
 
 impl Name {
-    /// Reads what [`Name::encode`] wrote.
+    /// The name with these bytes.
     #[must_use]
-    pub fn decode(text: &str) -> Option<Self> {
-        let mut bits = [0; NAME_LEN];
-        let length = BASE64.decode_slice(text, &mut bits).ok()?;
-        (length == bits.len()).then_some(Self(bits))
+    pub const fn from_bytes(bytes: [u8; NAME_LEN]) -> Self {
+        Self(bytes)
     }
 
-    /// The name as 22 characters of base64url (RFC 4648 section 5), unpadded.
+    /// The bytes.
     #[must_use]
-    pub fn encode(&self) -> String {
-        BASE64.encode(self.0)
+    pub const fn as_bytes(&self) -> &[u8; NAME_LEN] {
+        &self.0
     }
 }
 
@@ -405,9 +453,20 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Computes the names for the sessions of one sealing key.
+/// The length of a [`RevocationKey::id`].
+pub const KEY_ID_LEN: usize = 4;
+
+/// The length of a [`RevocationKey::tag`]: half of HMAC-SHA256, as RFC 2104 section 5 allows.
+pub const TAG_LEN: usize = 16;
+
+/// Computes the names for the sessions of one sealing key, and authenticates the entries that
+/// replicas share.
 #[derive(Clone)]
-pub struct RevocationKey(hmac::Key);
+pub struct RevocationKey {
+    names: hmac::Key,
+    entries: hmac::Key,
+    id: [u8; KEY_ID_LEN],
+}
 
 impl RevocationKey {
     /// Derives the key from the sealing key's secret bytes.
@@ -418,8 +477,27 @@ impl RevocationKey {
     pub fn derive(sealing_secret: &[u8]) -> Result<Self, Unspecified> {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]);
         let derived = salt.extract(sealing_secret);
-        let derived = derived.expand(&[PURPOSE], hmac::HMAC_SHA256)?;
-        Ok(Self(derived.into()))
+        let names = derived.expand(&[NAMES], hmac::HMAC_SHA256)?;
+        let entries = hmac::Key::from(derived.expand(&[ENTRIES], hmac::HMAC_SHA256)?);
+        // No entry is as short as this text.
+        let id = truncated(&hmac::sign(&entries, b"key id"));
+        Ok(Self {
+            names: names.into(),
+            entries,
+            id,
+        })
+    }
+
+    /// Identifies the key in an entry that replicas share.
+    #[must_use]
+    pub const fn id(&self) -> [u8; KEY_ID_LEN] {
+        self.id
+    }
+
+    /// Authenticates an entry that replicas share (RFC 2104).
+    #[must_use]
+    pub fn tag(&self, entry: &[u8]) -> [u8; TAG_LEN] {
+        truncated(&hmac::sign(&self.entries, entry))
     }
 
     /// The name of a gateway session.
@@ -450,19 +528,22 @@ impl RevocationKey {
 
     /// The kind and the length before each part make the input unambiguous.
     fn name<const N: usize>(&self, kind: Kind, parts: [&[u8]; N]) -> Name {
-        let mut context = hmac::Context::with_key(&self.0);
+        let mut context = hmac::Context::with_key(&self.names);
         context.update(&[kind.tag()]);
         for part in parts {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);
         }
-        let tag = context.sign();
-        let mut name = [0; NAME_LEN];
-        name.iter_mut()
-            .zip(tag.as_ref())
-            .for_each(|(to, from)| *to = *from);
-        Name(name)
+        Name(truncated(&context.sign()))
     }
+}
+
+/// The beginning of a tag.
+fn truncated<const N: usize>(tag: &hmac::Tag) -> [u8; N] {
+    let mut bytes = [0; N];
+    let pairs = bytes.iter_mut().zip(tag.as_ref());
+    pairs.for_each(|(to, from)| *to = *from);
+    bytes
 }
 
 impl fmt::Debug for RevocationKey {

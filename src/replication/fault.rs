@@ -21,9 +21,17 @@ pub enum RedisFault {
     /// It refuses a command or this gateway, for example because its memory is full.
     #[error("refuses: {0}")]
     Refused(&'static str),
-    /// It sent more than can be buffered.
-    #[error("sent more than can be buffered")]
-    Overrun,
+    /// It may delete any key when its memory is full.
+    #[error(
+        "has a maxmemory-policy allkeys-…, which may delete revocations: use noeviction or volatile-…"
+    )]
+    Evicts,
+    /// No Sentinel knows a primary of this name.
+    #[error("has no primary: no Sentinel knows one of this name")]
+    UnknownPrimary,
+    /// Sentinel made another server the primary.
+    #[error("is no longer the primary")]
+    Replaced,
 }
 
 impl From<RedisError> for RedisFault {
@@ -56,6 +64,8 @@ fn refusal(code: &str) -> &'static str {
         "MOVED" | "ASK" | "CLUSTERDOWN" => "it is part of a cluster",
         "BUSY" => "BUSY, a script runs",
         "DENIED" => "DENIED, it is in protected mode",
+        "WRONGTYPE" => "WRONGTYPE, its key is not a stream",
+        "UNBLOCKED" => "UNBLOCKED, it became a replica",
         "ERR" => "ERR, an unknown command or another error",
         _ => "with an unknown error code",
     }

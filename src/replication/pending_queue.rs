@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use iam_adapters::Moment;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -16,37 +17,6 @@ use crate::telemetry::metrics::ReplicaFigures;
 /// How long a logout waits until its revocation is sent. Redis takes less than a millisecond; after a
 /// timeout no logout waits until Redis responds again.
 const DELIVERY_DEADLINE: Duration = Duration::from_millis(250);
-
-/// The result of sending one revocation to Redis.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// Published to the connected replicas, and stored for the others.
-    Stored,
-    /// Published, and not stored.
-    Published(RedisFault),
-    /// Neither published nor stored.
-    Refused(RedisFault),
-}
-
-impl Sent {
-    /// Why it is not stored.
-    pub(super) fn refusal(&self) -> Option<&RedisFault> {
-        match self {
-            Self::Stored => None,
-            Self::Published(fault) | Self::Refused(fault) => Some(fault),
-        }
-    }
-}
-
-impl From<&Sent> for Delivery {
-    fn from(sent: &Sent) -> Self {
-        match sent {
-            Sent::Stored => Self::Stored,
-            Sent::Published(_) => Self::Published,
-            Sent::Refused(_) => Self::Refused,
-        }
-    }
-}
 
 /// The unsent revocations in the table of revocations, and the logouts that wait for them.
 pub struct PendingQueue {
@@ -70,7 +40,7 @@ impl PendingQueue {
         }
     }
 
-    /// Waits until all revocations are sent.
+    /// Waits until no revocation is pending.
     pub async fn emptied(&self) {
         let mut pending = self.pending.subscribe();
         // Fails only if the sender is dropped, which `self` owns.
@@ -92,31 +62,36 @@ impl PendingQueue {
     }
 
     /// Records the results of sending.
-    pub(super) fn settle(&self, taken: &[Revocation], results: &[Sent]) {
-        let results = taken.iter().zip(results);
-        self.revocations.settle(
-            results
-                .clone()
-                .map(|(revocation, sent)| (*revocation, sent.into())),
-        );
-        let (mut any_published, mut all_stored) = (false, true);
-        for (_, sent) in results {
-            any_published |= !matches!(sent, Sent::Refused(_));
-            if *sent == Sent::Stored {
-                self.figures.sent();
-            } else {
-                self.figures.failed();
-                all_stored = false;
+    pub(super) fn settle(&self, taken: &[Revocation], results: &[Result<(), RedisFault>]) {
+        let delivery = |result: &Result<(), RedisFault>| match result {
+            Ok(()) => Delivery::Stored,
+            Err(_) => Delivery::Refused,
+        };
+        let settled = taken.iter().zip(results);
+        self.revocations
+            .settle(settled.map(|(revocation, result)| (*revocation, delivery(result))));
+        for result in results {
+            match result {
+                Ok(()) => self.figures.sent(),
+                Err(_) => self.figures.failed(),
             }
         }
-        if any_published {
+        if results.iter().any(Result::is_ok) {
             self.responsive.store(true, Ordering::Release);
         }
-        if all_stored {
+        if results.iter().all(Result::is_ok) {
             // Revocations that Redis refused before need not wait for the end of the pause.
             self.revocations.retry_refused();
         }
         self.changed();
+    }
+
+    /// Queues the revocations again that the stream has lost; returns their number.
+    pub(super) fn requeue_missing(&self, now: Moment) -> usize {
+        let count = self.revocations.requeue_missing(now);
+        self.changed();
+        self.added.notify_one();
+        count
     }
 
     /// Waits for a new revocation, at most for `pause`; then refused ones are sent again.
@@ -131,7 +106,7 @@ impl PendingQueue {
     fn changed(&self) {
         let pending = self.revocations.pending();
         self.pending.send_replace(pending);
-        self.figures.outbox(pending);
+        self.figures.pending(pending);
     }
 }
 

@@ -5,15 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::{Clock, files};
+use iam_adapters::files;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::config::{Problems, RedisSettings, Settings};
+use super::Parts;
+use crate::config::{Problems, RedisSettings, SentinelSettings, Settings};
 use crate::gateway::Gateway;
 use crate::health::Health;
-use crate::replication::{Address, PendingQueue, Redis, ReplicationStream};
-use crate::telemetry::metrics::Metrics;
+use crate::replication::{
+    Address, PendingQueue, Redis, ReplicationParts, ReplicationStream, Sentinels,
+};
 
 /// How long a gateway that stops sends its pending revocations.
 const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);
@@ -21,15 +23,15 @@ const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);
 /// The Redis of the settings, without connecting; `None` if there is none, or if its files have
 /// problems.
 pub(super) fn redis(settings: &Settings, problems: &mut Problems) -> Option<Redis> {
-    let redis = settings.revocations.redis.as_ref()?;
-    prepare(redis, problems)
+    let redis = settings.redis.as_ref()?;
+    prepare(redis, redis.prefix(&settings.http.public_url), problems)
 }
 
-fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
+fn prepare(settings: &RedisSettings, prefix: String, problems: &mut Problems) -> Option<Redis> {
     let ca_file = settings.ca_file.as_deref();
     let mut refuse = |problem: &dyn Display| {
         let file = ca_file.unwrap_or(Path::new("")).display();
-        problems.add("revocations.redis.ca_file", format!("{file}: {problem}"));
+        problems.add("redis.ca_file", format!("{file}: {problem}"));
     };
     let authorities = ca_file.map(std::fs::read).transpose();
     let authorities = authorities.map_err(|error| refuse(&files::reason(&error)));
@@ -41,33 +43,40 @@ fn prepare(settings: &RedisSettings, problems: &mut Problems) -> Option<Redis> {
         username: settings.username.clone(),
         password: settings.password.clone(),
         authorities: authorities.ok()?,
+        sentinels: settings.sentinel.as_ref().map(sentinels),
+        prefix,
     };
-    Redis::new(&address)
-        .map_err(|invalid| refuse(&invalid))
-        .ok()
+    Redis::new(address).map_err(|invalid| refuse(&invalid)).ok()
+}
+
+fn sentinels(settings: &SentinelSettings) -> Sentinels {
+    let addresses = settings.addresses.iter();
+    Sentinels {
+        addresses: addresses
+            .map(|each| (each.host.clone(), each.port))
+            .collect(),
+        master: settings.master.clone(),
+        username: settings.username.clone(),
+        password: settings.password.clone(),
+    }
 }
 
 /// The replication stream, which is not running yet; `None` without a Redis.
 pub(super) fn replication_stream(
     settings: &Settings,
-    redis: Option<Redis>,
+    parts: &Parts,
     gateway: &Arc<Gateway>,
     health: &Arc<Health>,
-    clock: &Arc<dyn Clock>,
-    metrics: &Metrics,
 ) -> Option<ReplicationStream> {
-    let deadline = settings.revocations.redis.as_ref()?.catch_up_deadline;
-    let stream = |redis| {
-        ReplicationStream::new(
-            redis,
-            Arc::clone(gateway),
-            Arc::clone(health),
-            Arc::clone(clock),
-            metrics.replicas(),
-            deadline,
-        )
-    };
-    redis.map(stream)
+    Some(ReplicationStream::new(ReplicationParts {
+        redis: parts.redis.clone()?,
+        gateway: Arc::clone(gateway),
+        health: Arc::clone(health),
+        clock: Arc::clone(&parts.clock),
+        random: Arc::clone(&parts.random),
+        figures: parts.metrics.replicas(),
+        catch_up_deadline: settings.redis.as_ref()?.catch_up_deadline,
+    }))
 }
 
 /// A running replication stream.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::{GatewayError, NotReady};
 use auth_gateway::health::{Health, Readiness, ReasonCode};
-use auth_gateway::replication::{Address, Redis, ReplicationStream};
+use auth_gateway::replication::{Address, Redis, ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaFigures;
 use iam_adapters::clock::ManualClock;
@@ -30,7 +30,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     } = connect(&settings, &parts);
     // The probe does not run here.
     health.needs_no_probe();
-    let redis = Redis::new(&Address {
+    let redis = Redis::new(Address {
         host: "127.0.0.1".to_owned(),
         port,
         tls: false,
@@ -38,15 +38,18 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
         username: None,
         password: None,
         authorities: None,
+        sentinels: None,
+        prefix: "auth-gateway:test".to_owned(),
     });
-    let stream = ReplicationStream::new(
-        redis.expect("an address"),
-        Arc::clone(&gateway),
-        Arc::clone(&health),
+    let stream = ReplicationStream::new(ReplicationParts {
+        redis: redis.expect("an address"),
+        gateway: Arc::clone(&gateway),
+        health: Arc::clone(&health),
         clock,
-        ReplicaFigures::default(),
-        DEADLINE,
-    );
+        random: parts.random,
+        figures: ReplicaFigures::default(),
+        catch_up_deadline: DEADLINE,
+    });
     (gateway, health, stream)
 }
 

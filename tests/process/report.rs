@@ -115,7 +115,7 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
         client_id = ""
         client_secret_file = "{secret}"
         ca_file = "{ca}"
-        [revocations.redis]
+        [redis]
         url = "rediss://redis.example.test"
         password_file = "{secret}"
         ca_file = "{chain}"
@@ -160,14 +160,8 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
                     path("secret")
                 ),
                 format!("iam.keycloak.ca_file: {}: is a directory", path("ca")),
-                format!(
-                    "revocations.redis.password_file: {}: no such file",
-                    path("secret")
-                ),
-                format!(
-                    "revocations.redis.ca_file: {}: no such file",
-                    path("chain.pem")
-                ),
+                format!("redis.password_file: {}: no such file", path("secret")),
+                format!("redis.ca_file: {}: no such file", path("chain.pem")),
             ],
         );
     }
@@ -235,10 +229,7 @@ fn misspelt_variable_is_refused_with_the_nearest_key() {
         ),
         ("AUTH_GATEWAY__ENVIROMENT", "AUTH_GATEWAY__ENVIRONMENT"),
         ("AUTH_GATEWAY__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
-        (
-            "AUTH_GATEWAY__REDIS__URL",
-            "AUTH_GATEWAY__REVOCATIONS__REDIS__URL",
-        ),
+        ("AUTH_GATEWAY__REDIS__URL", "AUTH_GATEWAY__REDIS__URL"),
         // Names of variables are case-sensitive.
         ("auth_gateway__http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
         ("AUTH_GATEWAY_http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),

@@ -66,10 +66,10 @@ fn invalid_value_is_reported_if_it_is_no_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_writes_the_credentials_for_redis() {
-    const URL: &str = "revocations.redis.url";
-    const WORD: &str = "revocations.redis.password";
-    const FILE: &str = "revocations.redis.password_file";
-    const USER: &str = "revocations.redis.username";
+    const URL: &str = "redis.url";
+    const WORD: &str = "redis.password";
+    const FILE: &str = "redis.password_file";
+    const USER: &str = "redis.username";
     let iam = keycloak().await;
     let url = iam.url();
     // This address refuses connections.
@@ -121,11 +121,11 @@ async fn no_command_writes_the_credentials_for_redis() {
         ),
         (
             &["check"],
-            &[nobody, ("revocations.redis.pasword", "canary")],
+            &[nobody, ("redis.pasword", "canary")],
             64,
             "PASWORD",
         ),
-        (&["check"], &[("revocations.redis", "canary")], 64, "REDIS"),
+        (&["check"], &[("redis", "canary")], 64, "REDIS"),
         (
             &["check", "--online"],
             &[nobody, (USER, "canary"), (WORD, "canary")],

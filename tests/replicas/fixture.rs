@@ -14,7 +14,7 @@ use test_support::gateway::{TestGateway, manual_clock};
 use test_support::keys::TestKeys;
 use test_support::wait::until;
 
-use crate::server::Server;
+use crate::server::{PREFIX, Server};
 
 pub(crate) const READ: &str = "urn:shop:orders:order:read";
 pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";
@@ -25,7 +25,7 @@ pub(crate) const PASSWORD: &str = "alice-pass-of-the-tests";
 const FRESHNESS: Duration = Duration::from_secs(3_600);
 
 /// For a gateway that serves before it has read the earlier revocations from Redis.
-pub(crate) const AT_ONCE: [(&str, &str); 1] = [("revocations.redis.catch_up_deadline", "1ms")];
+pub(crate) const AT_ONCE: [(&str, &str); 1] = [("redis.catch_up_deadline", "1ms")];
 
 pub(crate) struct ReplicaFixture {
     pub(crate) redis: Server,
@@ -44,7 +44,10 @@ impl ReplicaFixture {
     }
 
     pub(crate) fn with_redis(redis: Server) -> Self {
-        let clock = manual_clock();
+        Self::with_clock(redis, manual_clock())
+    }
+
+    pub(crate) fn with_clock(redis: Server, clock: Arc<ManualClock>) -> Self {
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let lifetime = Duration::from_secs(8 * 3600);
         let identity = Identity::default();
@@ -76,20 +79,34 @@ impl ReplicaFixture {
 
     /// A gateway with the Redis and more settings.
     pub(crate) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
+        self.gateway_by(&self.clock, more)
+    }
+
+    /// A gateway with the Redis, more settings and another clock.
+    pub(crate) fn gateway_by(
+        &self,
+        clock: &Arc<ManualClock>,
+        more: &[(&str, &str)],
+    ) -> TestGateway {
         let url = self.redis.url();
-        self.lone_gateway(&[&[("revocations.redis.url", url.as_str())], more].concat())
+        let redis = [("redis.url", url.as_str()), ("redis.prefix", PREFIX)];
+        self.new_gateway(clock, &[&redis[..], more].concat())
     }
 
     /// A gateway without Redis.
     pub(crate) fn lone_gateway(&self, more: &[(&str, &str)]) -> TestGateway {
+        self.new_gateway(&self.clock, more)
+    }
+
+    fn new_gateway(&self, clock: &Arc<ManualClock>, more: &[(&str, &str)]) -> TestGateway {
         let freshness = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
         let iam = Arc::new(Mock::new(Arc::clone(&self.directory)));
         self.iams
             .lock()
             .expect("the IAMs")
             .push(Arc::<Mock>::clone(&iam));
-        let clock = Arc::<ManualClock>::clone(&self.clock);
         let settings = [&self.keys.settings()[..], &freshness, more].concat();
+        let clock = Arc::<ManualClock>::clone(clock);
         TestGateway::with_adapter(iam, clock, &settings)
     }
 

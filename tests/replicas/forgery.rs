@@ -1,11 +1,11 @@
 //! An attacker with full access to Redis, but without a sealing key.
 
-use iam_adapters::Clock as _;
 use test_support::wait::until;
 
 use crate::metrics::{has_received, has_sent_all};
 
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::server::STREAM;
 
 #[tokio::test]
 async fn no_change_in_redis_revives_a_session() {
@@ -18,21 +18,20 @@ async fn no_change_in_redis_revives_a_session() {
     refuses(&other, &session).await;
     has_sent_all(&one).await;
     let mut admin = fixture.redis.admin();
-    let [(key, value)] = &admin.dump()[..] else {
-        panic!("one key");
+    let [entry] = &admin.revocations()[..] else {
+        panic!("one entry");
     };
-    let what = key.rsplit_once("revocation:").expect("a prefix").1;
-    for prefix in ["", "un", "!", "-", "live:", "end:0:"] {
-        admin.publish(format!("{prefix}{what} {value}").as_bytes());
+    let entry = entry.clone();
+    // The same again, shortened, and with each byte changed, so also with other times and kinds.
+    admin.append(&entry);
+    for length in 0..entry.len() {
+        admin.append(&entry[..length]);
+        let mut changed = entry.clone();
+        changed[length] ^= 1;
+        admin.append(&changed);
     }
-    for forget_at in ["0", "1", "-1", ""] {
-        admin.words(&["SET", key, forget_at]);
-        admin.publish(format!("{what} {forget_at}").as_bytes());
-    }
-    admin.words(&["DEL", key]);
-    admin.publish(what.as_bytes());
     admin.run("FLUSHALL");
-    admin.run("CLIENT KILL TYPE pubsub");
+    admin.disconnect_all();
     for gateway in [&one, &other] {
         until("it came back", async || {
             gateway.wait_for_readiness("ready", &[]).await;
@@ -46,50 +45,80 @@ async fn no_change_in_redis_revives_a_session() {
 }
 
 #[tokio::test]
-async fn invalid_message_is_ignored_and_counted() {
+async fn invalid_entry_is_ignored_and_counted() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
-    let [listener] = fixture.replicas().await;
-    let session = fixture.known_session(&[&listener]).await;
+    let [one, other] = fixture.replicas().await;
+    let session = fixture.known_session(&[&one, &other]).await;
+    log_out(&one, &log_in(&one).await).await;
+    has_received(&other, 1).await;
     let mut admin = fixture.redis.admin();
-    let name = "AAAAAAAAAAAAAAAAAAAAAA";
-    let soon = fixture.clock.now().unix_seconds() + 3_600;
-    let far = u64::MAX;
+    let entry = admin.revocations().remove(0);
+    let changed = |byte: usize| {
+        let mut changed = entry.clone();
+        changed[byte] ^= 0x80;
+        changed
+    };
     let big = "x".repeat(1_000_000);
-    let messages = [
-        String::new(),
-        "garbage".to_owned(),
-        format!("session:{name}"),
-        format!("session:{name} {far}"),
-        format!("subject:{name}:{far} {}", far / 2),
-        session.session_id.clone(),
-        format!("session:{} {soon}", session.session_id.len()),
-        big.clone(),
+    let entries = [
+        (Vec::new(), "malformed"),
+        (b"garbage".to_vec(), "malformed"),
+        (session.session_id.clone().into_bytes(), "malformed"),
+        (big.clone().into_bytes(), "malformed"),
+        (changed(0), "malformed"),
+        (changed(17), "malformed"),
+        // It would be removed in the far future, end sessions that begin later, or name another.
+        (changed(1), "forged"),
+        (changed(9), "forged"),
+        (changed(18), "forged"),
+        (changed(53), "forged"),
+        (changed(34), "unknown_key"),
     ];
-    for message in &messages {
-        admin.publish(message.as_bytes());
+    let mut expected = [("malformed", 2), ("forged", 0), ("unknown_key", 0)];
+    for (entry, reason) in &entries {
+        admin.append(entry);
+        let count = expected.iter_mut().find(|(name, _)| name == reason);
+        count.expect("a reason").1 += 1;
     }
-    admin.publish(b"\xff\x00\xfe");
-    let ignored = messages.len() as u64 + 1;
-    until("all garbage is counted", async || {
-        listener.metric("revocations_ignored_total", "").await == ignored
-    })
-    .await;
-    // A name of no session ends nothing, whatever its kind.
-    admin.publish(format!("session:{} {soon}", session.session_id).as_bytes());
-    has_received(&listener, 1).await;
-    assert!(serves(&listener, &session).await);
+    // With another name, and with a second field.
+    admin.words(&["XADD", STREAM, "*", "x", "1"]);
+    admin.words(&["XADD", STREAM, "*", "r", "1", "x", "2"]);
+    let late = fixture.gateway(&[]);
+    fixture.in_step(&late).await;
+    for gateway in [&one, &other, &late] {
+        for (reason, count) in expected {
+            let metric = format!("revocations_ignored_total{{reason=\"{reason}\"}}");
+            until("invalid entries to be counted", async || {
+                gateway.metric(&metric, "").await == count
+            })
+            .await;
+        }
+        assert!(serves(gateway, &session).await);
+    }
+    assert_eq!(late.metric("revocations_received_total", "").await, 1);
+}
 
-    let soon = soon.to_string();
-    let key = |what: &str| format!("auth-gateway:revocation:{what}");
-    admin.words(&["SET", &key("garbage"), &soon]);
-    admin.words(&["SET", &key(&format!("session:{name}")), &big]);
-    admin.words(&["SET", &key(&big), &soon]);
-    admin.words(&["LPUSH", &key(&format!("upstream_session:{name}")), &soon]);
+/// As large as what another program once stored: 40 MB.
+#[tokio::test]
+async fn large_entry_keeps_no_replica_from_reading_the_others() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [early] = fixture.replicas().await;
+    let mut admin = fixture.redis.admin();
+    let big = vec![b'x'; 40_000_000];
+    let mut ended = Vec::new();
+    for _ in 0..3 {
+        admin.append(&big);
+        let session = log_in(&early).await;
+        log_out(&early, &session).await;
+        has_sent_all(&early).await;
+        ended.push(session);
+    }
     let [late] = fixture.replicas().await;
-    assert_eq!(late.metric("revocations_ignored_total", "").await, 4);
-    assert_eq!(late.metric("revocations_received_total", "").await, 0);
-    let session = log_in(&late).await;
-    assert!(serves(&late, &session).await);
+    has_received(&late, 3).await;
+    for session in &ended {
+        assert!(!serves(&late, session).await);
+    }
 }

@@ -8,10 +8,12 @@
     reason = "tests use the machine's time, own clients and variables that choose what is tested"
 )]
 
+mod failover;
 mod fixture;
 mod forgery;
 mod joining;
 mod logout;
+mod lost;
 mod metrics;
 mod outage;
 mod processes;

@@ -6,7 +6,7 @@ use test_support::wait::until;
 /// Waits until the gateway has sent all its revocations.
 pub(crate) async fn has_sent_all(gateway: &TestGateway) {
     until("all revocations to be sent", async || {
-        gateway.metric("revocations_outbox", "").await == 0
+        gateway.metric("revocations_pending", "").await == 0
     })
     .await;
 }

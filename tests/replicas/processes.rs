@@ -1,11 +1,12 @@
 //! The program with Redis.
 
 use test_support::client::Client;
+use test_support::keys::TestKeys;
 use test_support::metrics;
 use test_support::wait::until;
 
 use crate::GATEWAY;
-use crate::server::Server;
+use crate::server::{PREFIX, Server};
 
 const PASSWORD: &str = "the password of this Redis";
 
@@ -16,12 +17,14 @@ fn redis() -> Option<Server> {
 #[tokio::test]
 async fn processes_share_revocations_and_stop_on_sigterm() {
     let Some(redis) = redis() else { return };
-    let url = redis.url();
+    let (url, keys) = (redis.url(), TestKeys::new());
     let variables = [
         ("log.format", "json"),
-        ("revocations.redis.url", url.as_str()),
-        ("revocations.redis.password", PASSWORD),
+        ("redis.url", url.as_str()),
+        ("redis.password", PASSWORD),
+        ("redis.prefix", PREFIX),
     ];
+    let variables = [&variables[..], &keys.settings()].concat();
     let mut processes = [(); 3].map(|()| GATEWAY.serve(&variables));
     let mut addresses = Vec::new();
     for process in &mut processes {
@@ -55,15 +58,12 @@ fn check_reports_whether_redis_can_be_reached() {
     let Some(mut redis) = redis() else { return };
     let url = redis.url();
     let check = |password| {
-        let variables = [
-            ("revocations.redis.url", url.as_str()),
-            ("revocations.redis.password", password),
-        ];
+        let variables = [("redis.url", url.as_str()), ("redis.password", password)];
         GATEWAY.run(&["check", "--online"], &variables)
     };
     let fine = check(PASSWORD);
     assert_eq!(fine.code, Some(0), "{}", fine.everything());
-    assert!(fine.out.contains("Redis         answers"), "{}", fine.out);
+    assert!(fine.out.contains("Redis         responds"), "{}", fine.out);
     let wrong = check("not the password");
     assert_eq!(wrong.code, Some(69), "{}", wrong.everything());
     assert!(
@@ -75,6 +75,15 @@ fn check_reports_whether_redis_can_be_reached() {
     redis.admin().run("REPLICAOF 127.0.0.1 1");
     let read_only = check(PASSWORD);
     assert!(read_only.out.contains("is read-only"), "{}", read_only.out);
+    redis.admin().run("REPLICAOF NO ONE");
+    redis.admin().run("CONFIG SET maxmemory-policy allkeys-lru");
+    let evicting = check(PASSWORD);
+    assert_eq!(evicting.code, Some(69), "{}", evicting.everything());
+    assert!(
+        evicting.out.contains("maxmemory-policy allkeys-"),
+        "{}",
+        evicting.out
+    );
     redis.kill();
     let gone = check(PASSWORD);
     assert_eq!(gone.code, Some(69), "{}", gone.everything());

@@ -138,7 +138,7 @@ impl Drop for Server {
 }
 
 /// Below the range of ports that the system uses for outgoing connections.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     loop {
         let mut bits = [0; 2];
         aws_lc_rs::rand::fill(&mut bits).expect("randomness");
@@ -148,6 +148,12 @@ fn free_port() -> u16 {
         }
     }
 }
+
+/// `redis.prefix` of the gateways.
+pub(crate) const PREFIX: &str = "auth-gateway:test";
+
+/// Their stream of revocations.
+pub(crate) const STREAM: &str = "auth-gateway:test:revocations";
 
 /// A client with all permissions of Redis.
 pub(crate) struct Admin(redis::Connection);
@@ -169,22 +175,38 @@ impl Admin {
         answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// Every key, with its value where that is a string.
-    pub(crate) fn dump(&mut self) -> Vec<(String, String)> {
-        let keys: Vec<String> = redis::cmd("KEYS")
-            .arg("*")
-            .query(&mut self.0)
-            .expect("keys");
-        let mut value = |key: &String| redis::cmd("GET").arg(key).query(&mut self.0);
-        keys.iter()
-            .map(|key| (key.clone(), value(key).unwrap_or_default()))
-            .collect()
+    /// The entries of the stream of revocations, in its order.
+    pub(crate) fn revocations(&mut self) -> Vec<Vec<u8>> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(STREAM).arg("-").arg("+");
+        let entries: redis::streams::StreamRangeReply =
+            command.query(&mut self.0).expect("a stream, or nothing");
+        let bytes = |entry: redis::streams::StreamId| match &entry.map["r"] {
+            redis::Value::BulkString(bytes) => bytes.clone(),
+            other => panic!("{other:?}"),
+        };
+        entries.ids.into_iter().map(bytes).collect()
     }
 
-    /// Publishes a message as a replica does.
-    pub(crate) fn publish(&mut self, message: &[u8]) {
-        let mut command = redis::cmd("PUBLISH");
-        command.arg("auth-gateway:revocations").arg(message);
-        command.exec(&mut self.0).expect("published");
+    /// Adds an entry to the stream of revocations, as a replica does.
+    pub(crate) fn append(&mut self, entry: &[u8]) {
+        let mut command = redis::cmd("XADD");
+        command.arg(STREAM).arg("*").arg("r").arg(entry);
+        command.exec(&mut self.0).expect("added");
+    }
+
+    /// Replaces a key by what DUMP returned.
+    pub(crate) fn restore(&mut self, key: &str, dump: &redis::Value) {
+        let redis::Value::BulkString(dump) = dump else {
+            panic!("{dump:?}");
+        };
+        let mut command = redis::cmd("RESTORE");
+        command.arg(key).arg(0).arg(&dump[..]).arg("REPLACE");
+        command.exec(&mut self.0).expect("restored");
+    }
+
+    /// Disconnects all clients except this one.
+    pub(crate) fn disconnect_all(&mut self) {
+        self.run("CLIENT KILL TYPE normal SKIPME yes");
     }
 }

@@ -18,7 +18,7 @@ async fn starting_replica_issues_no_token_for_a_session_revoked_elsewhere_while_
     assert_eq!(early.log_out(&ended).await.status, 500);
     has_sent_all(&early).await;
     fixture.redis.signal("STOP");
-    let late = fixture.gateway(&[("revocations.redis.catch_up_deadline", "10m")]);
+    let late = fixture.gateway(&[("redis.catch_up_deadline", "10m")]);
     late.wait_for_readiness("not_ready", &CATCHING_UP).await;
     let refused = late.exchange(&ended, crate::fixture::READ).await;
     refused.is_error(503, "temporarily_unavailable");

@@ -56,14 +56,11 @@ fn behind_tls(name: &str) -> Option<ReplicaFixture> {
 fn gateway(fixture: &ReplicaFixture, authority: &Path) -> TestGateway {
     fixture.lone_gateway(&[
         (
-            "revocations.redis.url",
+            "redis.url",
             &format!("rediss://localhost:{}", fixture.redis.port()),
         ),
-        ("revocations.redis.password", PASSWORD),
-        (
-            "revocations.redis.ca_file",
-            authority.to_str().expect("text"),
-        ),
+        ("redis.password", PASSWORD),
+        ("redis.ca_file", authority.to_str().expect("text")),
         AT_ONCE[0],
     ])
 }

@@ -10,7 +10,7 @@ use super::entry::Again;
 pub(super) struct Queue {
     /// Not yet offered over this connection.
     fresh: VecDeque<Key>,
-    /// Refused, or not stored.
+    /// Refused.
     refused: VecDeque<Key>,
     /// Being offered.
     offered: Vec<Key>,
@@ -27,16 +27,21 @@ impl Queue {
         self.fresh.push_back(key);
     }
 
-    /// The next ones to offer, at most `max`.
-    pub(super) fn offer(&mut self, max: usize) -> impl Iterator<Item = Key> {
+    /// The next ones to offer, at most `max`, of those that have to be.
+    pub(super) fn offer(&mut self, max: usize, mut has_to_be: impl FnMut(&Key) -> bool) -> &[Key] {
         let from = if self.fresh.is_empty() && std::mem::take(&mut self.retry) {
             &mut self.refused
         } else {
             &mut self.fresh
         };
-        let count = from.len().min(max);
-        self.offered.extend(from.drain(..count));
-        self.offered.iter().copied()
+        while self.offered.len() < max
+            && let Some(key) = from.pop_front()
+        {
+            if has_to_be(&key) {
+                self.offered.push(key);
+            }
+        }
+        &self.offered
     }
 
     /// The results of the last offer are known.

@@ -63,6 +63,12 @@ impl Kind {
         }
     }
 
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_tag(tag: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.tag() == tag)
+    }
+
     /// The cause of a revocation of this kind when it comes from another replica. A replica does not
     /// know whether the IAM confirmed a logout elsewhere, so it calls the IAM on its own logouts.
     #[must_use]

@@ -40,9 +40,9 @@ fn share_all(queue: &PendingQueue, numbers: impl IntoIterator<Item = u64>) {
 }
 
 /// Takes two revocations and settles them with this result.
-fn settle(queue: &PendingQueue, sent: &Sent) -> Vec<u64> {
+fn settle(queue: &PendingQueue, result: &Result<(), RedisFault>) -> Vec<u64> {
     let taken = queue.take(2);
-    queue.settle(&taken, &vec![sent.clone(); taken.len()]);
+    queue.settle(&taken, &vec![result.clone(); taken.len()]);
     taken.iter().map(|sent| sent.forget_at).collect()
 }
 
@@ -51,20 +51,19 @@ fn taken(queue: &PendingQueue) -> Vec<u64> {
     taken.map(|revocation| revocation.forget_at).collect()
 }
 
-fn full() -> RedisFault {
-    RedisFault::Refused("OOM")
-}
+const STORED: Result<(), RedisFault> = Ok(());
+const FULL: Result<(), RedisFault> = Err(RedisFault::Refused("OOM"));
 
 #[test]
 fn revocations_are_sent_in_order_and_stay_pending_until_they_are_stored() {
     let queue = pending_queue();
     share_all(&queue, 1..=3);
-    assert_eq!(settle(&queue, &Sent::Stored), [1, 2]);
+    assert_eq!(settle(&queue, &STORED), [1, 2]);
     assert_eq!(taken(&queue), [3]);
     assert!(queue.emptied().now_or_never().is_none());
     // As if the connection had failed.
     queue.connected();
-    assert_eq!(settle(&queue, &Sent::Stored), [3]);
+    assert_eq!(settle(&queue, &STORED), [3]);
     assert!(queue.emptied().now_or_never().is_some());
 }
 
@@ -83,7 +82,7 @@ fn revocations_of_a_failed_connection_are_sent_first_on_the_next_one() {
 async fn refused_revocation_waits_for_the_pause_without_delaying_new_ones() {
     let queue = pending_queue();
     share_all(&queue, [1]);
-    assert_eq!(settle(&queue, &Sent::Published(full())), [1]);
+    assert_eq!(settle(&queue, &FULL), [1]);
     assert!(taken(&queue).is_empty());
     share_all(&queue, [2]);
     assert_eq!(taken(&queue), [2]);
@@ -92,7 +91,7 @@ async fn refused_revocation_waits_for_the_pause_without_delaying_new_ones() {
         queue.wait(Duration::from_secs(1)).await;
     }
     queue.connected();
-    assert_eq!(settle(&queue, &Sent::Refused(full())), [2, 1]);
+    assert_eq!(settle(&queue, &FULL), [2, 1]);
     assert!(taken(&queue).is_empty());
     queue.wait(Duration::from_secs(1)).await;
     assert_eq!(taken(&queue), [2, 1]);
@@ -103,13 +102,13 @@ fn refused_revocations_follow_at_once_when_redis_stores_again() {
     let queue = pending_queue();
     share_all(&queue, 1..=4);
     for _ in 0..2 {
-        settle(&queue, &Sent::Refused(full()));
+        settle(&queue, &FULL);
     }
     assert!(taken(&queue).is_empty());
     share_all(&queue, [5]);
-    assert_eq!(settle(&queue, &Sent::Stored), [5]);
-    assert_eq!(settle(&queue, &Sent::Stored), [1, 2]);
-    assert_eq!(settle(&queue, &Sent::Stored), [3, 4]);
+    assert_eq!(settle(&queue, &STORED), [5]);
+    assert_eq!(settle(&queue, &STORED), [1, 2]);
+    assert_eq!(settle(&queue, &STORED), [3, 4]);
 }
 
 /// More repeats than the capacity of an earlier, bounded queue.
@@ -121,7 +120,7 @@ fn repeated_logouts_of_one_session_do_not_displace_the_revocation_of_another() {
     for _ in 0..100_001 {
         drop(share(&queue, repeated));
     }
-    assert_eq!(settle(&queue, &Sent::Stored), [1, 2]);
+    assert_eq!(settle(&queue, &STORED), [1, 2]);
     assert!(!queue.revocations.share(&repeated, NOW));
     assert!(taken(&queue).is_empty());
 }
@@ -140,8 +139,8 @@ async fn logouts_do_not_wait_for_an_unavailable_redis_and_only_one_waits_for_a_h
 }
 
 #[tokio::test]
-async fn logout_and_its_repeats_end_when_the_revocation_is_published_stored_or_not() {
-    for sent in [Sent::Stored, Sent::Published(full())] {
+async fn logout_and_its_repeats_end_when_redis_responds_stored_or_not() {
+    for result in [STORED, FULL] {
         let queue = pending_queue();
         queue.connected();
         let revocation = revocation(1);
@@ -149,7 +148,7 @@ async fn logout_and_its_repeats_end_when_the_revocation_is_published_stored_or_n
         for logout in &mut logouts {
             assert!(logout.as_mut().now_or_never().is_none());
         }
-        settle(&queue, &sent);
+        settle(&queue, &result);
         for logout in logouts {
             assert!(logout.now_or_never().is_some());
         }

@@ -1,5 +1,5 @@
-//! The figures of revocations, and of what passes between replicas. Where no Redis is set, the
-//! latter stay at zero.
+//! The metrics of revocations and of their replication. Without Redis, those of the replication stay
+//! at zero.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -8,33 +8,44 @@ use prometheus_client::registry::Registry;
 
 use crate::gateway::revocations::Revocations;
 
-/// Why something that another replica seemed to tell was ignored.
+/// Why an entry of the stream was ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
-    /// It is not what a replica writes.
+    /// It does not have the format of a revocation.
     Malformed,
-    /// It reaches further into the future than any session.
+    /// It names a key that this replica does not have.
+    UnknownKey,
+    /// Its tag is wrong: no replica wrote it.
+    Forged,
+    /// Its times are too far in the future.
     Implausible,
 }
 
 impl Ignored {
-    const ALL: [Self; 2] = [Self::Malformed, Self::Implausible];
+    const ALL: [Self; 4] = [
+        Self::Malformed,
+        Self::UnknownKey,
+        Self::Forged,
+        Self::Implausible,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
+            Self::UnknownKey => "unknown_key",
+            Self::Forged => "forged",
             Self::Implausible => "implausible",
         }
     }
 }
 
-/// How many revocations went to and fro.
+/// Counts revocations that this replica has, sends and receives.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaFigures {
     live: Gauge,
     room: Gauge,
     in_step: Gauge,
-    outbox: Gauge,
+    pending: Gauge,
     sent: Counter,
     failed: Counter,
     received: Counter,
@@ -50,38 +61,38 @@ impl ReplicaFigures {
         let help = "Whether all revocations of the other replicas are received (1) or not (0)";
         registry.register("revocations_in_step", help, self.in_step.clone());
         let help = "Revocations not yet sent to the other replicas";
-        registry.register("revocations_outbox", help, self.outbox.clone());
-        let help = "Revocations sent to the other replicas and stored for them";
+        registry.register("revocations_pending", help, self.pending.clone());
+        let help = "Revocations that Redis has stored for the other replicas";
         registry.register("revocations_sent", help, self.sent.clone());
         let help = "Attempts to store a revocation that Redis refused";
         registry.register("revocations_failed", help, self.failed.clone());
         let help = "Revocations received from the other replicas";
         registry.register("revocations_received", help, self.received.clone());
-        let help = "Invalid entries that were ignored, by reason";
+        let help = "Entries in Redis that were ignored, by reason";
         registry.register("revocations_ignored", help, self.ignored.clone());
         for reason in Ignored::ALL {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
         }
     }
 
-    /// Takes how many revocations there are, and for how many there is room.
+    /// Sets the size of the table and its maximum.
     pub fn take(&self, revocations: &Revocations) {
         let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
         self.live.set(number(revocations.count()));
         self.room.set(number(revocations.capacity()));
     }
 
-    /// Notes whether every revocation of the others is heard.
+    /// Sets whether the revocations of the other replicas are received.
     pub fn in_step(&self, in_step: bool) {
         self.in_step.set(i64::from(in_step));
     }
 
-    /// Notes how many revocations are still to be told.
-    pub fn outbox(&self, count: usize) {
-        self.outbox.set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// Sets the number of revocations that are not yet in the stream.
+    pub fn pending(&self, count: usize) {
+        self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Counts a revocation that was told and kept.
+    /// Counts a revocation that Redis stored.
     pub fn sent(&self) {
         self.sent.inc();
     }
@@ -91,13 +102,14 @@ impl ReplicaFigures {
         self.failed.inc();
     }
 
-    /// Counts a revocation learned.
+    /// Counts a revocation of another replica.
     pub fn received(&self) {
         self.received.inc();
     }
 
-    /// Counts what was ignored.
-    pub fn ignored(&self, why: Ignored) {
-        self.ignored.get_or_create(&[("reason", why.name())]).inc();
+    /// Counts ignored entries.
+    pub fn ignored(&self, why: Ignored, count: usize) {
+        let counter = self.ignored.get_or_create(&[("reason", why.name())]);
+        counter.inc_by(count as u64);
     }
 }

@@ -1,0 +1,239 @@
+//! `[redis]`: what replicas share through a Redis.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+use url::{Host, Url};
+
+use super::PublicUrl;
+use super::problems::Problems;
+
+/// The default ports of Redis and of Sentinel.
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26_379;
+
+/// Longer than any public URL that is in use, and a small part of each key.
+const PREFIX_MAX: usize = 128;
+
+/// A replica that issues no tokens for longer counts as broken.
+const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
+
+/// The section `[redis]`.
+#[derive(Clone, Deserialize)]
+pub struct RedisSettings {
+    /// `redis://host:port/database`, or `rediss://` for TLS.
+    pub url: Url,
+    /// The user; `None`: the default user.
+    #[serde(default)]
+    pub username: Option<String>,
+    /// The user's password, if any.
+    #[serde(default)]
+    pub password: Option<SecretString>,
+    /// The file that holds the password; [`load`](super::load) replaces it by `password`.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// PEM certificates of the authorities to trust, instead of the machine's own.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// Finds the primary Redis; `None`: `url` is its address.
+    #[serde(default)]
+    pub sentinel: Option<SentinelSettings>,
+    /// The beginning of each key; `None`: derived from the public URL. Gateways with different public
+    /// URLs then share nothing, although they use one Redis.
+    #[serde(default)]
+    pub prefix: Option<String>,
+    /// How long a gateway that starts issues no tokens if it cannot read the revocations in Redis.
+    #[serde(with = "humantime_serde", default = "catch_up_deadline")]
+    pub catch_up_deadline: Duration,
+}
+
+/// Longer than Redis needs for a million revocations, and acceptable for a rollout.
+const fn catch_up_deadline() -> Duration {
+    Duration::from_secs(10)
+}
+
+/// The section `[redis.sentinel]`: the Sentinels that know which Redis is the primary.
+#[derive(Clone, Deserialize)]
+pub struct SentinelSettings {
+    /// `host` or `host:port` of each Sentinel. They are asked in this order.
+    #[serde(deserialize_with = "super::list::deserialize")]
+    pub addresses: Vec<SentinelAddress>,
+    /// The name of the primary at the Sentinels.
+    pub master: String,
+    /// The user at the Sentinels; `None`: the default user.
+    #[serde(default)]
+    pub username: Option<String>,
+    /// The password at the Sentinels, if any.
+    #[serde(default)]
+    pub password: Option<SecretString>,
+    /// The file that holds the password; [`load`](super::load) replaces it by `password`.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+}
+
+impl fmt::Debug for SentinelSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentinelSettings")
+            .field("addresses", &self.addresses)
+            .field("master", &self.master)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The address of a Sentinel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentinelAddress {
+    /// A host name or an IP address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl TryFrom<&str> for SentinelAddress {
+    type Error = &'static str;
+
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        let invalid = "expected host or host:port";
+        let url = Url::parse(&format!("redis://{text}")).map_err(|_| invalid)?;
+        let host = host_of(&url);
+        let rest = url.as_str().strip_prefix("redis://").unwrap_or_default();
+        if host.is_empty() || rest.contains(['/', '?', '#', '@']) {
+            return Err(invalid);
+        }
+        Ok(Self {
+            host,
+            port: url.port().unwrap_or(SENTINEL_PORT),
+        })
+    }
+}
+
+fn host_of(url: &Url) -> String {
+    match url.host() {
+        Some(Host::Ipv6(address)) => address.to_string(),
+        Some(host) => host.to_string(),
+        None => String::new(),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Without credentials, path and query of the address.
+impl fmt::Debug for RedisSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisSettings")
+            .field("host", &self.host())
+            .field("tls", &self.has_tls())
+            .finish_non_exhaustive()
+    }
+}
+
+impl RedisSettings {
+    /// Whether the connection uses TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.url.scheme() == "rediss"
+    }
+
+    /// The host name or IP address.
+    #[must_use]
+    pub fn host(&self) -> String {
+        host_of(&self.url)
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.url.port().unwrap_or(PORT)
+    }
+
+    /// The number of the database; `None` if the path of the address is not one.
+    #[must_use]
+    pub fn database(&self) -> Option<i64> {
+        match self.url.path() {
+            "" | "/" => Some(0),
+            path => path.strip_prefix('/')?.parse::<u16>().ok().map(i64::from),
+        }
+    }
+
+    /// The beginning of each key, without a colon at its end.
+    #[must_use]
+    pub fn prefix(&self, public_url: &PublicUrl) -> String {
+        let of_url = || {
+            let url = public_url.issuer();
+            let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+            format!("auth-gateway:{without_scheme}")
+        };
+        self.prefix.clone().unwrap_or_else(of_url)
+    }
+
+    /// Whether all of it runs on this machine.
+    fn is_local(&self) -> bool {
+        match &self.sentinel {
+            Some(sentinel) => sentinel
+                .addresses
+                .iter()
+                .all(|each| is_loopback(&each.host)),
+            None => is_loopback(&self.host()),
+        }
+    }
+
+    pub(super) fn check(&self, production: bool, problems: &mut Problems) {
+        let url = "redis.url";
+        if !matches!(self.url.scheme(), "redis" | "rediss") || self.host().is_empty() {
+            problems.add(url, "must begin with redis:// or rediss:// and name a host");
+        }
+        if !self.url.username().is_empty() || self.url.password().is_some() {
+            problems.add(
+                url,
+                "must hold no credentials: username and password have settings of their own",
+            );
+        }
+        let extra = self.url.query().is_some() || self.url.fragment().is_some();
+        if extra || self.database().is_none() {
+            let problem = "must have nothing after the host and port but /, or / and a number";
+            problems.add(url, problem);
+        }
+        if self.ca_file.is_some() && !self.has_tls() {
+            problems.add("redis.ca_file", "is only used with rediss://");
+        }
+        if let Some(prefix) = &self.prefix {
+            let fits = (1..=PREFIX_MAX).contains(&prefix.len());
+            if !fits || !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let problem = format!("must have 1 to {PREFIX_MAX} visible ASCII characters");
+                problems.add("redis.prefix", problem);
+            }
+        }
+        if let Some(sentinel) = &self.sentinel {
+            if sentinel.addresses.is_empty() {
+                problems.add("redis.sentinel.addresses", "must not be empty");
+            }
+            if sentinel.master.is_empty() {
+                problems.add("redis.sentinel.master", "must not be empty");
+            }
+        }
+        problems.duration_within(
+            "redis.catch_up_deadline",
+            self.catch_up_deadline,
+            Duration::from_millis(1)..=CATCH_UP_DEADLINE_MAX,
+        );
+        if production && !self.has_tls() && !self.is_local() {
+            problems.add(url, "must begin with rediss:// in production: TLS");
+        }
+        if production && self.password.is_none() {
+            problems.add(
+                "redis.password",
+                "or password_file is needed in production: a client of Redis could end sessions",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! Redis (RESP3): its address, directly or through Sentinel, and the commands on the stream of
+//! revocations.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::streams::{StreamId, StreamReadReply};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo as _, ProtocolVersion,
+    RedisConnectionInfo, RedisResult, TlsCertificates, Value, cmd, pipe,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use thiserror::Error;
+
+use super::fault::RedisFault;
+use super::format::{ENTRY_LEN, Entry, FIELD};
+
+/// The deadline of a new connection, including TLS and authentication.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
+
+/// The deadline of a response. The connection is closed after it; requests wait for less.
+const RESPONSE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long a read waits for new entries. With the deadline of its response, a Redis that stops
+/// responding is detected within two seconds.
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// How many entries are read at once: 54 KB.
+const PAGE_LEN: usize = 1_000;
+
+/// Reads a page of the stream, and removes expired entries from it, by the clock of Redis: the clock of
+/// a replica may be ahead. It is a script because XRANGE would send entries of any size, and one
+/// large entry of another writer would keep every replica that starts from reading the rest.
+///
+/// Returns the id of the last entry, the number of entries, the number of invalid ones, and the valid
+/// ones as one text. Removing fails on a read-only Redis, which does not matter.
+const PAGE_SCRIPT: &str = r"
+local entries = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', ARGV[2])
+local length, expired_at = tonumber(ARGV[4]), redis.call('TIME')[1] - ARGV[5]
+local last, invalid, live = ARGV[1], 0, {}
+for _, entry in ipairs(entries) do
+  last = entry[1]
+  local fields = entry[2]
+  if #fields == 2 and fields[1] == ARGV[3] and #fields[2] == length then
+    local version, forget_at = struct.unpack('>BI8', fields[2])
+    if version == 1 and forget_at <= expired_at then
+      redis.pcall('XDEL', KEYS[1], last)
+    else
+      live[#live + 1] = fields[2]
+    end
+  else
+    invalid = invalid + 1
+  end
+end
+return {last, #entries, invalid, table.concat(live)}
+";
+
+/// How much later than their time entries are removed, in seconds. So they survive a clock of Redis
+/// that is an hour ahead.
+const REMOVAL_MARGIN: u64 = 3_600;
+
+/// The id before all others.
+pub(super) const BEGINNING: &str = "0-0";
+
+/// The address of a Redis, and the credentials of the gateway.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// A host name or an IP address; not used with `sentinels`.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Whether the connections use TLS.
+    pub tls: bool,
+    /// The number of the database.
+    pub database: i64,
+    /// The user; `None`: the default user.
+    pub username: Option<String>,
+    /// The user's password.
+    pub password: Option<SecretString>,
+    /// PEM certificates of the authorities to trust, instead of the machine's own.
+    pub authorities: Option<Vec<u8>>,
+    /// The Sentinels that know the primary.
+    pub sentinels: Option<Sentinels>,
+    /// The beginning of each key.
+    pub prefix: String,
+}
+
+/// Redis Sentinels, and the credentials of the gateway there.
+#[derive(Debug, Clone)]
+pub struct Sentinels {
+    /// The host and port of each, in the order in which they are asked.
+    pub addresses: Vec<(String, u16)>,
+    /// Their name of the primary.
+    pub master: String,
+    /// The user; `None`: the default user.
+    pub username: Option<String>,
+    /// The user's password.
+    pub password: Option<SecretString>,
+}
+
+/// Why the settings of a Redis cannot be used.
+#[derive(Debug, Error)]
+pub enum InvalidRedis {
+    /// The file contains no PEM certificate, or an invalid one.
+    #[error("not a file of PEM certificates")]
+    Authorities,
+}
+
+/// A client of a Redis, which is not connected yet.
+#[derive(Clone)]
+pub struct Redis(Arc<Address>);
+
+/// Without the user and the password.
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = (&self.0.host, self.0.port);
+        write!(f, "Redis({host}:{port})")
+    }
+}
+
+/// What a replica may have to know about a Redis before it relies on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warning {
+    /// A failover may lose revocations that Redis acknowledged.
+    AcknowledgedWritesCanBeLost,
+    /// The user may not read the information about the server.
+    NotExamined,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AcknowledgedWritesCanBeLost => {
+                "min-replicas-to-write is 0, so a failover can lose acknowledged writes"
+            }
+            Self::NotExamined => "the user may not call INFO, so its eviction policy is unknown",
+        })
+    }
+}
+
+impl Redis {
+    /// Creates the client without connecting.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRedis`] if the certificates are invalid.
+    pub fn new(address: Address) -> Result<Self, InvalidRedis> {
+        // An empty file would trust no authority, so every connection would fail.
+        let certificates = address.authorities.as_deref();
+        if certificates.is_some_and(|pem| CertificateDer::from_pem_slice(pem).is_err()) {
+            return Err(InvalidRedis::Authorities);
+        }
+        client(&address, (&address.host, address.port), &address.user())
+            .map_err(|_| InvalidRedis::Authorities)?;
+        Ok(Self(Arc::new(address)))
+    }
+
+    /// The key of the stream of revocations.
+    pub(super) fn revocations(&self) -> String {
+        format!("{}:revocations", self.0.prefix)
+    }
+
+    /// Tests whether this gateway can connect, read and write, and whether Redis keeps what is
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// [`RedisFault`].
+    pub async fn probe(&self) -> Result<Option<Warning>, RedisFault> {
+        let primary = self.primary().await?;
+        let connection = self.connect(&primary).await?;
+        connection.page(BEGINNING).await?;
+        // Another key, so that no replica reads what the test writes.
+        let key = format!("{}:check", self.0.prefix);
+        let mut inner = connection.inner.clone();
+        let mut add = cmd("XADD");
+        add.arg(&key).arg("*").arg(FIELD).arg("");
+        add.exec_async(&mut inner).await?;
+        cmd("DEL").arg(&key).exec_async(&mut inner).await?;
+        let information: RedisResult<String> = cmd("INFO").query_async(&mut inner).await;
+        let Ok(information) = information else {
+            return Ok(Some(Warning::NotExamined));
+        };
+        let value = |name: &str| {
+            let mut lines = information.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        };
+        if value("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys-")) {
+            return Err(RedisFault::Evicts);
+        }
+        let has_replicas = value("connected_slaves").is_some_and(|count| count != "0");
+        // Redis reports it only where min-replicas-to-write is set.
+        let waits_for_replicas = value("min_slaves_good_slaves").is_some();
+        let loses = (has_replicas || self.0.sentinels.is_some()) && !waits_for_replicas;
+        Ok(loses.then_some(Warning::AcknowledgedWritesCanBeLost))
+    }
+
+    /// The address of the primary now.
+    ///
+    /// # Errors
+    ///
+    /// No Sentinel knows it.
+    pub(super) async fn primary(&self) -> Result<Primary, RedisFault> {
+        let Some(sentinels) = &self.0.sentinels else {
+            return Ok(Primary(self.0.host.clone(), self.0.port));
+        };
+        let user = user(
+            0,
+            sentinels.username.as_deref(),
+            sentinels.password.as_ref(),
+        );
+        let mut last = RedisFault::UnknownPrimary;
+        for (host, port) in &sentinels.addresses {
+            let ask = async {
+                let client = client(&self.0, (host, *port), &user)?;
+                let mut connection = open(&client, RESPONSE_DEADLINE).await?;
+                let mut question = cmd("SENTINEL");
+                question
+                    .arg("GET-MASTER-ADDR-BY-NAME")
+                    .arg(&sentinels.master);
+                Ok(question.query_async(&mut connection).await?)
+            };
+            match ask.await {
+                Ok(Some((host, port))) => return Ok(Primary(host, port)),
+                Ok(None) => {}
+                Err(fault) => last = fault,
+            }
+        }
+        Err(last)
+    }
+
+    /// Opens a connection for commands that respond at once, or within [`READ_WAIT`].
+    pub(super) async fn connect(&self, primary: &Primary) -> Result<Connection, RedisFault> {
+        let Primary(host, port) = primary;
+        let client = client(&self.0, (host, *port), &self.0.user())?;
+        let mut inner = open(&client, RESPONSE_DEADLINE + READ_WAIT).await?;
+        if self.0.sentinels.is_some() {
+            // Sentinel may not know yet that it is the primary no longer (Redis: Sentinel clients).
+            let role: Vec<Value> = cmd("ROLE").query_async(&mut inner).await?;
+            if !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master") {
+                return Err(RedisFault::ReadOnly);
+            }
+        }
+        Ok(Connection {
+            inner,
+            revocations: self.revocations(),
+        })
+    }
+}
+
+/// The host and port of the Redis that accepts writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Primary(String, u16);
+
+impl Address {
+    fn user(&self) -> RedisConnectionInfo {
+        user(
+            self.database,
+            self.username.as_deref(),
+            self.password.as_ref(),
+        )
+    }
+}
+
+fn user(
+    database: i64,
+    username: Option<&str>,
+    password: Option<&SecretString>,
+) -> RedisConnectionInfo {
+    let mut user = RedisConnectionInfo::default()
+        .set_db(database)
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_skip_set_lib_name();
+    if let Some(username) = username {
+        user = user.set_username(username);
+    }
+    if let Some(password) = password {
+        user = user.set_password(password.expose_secret());
+    }
+    user
+}
+
+/// A client of one server, with the TLS of the address.
+fn client(
+    address: &Address,
+    (host, port): (&str, u16),
+    user: &RedisConnectionInfo,
+) -> RedisResult<Client> {
+    let host = host.to_owned();
+    let server = if address.tls {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            tls_params: None,
+        }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    };
+    let info = server
+        .into_connection_info()?
+        .set_redis_settings(user.clone())
+        .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    if !address.tls {
+        return Client::open(info);
+    }
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: address.authorities.clone(),
+    };
+    Client::build_with_tls(info, certificates)
+}
+
+async fn open(client: &Client, deadline: Duration) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_DEADLINE))
+        .set_response_timeout(Some(deadline));
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+}
+
+/// An open connection. Closed on drop.
+pub(super) struct Connection {
+    inner: MultiplexedConnection,
+    /// The key of the stream.
+    revocations: String,
+}
+
+/// A part of the stream.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    /// The id of the last entry; `None`: there was no entry.
+    pub(super) last: Option<String>,
+    /// The entries that are as long as entries of replicas.
+    pub(super) entries: Vec<Entry>,
+    /// The number of the others.
+    pub(super) invalid: usize,
+}
+
+impl Connection {
+    pub(super) async fn ping(&self) -> Result<(), RedisFault> {
+        cmd("PING").exec_async(&mut self.inner.clone()).await?;
+        Ok(())
+    }
+
+    /// The entries after this id, at most [`PAGE_LEN`], and removes the expired ones of them. Its size is
+    /// bounded.
+    pub(super) async fn page(&self, after: &str) -> Result<Page, RedisFault> {
+        let (last, count, invalid, live): (String, usize, usize, Vec<u8>) = cmd("EVAL")
+            .arg(PAGE_SCRIPT)
+            .arg(1)
+            .arg(&self.revocations)
+            .arg(after)
+            .arg(PAGE_LEN)
+            .arg(FIELD)
+            .arg(ENTRY_LEN)
+            .arg(REMOVAL_MARGIN)
+            .query_async(&mut self.inner.clone())
+            .await?;
+        let (entries, _) = live.as_chunks::<ENTRY_LEN>();
+        Ok(Page {
+            last: (count > 0).then_some(last),
+            entries: entries.to_vec(),
+            invalid,
+        })
+    }
+
+    /// Waits for entries after this id, for at most `wait`, and returns those that there are.
+    pub(super) async fn wait(&self, after: &str, wait: Duration) -> Result<Page, RedisFault> {
+        let wait = wait.clamp(Duration::from_millis(1), READ_WAIT);
+        let reply: Option<StreamReadReply> = cmd("XREAD")
+            .arg("COUNT")
+            .arg(PAGE_LEN)
+            .arg("BLOCK")
+            .arg(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+            .arg("STREAMS")
+            .arg(&self.revocations)
+            .arg(after)
+            .query_async(&mut self.inner.clone())
+            .await?;
+        let mut page = Page::default();
+        let streams = reply.map(|reply| reply.keys).unwrap_or_default();
+        for StreamId { id, map, .. } in streams.into_iter().flat_map(|stream| stream.ids) {
+            page.last = Some(id);
+            let entry = match map.get(FIELD) {
+                Some(Value::BulkString(entry)) if map.len() == 1 => {
+                    entry.as_slice().try_into().ok()
+                }
+                _ => None,
+            };
+            match entry {
+                Some(entry) => page.entries.push(entry),
+                None => page.invalid += 1,
+            }
+        }
+        Ok(page)
+    }
+
+    /// Adds entries to the stream, in this order. The result of each is in the same place.
+    pub(super) async fn append(
+        &self,
+        entries: impl Iterator<Item = Entry>,
+    ) -> Result<Vec<Result<(), RedisFault>>, RedisFault> {
+        let mut commands = pipe();
+        commands.ignore_errors();
+        for entry in entries {
+            let command = commands.cmd("XADD").arg(&self.revocations);
+            command.arg("*").arg(FIELD).arg(&entry[..]);
+        }
+        let results: Vec<RedisResult<Value>> =
+            commands.query_async(&mut self.inner.clone()).await?;
+        let results = results.into_iter();
+        Ok(results.map(|result| Ok(result.map(drop)?)).collect())
+    }
+}

@@ -1,0 +1,143 @@
+//! A Redis that loses or removes entries, and clocks that differ.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use iam_adapters::Clock as _;
+use iam_adapters::clock::ManualClock;
+use test_support::wait::until;
+
+use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::metrics::{has_received, has_sent_all};
+use crate::server::{STREAM, Server};
+
+#[tokio::test]
+async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one, other] = fixture.replicas().await;
+    let session = fixture.known_session(&[&one, &other]).await;
+    fixture.break_logouts();
+    assert_eq!(one.log_out(&session).await.status, 500);
+    has_received(&other, 1).await;
+    // The replica that knows it first has gone.
+    drop(one);
+    let mut admin = fixture.redis.admin();
+    admin.run("FLUSHALL");
+    admin.disconnect_all();
+    until("the revocation to be there again", async || {
+        admin.revocations().len() == 1
+    })
+    .await;
+    // The IAM does not know of the logout.
+    let [late] = fixture.replicas().await;
+    assert!(!serves(&late, &session).await);
+}
+
+#[tokio::test]
+async fn restored_snapshot_loses_no_revocation() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one] = fixture.replicas().await;
+    let [early, late] = [log_in(&one).await, log_in(&one).await];
+    fixture.break_logouts();
+    assert_eq!(one.log_out(&early).await.status, 500);
+    has_sent_all(&one).await;
+    let mut admin = fixture.redis.admin();
+    let snapshot = admin.run(&format!("DUMP {STREAM}"));
+    assert_eq!(one.log_out(&late).await.status, 500);
+    has_sent_all(&one).await;
+    assert_eq!(admin.revocations().len(), 2);
+    admin.restore(STREAM, &snapshot);
+    assert_eq!(admin.revocations().len(), 1);
+    admin.disconnect_all();
+    until("both to be there again", async || {
+        admin.revocations().len() == 2
+    })
+    .await;
+    let [new] = fixture.replicas().await;
+    assert!(!serves(&new, &early).await && !serves(&new, &late).await);
+}
+
+/// Its clock decides neither what the others read nor what Redis keeps.
+#[tokio::test]
+async fn replica_whose_clock_is_ten_minutes_ahead_shares_revocations_and_removes_none() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let ahead = fixture.clock.now().unix + Duration::from_secs(600);
+    let ahead = Arc::new(ManualClock::at(ahead));
+    let [one] = fixture.replicas().await;
+    let fast = fixture.gateway_by(&ahead, &[]);
+    fast.wait_for_readiness("ready", &[]).await;
+    ahead.advance(Duration::from_millis(1));
+    let here = fixture.known_session(&[&one, &fast]).await;
+    let there = fixture.known_session(&[&one, &fast]).await;
+    log_out(&one, &here).await;
+    refuses(&fast, &here).await;
+    log_out(&fast, &there).await;
+    refuses(&one, &there).await;
+    for gateway in [&one, &fast] {
+        has_sent_all(gateway).await;
+    }
+    fixture.redis.admin().disconnect_all();
+    fixture.in_step(&fast).await;
+    assert_eq!(fixture.redis.admin().revocations().len(), 2);
+    let [late] = fixture.replicas().await;
+    has_received(&late, 2).await;
+}
+
+#[tokio::test]
+async fn entries_that_have_expired_by_the_clock_of_redis_are_removed() {
+    let Some(redis) = Server::start_with(None, &["--port", "{port}"]) else {
+        return;
+    };
+    // Sessions live for eight hours, and entries for an hour longer.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let past = now
+        .expect("after 1970")
+        .saturating_sub(Duration::from_secs(11 * 3_600));
+    let clock = Arc::new(ManualClock::at(past));
+    let fixture = ReplicaFixture::with_clock(redis, Arc::clone(&clock));
+    let [one] = fixture.replicas().await;
+    log_out(&one, &log_in(&one).await).await;
+    clock.advance(Duration::from_secs(4 * 3_600));
+    let session = log_in(&one).await;
+    log_out(&one, &session).await;
+    has_sent_all(&one).await;
+    assert_eq!(fixture.redis.admin().revocations().len(), 2);
+    let [late] = fixture.replicas().await;
+    has_received(&late, 1).await;
+    assert!(!serves(&late, &session).await);
+    assert_eq!(fixture.redis.admin().revocations().len(), 1);
+}
+
+#[tokio::test]
+async fn gateways_with_different_public_urls_share_nothing_in_one_redis() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let url = fixture.redis.url();
+    let at = |public_url| {
+        let settings = [("redis.url", url.as_str()), ("http.public_url", public_url)];
+        fixture.lone_gateway(&settings)
+    };
+    let (one, same) = (at("https://shop.test"), at("https://shop.test"));
+    let other = at("https://shop.test/staging");
+    for gateway in [&one, &same, &other] {
+        fixture.in_step(gateway).await;
+    }
+    let session = fixture.known_session(&[&one, &same, &other]).await;
+    log_out(&one, &session).await;
+    refuses(&same, &session).await;
+    assert!(serves(&other, &session).await);
+    assert_eq!(other.metric("revocations_received_total", "").await, 0);
+    let keys = fixture.redis.admin().run("KEYS *");
+    let keys = format!("{keys:?}");
+    assert!(
+        keys.contains("auth-gateway:shop.test:revocations"),
+        "{keys}"
+    );
+}
