@@ -10,6 +10,7 @@ pub mod revocations;
 pub mod session;
 pub mod session_ends;
 mod single_flight;
+pub mod upstream_logouts;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -20,8 +21,8 @@ use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use iam_adapters::logout_token::Ended;
 use iam_adapters::{
-    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamAdapter, IamError,
-    LogoutTokens, Moment, Scope, UpstreamSession, abandoned,
+    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamAdapter, LogoutTokens,
+    Moment, Scope, UpstreamSession, abandoned,
 };
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
@@ -34,10 +35,11 @@ use error::{GatewayError, Internal, InvalidSession, NotReady};
 use keys::Keys;
 use knowledge::{Freshness, IntrospectionRequest, Knowledge, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
-use revocations::{Cause, Name, Revocations};
+use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_ends::SessionEnds;
-use single_flight::{Admission, SingleFlight};
+use single_flight::Admission;
+use upstream_logouts::{UpstreamLogout, UpstreamLogouts};
 
 /// base64url without padding (RFC 7515 section 2). It refuses text that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
@@ -106,8 +108,7 @@ pub struct Gateway {
     /// `None`: the IAM sends no logout tokens.
     logout_tokens: Option<LogoutTokens>,
     login_limiter: LoginRateLimiter,
-    /// The logouts in flight at the IAM, by the name of the session's revocation.
-    logouts: SingleFlight<Name, Result<(), IamError>>,
+    upstream_logouts: Arc<UpstreamLogouts>,
 }
 
 /// The result of a login.
@@ -154,6 +155,12 @@ impl Gateway {
             policy.session_max_lifetime,
             Arc::clone(&revocations),
         );
+        let upstream_logouts = UpstreamLogouts::new(
+            Arc::clone(&iam),
+            Arc::clone(&clock),
+            Arc::clone(&random),
+            Arc::clone(&revocations),
+        );
         Self {
             session_tokens,
             knowledge: Arc::new(knowledge),
@@ -161,7 +168,7 @@ impl Gateway {
             session_ends: Arc::new(session_ends),
             logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock)),
-            logouts: SingleFlight::default(),
+            upstream_logouts: Arc::new(upstream_logouts),
             iam,
             keys,
             clock,
@@ -330,9 +337,10 @@ impl Gateway {
     /// tokens that were issued stay valid.
     ///
     /// A session that has ended is a success, so that a client which lost the response can repeat the
-    /// request. If the IAM fails, the session is still revoked at every replica. Logouts of one session
-    /// that arrive during the call to the IAM share that call and its result. So no client can use up
-    /// the concurrent logouts with one session.
+    /// request. If the IAM fails, the session is still revoked at every replica, and
+    /// [`UpstreamLogouts`] repeats the call later. Logouts of one session that arrive during the call to
+    /// the IAM share that call and its result. So no client can use up the concurrent logouts with one
+    /// session.
     ///
     /// # Errors
     ///
@@ -351,26 +359,28 @@ impl Gateway {
             || self.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
         self.revocations.record(&logged_out, now);
         if has_ended_upstream() {
+            self.upstream_logouts.ended_otherwise(logged_out.name);
             // This replica may know that from the IAM, which did not inform the others.
             self.session_ends.share(logged_out, now).await;
             return Ok(());
         }
         let upstream = opened.session.upstream();
-        let upstream = upstream.ok_or(InvalidSession::Malformed)?;
-        let admission = self.logouts.join_or_start(
+        let logout = UpstreamLogout {
+            upstream: upstream.ok_or(InvalidSession::Malformed)?,
+            confirmed: opened.revocation(Cause::Upstream),
+            expires_at: opened.session.exp,
+        };
+        let admission = self.upstream_logouts.calls.join_or_start(
             logged_out.name,
             now,
             // Also one that began long ago: an ended session does not become active again.
             |_| true,
             || has_ended_upstream().then_some(()),
             || {
-                let confirmed = opened.revocation(Cause::Upstream);
-                let (iam, ends) = (Arc::clone(&self.iam), Arc::clone(&self.session_ends));
+                let logouts = Arc::clone(&self.upstream_logouts);
+                let ends = Arc::clone(&self.session_ends);
                 async move {
-                    let ended = iam.end_session(&upstream).await;
-                    if ended.is_ok() {
-                        ends.revocations().record(&confirmed, now);
-                    }
+                    let ended = logouts.end(logout).await;
                     ends.share(logged_out, now).await;
                     ended
                 }
@@ -425,6 +435,12 @@ impl Gateway {
     #[must_use]
     pub fn session_ends(&self) -> &SessionEnds {
         &self.session_ends
+    }
+
+    /// Ends sessions at the IAM, and finishes failed logouts.
+    #[must_use]
+    pub fn upstream_logouts(&self) -> &Arc<UpstreamLogouts> {
+        &self.upstream_logouts
     }
 
     /// The keys.

@@ -22,11 +22,13 @@ use actix_web::web::Data;
 use anyhow::Context as _;
 use iam_adapters::ResilientAdapter;
 use iam_adapters::resilient::Observer;
+use tokio::time::timeout;
 
 use crate::config::Settings;
 use crate::gateway::TokenPolicy;
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::revocations::Revocations;
+use crate::gateway::upstream_logouts::UpstreamLogouts;
 use crate::gateway::{Gateway, GatewayParts, Policy};
 use crate::health::{Health, Lifecycle};
 use crate::http::{self, Front, LogoutTokenRateLimiter};
@@ -118,6 +120,9 @@ impl Connected {
     }
 }
 
+/// How long a gateway that stops finishes failed logouts.
+const FINAL_LOGOUTS_DEADLINE: Duration = Duration::from_secs(1);
+
 /// How long requests in progress on the management listener may take at the end.
 const MANAGEMENT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -140,8 +145,8 @@ pub struct Served<P, M> {
     pub public: P,
     /// The application of the management listener.
     pub management: M,
-    /// Probes each IAM periodically; aborted at the end.
-    pub probing: Pin<Box<dyn Future<Output = ()>>>,
+    /// Probes each IAM and finishes failed logouts, periodically; aborted at the end.
+    pub background: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl<P, M> fmt::Debug for Served<P, M> {
@@ -155,7 +160,8 @@ pub struct Application {
     public: Server,
     management: Server,
     addresses: Addresses,
-    probing: Pin<Box<dyn Future<Output = ()>>>,
+    background: Pin<Box<dyn Future<Output = ()>>>,
+    logouts: Arc<UpstreamLogouts>,
     lifecycle: Lifecycle,
     replication: Option<ReplicationStream>,
     keys: keys::Watch,
@@ -173,6 +179,8 @@ impl Application {
         let connected = connect(settings, &parts);
         let front = Arc::new(connected.front(settings, &parts));
         let data = Data::from(Arc::clone(&front));
+        let probing = probe::run(connected.iam, settings.upstream.probe_interval);
+        let finishing = Arc::clone(connected.gateway.upstream_logouts()).run();
         let served = Served {
             front,
             public: {
@@ -180,7 +188,9 @@ impl Application {
                 move || http::app(data.clone()).configure(http::public)
             },
             management: move || http::app(data.clone()).configure(http::management),
-            probing: Box::pin(probe::run(connected.iam, settings.upstream.probe_interval)),
+            background: Box::pin(async move {
+                tokio::join!(probing, finishing);
+            }),
         };
         Self::serve(settings, parts, served)
     }
@@ -248,7 +258,8 @@ impl Application {
                 public: public_address,
                 management: management_address,
             },
-            probing: served.probing,
+            background: served.background,
+            logouts: Arc::clone(front.gateway.upstream_logouts()),
             lifecycle: parts.lifecycle,
             replication,
             keys,
@@ -272,7 +283,7 @@ impl Application {
         let (public, management) = (self.public.handle(), self.management.handle());
         let serving = actix_web::rt::spawn(self.public);
         let serving_management = actix_web::rt::spawn(self.management);
-        let probing = actix_web::rt::spawn(self.probing);
+        let background = actix_web::rt::spawn(self.background);
         let replication = revocations::run(self.replication);
         let watching = actix_web::rt::spawn(self.keys.run());
         tracing::info!(
@@ -286,8 +297,8 @@ impl Application {
             served = serving_management => served,
             () = stopped => Ok(Ok(())),
         };
-        probing.abort();
-        revocations::end(replication).await;
+        background.abort();
+        tokio::join!(revocations::end(replication), finish_logouts(&self.logouts));
         watching.abort();
         management.stop(true).await;
         tracing::info!("stopped");
@@ -334,6 +345,18 @@ fn max_connections(wanted: usize, workers: usize) -> usize {
         );
     }
     max_connections
+}
+
+/// Calls the IAM once more for logouts that failed, within a deadline.
+async fn finish_logouts(logouts: &Arc<UpstreamLogouts>) {
+    let _ = timeout(FINAL_LOGOUTS_DEADLINE, logouts.finish_now()).await;
+    let unfinished = logouts.unfinished_count();
+    if unfinished > 0 {
+        tracing::warn!(
+            unfinished,
+            "unfinished logouts are lost: their sessions at the IAM end when they expire"
+        );
+    }
 }
 
 async fn leave(

@@ -18,3 +18,4 @@ mod stale;
 mod steps;
 mod test_gateway;
 mod timing;
+mod upstream_logouts;

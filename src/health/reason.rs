@@ -87,6 +87,8 @@ reason_codes! {
     RevocationsRefused = "revocations_refused",
     /// There are so many live revocations that no session can begin.
     RevocationsFull = "revocations_full",
+    /// Logouts that failed at the IAM are not finished after a while.
+    UnfinishedLogouts = "unfinished_logouts",
     /// The replica is about to stop.
     Stopping = "stopping",
 }

@@ -7,6 +7,7 @@ use actix_web::web::Data;
 use serde_json::json;
 
 use crate::gateway::keys::Key as _;
+use crate::gateway::upstream_logouts::Overdue;
 use crate::health::{Readiness, Reason, ReasonCode};
 
 use super::Front;
@@ -30,6 +31,16 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
         report.degrade(Reason {
             code: ReasonCode::RevocationsFull,
             message: "too many live revocations: no session can begin".to_owned(),
+        });
+    }
+    if let Some(overdue) = front.gateway.upstream_logouts().overdue(now) {
+        let Overdue { unfinished, oldest } = overdue;
+        let oldest = oldest.as_secs();
+        report.degrade(Reason {
+            code: ReasonCode::UnfinishedLogouts,
+            message: format!(
+                "logouts that failed at the IAM: {unfinished}; the oldest failed {oldest} s ago"
+            ),
         });
     }
     let status = match report.readiness {
@@ -65,6 +76,7 @@ pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
         .metrics
         .replicas()
         .take(front.gateway.session_ends().revocations());
+    front.metrics.logouts(front.gateway.upstream_logouts());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

@@ -6,6 +6,7 @@ mod keys;
 mod logout_tokens;
 mod replicas;
 mod shed;
+mod unfinished_logouts;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::gateway::keys::Keys;
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Limit;
+use crate::gateway::upstream_logouts::UpstreamLogouts;
 
 pub use iam::IamFigures;
 pub use replicas::{Ignored, ReplicaFigures};
@@ -31,6 +33,7 @@ use keys::KeyFigures;
 pub use logout_tokens::LogoutTokenOutcome;
 
 use logout_tokens::LogoutTokenCounters;
+use unfinished_logouts::UnfinishedLogoutFigures;
 
 /// In seconds: from 100 µs, which every exchange exceeds, to the longest deadline.
 const BUCKETS: [f64; 16] = [
@@ -58,6 +61,7 @@ pub struct Metrics {
     lines_dropped: Counter,
     replicas: ReplicaFigures,
     logout_tokens: LogoutTokenCounters,
+    unfinished_logouts: UnfinishedLogoutFigures,
     shed: Shed,
 }
 
@@ -87,6 +91,7 @@ impl Default for Metrics {
         let help = "Log lines dropped because standard output was read too slowly";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
         let logout_tokens = LogoutTokenCounters::register(&mut registry);
+        let unfinished_logouts = UnfinishedLogoutFigures::register(&mut registry);
 
         let replicas = ReplicaFigures::default();
         replicas.register(&mut registry);
@@ -112,6 +117,7 @@ impl Default for Metrics {
             lines_dropped,
             replicas,
             logout_tokens,
+            unfinished_logouts,
             shed,
         }
     }
@@ -155,6 +161,11 @@ impl Metrics {
     /// Counts a logout token by its outcome.
     pub fn logout_token(&self, outcome: LogoutTokenOutcome) {
         self.logout_tokens.count(outcome);
+    }
+
+    /// Sets the metrics of logouts that failed at the IAM.
+    pub fn logouts(&self, logouts: &UpstreamLogouts) {
+        self.unfinished_logouts.take(logouts);
     }
 
     /// The counter of dropped log lines.

@@ -139,6 +139,12 @@ fn every_series_exists_before_the_first_event() {
         let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
         assert_eq!(first.count(&series), 0);
     }
+    assert_eq!(first.count("auth_gateway_unfinished_logouts"), 0);
+    for outcome in ["finished", "expired", "rejected", "dropped"] {
+        let series =
+            format!("auth_gateway_unfinished_logouts_ended_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(first.count(&series), 0);
+    }
     for purpose in ["signing", "sealing"] {
         assert_eq!(
             first.count(&format!("auth_gateway_keys{{purpose=\"{purpose}\"}}")),

@@ -2,10 +2,10 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use serde_json::Value;
-use test_support::endpoints::LOGIN;
+use serde_json::{Value, json};
+use test_support::endpoints::{LOGIN, LOGOUT};
 use test_support::gateway::scripted_keycloak_settings;
-use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
+use test_support::scripted_upstream::keycloak::{LOGOUT as END, TOKEN as GRANT, grant};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wire::{ALICE, Connection, get, post};
 
@@ -151,4 +151,32 @@ async fn unfinished_request_is_aborted_at_the_deadline_and_the_exit_code_is_zero
     program.signal("TERM");
     assert_eq!(program.wait().code, Some(0));
     under_way.closed();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_logout_is_repeated_before_the_gateway_stops() {
+    const LOST: &str =
+        "unfinished logouts are lost: their sessions at the IAM end when they expire";
+    for status in [204, 503] {
+        let keycloak = ScriptedUpstream::keycloak().await;
+        keycloak.on(END, Answer::empty(503));
+        let mut program = GATEWAY.serve(&behind(&keycloak.url()));
+        let (public, _) = program.addresses();
+        let mut connection = Connection::to(public);
+        let session = connection.send(post(LOGIN, ALICE)).answer().json();
+        let pair = json!({
+            "session_id": session["session_id"],
+            "session_token": session["session_token"],
+        });
+        let logout = post(LOGOUT, &pair.to_string());
+        assert_eq!(connection.send(logout).answer().status, 500);
+        keycloak.on(END, Answer::empty(status));
+        program.signal("TERM");
+        let ended = program.wait();
+        assert_eq!(ended.code, Some(0));
+        assert!(keycloak.requests_to(END).len() >= 2);
+        let log = ended.log();
+        let is_lost = log.iter().any(|line| line["message"] == LOST);
+        assert_eq!(is_lost, status == 503, "{log:?}");
+    }
 }

@@ -1,6 +1,5 @@
 //! Builds `auth-gateway-dev`: a gateway, an IAM and a clock for each namespace.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use auth_gateway::config::Settings;
 use auth_gateway::gateway::Gateway;
+use auth_gateway::gateway::upstream_logouts::UpstreamLogouts;
 use auth_gateway::http;
 use auth_gateway::startup::{self, Application, Parts, Served};
 use auth_gateway::telemetry::metrics::Metrics;
@@ -83,7 +83,13 @@ fn serve(
     };
     let served = Served {
         front,
-        probing: probe(Arc::clone(&namespaces), settings.upstream.probe_interval),
+        background: {
+            let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
+            let finishing = finish_logouts(Arc::clone(&namespaces));
+            Box::pin(async move {
+                tokio::join!(probing, finishing);
+            })
+        },
         public: {
             let app = app.clone();
             move || app().configure(routing::public)
@@ -101,18 +107,29 @@ fn serve(
     Application::serve(settings, parts, served)
 }
 
-/// Probes the IAM of each namespace periodically, forever.
-fn probe(namespaces: Arc<Namespaces>, interval: Duration) -> Pin<Box<dyn Future<Output = ()>>> {
-    Box::pin(async move {
-        loop {
-            let namespaces = namespaces.all();
-            let gateways = namespaces
-                .iter()
-                .filter_map(|namespace| namespace.gateway.as_ref());
-            join_all(gateways.map(|gateway| gateway.iam.probe())).await;
-            tokio::time::sleep(interval).await;
-        }
-    })
+/// Probes the IAM of each namespace periodically. Does not return.
+async fn probe(namespaces: Arc<Namespaces>, interval: Duration) {
+    loop {
+        let namespaces = namespaces.all();
+        let gateways = namespaces
+            .iter()
+            .filter_map(|namespace| namespace.gateway.as_ref());
+        join_all(gateways.map(|gateway| gateway.iam.probe())).await;
+        tokio::time::sleep(interval).await;
+    }
+}
+
+/// Finishes failed logouts of each namespace periodically. Does not return.
+async fn finish_logouts(namespaces: Arc<Namespaces>) {
+    loop {
+        tokio::time::sleep(UpstreamLogouts::INTERVAL).await;
+        let namespaces = namespaces.all();
+        let gateways = namespaces
+            .iter()
+            .filter_map(|namespace| namespace.gateway.as_ref());
+        let gateways = gateways.map(|gateway| &gateway.front.gateway);
+        join_all(gateways.map(|gateway| gateway.upstream_logouts().finish_due())).await;
+    }
 }
 
 /// Creates namespaces with a gateway.

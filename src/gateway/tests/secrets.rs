@@ -14,6 +14,7 @@ use crate::gateway::NewSession;
 use crate::gateway::keys::{KeyFile, Keys, SigningKey};
 use crate::gateway::session::SealingKey;
 use crate::gateway::session::{FORMAT, SealedSession, SessionId};
+use crate::gateway::upstream_logouts::UpstreamLogout;
 
 /// Does not compile if the type implements the trait, because then `name` is ambiguous.
 macro_rules! never {
@@ -32,13 +33,13 @@ macro_rules! never {
 
 never!(Serialize:
     SecretString, Zeroizing<Vec<u8>>, Credentials, UpstreamSession, Authenticated, LogoutSigner,
-    SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SessionId,
+    SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SessionId, UpstreamLogout,
 );
 never!(Display:
     SecretString, Zeroizing<Vec<u8>>, Credentials, UpstreamSession, Authenticated, LogoutSigner,
     SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SealedSession<'static>,
 );
-never!(Debug: KeyFile);
+never!(Debug: KeyFile, UpstreamLogout);
 
 #[test]
 fn debug_output_contains_no_secret() {

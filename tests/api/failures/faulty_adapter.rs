@@ -173,6 +173,11 @@ impl AdapterFixture {
         token.expect("a signature")
     }
 
+    /// The number of sessions that are active at the IAM.
+    pub(super) fn active_sessions(&self) -> usize {
+        self.iam.mock.directory().active_session_count()
+    }
+
     /// Waits until the IAM has been probed.
     pub(super) async fn is_probed(&self) {
         let mut probes = self.iam.probes.subscribe();

@@ -1,6 +1,7 @@
 //! A gateway in front of a scripted Keycloak.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
 use test_support::client::{Response, Session};
@@ -9,6 +10,7 @@ use test_support::scripted_upstream::keycloak::{
     CLIENT, DISCOVERY, INTROSPECTION, LOGOUT, PERMISSIONS, REALM, TOKEN,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::wait::until;
 
 use super::STALE;
 
@@ -87,8 +89,18 @@ impl KeycloakFixture {
         }
     }
 
-    /// A session whose cached data is stale.
+    /// A session whose cached data is stale. Before, the gateway finishes the logouts that failed in
+    /// earlier cases, because readiness would report them.
     pub(super) async fn stale_session(&self) -> Session {
+        const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+        let unfinished = async || self.gateway.metric("unfinished_logouts", "").await;
+        if unfinished().await > 0 {
+            self.clock.advance(LONGEST_PAUSE);
+            until("the end of failed logouts", async || {
+                unfinished().await == 0
+            })
+            .await;
+        }
         let session = self.log_in().await.session();
         self.clock.advance(STALE);
         session

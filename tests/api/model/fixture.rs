@@ -182,6 +182,7 @@ impl ModelFixture {
         self.user_ended_until[replica] = [None; USERS];
         for state in &mut self.session_states {
             state.known[replica] = None;
+            state.unfinished[replica] = false;
         }
         self.join(replica, self.stream.is_connected(replica));
     }
@@ -198,6 +199,7 @@ impl ModelFixture {
             promised_until: login.sent + Duration::from_secs(self.setting.session_lifetime),
             ended,
             known: [None; REPLICAS],
+            unfinished: [false; REPLICAS],
         });
         self.apply_user_ends(self.session_states.len() - 1);
     }
@@ -213,6 +215,26 @@ impl ModelFixture {
     pub(super) fn ended(&mut self, session: usize) {
         let now = self.now();
         self.session_states[session].ended.get_or_insert(now);
+    }
+
+    /// Records the sessions that replicas ended at the IAM since the last call of this: for a logout
+    /// of a client, or to finish one that failed. Returns each with its replica.
+    pub(super) fn learn_ends(&mut self) -> Vec<(usize, usize)> {
+        let mut learned = Vec::new();
+        for at in 0..REPLICAS {
+            for end in self.replicas[at].iam.take_ends() {
+                let mut states = self.session_states.iter();
+                let Some(session) = states.position(|state| state.upstream == end.session) else {
+                    continue;
+                };
+                self.ended(session);
+                if end.confirmed {
+                    self.learned(at, session, Known::Ended);
+                }
+                learned.push((at, session));
+            }
+        }
+        learned
     }
 
     pub(super) fn learned(&mut self, replica: usize, session: usize, known: Known) {

@@ -53,7 +53,7 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
             notified: maybe_replica(rng),
             millis: rng.below(5000),
         }),
-        (3, |_, _, [at, session, _]| Step::LogOut { at, session }),
+        (5, |_, _, [at, session, _]| Step::LogOut { at, session }),
         (1, |_, rng, [at, session, _]| Step::MixPairs {
             at,
             id_of: session,
@@ -82,6 +82,7 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
         (6, |_, rng, _| Step::EndOutage {
             at: maybe_replica(rng),
         }),
+        (4, |_, _, [at, ..]| Step::FinishLogouts { at }),
         (1, |_, _, [at, ..]| Step::Restart { at }),
         (1, |_, _, [at, ..]| Step::Disconnect { at }),
         (2, |_, _, [at, ..]| Step::Reconnect { at }),

@@ -1,6 +1,5 @@
 //! The IAM as one replica reaches it: it can fail or be slow, and it records its reports.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -73,13 +72,22 @@ pub(super) struct Report {
     pub(super) counts: bool,
 }
 
+/// A session that the replica ended at the IAM.
+#[derive(Debug)]
+pub(super) struct End {
+    /// The IAM's id of the session.
+    pub(super) session: String,
+    /// Whether the replica received the response.
+    pub(super) confirmed: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct RecordingIam {
     mock: Mock,
     clock: Arc<ManualClock>,
     outage: Mutex<Option<Outage>>,
     reports: Mutex<Vec<Report>>,
-    ends: AtomicUsize,
+    ends: Mutex<Vec<End>>,
     held: watch::Sender<Option<Delayed>>,
 }
 
@@ -90,7 +98,7 @@ impl RecordingIam {
             clock,
             outage: Mutex::default(),
             reports: Mutex::default(),
-            ends: AtomicUsize::default(),
+            ends: Mutex::default(),
             held: watch::Sender::new(None),
         }
     }
@@ -114,9 +122,9 @@ impl RecordingIam {
         self.reports.lock().expect("the reports")
     }
 
-    /// The number of sessions that the replica ended at the IAM since its start.
-    pub(super) fn ends(&self) -> usize {
-        self.ends.load(Ordering::Relaxed)
+    /// The sessions that the replica ended at the IAM since the last call of this.
+    pub(super) fn take_ends(&self) -> Vec<End> {
+        std::mem::take(&mut *self.ends.lock().expect("the ends"))
     }
 
     fn note(&self, session: &UpstreamSession, asked: Moment, names: Option<Names>) {
@@ -205,8 +213,12 @@ impl IamAdapter for RecordingIam {
             self.serves()?;
         }
         self.mock.end_session(session).await?;
-        self.ends.fetch_add(1, Ordering::Relaxed);
-        self.serves()
+        let served = self.serves();
+        self.ends.lock().expect("the ends").push(End {
+            session: session.id.clone(),
+            confirmed: served.is_ok(),
+        });
+        served
     }
 
     fn logout_audience(&self) -> Option<&str> {

@@ -1,5 +1,6 @@
 //! Runs a scenario step by step and checks every result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -44,6 +45,7 @@ fn runtime(extent: Extent) -> Runtime {
 
 impl ModelFixture {
     async fn perform(&mut self, step: &Step, counts: &mut CaseCounts) -> Verdict {
+        self.learn_ends();
         match *step {
             Step::LogIn { at, user, password } => self.log_in(at, user, password).await,
             Step::LogInSlowly {
@@ -80,6 +82,7 @@ impl ModelFixture {
                     Extent::Service => self.exchange_at_once(&exchanges, counts).await,
                 }
             }
+            Step::FinishLogouts { at } => self.finish_logouts(Self::replica(at), counts).await,
             Step::Restart { at } => {
                 self.restart(Self::replica(at)).await;
                 Ok(())
@@ -191,13 +194,20 @@ impl ModelFixture {
         let (at, Some(session)) = (Self::replica(at), self.session(session)) else {
             return Ok(());
         };
-        let replica = &self.replicas[at];
-        let ends_before = replica.iam.ends();
-        let answer = replica
-            .api
-            .log_out(&self.session_states[session].pair)
-            .await;
-        sessions::log_out(self, at, session, ends_before, answer)
+        let pair = &self.session_states[session].pair;
+        let answer = self.replicas[at].api.log_out(pair).await;
+        sessions::log_out(self, at, session, answer)
+    }
+
+    async fn finish_logouts(&mut self, at: usize, counts: &mut CaseCounts) -> Verdict {
+        const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+        let Some(gateway) = self.replicas[at].api.gateway().map(Arc::clone) else {
+            return Ok(());
+        };
+        self.advance(LONGEST_PAUSE);
+        gateway.upstream_logouts().finish_due().await;
+        self.learn_ends();
+        sessions::finished(self, at, counts)
     }
 
     /// Later steps show that both sessions are unaffected.

@@ -108,6 +108,11 @@ pub(super) enum Step {
     EndOutage {
         at: Option<u8>,
     },
+    /// The replica finishes failed logouts, after the longest pause between two calls. A whole
+    /// service does that by itself.
+    FinishLogouts {
+        at: u8,
+    },
     Restart {
         at: u8,
     },

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::case_counts::{Case, CaseCounts};
 use super::fixture::ModelFixture;
 use super::oracle::{Verdict, hold, violation};
 use super::replica::{Answer, Failure, Pair};
@@ -66,12 +67,11 @@ pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pa
     }
 }
 
-/// Checks the result of a logout. `ends_before` is the number of sessions ended at the IAM before.
+/// Checks the result of a logout.
 pub(super) fn log_out(
     fixture: &mut ModelFixture,
     at: usize,
     session: usize,
-    ends_before: usize,
     answer: Answer<()>,
 ) -> Verdict {
     let outage = fixture.availability(at);
@@ -79,8 +79,8 @@ pub(super) fn log_out(
     let expires_at = state.pair.expires_at;
     let expired = fixture.clock_of(at).unix_seconds() >= expires_at;
     let over = expired || state.known[at] == Some(Known::Ended);
-    let notified = fixture.replicas[at].iam.ends() > ends_before;
     let gone = state.ended.is_some() || fixture.now() >= state.promised_until;
+    let notified = fixture.learn_ends().contains(&(at, session));
     let confirmed = answer.is_ok();
     match answer {
         Ok(()) => hold(notified && !outage.is_down() || over || gone, || {
@@ -92,10 +92,8 @@ pub(super) fn log_out(
         Err(Failure::Refused) => return violation("a logout of a valid pair is refused"),
         Err(Failure::Unexpected(what)) => return violation(what),
     }
-    if notified {
-        fixture.ended(session);
-    }
     if !expired {
+        fixture.session_states[session].unfinished[at] = !confirmed;
         let known = if confirmed {
             Known::Ended
         } else {
@@ -104,6 +102,25 @@ pub(super) fn log_out(
         fixture.learned(at, session, known);
         // The other replicas receive it, also if the IAM did not confirm it.
         fixture.publish_logout(at, session);
+    }
+    Ok(())
+}
+
+/// Checks that the replica has finished its failed logouts, as it must if the IAM is available.
+pub(super) fn finished(fixture: &mut ModelFixture, at: usize, counts: &mut CaseCounts) -> Verdict {
+    let available = !fixture.availability(at).may_be_down();
+    let (now, wall) = (fixture.now(), fixture.clock_of(at).unix_seconds());
+    for state in &mut fixture.session_states {
+        if !state.unfinished[at] {
+            continue;
+        }
+        let expired = wall >= state.pair.expires_at;
+        if available && !expired {
+            let gone = state.ended.is_some() || now >= state.promised_until;
+            hold(gone, || format!("a logout is not finished: {state:?}"))?;
+            counts.count(Case::LogoutFinished);
+        }
+        state.unfinished[at] = !available && !expired;
     }
     Ok(())
 }

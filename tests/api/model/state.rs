@@ -113,6 +113,8 @@ pub(super) struct SessionState {
     /// When it ended at the IAM before that.
     pub(super) ended: Option<Duration>,
     pub(super) known: [Option<Known>; REPLICAS],
+    /// Whether a logout at the replica failed, so that the replica must finish it.
+    pub(super) unfinished: [bool; REPLICAS],
 }
 
 impl SessionState {

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use test_support::endpoints::LOGIN;
+use test_support::endpoints::{LOGIN, LOGOUT};
 use test_support::scripted_upstream::Answer;
-use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, grant};
+use test_support::scripted_upstream::keycloak::{
+    INTROSPECTION, LOGOUT as END, TOKEN as GRANT, grant,
+};
 use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture, UPSTREAM_TEXT};
 use test_support::wire::post;
 
@@ -46,6 +48,23 @@ async fn open_circuit_and_stale_data_write_no_secret() {
     let written = fixture.end();
     assert!(written.contains("too many recent calls to the IAM failed"));
     assert!(written.contains("issued with stale data"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_logout_writes_no_secret() {
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &TIGHT).await;
+    let session = fixture.log_in(PASSWORD, 200);
+    let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
+    fixture.keycloak.on(END, failing);
+    let pair = json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+    });
+    fixture.post_json(0, LOGOUT, &pair, 500);
+    fixture.keycloak.received(END, 2).await;
+    fixture.keycloak.in_good_health();
+    fixture.wait_for("auth_gateway_unfinished_logouts_ended_total{outcome=\"finished\"} 1");
+    fixture.end();
 }
 
 fn login() -> String {
