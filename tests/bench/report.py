@@ -11,7 +11,8 @@ from rounds import number
 AT_LEAST, AT_MOST = "≥", "≤"
 # In which the table tells the figures; they are measured in another one.
 ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added", "tail", "memory-idle", "memory-used", "start",
-         "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
+         "replica-start", "replica-memory",
+         "replica-propagation", "replica-rate", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 //! An executable model of what replicas share through Redis: revocations in a stream, and cached data.
 //!
-//! It specifies the protocol that replaces keys, publish/subscribe and one cache for each replica:
+//! It specifies this protocol (`docs/replication.md`):
 //!
 //! * A revocation is an entry of one stream. A replica keeps it pending until Redis acknowledges it.
 //! * A replica reads the stream from its beginning after every connection, because a server that took
