@@ -54,9 +54,17 @@ const READ_ONLY_MAX: Duration = Duration::from_secs(30);
 /// How many revocations are sent at once.
 const BATCH_MAX: usize = 500;
 
+/// The pause after a batch, so that the next one has the revocations of that time. The first logout
+/// after a pause does not wait.
+const SEND_PAUSE: Duration = Duration::from_millis(2);
+
 /// The time between two readings of the whole stream. They find lost entries without a reconnect and
 /// remove expired ones. A million entries take about two seconds of the time of Redis.
 const READING_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The pause after a read that had entries. So the next read has all entries of that time: reading each
+/// by itself costs every replica more than the logout.
+const READ_PAUSE: Duration = Duration::from_millis(10);
 
 /// Missing revocations are added again after a random part of this time: so the first replica adds
 /// most of them, and the others find them there.
@@ -191,7 +199,10 @@ impl ReplicationStream {
                 let wait = next.saturating_duration_since(Instant::now());
                 let page = connection.wait(&last, wait).await?;
                 self.learn(&page);
-                last = page.last.unwrap_or(last);
+                if let Some(id) = page.last {
+                    last = id;
+                    sleep(READ_PAUSE).await;
+                }
                 if requeue_at.is_some_and(|at| at <= Instant::now()) {
                     requeue_at = None;
                     self.requeue_missing();
@@ -284,6 +295,7 @@ impl ReplicationStream {
             let results = connection.append(entries).await?;
             let refusal = results.iter().find_map(|result| result.clone().err());
             self.pending.settle(&batch, &results);
+            sleep(SEND_PAUSE).await;
             if let Some(fault) = refusal {
                 self.sync_state.refused(&fault);
                 let since = refused_since.get_or_insert_with(Instant::now);
