@@ -13,7 +13,6 @@ mod scope;
 pub(super) mod scripted_iam;
 mod secrets;
 mod session_ends;
-mod slow_iam;
 mod stale;
 mod steps;
 mod test_gateway;

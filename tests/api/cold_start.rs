@@ -1,87 +1,23 @@
 //! Replicas that start while many sessions are in use, with empty caches.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
-};
 use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
-use test_support::suite::{READ, session_of};
-use tokio::task;
-
-use test_support::suite::IamFixture;
+use test_support::slow_iam::SlowIam;
+use test_support::suite::{IamFixture, READ, session_of};
+use test_support::wrapper::wrapped;
 
 const REPLICAS: usize = 4;
 const SESSIONS: usize = 150;
 /// Concurrent introspections of each replica.
 const LIMIT: usize = 3;
 
-/// Counts the introspections in progress.
-#[derive(Debug)]
-struct Counting {
-    iam: Arc<dyn IamAdapter>,
-    under_way: AtomicUsize,
-    most: AtomicUsize,
-    answered: AtomicUsize,
-}
-
-#[async_trait]
-impl IamAdapter for Counting {
-    fn name(&self) -> &'static str {
-        self.iam.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.iam.issuer()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.iam.capabilities()
-    }
-
-    async fn authenticate(
-        &self,
-        credentials: &Credentials,
-        client: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        self.iam.authenticate(credentials, client).await
-    }
-
-    /// Takes long enough for all other requests to arrive.
-    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(under_way, Ordering::SeqCst);
-        for _ in 0..20 {
-            task::yield_now().await;
-        }
-        self.under_way.fetch_sub(1, Ordering::SeqCst);
-        self.answered.fetch_add(1, Ordering::SeqCst);
-        self.iam.introspect(session).await
-    }
-
-    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.iam.end_session(session).await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        self.iam.logout_audience()
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.iam.verification_keys().await
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        self.iam.probe().await
-    }
-}
+/// Long enough for other requests to arrive.
+const DELAY: Duration = Duration::from_millis(5);
 
 #[tokio::test]
 async fn cold_replicas_serve_all_sessions_within_the_concurrency_limit_of_the_iam() {
@@ -99,14 +35,9 @@ async fn cold_replicas_serve_all_sessions_within_the_concurrency_limit_of_the_ia
     ];
     let settings = settings.concat();
     let replicas = (0..REPLICAS).map(|_| {
-        let iam = Arc::new(Counting {
-            iam: fixture.administrator.adapter(),
-            under_way: AtomicUsize::default(),
-            most: AtomicUsize::default(),
-            answered: AtomicUsize::default(),
-        });
+        let iam = SlowIam::new(fixture.administrator.adapter(), |_| DELAY);
         let clock = Arc::<ManualClock>::clone(&fixture.clock);
-        let gateway = TestGateway::with_adapter(Arc::<Counting>::clone(&iam), clock, &settings);
+        let gateway = TestGateway::with_adapter(wrapped(&iam), clock, &settings);
         (gateway, iam)
     });
     let replicas: Vec<_> = replicas.collect();
@@ -133,7 +64,7 @@ async fn cold_replicas_serve_all_sessions_within_the_concurrency_limit_of_the_ia
         assert!(waiting.len() < before, "{before} wait in vain");
     }
     for (_, iam) in &replicas {
-        assert_eq!(iam.most.load(Ordering::SeqCst), LIMIT);
-        assert_eq!(iam.answered.load(Ordering::SeqCst), SESSIONS);
+        assert_eq!(iam.max_in_flight(), LIMIT);
+        assert_eq!(iam.introspections(), SESSIONS);
     }
 }

@@ -5,17 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
-};
+use iam_adapters::{Authenticated, ClientContext, Credentials, IamAdapter, IamError};
 use mock_iam::{Mock, MockSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use test_support::client::Response;
 use test_support::endpoints::LOGIN;
 use test_support::gateway::TestGateway;
+use test_support::wrapper::{Wrapper, wrapped};
 
 mod answers;
 mod forwarding;
@@ -33,17 +30,9 @@ struct RecordingIam {
 }
 
 #[async_trait]
-impl IamAdapter for RecordingIam {
-    fn name(&self) -> &'static str {
-        self.mock.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.mock.issuer()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.mock.capabilities()
+impl Wrapper for RecordingIam {
+    fn inner(&self) -> &dyn IamAdapter {
+        &self.mock
     }
 
     async fn authenticate(
@@ -59,26 +48,6 @@ impl IamAdapter for RecordingIam {
             client_address,
         ));
         self.mock.authenticate(credentials, client).await
-    }
-
-    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.mock.introspect(session).await
-    }
-
-    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.mock.end_session(session).await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        self.mock.logout_audience()
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.mock.verification_keys().await
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        self.mock.probe().await
     }
 }
 
@@ -97,9 +66,8 @@ impl LimitFixture {
             mock: mock.expect("demo users"),
             logins: Mutex::default(),
         });
-        let behind = Arc::<RecordingIam>::clone(&iam);
-        let gateway =
-            TestGateway::with_adapter(behind, Arc::<ManualClock>::clone(&clock), overrides);
+        let same = Arc::<ManualClock>::clone(&clock);
+        let gateway = TestGateway::with_adapter(wrapped(&iam), same, overrides);
         Self {
             gateway,
             iam,

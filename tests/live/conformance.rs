@@ -3,23 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::IamAdapter;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::{Clock, IamAdapter, IamError, ResilientAdapter};
+use iam_adapters::resilient::Limit;
 use iam_conformance::{AccountState, Fixture as _, logins};
 use serde_json::json;
+use test_support::resilient::resilient;
 
 use crate::administrator::{Administrator, FAILURES_THAT_LOCK, PermissionsFrom};
 use crate::another_realm::another_realm;
 use crate::keycloak::Keycloak;
-
-#[derive(Debug)]
-struct Silent;
-
-impl Observer for Silent {
-    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-    fn circuit(&self, _: Operation, _: Circuit) {}
-}
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
@@ -36,17 +29,9 @@ async fn guarded_adapter_passes_the_conformance_suite() {
         deadline: Duration::from_secs(60),
         concurrency: 4,
     };
-    let limits = Limits {
-        login: limit,
-        introspection: limit,
-        logout: limit,
-        keys: limit,
-        probe: limit,
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let silent: Arc<dyn Observer> = Arc::new(Silent);
     let guarded = |bare| {
-        Arc::new(ResilientAdapter::new(bare, limits, &clock, &silent)) as Arc<dyn IamAdapter>
+        let clock = Arc::new(SystemClock::default());
+        Arc::new(resilient(bare, limit, clock)) as Arc<dyn IamAdapter>
     };
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;

@@ -1,29 +1,22 @@
 //! Many concurrent sessions with an IAM that is slow or unavailable, in paused time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::{Clock, IamAdapter as _, IamError, ResilientAdapter};
+use iam_adapters::resilient::Limit;
+use iam_adapters::{IamAdapter as _, IamError, ResilientAdapter};
+use test_support::resilient::resilient;
+use test_support::slow_iam::SlowIam;
+use test_support::wrapper::wrapped;
 use tokio::time::Instant;
 
 use super::scripted_iam::ScriptedIam;
-use super::slow_iam::SlowIam;
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::gateway::error::GatewayError;
 use crate::gateway::knowledge::Source;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 const CONCURRENCY: usize = 128;
-
-#[derive(Debug)]
-struct NoObserver;
-
-impl Observer for NoObserver {
-    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-    fn circuit(&self, _: Operation, _: Circuit) {}
-}
 
 struct Fixture {
     gateway: TestGateway,
@@ -37,27 +30,10 @@ impl Fixture {
             deadline: DEADLINE,
             concurrency,
         };
-        let limits = Limits {
-            login: limit,
-            introspection: limit,
-            logout: limit,
-            keys: limit,
-            probe: limit,
-        };
         let mut made = None;
         let gateway = TestGateway::with_adapter(ScriptedIam::default(), policy(), |iam, clock| {
-            let slow = Arc::new(SlowIam {
-                iam,
-                delay,
-                calls: AtomicUsize::default(),
-                in_flight: AtomicUsize::default(),
-                max_in_flight: AtomicUsize::default(),
-            });
-            let observer: Arc<dyn Observer> = Arc::new(NoObserver);
-            let clock: Arc<dyn Clock> = clock;
-            let adapter =
-                ResilientAdapter::new(Arc::<SlowIam>::clone(&slow), limits, &clock, &observer);
-            let adapter = Arc::new(adapter);
+            let slow = SlowIam::new(iam, delay);
+            let adapter = Arc::new(resilient(wrapped(&slow), limit, clock));
             made = Some((slow, Arc::clone(&adapter)));
             adapter
         });
@@ -97,14 +73,6 @@ impl Fixture {
         }
         ends
     }
-
-    fn introspections(&self) -> usize {
-        self.iam.calls.load(Ordering::SeqCst)
-    }
-
-    fn max_in_flight(&self) -> usize {
-        self.iam.max_in_flight.load(Ordering::SeqCst)
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,8 +101,12 @@ async fn twenty_thousand_concurrent_stale_sessions_are_served_within_the_concurr
         });
         assert!(rounds <= 6, "{} are left", left.len());
     }
-    assert_eq!(fixture.max_in_flight(), PERMITS);
-    assert_eq!(fixture.introspections(), SESSIONS, "once for each session");
+    assert_eq!(fixture.iam.max_in_flight(), PERMITS);
+    assert_eq!(
+        fixture.iam.introspections(),
+        SESSIONS,
+        "once for each session"
+    );
 }
 
 /// Three of ten calls have this delay.
@@ -159,9 +131,9 @@ async fn three_of_ten_calls_are_slow(delay: fn(usize) -> Duration) {
         }
     }
     assert!(served >= SESSIONS / 4, "{served} of {SESSIONS}");
-    assert!(fixture.max_in_flight() <= CONCURRENCY);
+    assert!(fixture.iam.max_in_flight() <= CONCURRENCY);
     assert!(
-        fixture.introspections() <= SESSIONS,
+        fixture.iam.introspections() <= SESSIONS,
         "no session is introspected twice"
     );
 }
@@ -222,14 +194,14 @@ async fn outage_fails_fast_after_the_first_calls_and_its_end_is_detected() {
         }
     }
     // The calls in flight when the circuit opened, and three retries.
-    let introspections = fixture.introspections();
+    let introspections = fixture.iam.introspections();
     assert!(introspections <= CONCURRENCY + 3, "{introspections}");
     fixture.adapter.probe().await.unwrap_err();
     for (end, took) in fixture.exchange_all(&sessions).await {
         assert_eq!(end, Err(IamError::CircuitOpen.into()));
         assert_eq!(took, Duration::ZERO);
     }
-    assert_eq!(fixture.introspections(), introspections);
+    assert_eq!(fixture.iam.introspections(), introspections);
 
     fixture.gateway.iam.set_outage(None);
     fixture.adapter.probe().await.unwrap();
@@ -238,5 +210,5 @@ async fn outage_fails_fast_after_the_first_calls_and_its_end_is_detected() {
     for (end, _) in fixture.exchange_all(&sessions).await {
         end.unwrap();
     }
-    assert!(fixture.max_in_flight() <= CONCURRENCY);
+    assert!(fixture.iam.max_in_flight() <= CONCURRENCY);
 }

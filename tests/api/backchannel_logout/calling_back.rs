@@ -6,14 +6,11 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
-};
+use iam_adapters::{IamAdapter, IamError, UpstreamSession};
 use mock_iam::{Mock, MockSettings};
 use test_support::client::Client;
 use test_support::gateway::TestGateway;
+use test_support::wrapper::{Wrapper, wrapped};
 
 use super::FRESHNESS;
 use crate::metrics::figures;
@@ -25,29 +22,9 @@ struct CallingBack {
 }
 
 #[async_trait]
-impl IamAdapter for CallingBack {
-    fn name(&self) -> &'static str {
-        self.mock.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.mock.issuer()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.mock.capabilities()
-    }
-
-    async fn authenticate(
-        &self,
-        credentials: &Credentials,
-        client: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        self.mock.authenticate(credentials, client).await
-    }
-
-    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.mock.introspect(session).await
+impl Wrapper for CallingBack {
+    fn inner(&self) -> &dyn IamAdapter {
+        &self.mock
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
@@ -59,18 +36,6 @@ impl IamAdapter for CallingBack {
             .await;
         assert_eq!(answer.status, 200);
         self.mock.end_session(session).await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        self.mock.logout_audience()
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.mock.verification_keys().await
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        self.mock.probe().await
     }
 }
 
@@ -85,7 +50,7 @@ async fn logout_completes_while_the_iam_waits_for_its_logout_token_to_be_accepte
     // One worker and one concurrent logout.
     let few = [("http.workers", "1"), ("upstream.logout_concurrency", "1")];
     let settings = [&FRESHNESS[..], &few].concat();
-    let gateway = TestGateway::with_adapter(Arc::<CallingBack>::clone(&iam), clock, &settings);
+    let gateway = TestGateway::with_adapter(wrapped(&iam), clock, &settings);
     iam.gateway.set(Client::clone(&gateway)).expect("the first");
     let mut sessions = Vec::new();
     for _ in 0..10 {

@@ -9,12 +9,12 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
 use test_support::client::{Response, Session};
 use test_support::gateway::{TestGateway, manual_clock};
+use test_support::wrapper::{Wrapper, wrapped};
 use tokio::sync::watch;
 
 use super::STALE;
@@ -64,17 +64,9 @@ impl Faulty {
 }
 
 #[async_trait]
-impl IamAdapter for Faulty {
-    fn name(&self) -> &'static str {
-        self.mock.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.mock.issuer()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.mock.capabilities()
+impl Wrapper for Faulty {
+    fn inner(&self) -> &dyn IamAdapter {
+        &self.mock
     }
 
     async fn authenticate(
@@ -141,7 +133,7 @@ impl AdapterFixture {
         });
         let unanswered = [("upstream.probe_deadline", "60s")];
         let gateway = TestGateway::with_adapter(
-            Arc::<Faulty>::clone(&iam),
+            wrapped(&iam),
             Arc::<ManualClock>::clone(&clock),
             &[&unanswered, overrides].concat(),
         );

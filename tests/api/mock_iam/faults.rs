@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::Keycloak;
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::resilient::{Limit, Operation};
 use iam_adapters::{
-    ClientContext, Clock, Credentials, IamAdapter, IamError, Introspection, Misconfiguration,
-    Permissions, Refusal, ResilientAdapter, UpstreamSession,
+    ClientContext, Credentials, IamAdapter, IamError, Introspection, Misconfiguration, Permissions,
+    Refusal, UpstreamSession,
 };
 use iam_conformance::{Account, Fixture as _};
 use mock_iam::faults::{Answer, Rule};
 use mock_iam::journal::Filter;
 use secrecy::SecretString;
+use test_support::resilient::resilient;
 
 use super::administrator::Administrator;
 use super::{REALM, Standing};
@@ -202,14 +203,6 @@ async fn fault_makes_a_session_inactive_or_returns_another_session() {
     assert_eq!(met.map_err(|error| error.kind()), Err("unreadable"));
 }
 
-#[derive(Debug)]
-struct Silent;
-
-impl Observer for Silent {
-    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-    fn circuit(&self, _: Operation, _: Circuit) {}
-}
-
 #[tokio::test]
 async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
     let scene = Scene::new().await;
@@ -218,19 +211,10 @@ async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
         deadline: Duration::from_millis(100),
         concurrency: 4,
     };
-    let limits = Limits {
-        login: limit,
-        introspection: limit,
-        logout: limit,
-        keys: limit,
-        probe: limit,
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let silent: Arc<dyn Observer> = Arc::new(Silent);
     for operation in OPERATIONS {
         for answer in [Answer::Timeout, Answer::SlowBody] {
             let bare = Arc::new(scene.standing().adapter());
-            let iam = ResilientAdapter::new(bare, limits, &clock, &silent);
+            let iam = resilient(bare, limit, Arc::new(SystemClock::default()));
             let met = scene.meets(&iam, &session, operation, answer).await;
             let met = met.map_err(|error| error.kind());
             let why = format!("{} of {}", answer.name(), operation.name());

@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Clock as _, Credentials, IamAdapter, IamError,
-    Introspection, Misconfiguration, Moment, UpstreamSession,
+    Authenticated, ClientContext, Clock as _, Credentials, IamAdapter, IamError, Introspection,
+    Misconfiguration, Moment, UpstreamSession,
 };
 use mock_iam::Mock;
 use serde::{Deserialize, Serialize};
+use test_support::wrapper::Wrapper;
 use tokio::sync::watch;
 
 use super::names::Names;
@@ -152,17 +153,9 @@ impl RecordingIam {
 }
 
 #[async_trait]
-impl IamAdapter for RecordingIam {
-    fn name(&self) -> &'static str {
-        self.mock.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.mock.issuer()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.mock.capabilities()
+impl Wrapper for RecordingIam {
+    fn inner(&self) -> &dyn IamAdapter {
+        &self.mock
     }
 
     async fn authenticate(
@@ -219,10 +212,6 @@ impl IamAdapter for RecordingIam {
             confirmed: served.is_ok(),
         });
         served
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        self.mock.logout_audience()
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {

@@ -17,6 +17,7 @@ use serde_json::Value;
 use test_support::client::{Client, Response, Session};
 use test_support::gateway::{TestGateway, prepare, settings};
 use test_support::suite::verifier::Verifier;
+use test_support::wrapper::wrapped;
 
 use super::names::Names;
 use super::recording_iam::RecordingIam;
@@ -101,7 +102,7 @@ impl Replica {
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
-            iam: Arc::<RecordingIam>::clone(&iam),
+            iam: wrapped(&iam),
             ..prepared
         };
         let (api, running) = match extent {

@@ -11,12 +11,11 @@ use actix_rt::System;
 use async_trait::async_trait;
 use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
-use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientAddress, ClientContext, Credentials, IamAdapter, IamError,
-    Introspection, UpstreamSession,
+    Authenticated, ClientAddress, ClientContext, Credentials, IamAdapter, IamError,
 };
 use serde_json::{Value, json};
+use test_support::wrapper::{Wrapper, wrapped};
 
 use crate::NOW;
 
@@ -116,12 +115,12 @@ impl Gateway {
                 let settings = mock_iam::settings(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let parts = Parts::prepare(&settings, clock).expect("parts");
-                let watched = Watched {
+                let watched = Arc::new(Watched {
                     iam: Arc::clone(&parts.iam),
                     seen: watching,
-                };
+                });
                 let parts = Parts {
-                    iam: Arc::new(watched),
+                    iam: wrapped(&watched),
                     ..parts
                 };
                 let application = Application::build(&settings, parts).expect("ports");
@@ -221,17 +220,9 @@ struct Watched {
 }
 
 #[async_trait]
-impl IamAdapter for Watched {
-    fn name(&self) -> &'static str {
-        self.iam.name()
-    }
-
-    fn issuer(&self) -> &str {
-        self.iam.issuer()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.iam.capabilities()
+impl Wrapper for Watched {
+    fn inner(&self) -> &dyn IamAdapter {
+        &*self.iam
     }
 
     async fn authenticate(
@@ -241,25 +232,5 @@ impl IamAdapter for Watched {
     ) -> Result<Authenticated, IamError> {
         *self.seen.lock().expect("no other panic") = client.address.map(ClientAddress::ip);
         self.iam.authenticate(credentials, client).await
-    }
-
-    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.iam.introspect(session).await
-    }
-
-    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.iam.end_session(session).await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        self.iam.logout_audience()
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.iam.verification_keys().await
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        self.iam.probe().await
     }
 }

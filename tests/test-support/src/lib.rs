@@ -1,8 +1,8 @@
 //! Fixtures that several test binaries share: gateways, clients, IAMs, and the suite of the API.
 //!
 //! A unit-test build of a crate is a different crate from its library, so its types differ from those here. Unit tests
-//! use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which contain no type of the gateway
-//! or the adapters.
+//! of the adapters use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which contain no type
+//! of the gateway or the adapters; those of the gateway also [`slow_iam`], [`resilient`] and [`wrapper`].
 
 #![expect(
     clippy::disallowed_methods,
@@ -31,12 +31,15 @@ pub mod logout_inbox;
 pub mod logout_token;
 pub mod metrics;
 pub mod program;
+pub mod resilient;
 pub mod rng;
 pub mod scripted_upstream;
 pub mod secrecy;
+pub mod slow_iam;
 pub mod suite;
 pub mod wait;
 pub mod wire;
+pub mod wrapper;
 pub mod wycheproof;
 
 pub use mock_iam::LogoutSigner;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::{Clock, SystemClock};
-use iam_adapters::error::IamError;
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation, ResilientAdapter};
+use iam_adapters::clock::SystemClock;
+use iam_adapters::resilient::Limit;
 use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
 use iam_conformance::{CHECKS, all, run_all};
 use mock_iam::MockFixture;
+use test_support::resilient::resilient;
 
 #[cfg(test)]
 mod directory;
@@ -26,26 +26,11 @@ async fn mock_passes_every_check() {
 
 #[tokio::test]
 async fn decorator_of_the_mock_passes_every_check() {
-    #[derive(Debug)]
-    struct Silent;
-    impl Observer for Silent {
-        fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-        fn circuit(&self, _: Operation, _: Circuit) {}
-    }
     let limit = Limit {
         deadline: Duration::from_secs(60),
         concurrency: 2,
     };
-    let limits = Limits {
-        login: limit,
-        introspection: limit,
-        logout: limit,
-        keys: limit,
-        probe: limit,
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let silent: Arc<dyn Observer> = Arc::new(Silent);
-    let guarded = |mock| ResilientAdapter::new(Arc::new(mock), limits, &clock, &silent);
+    let guarded = |mock| resilient(Arc::new(mock), limit, Arc::new(SystemClock::default()));
     all(&MockFixture::wrapped(guarded)).await;
 }
 

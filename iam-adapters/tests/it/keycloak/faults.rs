@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation, ResilientAdapter};
-use iam_adapters::{Clock, IamAdapter, IamError};
+use iam_adapters::resilient::{Limit, Operation};
+use iam_adapters::{IamAdapter, IamError};
 use serde_json::json;
+use test_support::resilient::resilient;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, KEYS, LOGOUT, TOKEN, grant, inactive,
 };
@@ -168,14 +169,6 @@ async fn call_succeeds_after_the_server_has_started() {
     assert_eq!(keycloak.probe().await, Ok(()));
 }
 
-#[derive(Debug)]
-struct NoObserver;
-
-impl Observer for NoObserver {
-    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-    fn circuit(&self, _: Operation, _: Circuit) {}
-}
-
 #[tokio::test]
 async fn missing_or_endless_response_times_out_at_the_deadline() {
     // No response ever arrives, so a short deadline only shortens the test.
@@ -183,21 +176,12 @@ async fn missing_or_endless_response_times_out_at_the_deadline() {
         deadline: Duration::from_millis(200),
         concurrency: 1,
     };
-    let limits = Limits {
-        login: limit,
-        introspection: limit,
-        logout: limit,
-        keys: limit,
-        probe: limit,
-    };
     for answer in [Answer::hanging(), Answer::dripping()] {
         for (operation, path) in OPERATIONS {
             let upstream = healthy(operation).await;
             upstream.on(path, answer.clone());
             let keycloak = Arc::new(adapter(&upstream.url()));
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            let observer: Arc<dyn Observer> = Arc::new(NoObserver);
-            let iam = ResilientAdapter::new(keycloak, limits, &clock, &observer);
+            let iam = resilient(keycloak, limit, Arc::new(SystemClock::default()));
             let result = call(&iam, operation).await;
             assert_eq!(
                 result,

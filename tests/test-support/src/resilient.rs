@@ -1,0 +1,32 @@
+//! The decorator of the gateway around an adapter under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::{Clock, IamAdapter, IamError, ResilientAdapter};
+
+#[derive(Debug)]
+struct NoObserver;
+
+impl Observer for NoObserver {
+    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
+    fn circuit(&self, _: Operation, _: Circuit) {}
+}
+
+/// The adapter in its decorator, with the same limit for each operation.
+pub fn resilient(
+    iam: Arc<dyn IamAdapter>,
+    limit: Limit,
+    clock: Arc<dyn Clock>,
+) -> ResilientAdapter {
+    let limits = Limits {
+        login: limit,
+        introspection: limit,
+        logout: limit,
+        keys: limit,
+        probe: limit,
+    };
+    let observer: Arc<dyn Observer> = Arc::new(NoObserver);
+    ResilientAdapter::new(iam, limits, &clock, &observer)
+}
