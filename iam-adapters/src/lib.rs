@@ -15,6 +15,8 @@ pub mod oauth2;
 pub mod registry;
 pub mod resilient;
 pub mod scope;
+#[cfg(test)]
+mod scripted_adapter;
 pub mod secret_file;
 pub mod types;
 

@@ -11,6 +11,7 @@ mod wycheproof;
 use serde_json::json;
 
 use super::*;
+use crate::scripted_adapter::{CLIENT, ScriptedAdapter};
 use fixture::{Fixture, SESSION, SUBJECT, claims, header};
 
 #[tokio::test]
@@ -41,7 +42,7 @@ async fn optional_parts_of_the_specification_are_accepted() {
     let fixture = Fixture::new();
     let now = fixture.now();
     for (member, value) in [
-        ("aud", json!(["another", fixture::CLIENT])),
+        ("aud", json!(["another", CLIENT])),
         ("iat", json!(now - 120)),
         ("iat", json!(now + 60)),
         ("exp", json!(now + 1)),
@@ -93,9 +94,6 @@ async fn token_is_accepted_until_it_is_marked_as_used() {
 #[test]
 fn iam_without_logout_tokens_has_no_verifier() {
     let fixture = Fixture::new();
-    let without_logout_tokens = fixture::Iam {
-        audience: None,
-        ..fixture::Iam::default()
-    };
-    assert!(LogoutTokens::of(Arc::new(without_logout_tokens), fixture.clock).is_none());
+    let without_logout_tokens = ScriptedAdapter::without_logout_tokens();
+    assert!(LogoutTokens::of(without_logout_tokens, fixture.clock).is_none());
 }

@@ -1,116 +1,14 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use tokio::sync::Semaphore;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::scripted_adapter::{CLIENT, ScriptedAdapter};
 use crate::types::Subject;
 
 mod circuit;
 mod recovery;
 mod retries;
 mod waiting;
-
-/// Returns scripted results, and counts the calls.
-#[derive(Debug, Default)]
-struct ScriptedAdapter {
-    calls: AtomicUsize,
-    faults: Mutex<Vec<IamError>>,
-    /// The fault of every call without an entry in `faults`.
-    default_fault: Mutex<Option<IamError>>,
-    /// If set, every call waits for a permit.
-    gate: Option<Semaphore>,
-}
-
-impl ScriptedAdapter {
-    fn failing(faults: &[IamError]) -> Arc<Self> {
-        Arc::new(Self {
-            faults: Mutex::new(faults.to_vec()),
-            ..Self::default()
-        })
-    }
-
-    fn gated() -> Arc<Self> {
-        Arc::new(Self {
-            gate: Some(Semaphore::new(0)),
-            ..Self::default()
-        })
-    }
-
-    fn calls(&self) -> usize {
-        self.calls.load(Ordering::SeqCst)
-    }
-
-    async fn next_result(&self) -> Result<(), IamError> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        if let Some(gate) = &self.gate {
-            gate.acquire().await.unwrap().forget();
-        }
-        let fault = self.faults.lock().unwrap().pop();
-        fault
-            .or_else(|| self.default_fault.lock().unwrap().clone())
-            .map_or(Ok(()), Err)
-    }
-
-    /// Sets the result of every further call.
-    fn set_fault(&self, fault: Option<IamError>) {
-        *self.default_fault.lock().unwrap() = fault;
-    }
-
-    /// Lets this number of calls continue.
-    fn release(&self, calls: usize) {
-        self.gate.as_ref().unwrap().add_permits(calls);
-    }
-}
-
-#[async_trait]
-impl IamAdapter for ScriptedAdapter {
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
-
-    fn issuer(&self) -> &'static str {
-        "urn:scripted"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::FULL
-    }
-
-    async fn authenticate(
-        &self,
-        _: &Credentials,
-        _: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        self.next_result().await.map(|()| Authenticated {
-            session: session(),
-            expires_in: None,
-            permissions: None,
-        })
-    }
-
-    async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.next_result().await.map(|()| Introspection::Inactive)
-    }
-
-    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-        self.next_result().await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        Some("scripted")
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.next_result().await?;
-        VerificationKeys::parse(b"{}").map_err(|none| IamError::Unreadable(none.to_string()))
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        self.next_result().await
-    }
-}
 
 #[derive(Debug, Default)]
 struct RecordingObserver {
@@ -183,7 +81,7 @@ async fn authenticate(iam: &ResilientAdapter) -> Result<Authenticated, IamError>
 async fn keys_have_their_own_limits() {
     let adapter = ScriptedAdapter::failing(&[unreachable()]);
     let (iam, observer) = resilient(&adapter, 1);
-    assert_eq!(iam.logout_audience(), Some("scripted"));
+    assert_eq!(iam.logout_audience(), Some(CLIENT));
     assert!(iam.verification_keys().await.is_err(), "no key set");
     assert_eq!(adapter.calls(), 2);
     assert_eq!(
@@ -194,7 +92,7 @@ async fn keys_have_their_own_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn call_ends_at_the_deadline_of_its_operation() {
-    let adapter = ScriptedAdapter::gated();
+    let adapter = ScriptedAdapter::gated(0);
     let (iam, observer) = resilient(&adapter, 1);
     let deadline = Duration::from_secs(2);
     assert_eq!(

@@ -14,8 +14,7 @@ const MANY: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_exchanges_of_one_session_with_a_cold_cache_introspect_once() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let cold = gateway.replica();
     let mut calls = cold.iam.hold(Operation::Introspection);
     let in_flight: Vec<_> = (0..MANY).map(|_| cold.spawn_exchange(&session)).collect();
@@ -34,9 +33,7 @@ async fn concurrent_exchanges_of_one_session_with_a_cold_cache_introspect_once()
 #[tokio::test]
 async fn exchanges_that_share_an_introspection_share_its_fault_and_the_next_one_introspects_again()
 {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let in_flight: Vec<_> = (0..MANY)
         .map(|_| gateway.spawn_exchange(&session))
@@ -56,12 +53,9 @@ async fn exchanges_that_share_an_introspection_share_its_fault_and_the_next_one_
 
 #[tokio::test]
 async fn source_of_an_exchange_is_miss_coalesced_or_hit() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let first = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (first, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     let mut second = Box::pin(gateway.exchange(&session, "read"));
     assert!(second.as_mut().now_or_never().is_none());
     call.reply(Reply::Model);
@@ -74,9 +68,7 @@ async fn source_of_an_exchange_is_miss_coalesced_or_hit() {
 
 #[tokio::test]
 async fn client_that_disconnects_neither_cancels_nor_repeats_the_introspection() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
     for _ in 0..10 {
         let mut disconnected = Box::pin(gateway.exchange(&session, "read"));
@@ -108,12 +100,9 @@ async fn each_session_has_its_own_introspection() {
 #[tokio::test]
 async fn introspection_older_than_the_freshness_is_not_joined() {
     for (later, introspections) in [(just_before(LIVENESS), 1), (LIVENESS, 2)] {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
-        gateway.clock.advance(LIVENESS);
+        let (gateway, session) = TestGateway::with_stale_session().await;
         let mut calls = gateway.iam.hold(Operation::Introspection);
-        let first = gateway.spawn_exchange(&session);
-        let first_call = calls.next().await;
+        let (first, first_call) = gateway.exchange_in_flight(&session, &mut calls).await;
         gateway.clock.advance(later);
         let mut second = Box::pin(gateway.exchange(&session, "read"));
         assert!(second.as_mut().now_or_never().is_none());
@@ -133,15 +122,11 @@ async fn introspection_older_than_the_freshness_is_not_joined() {
 
 #[tokio::test]
 async fn end_of_an_older_introspection_leaves_the_newer_one_joinable() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let older = gateway.spawn_exchange(&session);
-    let older_call = calls.next().await;
+    let (older, older_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(LIVENESS);
-    let newer = gateway.spawn_exchange(&session);
-    let newer_call = calls.next().await;
+    let (newer, newer_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     older_call.reply(Reply::Model);
     older.await.unwrap().unwrap();
     let mut third = Box::pin(gateway.exchange(&session, "read"));
@@ -155,9 +140,7 @@ async fn end_of_an_older_introspection_leaves_the_newer_one_joinable() {
 
 #[tokio::test]
 async fn panic_of_the_adapter_fails_only_its_own_exchange() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     for _ in 0..3 {
         gateway.iam.script(Operation::Introspection, Reply::Panic);
         let failed = gateway.granted(&session).await;

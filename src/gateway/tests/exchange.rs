@@ -35,8 +35,7 @@ async fn token_names_its_session_and_expires_with_it_at_the_latest() {
 
 #[tokio::test]
 async fn session_is_accepted_until_its_last_second_and_refused_from_its_expiry_on() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     for (at, good) in [
         (session.expires_at - 1, true),
         (session.expires_at, false),
@@ -56,14 +55,12 @@ async fn session_is_accepted_until_its_last_second_and_refused_from_its_expiry_o
 
 #[tokio::test]
 async fn session_that_expires_during_introspection_gets_no_token() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     gateway
         .clock
         .set_wall(Duration::from_secs(session.expires_at - 1));
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(Duration::from_secs(1));
     call.reply(Reply::Model);
     let refused = exchange.await.unwrap().err();
@@ -97,8 +94,7 @@ async fn id_and_token_of_different_sessions_are_refused_and_end_neither() {
 
 #[tokio::test]
 async fn only_the_exact_session_id_is_accepted() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     for id in [
         String::new(),
         format!("{} ", session.id),
@@ -120,8 +116,7 @@ async fn only_the_exact_session_id_is_accepted() {
 
 #[tokio::test]
 async fn session_of_another_iam_is_foreign() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let other_name = ScriptedIam {
         name: "other",
         ..ScriptedIam::default()
@@ -183,8 +178,7 @@ async fn first_error_decides_without_a_call_to_the_iam() {
 
 #[tokio::test]
 async fn token_with_one_changed_character_does_not_use_cached_data_of_another() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     for at in 0..session.token.len() {
         let mut bytes = session.token.clone().into_bytes();
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };

@@ -13,8 +13,7 @@ use crate::gateway::knowledge::Source;
 
 #[tokio::test]
 async fn liveness_is_refreshed_within_the_last_tenth_of_its_freshness() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     for introspections in 0..4 {
         gateway.clock.advance(without_refresh(LIVENESS));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
@@ -88,11 +87,9 @@ async fn late_response_of_an_older_introspection_does_not_restore_removed_permis
     let (one, other) = (gateway.log_in("alice").await, gateway.log_in("alice").await);
     gateway.clock.advance(LIVENESS);
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let early = gateway.spawn_exchange(&one);
-    let early_call = calls.next().await;
+    let (early, early_call) = gateway.exchange_in_flight(&one, &mut calls).await;
     gateway.clock.advance(MILLISECOND);
-    let late = gateway.spawn_exchange(&other);
-    let late_call = calls.next().await;
+    let (late, late_call) = gateway.exchange_in_flight(&other, &mut calls).await;
     late_call.reply(active("alice", "read"));
     assert_eq!(late.await.unwrap().unwrap().scope, "read");
     early_call.reply(active("alice", "read write"));
@@ -111,8 +108,7 @@ async fn wall_clock_set_back_by_more_than_a_minute_makes_cached_data_stale() {
         (Duration::from_secs(60) + MILLISECOND, Source::Miss),
         (Duration::from_secs(86_400), Source::Miss),
     ] {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         gateway.set_wall_clock_back(back);
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, source, "{back:?}");
@@ -121,8 +117,7 @@ async fn wall_clock_set_back_by_more_than_a_minute_makes_cached_data_stale() {
 
 #[tokio::test]
 async fn wall_clock_set_forward_ages_cached_data() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     gateway
         .clock
         .set_wall(Duration::from_secs(START) + LIVENESS);
@@ -132,8 +127,7 @@ async fn wall_clock_set_forward_ages_cached_data() {
 
 #[tokio::test]
 async fn outage_affects_exchanges_only_after_the_freshness_and_while_it_lasts() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let fault = iam_adapters::IamError::Failed("502".to_owned());
     gateway.iam.set_outage(Some(fault));
     gateway.clock.advance(without_refresh(LIVENESS));
@@ -151,8 +145,7 @@ async fn outage_affects_exchanges_only_after_the_freshness_and_while_it_lasts() 
 #[tokio::test]
 async fn failed_early_refresh_leaves_data_valid_for_its_full_freshness() {
     for fault in faults() {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         gateway.iam.set_outage(Some(fault.clone()));
         gateway.clock.advance(just_before(LIVENESS));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
@@ -186,8 +179,7 @@ const STEP: Duration = Duration::from_millis(997);
 #[tokio::test]
 async fn end_at_the_iam_takes_effect_within_the_freshness_at_any_time() {
     for ends_at_step in 0..40 {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         let mut ended_at = None;
         for step in 0..80 {
             if step == ends_at_step {
@@ -206,8 +198,7 @@ async fn end_at_the_iam_takes_effect_within_the_freshness_at_any_time() {
 
 #[tokio::test]
 async fn no_token_has_a_permission_that_was_removed_before_the_permission_freshness() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let mut started = Vec::new();
     for step in 0..400_usize {
         // The user has exactly one permission, another one at each step.

@@ -76,8 +76,7 @@ async fn each_login_has_a_new_session_id_and_token() {
 
 #[tokio::test]
 async fn first_exchange_after_a_login_makes_no_call() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let exchanged = gateway.exchange(&session, "write").await.unwrap();
     assert_eq!(exchanged.source, Source::Hit);
     assert_eq!(exchanged.scope, "write");
@@ -181,8 +180,7 @@ async fn is_limited(gateway: &TestGateway, password: &str) -> bool {
 
 #[tokio::test]
 async fn exchanges_and_logouts_do_not_affect_login_limits() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     for _ in 0..10 {
         assert!(!is_limited(&gateway, "wrong").await);
     }

@@ -12,8 +12,7 @@ use crate::gateway::revocations::Capacity;
 
 #[tokio::test]
 async fn session_is_revoked_before_the_call_to_the_iam() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let mut calls = gateway.iam.hold(Operation::Logout);
     let mut logout = Box::pin(gateway.log_out(&session));
     assert!(logout.as_mut().now_or_never().is_none());
@@ -32,8 +31,7 @@ async fn session_is_revoked_before_the_call_to_the_iam() {
 #[tokio::test]
 async fn session_stays_revoked_if_the_iam_fails_and_a_retry_calls_it_again() {
     for fault in faults() {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         let expected = GatewayError::from(fault.clone());
         gateway.iam.script(Operation::Logout, Reply::Fault(fault));
         assert_eq!(gateway.log_out(&session).await, Err(expected));
@@ -47,8 +45,7 @@ async fn session_stays_revoked_if_the_iam_fails_and_a_retry_calls_it_again() {
 
 #[tokio::test]
 async fn repeated_logout_succeeds_without_another_call() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     for _ in 0..3 {
         gateway.log_out(&session).await.unwrap();
         assert_eq!(gateway.iam.calls(Operation::Logout), 1);
@@ -58,8 +55,7 @@ async fn repeated_logout_succeeds_without_another_call() {
 #[tokio::test]
 async fn logout_of_an_expired_session_succeeds_without_a_call() {
     for (early, calls) in [(1, 1), (0, 0)] {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         let at = Duration::from_secs(session.expires_at - early);
         gateway.clock.set_wall(at);
         gateway.log_out(&session).await.unwrap();
@@ -71,8 +67,7 @@ async fn logout_of_an_expired_session_succeeds_without_a_call() {
 
 #[tokio::test]
 async fn logout_reaches_the_iam_although_its_client_disconnects() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let mut calls = gateway.iam.hold(Operation::Logout);
     let mut logout = Box::pin(gateway.log_out(&session));
     assert!(logout.as_mut().now_or_never().is_none());
@@ -151,8 +146,7 @@ async fn parallel_logouts_of_one_session_share_one_call_to_the_iam() {
         // A later logout after a failure is a new call.
         (Reply::Fault(failure.clone()), Err(failure.into()), 2),
     ] {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         let mut calls = gateway.iam.hold(Operation::Logout);
         let parallel: Vec<_> = (0..PARALLEL)
             .map(|_| {

@@ -123,8 +123,7 @@ async fn end_reported_during_an_introspection_refuses_the_exchange() {
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(LIVENESS);
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     let now = START + LIVENESS.as_secs();
     let notice = token(&gateway, None, Some("upstream-1"), now);
     receive(&gateway, &notice).await.unwrap();

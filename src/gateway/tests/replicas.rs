@@ -155,8 +155,7 @@ async fn revocation_received_during_an_introspection_refuses_the_exchange() {
     let (there, replicas) = (here.replica(), RecordingReplicas::of(&here));
     let session = here.log_in("alice").await;
     let mut calls = here.iam.hold(Operation::Introspection);
-    let exchange = there.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = there.exchange_in_flight(&session, &mut calls).await;
     here.log_out(&session).await.unwrap();
     for sent in replicas.sent() {
         there.inner.session_ends().learn(&sent);
@@ -169,12 +168,9 @@ async fn revocation_received_during_an_introspection_refuses_the_exchange() {
 /// The gap ends during an introspection, whose response may be older than a missed revocation.
 #[tokio::test]
 async fn introspection_started_in_a_gap_is_repeated_after_it() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let first = calls.next().await;
+    let (exchange, first) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(MILLISECOND);
     gateway.inner.caught_up();
     gateway.clock.advance(MILLISECOND);
@@ -189,8 +185,7 @@ async fn introspection_started_in_a_gap_is_repeated_after_it() {
 
 #[tokio::test]
 async fn after_a_gap_fresh_data_is_introspected_again() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     gateway.granted(&session).await.unwrap();
     assert_eq!(gateway.introspections(), 0);
     gateway.clock.advance(MILLISECOND);
@@ -219,16 +214,12 @@ async fn after_a_gap_stale_data_is_not_used() {
 
 #[tokio::test]
 async fn after_a_gap_no_earlier_introspection_is_joined() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let early = gateway.spawn_exchange(&session);
-    let early_call = calls.next().await;
+    let (early, early_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.inner.caught_up();
     gateway.clock.advance(MILLISECOND);
-    let late = gateway.spawn_exchange(&session);
-    let late_call = calls.next().await;
+    let (late, late_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     for call in [early_call, late_call] {
         call.reply(active("alice", "read"));
     }

@@ -100,8 +100,7 @@ async fn unknown_iam_is_refused_and_no_session_is_revoked() {
 #[tokio::test]
 async fn logout_of_a_revoked_session_ends_it_at_the_iam_with_one_call() {
     for kind in 0..3 {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
+        let (gateway, session) = TestGateway::with_session().await;
         let sessions = [
             one(&session),
             of_subject("alice", START),
@@ -123,12 +122,9 @@ async fn logout_of_a_revoked_session_ends_it_at_the_iam_with_one_call() {
 #[tokio::test]
 async fn revocation_during_an_introspection_refuses_the_exchange() {
     for kind in 0..3 {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
-        gateway.clock.advance(LIVENESS);
+        let (gateway, session) = TestGateway::with_stale_session().await;
         let mut calls = gateway.iam.hold(Operation::Introspection);
-        let exchange = gateway.spawn_exchange(&session);
-        let call = calls.next().await;
+        let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
         let sessions = [
             one(&session),
             of_subject("alice", START),
@@ -194,8 +190,7 @@ impl Replicas for Unreachable {
 
 #[tokio::test]
 async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     let ends = gateway.inner.session_ends();
     ends.join(Arc::new(Unreachable));
     ends.serve_without_catching_up();

@@ -7,12 +7,9 @@ use crate::gateway::error::InvalidSession;
 
 #[tokio::test]
 async fn logout_during_an_introspection_refuses_the_exchange() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.log_out(&session).await.unwrap();
     call.reply(active("alice", "read write"));
     let refused = exchange.await.unwrap().err();
@@ -26,12 +23,9 @@ async fn logout_during_an_introspection_refuses_the_exchange() {
 
 #[tokio::test]
 async fn failed_logout_during_an_introspection_refuses_the_exchange() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     let fault = IamError::Failed("502".to_owned());
     gateway.iam.script(Operation::Logout, Reply::Fault(fault));
     gateway.log_out(&session).await.unwrap_err();
@@ -42,15 +36,11 @@ async fn failed_logout_during_an_introspection_refuses_the_exchange() {
 
 #[tokio::test]
 async fn inactive_in_a_newer_introspection_refuses_the_exchange_of_an_older_one() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let early = gateway.spawn_exchange(&session);
-    let early_call = calls.next().await;
+    let (early, early_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(LIVENESS);
-    let late = gateway.spawn_exchange(&session);
-    let late_call = calls.next().await;
+    let (late, late_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     late_call.reply(Reply::Introspection(Introspection::Inactive));
     let refused = late.await.unwrap().err();
     assert_eq!(refused, Some(InvalidSession::Ended.into()));
@@ -61,8 +51,7 @@ async fn inactive_in_a_newer_introspection_refuses_the_exchange_of_an_older_one(
 
 #[tokio::test]
 async fn inactive_is_final_and_not_introspected_again() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     gateway.iam.end("secret-1");
     gateway.clock.advance(LIVENESS);
     for _ in 0..3 {
@@ -75,8 +64,7 @@ async fn inactive_is_final_and_not_introspected_again() {
 
 #[tokio::test]
 async fn logout_of_a_session_that_was_inactive_calls_the_iam() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
+    let (gateway, session) = TestGateway::with_session().await;
     // As while an account is disabled: its sessions are active again when it is enabled.
     let inactive = Reply::Introspection(Introspection::Inactive);
     gateway.iam.script(Operation::Introspection, inactive);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::test_gateway::{LIVENESS, START, TestGateway, active};
+use super::test_gateway::{START, TestGateway, active};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::session;
 
@@ -57,14 +57,11 @@ async fn empty_upstream_id_ends_no_session() {
 
 #[tokio::test]
 async fn end_reported_during_an_introspection_refuses_the_exchange() {
-    let gateway = TestGateway::new();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
+    let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway
         .iam
         .hold(iam_adapters::resilient::Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.inner.session_ends().end_sessions_of("alice", START);
     call.reply(active("alice", "read write"));
     assert_eq!(exchange.await.unwrap().err(), Some(ENDED));

@@ -24,9 +24,7 @@ fn timed_out() -> IamError {
 #[tokio::test]
 async fn by_default_no_token_is_issued_if_the_iam_fails() {
     for fault in faults() {
-        let gateway = TestGateway::new();
-        let session = gateway.log_in("alice").await;
-        gateway.clock.advance(LIVENESS);
+        let (gateway, session) = TestGateway::with_stale_session().await;
         gateway.iam.set_outage(Some(fault.clone()));
         let failed = gateway.granted(&session).await;
         assert_eq!(failed, Err(GatewayError::from(fault)));
@@ -125,8 +123,7 @@ async fn data_that_expires_during_the_failed_introspection_is_not_used() {
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(just_before(LIVENESS + EXTRA));
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&session);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(MILLISECOND);
     call.reply(Reply::Fault(timed_out()));
     assert_eq!(exchange.await.unwrap().err(), Some(timed_out().into()));
@@ -138,8 +135,7 @@ async fn revocation_and_inactive_take_precedence_over_stale_data() {
     let (one, other) = (gateway.log_in("alice").await, gateway.log_in("bob").await);
     gateway.clock.advance(LIVENESS);
     let mut calls = gateway.iam.hold(Operation::Introspection);
-    let exchange = gateway.spawn_exchange(&one);
-    let call = calls.next().await;
+    let (exchange, call) = gateway.exchange_in_flight(&one, &mut calls).await;
     gateway.iam.set_outage(Some(timed_out()));
     gateway.log_out(&one).await.unwrap_err();
     call.reply(Reply::Fault(timed_out()));

@@ -14,7 +14,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::scripted_iam::{Reply, ScriptedIam};
+use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::keys::{KeySet, Keys};
@@ -105,6 +105,20 @@ impl TestGateway {
     /// Alice has the permissions `read` and `write`, Bob has `read`.
     pub(super) fn new() -> Self {
         Self::with(ScriptedIam::default(), policy())
+    }
+
+    /// The same, with a session of Alice and fresh cached data.
+    pub(super) async fn with_session() -> (Self, Session) {
+        let gateway = Self::new();
+        let session = gateway.log_in("alice").await;
+        (gateway, session)
+    }
+
+    /// The same after [`LIVENESS`]: the next exchange introspects.
+    pub(super) async fn with_stale_session() -> (Self, Session) {
+        let (gateway, session) = Self::with_session().await;
+        gateway.clock.advance(LIVENESS);
+        (gateway, session)
     }
 
     pub(super) fn with(iam: ScriptedIam, policy: Policy) -> Self {
@@ -234,6 +248,16 @@ impl TestGateway {
     ) -> JoinHandle<Result<Exchanged, GatewayError>> {
         let (gateway, session) = (self.clone(), session.clone());
         tokio::spawn(async move { gateway.exchange(&session, "read write").await })
+    }
+
+    /// An exchange in its own task, and its introspection, which is one of the held calls.
+    pub(super) async fn exchange_in_flight(
+        &self,
+        session: &Session,
+        calls: &mut HeldCalls,
+    ) -> (JoinHandle<Result<Exchanged, GatewayError>>, Call) {
+        let exchange = self.spawn_exchange(session);
+        (exchange, calls.next().await)
     }
 
     pub(super) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {

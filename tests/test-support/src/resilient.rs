@@ -18,7 +18,7 @@ impl Observer for NoObserver {
 pub fn resilient(
     iam: Arc<dyn IamAdapter>,
     limit: Limit,
-    clock: Arc<dyn Clock>,
+    clock: Arc<impl Clock + 'static>,
 ) -> ResilientAdapter {
     let limits = Limits {
         login: limit,
@@ -27,6 +27,7 @@ pub fn resilient(
         keys: limit,
         probe: limit,
     };
+    let clock: Arc<dyn Clock> = clock;
     let observer: Arc<dyn Observer> = Arc::new(NoObserver);
     ResilientAdapter::new(iam, limits, &clock, &observer)
 }

@@ -121,7 +121,7 @@ async fn each_key_verifies_only_its_own_algorithm() {
     for (own, jwk, sign) in &keys {
         let fixture = Fixture::new();
         let published = with(jwk, "alg", json!(own));
-        fixture.on_fetch(move || Ok(set(&[&published]).unwrap()));
+        fixture.iam.publish(&json!({ "keys": [published] }));
         let good = fixture.tokens.verify(&token(&fixture, own, sign)).await;
         assert!(good.is_ok(), "{own}: {good:?}");
         for (other, _, others) in &keys {
@@ -140,7 +140,7 @@ async fn each_key_verifies_only_its_own_algorithm() {
 async fn key_without_alg_has_the_default_algorithm_of_its_type() {
     for (own, jwk, sign) in keys() {
         let fixture = Fixture::new();
-        fixture.on_fetch(move || Ok(set(&[&jwk]).unwrap()));
+        fixture.iam.publish(&json!({ "keys": [jwk] }));
         let why = fixture.refusal(&token(&fixture, own, &sign)).await;
         let other_rsa = own.starts_with(['R', 'P']) && own != "RS256";
         assert_eq!(why, other_rsa.then_some(Why::Algorithm), "{own}");

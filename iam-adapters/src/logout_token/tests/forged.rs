@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::super::InvalidLogoutToken as Why;
 use super::fixture::{Fixture, claims, header};
-use crate::jwk::VerificationKeys;
 
 /// The order of P-256 (SEC 2 section 2.4.2), and the prime of its field.
 const ORDER: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
@@ -40,8 +39,7 @@ async fn public_data_as_an_hmac_secret_is_refused() {
     let jwk = json!({"kty": "EC", "crv": "P-256", "kid": "k", "x": x, "y": y});
     let set = json!({ "keys": [jwk] }).to_string();
     let fixture = Fixture::new();
-    let published = set.clone();
-    fixture.on_fetch(move || Ok(VerificationKeys::parse(published.as_bytes()).unwrap()));
+    fixture.iam.publish(&set);
     let pem = format!(
         "-----BEGIN PUBLIC KEY-----\n{}\n{}\n-----END PUBLIC KEY-----\n",
         &base64[..64],

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::fixture::{Fixture, Iam, claims, header};
+use super::fixture::{Fixture, claims, header};
 use super::*;
 use crate::error::IamError;
+use crate::scripted_adapter::ScriptedAdapter;
 use test_support::LogoutSigner;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ async fn keys_are_fetched_at_first_use_and_again_after_ten_minutes() {
 async fn withdrawn_key_is_accepted_for_at_most_ten_minutes() {
     let fixture = Fixture::new();
     assert!(is_accepted(&fixture).await);
-    fixture.publish(&Arc::new(LogoutSigner::generate().unwrap()));
+    fixture.publish(&LogoutSigner::generate().unwrap());
     fixture.clock.advance(Duration::from_secs(600));
     let token = fixture.sign(&header(&fixture), &claims(&fixture));
     assert_eq!(
@@ -53,7 +53,7 @@ async fn new_key_is_fetched_at_once() {
     let mut fixture = Fixture::new();
     assert!(is_accepted(&fixture).await);
     fixture.clock.advance(Duration::from_secs(10));
-    fixture.signer = Arc::new(LogoutSigner::generate().unwrap());
+    fixture.signer = LogoutSigner::generate().unwrap();
     fixture.publish(&fixture.signer);
     assert!(is_accepted(&fixture).await);
     assert_eq!(fixture.fetches(), 2);
@@ -78,8 +78,7 @@ async fn unknown_key_ids_cause_one_fetch_in_ten_seconds_and_valid_tokens_are_acc
 async fn without_keys_no_token_is_accepted_and_none_is_called_invalid() {
     let fixture = Fixture::new();
     let fault = IamError::Unreachable("refused".to_owned());
-    let result = fault.clone();
-    fixture.on_fetch(move || Err(result.clone()));
+    fixture.iam.set_fault(Some(fault.clone()));
     let no_keys = Err(LogoutTokenError::NoKeys(fault));
     for _ in 0..3 {
         let verified = fixture.verify(&header(&fixture), &claims(&fixture)).await;
@@ -87,7 +86,7 @@ async fn without_keys_no_token_is_accepted_and_none_is_called_invalid() {
     }
     assert_eq!(fixture.fetches(), 1, "no further fetch for a while");
     fixture.clock.advance(Duration::from_secs(10));
-    fixture.publish(&fixture.signer);
+    fixture.iam.set_fault(None);
     assert!(is_accepted(&fixture).await);
     assert_eq!(fixture.fetches(), 2);
 }
@@ -96,7 +95,8 @@ async fn without_keys_no_token_is_accepted_and_none_is_called_invalid() {
 async fn old_keys_are_used_for_an_hour_if_the_iam_does_not_respond() {
     let fixture = Fixture::new();
     assert!(is_accepted(&fixture).await);
-    fixture.on_fetch(|| Err(IamError::Failed("503".to_owned())));
+    let fault = IamError::Failed("503".to_owned());
+    fixture.iam.set_fault(Some(fault));
     for minutes in [10, 10, 39] {
         fixture.clock.advance(60 * minutes * SECOND);
         assert!(is_accepted(&fixture).await, "{minutes} later");
@@ -112,10 +112,7 @@ async fn old_keys_are_used_for_an_hour_if_the_iam_does_not_respond() {
 
 #[tokio::test]
 async fn waiting_tokens_share_one_fetch_and_their_number_is_bounded() {
-    let fixture = Fixture::with(Iam {
-        gate: Some(Semaphore::new(0)),
-        ..Iam::default()
-    });
+    let fixture = Fixture::with(ScriptedAdapter::gated(0));
     let mut waiting = Vec::new();
     for _ in 0..64 {
         let (tokens, token) = (
@@ -131,7 +128,7 @@ async fn waiting_tokens_share_one_fetch_and_their_number_is_bounded() {
     let beyond = timeout(30 * SECOND, fixture.tokens.verify(&another)).await;
     let beyond = beyond.expect("it does not wait");
     assert_eq!(beyond, Err(LogoutTokenError::NoKeys(IamError::Saturated)));
-    fixture.iam.gate.as_ref().unwrap().add_permits(1);
+    fixture.iam.release(1);
     for one in waiting {
         assert!(one.await.unwrap().is_ok());
     }
@@ -140,10 +137,7 @@ async fn waiting_tokens_share_one_fetch_and_their_number_is_bounded() {
 
 #[tokio::test]
 async fn valid_token_is_verified_while_forged_tokens_use_all_permits() {
-    let fixture = Fixture::with(Iam {
-        gate: Some(Semaphore::new(1)),
-        ..Iam::default()
-    });
+    let fixture = Fixture::with(ScriptedAdapter::gated(1));
     assert!(is_accepted(&fixture).await);
     fixture.clock.advance(Duration::from_secs(600));
     let mut waiting = Vec::new();
@@ -159,7 +153,7 @@ async fn valid_token_is_verified_while_forged_tokens_use_all_permits() {
     }
     let valid = timeout(30 * SECOND, is_accepted(&fixture)).await;
     assert!(valid.expect("it does not wait"));
-    fixture.iam.gate.as_ref().unwrap().add_permits(1);
+    fixture.iam.release(1);
     for one in waiting {
         let unknown = Err(InvalidLogoutToken::UnknownKey.into());
         assert_eq!(one.await.unwrap(), unknown);
@@ -168,10 +162,7 @@ async fn valid_token_is_verified_while_forged_tokens_use_all_permits() {
 
 #[tokio::test]
 async fn fetch_continues_if_its_caller_is_cancelled() {
-    let fixture = Fixture::with(Iam {
-        gate: Some(Semaphore::new(0)),
-        ..Iam::default()
-    });
+    let fixture = Fixture::with(ScriptedAdapter::gated(0));
     let token = fixture.sign(&header(&fixture), &claims(&fixture));
     let tokens = Arc::clone(&fixture.tokens);
     let first = tokio::spawn(async move { tokens.verify(&token).await });
@@ -180,7 +171,7 @@ async fn fetch_continues_if_its_caller_is_cancelled() {
     }
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    fixture.iam.gate.as_ref().unwrap().add_permits(1);
+    fixture.iam.release(1);
     assert!(is_accepted(&fixture).await);
     assert_eq!(fixture.fetches(), 1);
 }
@@ -188,11 +179,11 @@ async fn fetch_continues_if_its_caller_is_cancelled() {
 #[tokio::test]
 async fn keys_are_fetched_again_after_a_panic_of_the_adapter() {
     let fixture = Fixture::new();
-    fixture.on_fetch(|| panic!("in a test"));
+    fixture.iam.set_panics(true);
     let verified = fixture.verify(&header(&fixture), &claims(&fixture)).await;
     let no_keys = matches!(verified, Err(LogoutTokenError::NoKeys(_)));
     assert!(no_keys, "{verified:?}");
-    fixture.publish(&fixture.signer);
+    fixture.iam.set_panics(false);
     assert!(!is_accepted(&fixture).await, "not at once");
     fixture.clock.advance(Duration::from_secs(10));
     assert!(is_accepted(&fixture).await);

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::InvalidLogoutToken as Why;
 use super::super::TOKEN_BYTES_MAX;
-use super::fixture::{CLIENT, EVENT, Fixture, ISSUER, claims, header};
+use super::fixture::{EVENT, Fixture, claims, header};
+use crate::scripted_adapter::{CLIENT, ISSUER};
 
 #[tokio::test]
 async fn token_with_a_wrong_claim_is_refused_with_its_reason() {

@@ -86,8 +86,7 @@ async fn no_vector_is_accepted_as_a_logout_token() {
     for kind in KINDS {
         for vector in vectors(kind).into_iter().flatten() {
             if let Some(set) = published(&vector) {
-                fixture
-                    .on_fetch(move || Ok(VerificationKeys::parse(set.as_bytes()).expect("keys")));
+                fixture.iam.publish(&set);
             }
             let why = fixture.refusal(&vector.token).await;
             let form = [

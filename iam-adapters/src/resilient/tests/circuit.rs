@@ -149,7 +149,7 @@ async fn each_operation_has_its_own_circuit() {
 
 #[tokio::test]
 async fn cancelled_call_counts_neither_as_success_nor_as_failure() {
-    let fixture = Fixture::with_adapter(ScriptedAdapter::gated());
+    let fixture = Fixture::with_adapter(ScriptedAdapter::gated(0));
     for _ in 0..100 {
         let iam = Arc::clone(&fixture.iam);
         let call = tokio::spawn(async move { authenticate(&iam).await.is_ok() });
@@ -163,7 +163,7 @@ async fn cancelled_call_counts_neither_as_success_nor_as_failure() {
 
 #[tokio::test]
 async fn call_that_waits_for_a_permit_while_the_circuit_opens_is_not_made() {
-    let adapter = ScriptedAdapter::gated();
+    let adapter = ScriptedAdapter::gated(0);
     let (iam, _) = resilient(&adapter, 20);
     adapter.set_fault(Some(failed()));
     let calls: Vec<_> = (0..40)

@@ -34,7 +34,7 @@ async fn after_the_pause_one_failure_starts_another_pause() {
 
 /// A half-open circuit, with trial calls in flight.
 async fn half_open(calls: usize) -> (Fixture, Vec<tokio::task::JoinHandle<Option<IamError>>>) {
-    let fixture = Fixture::with_adapter(ScriptedAdapter::gated());
+    let fixture = Fixture::with_adapter(ScriptedAdapter::gated(0));
     fixture.adapter.release(20);
     fixture.log_in(20, Some(&failed())).await;
     fixture.clock.advance(PAUSE);
@@ -77,7 +77,7 @@ async fn cancelled_trial_call_allows_another_one() {
 
 #[tokio::test]
 async fn result_of_a_call_from_an_earlier_phase_does_not_count() {
-    let fixture = Fixture::with_adapter(ScriptedAdapter::gated());
+    let fixture = Fixture::with_adapter(ScriptedAdapter::gated(0));
     let begin = || {
         let iam = Arc::clone(&fixture.iam);
         tokio::spawn(async move { authenticate(&iam).await.err() })
@@ -145,62 +145,9 @@ async fn clock_that_is_set_back_ends_the_pause() {
 
 #[tokio::test]
 async fn panic_of_the_adapter_is_a_fault_of_its_call_and_reported_to_the_observer() {
-    #[derive(Debug)]
-    struct Panics;
-    #[async_trait]
-    impl IamAdapter for Panics {
-        fn name(&self) -> &'static str {
-            "panics"
-        }
-        fn issuer(&self) -> &'static str {
-            "urn:panics"
-        }
-
-        fn capabilities(&self) -> Capabilities {
-            Capabilities {
-                back_channel_logout: false,
-                ..Capabilities::FULL
-            }
-        }
-        async fn authenticate(
-            &self,
-            _: &Credentials,
-            _: &ClientContext,
-        ) -> Result<Authenticated, IamError> {
-            tokio::task::yield_now().await;
-            panic!("in every call")
-        }
-        async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-            panic!("in every call")
-        }
-        async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-            panic!("in every call")
-        }
-        fn logout_audience(&self) -> Option<&str> {
-            None
-        }
-        async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-            panic!("in every call")
-        }
-        async fn probe(&self) -> Result<(), IamError> {
-            panic!("in every call")
-        }
-    }
-    let limit = Limit {
-        deadline: Duration::from_secs(5),
-        concurrency: 1,
-    };
-    let limits = Limits {
-        login: limit,
-        introspection: limit,
-        logout: limit,
-        keys: limit,
-        probe: limit,
-    };
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-    let observer = Arc::<RecordingObserver>::default();
-    let as_observer: Arc<dyn Observer> = Arc::<RecordingObserver>::clone(&observer);
-    let iam = ResilientAdapter::new(Arc::new(Panics), limits, &clock, &as_observer);
+    let adapter = Arc::<ScriptedAdapter>::default();
+    adapter.set_panics(true);
+    let (iam, observer) = resilient(&adapter, 1);
     let fault = IamError::Unreadable("the adapter panicked".to_owned());
     for _ in 0..30 {
         assert_eq!(authenticate(&iam).await.err(), Some(fault.clone()));

@@ -53,7 +53,7 @@ async fn retries_add_at_most_a_tenth_to_the_calls() {
     let mut served = 0;
     for number in 0..CALLS {
         if number % 3 == 0 {
-            adapter.faults.lock().unwrap().push(unreachable());
+            adapter.fail_next(unreachable());
         }
         served += usize::from(iam.introspect(&session()).await.is_ok());
     }

@@ -2,7 +2,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_are_bounded_and_waiting_calls_are_refused_after_half_of_their_deadline() {
-    let adapter = ScriptedAdapter::gated();
+    let adapter = ScriptedAdapter::gated(0);
     let (iam, _) = resilient(&adapter, 2);
     let began = tokio::time::Instant::now();
     let calls: Vec<_> = (0..5)
@@ -35,7 +35,7 @@ async fn concurrent_calls_are_bounded_and_waiting_calls_are_refused_after_half_o
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_logins_do_not_block_introspection() {
-    let adapter = ScriptedAdapter::gated();
+    let adapter = ScriptedAdapter::gated(0);
     let (iam, _) = resilient(&adapter, 1);
     let login = {
         let iam = Arc::clone(&iam);
@@ -54,7 +54,7 @@ async fn concurrent_logins_do_not_block_introspection() {
 
 #[tokio::test(start_paused = true)]
 async fn call_is_refused_at_once_if_eight_wait_for_each_permit() {
-    let adapter = ScriptedAdapter::gated();
+    let adapter = ScriptedAdapter::gated(0);
     let (iam, _) = resilient(&adapter, 2);
     let introspect = || {
         let iam = Arc::clone(&iam);
@@ -81,7 +81,7 @@ async fn call_is_refused_at_once_if_eight_wait_for_each_permit() {
 
 #[tokio::test(start_paused = true)]
 async fn call_with_a_late_permit_has_half_of_its_deadline_left() {
-    let adapter = ScriptedAdapter::gated();
+    let adapter = ScriptedAdapter::gated(0);
     let (iam, _) = resilient(&adapter, 1);
     let introspect = || {
         let iam = Arc::clone(&iam);
