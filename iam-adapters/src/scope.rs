@@ -260,6 +260,14 @@ mod tests {
     }
 
     #[test]
+    fn permissions_are_listed_once_in_ascending_order() {
+        let held = permissions(&["b", "a", "c", "a"]);
+        let names: Vec<_> = held.iter().map(Permission::as_str).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(held.len(), 3);
+    }
+
+    #[test]
     fn size_on_the_heap_counts_each_name_and_its_pointer() {
         let pointer = size_of::<Box<str>>();
         assert_eq!(permissions(&[]).heap_size(), 0);

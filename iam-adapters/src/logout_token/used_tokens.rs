@@ -88,6 +88,16 @@ mod tests {
     }
 
     #[test]
+    fn every_token_of_180_logouts_per_second_is_kept() {
+        let mut tokens = UsedTokens::default();
+        let last = 180 * WINDOW.as_secs() - 1;
+        for number in 0..=last {
+            tokens.insert(&number.to_string(), at(number / 180));
+        }
+        assert!(tokens.contains(&last.to_string(), at(last / 180)));
+    }
+
+    #[test]
     fn memory_is_bounded_and_released() {
         let mut tokens = UsedTokens::default();
         for number in 0..2 * CAPACITY {

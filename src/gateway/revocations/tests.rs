@@ -171,6 +171,21 @@ fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
 }
 
 #[test]
+fn second_look_up_finds_a_revocation_extended_since_the_first() {
+    let revocations = Revocations::default();
+    let until = |moment| {
+        let name = key().subject("keycloak", "https://iam.test", "alice");
+        Revocation::of_subject(name, moment, at(500), DAY)
+    };
+    let (key, content) = (key(), sealed(501));
+    let mut names = SessionNames::new(&key, id(), &content);
+    revocations.record(&until(500), at(500));
+    assert_eq!(revocations.cause_of(&mut names), None);
+    assert_eq!(revocations.learn(&until(600), at(600)), Learned::New);
+    assert_eq!(revocations.cause_of(&mut names), Some(Cause::Inactive));
+}
+
+#[test]
 fn names_differ_by_kind_key_and_every_part() {
     let (one, other) = (key(), RevocationKey::derive(&[8; 32]).unwrap());
     let session = id();
@@ -455,6 +470,61 @@ fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
 }
 
 #[test]
+fn offer_is_bounded_and_what_it_leaves_is_offered_next() {
+    let revocations = Revocations::default();
+    for expires_at in [10, 20, 30] {
+        revocations.share(&logged_out(id(), expires_at), at(0));
+    }
+    let first = revocations.offer(2);
+    let expiries: Vec<_> = first.iter().map(|offered| offered.forget_at).collect();
+    assert_eq!(expiries, [70, 80]);
+    assert_eq!(revocations.pending(), 3);
+    revocations.settle(first.iter().map(|offered| (*offered, Delivery::Stored)));
+    assert_eq!(revocations.pending(), 1);
+    assert_eq!(offered(&revocations), [90]);
+}
+
+#[test]
+fn refused_revocation_is_offered_once_for_each_retry_and_after_new_ones() {
+    let revocations = Revocations::default();
+    revocations.share(&logged_out(id(), 10), at(0));
+    settle(&revocations, Delivery::Refused);
+    revocations.share(&logged_out(id(), 20), at(0));
+    revocations.retry_refused();
+    for expiries in [&[80][..], &[70, 80], &[]] {
+        let refused = settle(&revocations, Delivery::Refused);
+        let refused: Vec<_> = refused.iter().map(|refused| refused.forget_at).collect();
+        assert_eq!(refused, expiries);
+        assert_eq!(revocations.pending(), 2);
+    }
+    revocations.retry_refused();
+    assert_eq!(offered(&revocations), [70, 80]);
+}
+
+#[test]
+fn new_connection_is_offered_everything_once_and_ignores_results_of_the_old_one() {
+    let revocations = Revocations::default();
+    for expires_at in [10, 20] {
+        revocations.share(&logged_out(id(), expires_at), at(0));
+    }
+    let refused = revocations.offer(1);
+    revocations.settle(refused.iter().map(|offered| (*offered, Delivery::Refused)));
+    let unanswered = revocations.offer(1);
+    revocations.share(&logged_out(id(), 30), at(0));
+    revocations.retry_refused();
+    revocations.offer_all_again();
+    revocations.settle(
+        unanswered
+            .iter()
+            .map(|offered| (*offered, Delivery::Refused)),
+    );
+    assert_eq!(revocations.pending(), 3);
+    assert_eq!(offered(&revocations), [80, 70, 90]);
+    settle(&revocations, Delivery::Refused);
+    assert!(offered(&revocations).is_empty());
+}
+
+#[test]
 fn revocation_known_only_here_is_queued_when_it_is_shared() {
     let (revocations, session) = (Revocations::default(), id());
     let name = key().session(session);
@@ -466,6 +536,10 @@ fn revocation_known_only_here_is_queued_when_it_is_shared() {
     let (revocations, session) = (Revocations::default(), id());
     revocations.learn(&logged_out(session, 50), at(0));
     revocations.record(&logged_out(session, 100), at(0));
+    assert!(revocations.share(&logged_out(session, 100), at(0)));
+    let (revocations, session) = (Revocations::default(), id());
+    revocations.record(&logged_out(session, 100), at(0));
+    revocations.learn(&logged_out(session, 50), at(0));
     assert!(revocations.share(&logged_out(session, 100), at(0)));
     // Another replica sent the same.
     let (revocations, session) = (Revocations::default(), id());
