@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 mod check;
 mod error;
 mod keys;
+mod revoke;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use keys::{
     FirstUse, GenerateKey, KeyCommands, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey,
     RotateKeys, SigningAlgorithm,
 };
+pub use revoke::{Restriction, Revoke, Sessions};
 pub use run::{Program, execute, run, stop_signal};
 
 /// The configuration file if there is no `--config`.
@@ -32,7 +34,7 @@ pub enum Exit {
     Ok,
     /// The arguments or the settings are wrong.
     Configuration,
-    /// The IAM cannot be reached, or refuses this gateway.
+    /// The IAM, or the running gateway that a command calls, cannot be reached or refuses the call.
     Unavailable,
     /// The gateway itself failed.
     Internal,
@@ -80,6 +82,8 @@ pub enum Command {
     RotateKeys(RotateKeys),
     /// Remove one key.
     RemoveKey(RemoveKey),
+    /// Revoke sessions at a running gateway.
+    Revoke(Revoke),
 }
 
 /// The program ends without a command: help was requested, or the arguments are wrong.
@@ -125,6 +129,11 @@ impl Subcommands {
                 online,
             },
             Self::Keys(keys) => return keys.command(|config| config.path(environment)),
+            Self::Revoke(mut revoke) => {
+                let config = revoke.config.take();
+                revoke.config = ConfigFile { config }.path(environment);
+                Command::Revoke(revoke)
+            }
         })
     }
 }
@@ -167,6 +176,8 @@ First steps:
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
                                     make the next keys and remove old ones, for cron
+  auth-gateway revoke subject SUBJECT --config FILE
+                                    end all sessions of a user at the running gateway
 
 Settings:
   Defaults, then the file, then the environment. In the environment `http.listen` is
@@ -176,7 +187,7 @@ Settings:
 Exit codes:
   0   done
   64  the arguments or the configuration are wrong
-  69  the IAM cannot be reached or refuses this gateway (check --online)
+  69  the IAM (check --online) or the running gateway (revoke) cannot be reached or refuses the call
   70  the gateway itself failed
 
 More: README.md lists the documentation; openapi.yaml describes the API, and a running gateway
@@ -230,4 +241,11 @@ pub enum Subcommands {
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
     Keys(KeyCommands),
+    /// Revoke sessions at a running gateway, by its management listener
+    ///
+    /// Needs `management.token` or `management.token_file` of the running gateway, and calls
+    /// `management.listen`. The gateway refuses the sessions from then on, and so do all replicas with
+    /// the same Redis. Access tokens that were issued stay valid until they expire, and the sessions
+    /// at the IAM until they expire there.
+    Revoke(Revoke),
 }

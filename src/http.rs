@@ -114,6 +114,9 @@ pub fn operations(routes: &mut ServiceConfig) {
         .service(
             post("/admin/v1/login-limits/reset")
                 .route(web::post().to(operator::reset_login_limits)),
+        )
+        .service(
+            post("/admin/v1/sessions/revoke").route(web::post().to(operator::revoke_sessions)),
         );
 }
 

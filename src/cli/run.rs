@@ -11,7 +11,7 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
 use super::error::{UserError, report};
-use super::{Command, Exit, Stop, check, keys, welcome};
+use super::{Command, Exit, Stop, check, keys, revoke, welcome};
 use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
 use crate::telemetry;
@@ -99,6 +99,7 @@ pub fn run(
         Command::ListKeys(list) => keys::list(&list, environment, registry, out),
         Command::RotateKeys(rotate) => keys::rotate(&rotate, environment, registry, out),
         Command::RemoveKey(key) => keys::remove(&key, out),
+        Command::Revoke(command) => revoke::revoke(&command, environment, registry, out, err),
     };
     report(outcome, err)
 }

@@ -129,8 +129,70 @@ fn generated_keys_are_for_signing_by_default() {
 }
 
 #[test]
+fn sessions_to_revoke_are_one_those_of_a_subject_or_all() {
+    let restriction = |time: Option<&str>| Restriction {
+        begun_until: time.map(|time| time.parse().expect("a time")),
+    };
+    let noon = Some("2030-01-31T12:00:00Z");
+    let session = |id: &str| Sessions::Session { id: id.to_owned() };
+    let subject = |name: &str, time| Sessions::Subject {
+        subject: name.to_owned(),
+        restriction: restriction(time),
+    };
+    let all = |iam: Option<&str>, time| Sessions::All {
+        iam: iam.map(str::to_owned),
+        restriction: restriction(time),
+    };
+    for (arguments, sessions, config) in [
+        ("session abc", session("abc"), None),
+        // Session ids are random.
+        ("session -h-_bc", session("-h-_bc"), None),
+        ("session --abc --config a", session("--abc"), Some("a")),
+        ("--config a session abc", session("abc"), Some("a")),
+        ("session --config a abc", session("abc"), Some("a")),
+        ("subject alice", subject("alice", None), None),
+        (
+            "subject alice --begun-until 2030-01-31T13:00:00+01:00",
+            subject("alice", noon),
+            None,
+        ),
+        (
+            "subject --begun-until 1896091200 alice",
+            subject("alice", noon),
+            None,
+        ),
+        ("all", all(None, None), None),
+        (
+            "all --iam keycloak --begun-until=2030-01-31T12:00:00Z",
+            all(Some("keycloak"), noon),
+            None,
+        ),
+    ] {
+        let line = format!("auth-gateway revoke {arguments}");
+        let expected = Command::Revoke(Revoke {
+            sessions,
+            config: config.map(PathBuf::from),
+        });
+        assert_eq!(parse_line(&line, None), Ok(expected), "{line}");
+    }
+    let Ok(Command::Revoke(from_environment)) = parse_line("auth-gateway revoke all", Some("b"))
+    else {
+        panic!("not parsed");
+    };
+    assert_eq!(from_environment.config, Some("b".into()));
+}
+
+#[test]
 fn invalid_arguments_are_a_configuration_error() {
     for line in [
+        "auth-gateway revoke",
+        "auth-gateway revoke session",
+        "auth-gateway revoke session abc --begun-until 1",
+        "auth-gateway revoke subject",
+        "auth-gateway revoke subject alice --begun-until yesterday",
+        "auth-gateway revoke subject alice --begun-until 2030-01-31",
+        "auth-gateway revoke iam",
+        "auth-gateway revoke all keycloak",
         "auth-gateway run",
         "auth-gateway --confg a",
         "auth-gateway --config",

@@ -268,6 +268,16 @@ impl Revocations {
         entries.by_name.get(&key).is_some_and(Entry::is_awaited)
     }
 
+    /// Whether the other replicas can have this revocation: the stream has it.
+    pub fn is_acknowledged(&self, revocation: &Revocation) -> bool {
+        let key = (revocation.kind, revocation.name);
+        let entries = self.read();
+        entries
+            .by_name
+            .get(&key)
+            .is_some_and(Entry::is_acknowledged)
+    }
+
     /// The number of revocations that must still be added to the stream.
     pub fn pending(&self) -> usize {
         self.read().queue.len()

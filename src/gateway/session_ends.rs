@@ -52,7 +52,7 @@ pub enum RevokedSessions {
 pub enum Propagation {
     /// This gateway shares nothing with other replicas.
     Off,
-    /// Sent to the replicas that are connected.
+    /// The other replicas receive it, also those that connect later.
     Delivered,
     /// Recorded here, and sent as soon as that is possible.
     Pending,
@@ -130,13 +130,17 @@ impl SessionEnds {
         }
     }
 
-    /// Revokes sessions on behalf of an operator, and waits for the delivery. The sessions at the IAM
-    /// stay: without the session token the gateway has no credential for them.
+    /// Revokes sessions on behalf of an operator, at once. The future waits for the delivery to the other
+    /// replicas. The sessions at the IAM stay: without the session token the gateway has no credential
+    /// for them.
     ///
     /// # Errors
     ///
     /// [`UnknownIam`]. No session is revoked then.
-    pub async fn revoke(&self, sessions: &RevokedSessions) -> Result<Propagation, UnknownIam> {
+    pub fn revoke(
+        &self,
+        sessions: &RevokedSessions,
+    ) -> Result<impl Future<Output = Propagation>, UnknownIam> {
         let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
         if let RevokedSessions::OfIam { iam: Some(iam), .. } = sessions
             && iam != adapter
@@ -157,21 +161,25 @@ impl SessionEnds {
                 Revocation::of_iam(key.iam(adapter, issuer), *begun_until, now, longest)
             }
         });
-        join_all(
+        let delivered = join_all(
             revocations
                 .iter()
                 .map(|revocation| self.share(*revocation, now)),
-        )
-        .await;
-        Ok(if self.replicas.get().is_none() {
-            Propagation::Off
-        } else if revocations
-            .iter()
-            .any(|revocation| self.revocations.is_awaited(revocation))
-        {
-            Propagation::Pending
-        } else {
-            Propagation::Delivered
+        );
+        let is_alone = self.replicas.get().is_none();
+        let table = Arc::clone(&self.revocations);
+        Ok(async move {
+            delivered.await;
+            if is_alone {
+                Propagation::Off
+            } else if revocations
+                .iter()
+                .all(|revocation| table.is_acknowledged(revocation))
+            {
+                Propagation::Delivered
+            } else {
+                Propagation::Pending
+            }
         })
     }
 

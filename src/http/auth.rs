@@ -255,7 +255,7 @@ fn check_lengths(session_id: &str, session_token: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-fn json(body: &impl Serialize) -> HttpResponse {
+pub(super) fn json(body: &impl Serialize) -> HttpResponse {
     // Serializing strings cannot fail.
     let json = serde_json::to_vec(body);
     json.map_or_else(
@@ -289,7 +289,7 @@ impl Front {
 }
 
 /// RFC 3339 with a numeric offset: not every parser of ISO 8601 accepts `Z`.
-fn timestamp(unix_seconds: u64) -> String {
+pub(super) fn timestamp(unix_seconds: u64) -> String {
     let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
     let last = Timestamp::MAX.as_second();
     let time = Timestamp::from_second(seconds.min(last)).unwrap_or(Timestamp::MAX);

@@ -24,13 +24,17 @@ pub(super) enum Presence {
     Required,
     /// It may be absent.
     Optional,
+    /// It may be absent, and has no other value than `true`.
+    OptionalTrue,
 }
 
-/// The body of a request: a JSON object whose known members are strings, each present at most once.
-/// Other members are ignored.
+/// The body of a request: a JSON object whose known members are strings or `true`, each present at
+/// most once.
 pub(super) trait RequestBody<'a>: Deserialize<'a> {
     /// The known members.
     const MEMBERS: &'static [(&'static str, Presence)];
+    /// Whether a body with other members is refused. Otherwise they are ignored.
+    const REFUSES_OTHERS: bool = false;
 }
 
 /// Reads a JSON body, after checking everything that can be checked without it.
@@ -129,18 +133,23 @@ pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, Problem
             InvalidObject::NotAnObject => InvalidRequest::NotAnObject,
             InvalidObject::NotUtf8 => InvalidRequest::NotUtf8,
             // The errors of serde quote values, so a second pass finds the problem.
-            InvalidObject::Members => wrong_member(body, T::MEMBERS),
+            InvalidObject::Members => wrong_member(body, T::MEMBERS, T::REFUSES_OTHERS),
         })
     })
 }
 
 /// The first problem of a body in the order of the text. Missing members come last.
-fn wrong_member(body: &[u8], members: &'static [(&'static str, Presence)]) -> InvalidRequest {
+fn wrong_member(
+    body: &[u8],
+    members: &'static [(&'static str, Presence)],
+    refuses_others: bool,
+) -> InvalidRequest {
     let mut found = InvalidRequest::NotJson;
     let mut json = serde_json::Deserializer::from_slice(body);
     // The problem is in `found`: the error of serde may quote the text.
     let _ = json.deserialize_map(Members {
         known: members,
+        refuses_others,
         found: &mut found,
     });
     found
@@ -148,6 +157,7 @@ fn wrong_member(body: &[u8], members: &'static [(&'static str, Presence)]) -> In
 
 struct Members<'a> {
     known: &'static [(&'static str, Presence)],
+    refuses_others: bool,
     found: &'a mut InvalidRequest,
 }
 
@@ -168,7 +178,10 @@ impl<'de> Visitor<'de> for Members<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
-            let Some((name, _)) = self.known.iter().find(|(known, _)| *known == name) else {
+            let Some((name, presence)) = self.known.iter().find(|(known, _)| *known == name) else {
+                if self.refuses_others {
+                    return Err(self.refuse(InvalidRequest::UnknownMember));
+                }
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -176,8 +189,15 @@ impl<'de> Visitor<'de> for Members<'_> {
                 return Err(self.refuse(InvalidRequest::Repeated(name)));
             }
             seen.push(name);
-            if !map.next_value::<Value>()?.is_string() {
-                return Err(self.refuse(InvalidRequest::NotAString(name)));
+            match (presence, map.next_value::<Value>()?) {
+                (Presence::Required | Presence::Optional, Value::String(_))
+                | (Presence::OptionalTrue, Value::Bool(true)) => {}
+                (Presence::Required | Presence::Optional, _) => {
+                    return Err(self.refuse(InvalidRequest::NotAString(name)));
+                }
+                (Presence::OptionalTrue, _) => {
+                    return Err(self.refuse(InvalidRequest::NotTrue(name)));
+                }
             }
         }
         for (name, presence) in self.known {

@@ -21,4 +21,5 @@ mod mock_iam;
 mod mock_namespaces;
 mod model;
 mod namespace;
+mod operator_revocations;
 mod token_kinds;

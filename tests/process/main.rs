@@ -10,6 +10,7 @@ mod mock_control;
 mod mock_iam;
 mod reload;
 mod report;
+mod revoke;
 mod secrecy;
 mod stopping;
 mod tls;

@@ -4,6 +4,7 @@ mod heads;
 mod keys;
 mod logins;
 mod logout_tokens;
+mod operators;
 mod outages;
 
 use serde_json::json;

@@ -18,6 +18,7 @@ mod metrics;
 mod outage;
 mod processes;
 mod refusing;
+mod revoking;
 mod secrecy;
 mod server;
 mod starting;

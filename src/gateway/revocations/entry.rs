@@ -155,6 +155,11 @@ impl Entry {
         }
     }
 
+    /// Whether the stream has it.
+    pub(super) const fn is_acknowledged(&self) -> bool {
+        matches!(self.replication, Replication::Acknowledged)
+    }
+
     /// Marks the entry as offered. Returns whether it has to be: the stream may have it from another
     /// replica in the meantime.
     pub(super) fn offer(&mut self) -> bool {

@@ -35,8 +35,8 @@ fn of_iam(iam: Option<&str>, begun_until: u64) -> RevokedSessions {
 }
 
 async fn revoke(gateway: &TestGateway, sessions: &RevokedSessions) -> Propagation {
-    let revoked = gateway.inner.session_ends().revoke(sessions).await;
-    revoked.unwrap()
+    let revoked = gateway.inner.session_ends().revoke(sessions);
+    revoked.unwrap().await
 }
 
 #[tokio::test]
@@ -91,8 +91,8 @@ async fn unknown_iam_is_refused_and_no_session_is_revoked() {
     let gateway = TestGateway::new();
     let ends = gateway.inner.session_ends();
     for name in ["", "other", "Scripted"] {
-        let refused = ends.revoke(&of_iam(Some(name), START)).await;
-        assert_eq!(refused, Err(UnknownIam), "{name}");
+        let refused = ends.revoke(&of_iam(Some(name), START)).err();
+        assert_eq!(refused, Some(UnknownIam), "{name}");
     }
     assert_eq!(ends.revocations().count(), 0);
 }
@@ -176,6 +176,14 @@ async fn revocations_of_an_operator_reach_the_other_replicas() {
         there.log_out(&session).await.unwrap();
         assert_eq!(there.iam.calls(Operation::Logout), 1);
     }
+}
+
+#[tokio::test]
+async fn sessions_are_revoked_before_the_delivery_is_awaited() {
+    let gateway = TestGateway::new();
+    let session = gateway.log_in("alice").await;
+    drop(gateway.inner.session_ends().revoke(&one(&session)).unwrap());
+    assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
 /// Replicas that cannot be reached.

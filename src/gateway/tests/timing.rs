@@ -34,8 +34,8 @@ async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
         .inner
         .session_ends()
         .revoke(&all_before)
-        .await
-        .unwrap();
+        .unwrap()
+        .await;
 }
 
 fn altered(text: &str, at: usize) -> String {

@@ -29,6 +29,19 @@ pub enum InvalidRequest {
     /// A member of another type, `null` included.
     #[error("The member `{0}` must be a string.")]
     NotAString(&'static str),
+    /// A member with the one value `true`.
+    #[error("The member `{0}` must be true.")]
+    NotTrue(&'static str),
+    /// A misspelt member could change what a request does. Its name is that of the client, so it is not
+    /// repeated.
+    #[error("The body has an unknown member.")]
+    UnknownMember,
+    /// None or several of members of which a request has one.
+    #[error("The body must have exactly one of the members {0}.")]
+    NotExactlyOne(&'static str),
+    /// Two members of which a request has at most one.
+    #[error("The members `{0}` and `{1}` cannot be combined.")]
+    NotTogether(&'static str, &'static str),
     /// A repeated member is ambiguous.
     #[error("The member `{0}` appears more than once.")]
     Repeated(&'static str),
@@ -46,6 +59,21 @@ pub enum InvalidRequest {
     /// Neither an IPv4 nor an IPv6 address.
     #[error("The member `{0}` is not an IP address.")]
     NotAnIpAddress(&'static str),
+    /// Not in the format of session ids.
+    #[error("The member `{0}` is not a session id.")]
+    NotASessionId(&'static str),
+    /// A text of no characters.
+    #[error("The member `{0}` must not be empty.")]
+    Empty(&'static str),
+    /// The settings have no IAM of this name.
+    #[error("The member `{0}` is not the name of a configured IAM.")]
+    UnknownIam(&'static str),
+    /// Not a time, or without a UTC offset.
+    #[error("The member `{0}` is not a time with an offset, such as 2030-01-31T12:00:00Z.")]
+    NotATime(&'static str),
+    /// Sessions that do not exist yet cannot be revoked.
+    #[error("The member `{0}` is in the future.")]
+    InTheFuture(&'static str),
     /// A form without this parameter.
     #[error("The parameter `{0}` is missing.")]
     MissingParameter(&'static str),

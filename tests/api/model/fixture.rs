@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth_gateway::gateway::session::SessionId;
+use auth_gateway::gateway::session_ends::RevokedSessions;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::{Clock as _, Moment};
+use iam_adapters::{Clock as _, Moment, Subject};
 use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use test_support::keys::TestKeys;
 
@@ -34,6 +36,8 @@ pub(super) struct ModelFixture {
     /// For each replica, until when (in seconds since 1970) the sessions of a user that began are
     /// known as ended.
     pub(super) user_ended_until: [[Option<u64>; USERS]; REPLICAS],
+    /// The same for the sessions of all users.
+    pub(super) all_ended_until: [Option<u64>; REPLICAS],
     pub(super) stream: Arc<ReplicationStream>,
     pub(super) replication: ReplicationModel,
     /// When each replica last reconnected to the others and may have missed revocations.
@@ -73,6 +77,7 @@ impl ModelFixture {
             session_states: Vec::new(),
             ended_all: [None; USERS],
             user_ended_until: [[None; USERS]; REPLICAS],
+            all_ended_until: [None; REPLICAS],
             stream: Arc::default(),
             replication: ReplicationModel::default(),
             reconnected_at: [None; REPLICAS],
@@ -180,6 +185,7 @@ impl ModelFixture {
         self.replicas[replica] = started;
         self.reconnected_at[replica] = None;
         self.user_ended_until[replica] = [None; USERS];
+        self.all_ended_until[replica] = None;
         for state in &mut self.session_states {
             state.known[replica] = None;
             state.unfinished[replica] = false;
@@ -285,6 +291,37 @@ impl ModelFixture {
         }
         if let Some(at) = heard {
             self.publish_user_end(at, user, until);
+        }
+    }
+
+    /// An operator revokes it.
+    pub(super) async fn revoke_session(&mut self, at: usize, session: usize) {
+        let id = &self.session_states[session].pair.id;
+        let id = SessionId::parse(id).expect("an id");
+        if self.replicas[at].api.revoke(RevokedSessions::One(id)).await {
+            self.publish_revocation(at, session);
+        }
+    }
+
+    /// An operator revokes the sessions of the user, or all, that began until now by the replica's
+    /// clock.
+    pub(super) async fn revoke_sessions_of(&mut self, at: usize, user: Option<usize>) {
+        let begun_until = self.clock_of(at).unix_seconds();
+        let sessions = match user {
+            Some(user) => RevokedSessions::OfSubject {
+                subject: Subject::new(&self.users[user].subject).expect("a subject"),
+                begun_until,
+            },
+            None => RevokedSessions::OfIam {
+                iam: None,
+                begun_until,
+            },
+        };
+        if self.replicas[at].api.revoke(sessions).await {
+            match user {
+                Some(user) => self.publish_user_end(at, user, begun_until),
+                None => self.publish_end_of_all(at, begun_until),
+            }
         }
     }
 }

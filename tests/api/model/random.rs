@@ -90,6 +90,9 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
         (8, |_, rng, [_, session, user]| {
             administer(rng, session, user)
         }),
+        (2, |_, rng, [at, session, user]| {
+            revoke(rng, [at, session, user])
+        }),
     ]);
     roll(setting, rng, [at, session, user])
 }
@@ -121,9 +124,21 @@ fn administer(rng: &mut Rng, session: u8, user: u8) -> Step {
     }
 }
 
+fn revoke(rng: &mut Rng, [at, session, user]: [u8; 3]) -> Step {
+    match rng.below(4) {
+        0 => Step::RevokeSessionsOf { at, user: None },
+        1 => Step::RevokeSessionsOf {
+            at,
+            user: Some(user),
+        },
+        _ => Step::RevokeSession { at, session },
+    }
+}
+
 fn exchange_concurrently(setting: &Setting, rng: &mut Rng, [at, session, user]: [u8; 3]) -> Step {
-    let meanwhile = match rng.below(6) {
+    let meanwhile = match rng.below(7) {
         0 => vec![],
+        3 => vec![revoke(rng, [at, session, user])],
         1 => vec![administer(rng, session, user)],
         2 => vec![
             Step::LogOut { at, session },

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::GatewayError;
+use auth_gateway::gateway::session_ends::RevokedSessions;
 use auth_gateway::startup::{Parts, connect};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -209,6 +210,20 @@ impl Api {
         match self {
             Self::Operations(gateway) => {
                 gateway.session_ends().end_sessions_of(subject, begun_until);
+            }
+            Self::Service(..) => return false,
+        }
+        true
+    }
+}
+
+impl Api {
+    /// An operator revokes sessions; `false` if the replica does not receive it.
+    pub(super) async fn revoke(&self, sessions: RevokedSessions) -> bool {
+        match self {
+            Self::Operations(gateway) => {
+                let revoked = gateway.session_ends().revoke(&sessions);
+                revoked.expect("every IAM").await;
             }
             Self::Service(..) => return false,
         }

@@ -20,6 +20,8 @@ pub(super) enum Target {
     Upstream(usize),
     /// All sessions of this user that began until a time.
     User(usize),
+    /// All sessions that began until a time.
+    All,
 }
 
 /// All times in seconds since 1970, by the clock of the sender.
@@ -118,6 +120,30 @@ impl ModelFixture {
         self.publish(at, Target::Session(session), end);
     }
 
+    /// An operator revoked the session at the replica, which does not know its expiry.
+    pub(super) fn publish_revocation(&mut self, at: usize, session: usize) {
+        let end = End {
+            until: u64::MAX,
+            retained_until: self.retained_until(at),
+        };
+        self.publish(at, Target::Session(session), end);
+        self.learned(at, session, Known::LoggedOut);
+    }
+
+    /// An operator revoked all sessions at the replica.
+    pub(super) fn publish_end_of_all(&mut self, at: usize, until: u64) {
+        let retained_until = self.retained_until(at);
+        self.publish(
+            at,
+            Target::All,
+            End {
+                until,
+                retained_until,
+            },
+        );
+        self.learn_end_of_all(at, until);
+    }
+
     /// The IAM reported the end of a session to the replica.
     pub(super) fn publish_session_end(&mut self, at: usize, session: usize) {
         let end = End {
@@ -128,7 +154,8 @@ impl ModelFixture {
         self.learned(at, session, Known::Ended);
     }
 
-    /// The IAM reported the end of all sessions of a user to the replica.
+    /// The IAM reported the end of all sessions of a user to the replica, or an operator revoked
+    /// them.
     pub(super) fn publish_user_end(&mut self, at: usize, user: usize, until: u64) {
         let retained_until = self.retained_until(at);
         self.publish(
@@ -167,7 +194,7 @@ impl ModelFixture {
     /// Ignores revocations that have expired or are in the future by the replica's clock.
     fn receive(&mut self, at: usize, what: Target, end: End) {
         let wall = self.clock_of(at).unix_seconds();
-        let in_future = matches!(what, Target::User(_)) && end.until > wall + SKEW;
+        let in_future = matches!(what, Target::User(_) | Target::All) && end.until > wall + SKEW;
         if wall >= end.retained_until || in_future {
             return;
         }
@@ -176,6 +203,7 @@ impl ModelFixture {
             Target::Session(session) => self.learned(at, session, Known::LoggedOut),
             Target::Upstream(session) => self.learned(at, session, Known::Ended),
             Target::User(user) => self.learn_user_end(at, user, end.until),
+            Target::All => self.learn_end_of_all(at, end.until),
         }
     }
 
@@ -193,13 +221,25 @@ impl ModelFixture {
         }
     }
 
-    /// A replica that received the end of all sessions of a user refuses every session whose login
-    /// was sent until then, also if it began right afterwards.
+    fn learn_end_of_all(&mut self, at: usize, until: u64) {
+        let before = &mut self.all_ended_until[at];
+        *before = (*before).max(Some(until));
+        for session in 0..self.session_states.len() {
+            self.apply_user_ends(session);
+        }
+    }
+
+    /// A replica that received the end of all sessions, or of all of a user, refuses every session
+    /// whose login was sent until then, also if it began right afterwards.
     pub(super) fn apply_user_ends(&mut self, session: usize) {
         for at in 0..REPLICAS {
             let state = &self.session_states[session];
             if Some(state.sent_at) <= self.user_ended_until[at][state.user] {
                 self.learned(at, session, Known::Inactive);
+            }
+            let state = &self.session_states[session];
+            if Some(state.sent_at) <= self.all_ended_until[at] {
+                self.learned(at, session, Known::LoggedOut);
             }
         }
     }

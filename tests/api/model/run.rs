@@ -107,6 +107,15 @@ impl ModelFixture {
             Step::EndSessionsOf { user, notified } => {
                 self.end_sessions_of(Self::user(user), notified.map(Self::replica));
             }
+            Step::RevokeSession { at, session } => {
+                if let Some(session) = self.session(session) {
+                    self.revoke_session(Self::replica(at), session).await;
+                }
+            }
+            Step::RevokeSessionsOf { at, user } => {
+                let user = user.map(Self::user);
+                self.revoke_sessions_of(Self::replica(at), user).await;
+            }
             Step::StartOutage { at, outage } => self.set_outages(at, Some(outage)),
             Step::EndOutage { at } => self.set_outages(at, None),
             Step::Disconnect { at } => self.stream.disconnect(Self::replica(at)),

@@ -100,6 +100,16 @@ pub(super) enum Step {
         user: u8,
         notified: Option<u8>,
     },
+    /// An operator revokes it at a replica. The IAM is not informed.
+    RevokeSession {
+        at: u8,
+        session: u8,
+    },
+    /// An operator revokes the sessions of a user, or all.
+    RevokeSessionsOf {
+        at: u8,
+        user: Option<u8>,
+    },
     /// The IAM fails for one replica or for all.
     StartOutage {
         at: Option<u8>,

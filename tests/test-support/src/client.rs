@@ -124,6 +124,17 @@ impl Client {
             .await
     }
 
+    /// Posts JSON to the management listener, with this bearer token.
+    pub async fn operate(&self, path: &str, token: Option<&str>, body: &str) -> Response {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let bearer = bearer.as_deref().map(|bearer| ("authorization", bearer));
+        let json = (CONTENT_TYPE.as_str(), JSON);
+        let headers: Vec<_> = bearer.into_iter().chain([json]).collect();
+        let body = body.as_bytes().to_vec();
+        self.send(Method::POST, &self.management, path, &headers, body)
+            .await
+    }
+
     /// The readiness of the gateway, from the management listener.
     pub async fn ready(&self) -> Response {
         self.send(Method::GET, &self.management, READY, &[], Vec::new())

@@ -12,5 +12,7 @@ pub const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
 pub const JWKS: &str = "/.well-known/jwks.json";
 /// The metadata of the authorization server (RFC 8414).
 pub const METADATA: &str = "/.well-known/oauth-authorization-server";
+/// Revokes sessions, on the management listener.
+pub const REVOKE: &str = "/admin/v1/sessions/revoke";
 /// Readiness, on the management listener.
 pub const READY: &str = "/health/ready";

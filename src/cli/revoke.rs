@@ -1,0 +1,229 @@
+//! `revoke`: revokes sessions through the management listener of a running gateway.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use iam_adapters::IamError;
+use iam_adapters::client::{ClientSettings, UpstreamClient};
+use iam_adapters::clock::SystemClock;
+use jiff::Timestamp;
+use secrecy::ExposeSecret as _;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use url::Url;
+
+use super::Exit;
+use super::error::UserError;
+use crate::config::{self, Registry};
+
+const PATH: &str = "/admin/v1/sessions/revoke";
+
+/// The gateway waits for Redis for at most 250 ms, and for nothing else.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The sessions to revoke.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Revoke {
+    /// The sessions.
+    #[command(subcommand)]
+    pub sessions: Sessions,
+    /// The configuration file of the running gateway.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help = "The configuration file of the running gateway, TOML [environment: AUTH_GATEWAY_CONFIG]"
+    )]
+    pub config: Option<PathBuf>,
+}
+
+/// Which sessions.
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Sessions {
+    /// Revoke one session
+    Session {
+        /// Its `session_id`
+        #[arg(value_name = "ID", allow_hyphen_values = true)]
+        id: String,
+    },
+    /// Revoke the sessions of a user
+    Subject {
+        /// The user's id at the IAM: `sub` of the access tokens, `subject` in the log
+        #[arg(value_name = "SUBJECT", allow_hyphen_values = true)]
+        subject: String,
+        /// The restriction to earlier sessions.
+        #[command(flatten)]
+        restriction: Restriction,
+    },
+    /// Revoke all sessions, or all of one IAM
+    All {
+        /// The IAM, by its name in the configuration: `keycloak` for `[iam.keycloak]`
+        #[arg(long, value_name = "NAME")]
+        iam: Option<String>,
+        /// The restriction to earlier sessions.
+        #[command(flatten)]
+        restriction: Restriction,
+    },
+}
+
+/// The option `--begun-until`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Restriction {
+    /// Only sessions whose login began then or before [default: now]
+    ///
+    /// A time such as 2030-01-31T12:00:00Z, or seconds since 1970.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub begun_until: Option<Timestamp>,
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    let seconds = text.parse().ok();
+    seconds
+        .and_then(|seconds| Timestamp::from_second(seconds).ok())
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| "neither a time such as 2030-01-31T12:00:00Z nor seconds since 1970".into())
+}
+
+impl Sessions {
+    /// The body of the request.
+    fn body(&self) -> Value {
+        let (name, value, restriction) = match self {
+            Self::Session { id } => ("session_id", id.as_str().into(), None),
+            Self::Subject {
+                subject,
+                restriction,
+            } => ("subject", subject.as_str().into(), Some(restriction)),
+            Self::All {
+                iam: Some(iam),
+                restriction,
+            } => ("iam", iam.as_str().into(), Some(restriction)),
+            Self::All {
+                iam: None,
+                restriction,
+            } => ("all", true.into(), Some(restriction)),
+        };
+        let mut body = Map::from_iter([(name.to_owned(), value)]);
+        if let Some(time) = restriction.and_then(|restriction| restriction.begun_until) {
+            body.insert("begun_until".to_owned(), time.to_string().into());
+        }
+        Value::Object(body)
+    }
+
+    const fn description(&self) -> &'static str {
+        match self {
+            Self::Session { .. } => "the session",
+            Self::Subject { .. } => "the sessions of the subject",
+            Self::All { iam: Some(_), .. } => "all sessions of the IAM",
+            Self::All { iam: None, .. } => "all sessions",
+        }
+    }
+}
+
+/// The response to a revocation.
+#[derive(Deserialize)]
+struct Revoked {
+    begun_until: Option<String>,
+    replication: String,
+}
+
+/// Revokes sessions at the running gateway of the settings, and writes the result.
+///
+/// # Errors
+///
+/// The settings or the request are wrong, or no runtime can be started.
+pub(super) fn revoke(
+    command: &Revoke,
+    environment: &BTreeMap<String, String>,
+    registry: &Registry,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let settings = config::load(command.config.as_deref(), environment, registry);
+    let management = settings.map_err(UserError::from)?.management;
+    let token = management.token.ok_or_else(|| {
+        UserError::Request(
+            "revoke needs management.token or management.token_file of the running gateway"
+                .to_owned(),
+        )
+    })?;
+    let url = url(management.listen)?;
+    let connection = ClientSettings {
+        connect_deadline: DEADLINE,
+        ca_file: None,
+    };
+    let client = UpstreamClient::new(&connection, Arc::new(SystemClock::default()))?;
+    let request = client
+        .post(&url)
+        .bearer_auth(token.expose_secret())
+        .json(&command.sessions.body());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let answer = runtime.block_on(async { timeout(DEADLINE, client.send(request)).await });
+    let problem = match answer {
+        Err(_) => "no response: it is unknown whether the sessions are revoked".to_owned(),
+        Ok(Err(IamError::Unreachable(why))) => why,
+        Ok(Err(other)) => other.to_string(),
+        Ok(Ok(response)) => match response.status.as_u16() {
+            200 => match serde_json::from_slice::<Revoked>(&response.body) {
+                Ok(revoked) => {
+                    write_result(command.sessions.description(), &revoked, out)?;
+                    return Ok(Exit::Ok);
+                }
+                Err(_) => "not the response of a gateway".to_owned(),
+            },
+            400 => return Err(UserError::Request(description(&response.body)).into()),
+            401 => "the gateway has another management.token".to_owned(),
+            403 => "the gateway has no management.token".to_owned(),
+            status => format!("status {status}: {}", description(&response.body)),
+        },
+    };
+    writeln!(err, "auth-gateway: {url}: {problem}")?;
+    Ok(Exit::Unavailable)
+}
+
+/// The address of the operator call at a gateway on this machine.
+fn url(listen: SocketAddr) -> anyhow::Result<Url> {
+    if listen.port() == 0 {
+        let problem = "management.listen has port 0; revoke needs the port of the running gateway";
+        return Err(UserError::Request(problem.to_owned()).into());
+    }
+    let mut address = listen;
+    if listen.ip().is_unspecified() {
+        address.set_ip(match listen.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(Url::parse(&format!("http://{address}{PATH}"))?)
+}
+
+/// The description of a problem response.
+fn description(body: &[u8]) -> String {
+    let problem: Option<Value> = serde_json::from_slice(body).ok();
+    let description = problem
+        .as_ref()
+        .map(|problem| &problem["error_description"]);
+    let description = description.and_then(Value::as_str);
+    description
+        .unwrap_or("not the response of a gateway")
+        .to_owned()
+}
+
+fn write_result(sessions: &str, revoked: &Revoked, out: &mut dyn Write) -> std::io::Result<()> {
+    let until = revoked.begun_until.as_ref();
+    let until = until.map(|time| format!(" that began until {time}"));
+    writeln!(out, "revoked {sessions}{}", until.unwrap_or_default())?;
+    let replication = match revoked.replication.as_str() {
+        "delivered" => "the other replicas refuse them too",
+        "pending" => "pending: the other replicas refuse them when Redis responds again",
+        _ => "at this replica alone: no Redis is configured",
+    };
+    writeln!(out, "{replication}")
+}

@@ -1,0 +1,38 @@
+//! The bearer token of operators.
+
+use serde_json::json;
+use test_support::endpoints::REVOKE;
+use test_support::secrecy::{PASSWORD, SecrecyFixture};
+use test_support::wire::{Connection, post};
+
+use crate::GATEWAY;
+
+const TOKEN: &str = "canary-token-of-an-operator";
+const WRONG: &str = "canary-token-of-another-one";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_call_writes_no_token_and_no_session_id() {
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[("management.token", TOKEN)]).await;
+    fixture.add_secret("the token of operators", TOKEN);
+    fixture.add_secret("a wrong token", WRONG);
+    let session = fixture.log_in(PASSWORD, 200);
+    let id = session["session_id"].as_str().expect("an id");
+    fixture.add_secret("the session id", id);
+    let (_, management) = fixture.replicas[0].addresses();
+    for (token, body, status) in [
+        (WRONG, json!({ "all": true }), 401),
+        (TOKEN, json!({ "session_id": id, "all": true }), 400),
+        (TOKEN, json!({ "session_id": id, "x": WRONG }), 400),
+        (TOKEN, json!({ "session_id": id }), 200),
+    ] {
+        let bearer = format!("\r\nAuthorization: Bearer {token}\r\n");
+        let request = post(REVOKE, &body.to_string()).replacen("\r\n", &bearer, 1);
+        let answer = Connection::to(management).send(request).answer();
+        assert_eq!(answer.status, status, "{body}");
+        fixture.record(&answer);
+    }
+    fixture.exchange(0, &session, 401);
+    let written = fixture.end();
+    assert!(written.contains("an operator has revoked sessions"));
+    assert!(written.contains("operator call refused: wrong bearer token"));
+}

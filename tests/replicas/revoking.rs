@@ -1,0 +1,92 @@
+//! Sessions that an operator revokes. The IAM does not know it, so only Redis informs the others.
+
+use serde_json::{Value, json};
+use test_support::endpoints::REVOKE;
+use test_support::gateway::TestGateway;
+
+use crate::fixture::{ReplicaFixture, log_in, refuses, serves};
+use crate::metrics::has_sent_all;
+
+const TOKEN: &str = "operators-token-of-some-length";
+
+async fn replica(fixture: &ReplicaFixture) -> TestGateway {
+    let gateway = fixture.gateway(&[("management.token", TOKEN)]);
+    fixture.in_step(&gateway).await;
+    gateway
+}
+
+/// Revokes sessions; returns whether the other replicas have it.
+async fn revoke(gateway: &TestGateway, body: &Value) -> String {
+    let body = body.to_string();
+    let answer = gateway.operate(REVOKE, Some(TOKEN), &body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let replication = answer.json()["replication"].as_str().map(str::to_owned);
+    replication.expect("text")
+}
+
+#[tokio::test]
+async fn sessions_revoked_at_one_replica_are_refused_at_the_others_and_at_one_that_starts_later() {
+    for selector in ["session_id", "subject", "iam", "all"] {
+        let Some(fixture) = ReplicaFixture::new() else {
+            return;
+        };
+        let [one, other] = [replica(&fixture).await, replica(&fixture).await];
+        // The replica that is called has never seen the session.
+        let session = fixture.known_session(&[&other]).await;
+        let value = match selector {
+            "session_id" => json!(session.session_id),
+            "subject" => json!(fixture.subject),
+            "iam" => json!("mock"),
+            _ => json!(true),
+        };
+        let replication = revoke(&one, &json!({ selector: value })).await;
+        assert_eq!(replication, "delivered");
+        refuses(&other, &session).await;
+        assert!(!serves(&one, &session).await);
+        let late = replica(&fixture).await;
+        assert!(!serves(&late, &session).await);
+        // Later logins are accepted everywhere.
+        fixture.clock.advance(std::time::Duration::from_secs(1));
+        let later = log_in(&late).await;
+        for gateway in [&one, &other, &late] {
+            assert!(serves(gateway, &later).await, "{selector}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn revocation_that_redis_refuses_is_pending() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let one = replica(&fixture).await;
+    fixture.redis.admin().run("REPLICAOF 127.0.0.1 1");
+    for _ in 0..2 {
+        assert_eq!(revoke(&one, &json!({ "all": true })).await, "pending");
+    }
+    fixture.redis.admin().run("REPLICAOF NO ONE");
+    has_sent_all(&one).await;
+    assert_eq!(revoke(&one, &json!({ "all": true })).await, "delivered");
+}
+
+#[tokio::test]
+async fn revocation_without_redis_is_pending_and_sent_when_redis_is_back() {
+    let Some(mut fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one, other] = [replica(&fixture).await, replica(&fixture).await];
+    let session = fixture.known_session(&[&one, &other]).await;
+    fixture.redis.kill();
+    for gateway in [&one, &other] {
+        gateway
+            .wait_for_readiness("degraded", &["revocations_unreachable"])
+            .await;
+    }
+    assert_eq!(revoke(&one, &json!({ "all": true })).await, "pending");
+    assert!(!serves(&one, &session).await);
+    // The control: the other replica was not informed.
+    assert!(serves(&other, &session).await);
+    fixture.redis.start_again();
+    refuses(&other, &session).await;
+    has_sent_all(&one).await;
+}
