@@ -229,7 +229,7 @@ fn misspelt_variable_is_refused_with_the_nearest_key() {
         ),
         ("AUTH_GATEWAY__ENVIROMENT", "AUTH_GATEWAY__ENVIRONMENT"),
         ("AUTH_GATEWAY__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
-        ("AUTH_GATEWAY__REDIS__URL", "AUTH_GATEWAY__REDIS__URL"),
+        ("AUTH_GATEWAY__REDIS__ULR", "AUTH_GATEWAY__REDIS__URL"),
         // Names of variables are case-sensitive.
         ("auth_gateway__http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
         ("AUTH_GATEWAY_http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
