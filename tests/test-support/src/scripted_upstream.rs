@@ -1,9 +1,10 @@
 //! An HTTP/1.1 server on a free loopback port with scripted responses, well-formed or not. It
 //! records its requests and stops when it is dropped.
 //!
-//! `wiremock` (0.6.5) is not used beside it. It can delay or fail a response, but not hold one until the test releases it,
-//! cut it, or send bytes that are not HTTP. Most tests need one of these on some path of a Keycloak whose other paths
-//! work, and a second server would need a second script of that Keycloak.
+//! `wiremock` (0.6.5) was tried for the tests with plain responses and is not used. It needs `h2`, which `.deny.toml`
+//! forbids. The first mock of a path wins, so to replace a response takes a guard, and each ported test became longer. It
+//! can delay or fail a response, but not hold one until the test releases it, cut it, or send bytes that are not HTTP. So
+//! this server and its script of a Keycloak would stay, and the script would exist twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
