@@ -78,7 +78,7 @@ impl ModelFixture {
             ended_all: [None; USERS],
             user_ended_until: [[None; USERS]; REPLICAS],
             all_ended_until: [None; REPLICAS],
-            stream: Arc::default(),
+            stream: Arc::new(ReplicationStream::new(Arc::clone(&true_clock))),
             replication: ReplicationModel::default(),
             reconnected_at: [None; REPLICAS],
             true_clock,

@@ -152,28 +152,46 @@ impl<'a> View<'a> {
         hold(right, || format!("unexpected claims {claims}: {self:?}"))
     }
 
-    /// The token must rest on reports of the IAM to this replica.
+    /// The token must rest on reports of the IAM, to this replica or to one that shares its data.
     fn rests_on_the_iams_word(&self, granted: Names) -> Verdict {
         let asked = self.exchange.asked;
         let says = |report: &Report| report.names.map(|held| held.and(asked));
         let state = &self.fixture.session_states[self.exchange.session];
         let subject = &self.fixture.users[state.user].subject;
+        let is_alive =
+            |report: &Report| report.session == state.upstream && report.names.is_some();
+        let is_held =
+            |report: &Report| report.subject == *subject && says(report) == Some(granted);
         let reports = self.fixture.replicas[self.exchange.at].iam.reports();
         let mut latest = reports.iter().enumerate().rev();
         let alive = latest.any(|(number, report)| {
-            report.session == state.upstream
-                && report.names.is_some()
+            is_alive(report)
                 && (report.counts || number >= self.exchange.reports_before)
                 && self.is_younger(report, self.liveness)
         });
-        let held = reports.iter().rev().any(|report| {
-            report.subject == *subject
-                && says(report) == Some(granted)
-                && self.is_younger(report, self.permissions)
-        });
+        let held = reports
+            .iter()
+            .rev()
+            .any(|report| is_held(report) && self.is_younger(report, self.permissions));
+        let alive = alive || self.is_shared(self.liveness, is_alive);
+        let held = held || self.is_shared(self.permissions, is_held);
         hold(alive && held, || {
             format!("granted {granted:?} without a report of the IAM: {self:?}")
         })
+    }
+
+    /// Whether another replica may have shared such a report, by the wall clock of this replica. The
+    /// true age is checked by itself: the session was alive within the time of the data.
+    fn is_shared(&self, bound: Duration, wanted: impl Fn(&Report) -> bool) -> bool {
+        let replicas = self.fixture.replicas.iter().enumerate();
+        let mut others = replicas.filter(|(other, _)| *other != self.exchange.at);
+        self.fixture.setting.replication
+            && others.any(|(_, other)| {
+                let reports = other.iam.reports();
+                reports.iter().any(|report| {
+                    wanted(report) && self.clock.unix.saturating_sub(report.asked.unix) < bound
+                })
+            })
     }
 
     /// A fault is allowed only if the IAM may be down and cached data does not suffice.

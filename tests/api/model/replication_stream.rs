@@ -1,20 +1,29 @@
-//! Delivers revocations between replicas at once, and stores them for later ones, as Redis does.
+//! Delivers revocations between replicas at once, and stores them for later ones, as Redis does. Also
+//! stores the cached data that they share, by the true time.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::revocations::{Delivery, Revocation};
+use auth_gateway::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
+use auth_gateway::gateway::revocations::{Delivery, Name, Revocation};
 use auth_gateway::gateway::session_ends::{Delivered, Replicas};
+
+use iam_adapters::Clock as _;
+use iam_adapters::clock::ManualClock;
 
 use super::scenario::REPLICAS;
 
 /// The connection between all replicas.
-#[derive(Default)]
 pub(super) struct ReplicationStream {
     connected: Mutex<[Option<Weak<Gateway>>; REPLICAS]>,
     stored: Mutex<Vec<Revocation>>,
+    /// Cached data, with its expiry by the clock of Redis.
+    cached: Mutex<HashMap<Name, (Vec<u8>, Duration)>>,
+    clock: Arc<ManualClock>,
 }
 
 /// The connection of one replica to the others.
@@ -25,12 +34,24 @@ struct Sender {
 }
 
 impl ReplicationStream {
+    /// Without replicas. `clock` is that of Redis.
+    pub(super) fn new(clock: Arc<ManualClock>) -> Self {
+        Self {
+            connected: Mutex::default(),
+            stored: Mutex::default(),
+            cached: Mutex::default(),
+            clock,
+        }
+    }
+
     /// Registers a new gateway as this replica. It is not connected yet, and issues no tokens.
     pub(super) fn join(self: &Arc<Self>, number: usize, gateway: &Arc<Gateway>) {
-        gateway.session_ends().join(Arc::new(Sender {
-            stream: Arc::clone(self),
-            number,
-        }));
+        let sender = || {
+            let stream = Arc::clone(self);
+            Arc::new(Sender { stream, number })
+        };
+        gateway.session_ends().join(sender());
+        gateway.share_knowledge(sender());
     }
 
     pub(super) fn disconnect(&self, number: usize) {
@@ -86,6 +107,30 @@ impl Replicas for Sender {
         self.stream.deliver(self.number);
         Box::pin(ready(()))
     }
+}
+
+impl SharedCache for Sender {
+    fn get(&self, name: Name) -> Found {
+        let now = self.stream.clock.now().monotonic;
+        let cached = self.stream.cached.lock().expect("the cached data");
+        let found = cached.get(&name).and_then(|(entry, expires_at)| {
+            let remaining = expires_at.checked_sub(now)?;
+            let entry = entry.clone();
+            (!remaining.is_zero()).then_some(Stored { entry, remaining })
+        });
+        let is_connected = self.stream.is_connected(self.number);
+        Box::pin(ready(found.filter(|_| is_connected)))
+    }
+
+    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
+        if self.stream.is_connected(self.number) {
+            let expires_at = self.stream.clock.now().monotonic + lifetime;
+            let mut cached = self.stream.cached.lock().expect("the cached data");
+            cached.insert(name, (entry, expires_at));
+        }
+    }
+
+    fn count(&self, _: LookUp) {}
 }
 
 impl fmt::Debug for ReplicationStream {
