@@ -33,6 +33,7 @@ pub use session::NewSession;
 use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
 use keys::Keys;
+use knowledge::shared::SharedCache;
 use knowledge::{Freshness, IntrospectionRequest, Knowledge, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
 use revocations::{Cause, Revocations};
@@ -230,6 +231,11 @@ impl Gateway {
             .knowledge
             .fingerprint(&session_token, upstream.subject.as_str());
         let permissions = authenticated.permissions.map(Arc::new);
+        if let Some(permissions) = &permissions {
+            let name = self.session_tokens.name(session_id, requested_at);
+            self.knowledge
+                .share(&fingerprint, name, requested_at, permissions);
+        }
         self.knowledge
             .learn(&fingerprint, requested_at, permissions);
         Ok(NewSession {
@@ -417,6 +423,12 @@ impl Gateway {
     pub fn caught_up(&self) {
         self.knowledge.distrust_until(self.clock.now());
         self.session_ends.serve_without_catching_up();
+    }
+
+    /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
+    pub fn share_knowledge(&self, cache: Arc<dyn SharedCache>) {
+        let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
+        self.knowledge.share_through(cache, keys, random);
     }
 
     /// Resets the login limits of an account for unknown networks, and for the network of this

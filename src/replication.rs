@@ -11,6 +11,7 @@ mod fault;
 mod format;
 mod pending_queue;
 mod redis;
+mod shared_cache;
 mod sync_state;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::gateway::{Gateway, Random};
 use crate::health::Health;
 use crate::telemetry::metrics::{Ignored, ReplicaFigures};
 use redis::{BEGINNING, Connection, Page, Primary};
+use shared_cache::RedisCache;
 use sync_state::SyncState;
 
 /// The first and the longest pause before a reconnect.
@@ -81,6 +83,8 @@ pub struct ReplicationStream {
     figures: ReplicaFigures,
     sync_state: SyncState,
     catch_up_deadline: Duration,
+    /// `None`: cached data is not shared.
+    shared_cache: Option<RedisCache>,
 }
 
 /// The parts of a [`ReplicationStream`].
@@ -100,6 +104,8 @@ pub struct ReplicationParts {
     pub figures: ReplicaFigures,
     /// How long a gateway that starts issues no tokens if it cannot read the stream.
     pub catch_up_deadline: Duration,
+    /// Whether cached data is shared with the other replicas.
+    pub share_knowledge: bool,
 }
 
 impl ReplicationStream {
@@ -115,12 +121,18 @@ impl ReplicationStream {
             random,
             figures,
             catch_up_deadline,
+            share_knowledge,
         } = parts;
         let revocations = Arc::clone(gateway.session_ends().revocations());
         let pending = Arc::new(PendingQueue::new(revocations, figures.clone()));
         gateway
             .session_ends()
             .join(Arc::<PendingQueue>::clone(&pending));
+        let shared_cache = share_knowledge
+            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&clock), figures.clone()));
+        if let Some(cache) = &shared_cache {
+            gateway.share_knowledge(Arc::new(cache.clone()));
+        }
         Self {
             redis,
             pending,
@@ -130,6 +142,7 @@ impl ReplicationStream {
             sync_state: SyncState::new(health, figures.clone()),
             figures,
             catch_up_deadline,
+            shared_cache,
         }
     }
 
@@ -159,6 +172,9 @@ impl ReplicationStream {
             let started = Instant::now();
             let Err(fault) = self.run_connections().await;
             self.pending.disconnected();
+            if let Some(cache) = &self.shared_cache {
+                cache.disconnected();
+            }
             self.sync_state.disconnected(&fault);
             if started.elapsed() >= STABLE {
                 pause = PAUSE_MIN;
@@ -174,6 +190,9 @@ impl ReplicationStream {
         let reader = self.redis.connect(&primary).await?;
         let writer = self.redis.connect(&primary).await?;
         self.pending.connected();
+        if let Some(cache) = &self.shared_cache {
+            cache.connected(writer.commands());
+        }
         tokio::select! {
             fault = self.receive(&reader) => fault,
             fault = self.send(&writer) => fault,

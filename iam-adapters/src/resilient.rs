@@ -24,8 +24,7 @@ use crate::error::IamError;
 use crate::jwk::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
-pub use circuit_breaker::Circuit;
-use circuit_breaker::{CircuitBreaker, Permit};
+pub use circuit_breaker::{Circuit, CircuitBreaker, Permit};
 
 /// A call of the gateway to an IAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -140,8 +139,12 @@ impl ResilientAdapter {
         let guard = |operation| {
             // A probe has no circuit breaker, because it is the call that finds that the IAM is
             // available again. It comes from one task that pauses between two probes.
-            let circuit = (operation != Operation::Probe)
-                .then(|| CircuitBreaker::new(operation, Arc::clone(clock), Arc::clone(observer)));
+            let circuit = (operation != Operation::Probe).then(|| {
+                let observer = Arc::clone(observer);
+                CircuitBreaker::new(Arc::clone(clock), move |circuit| {
+                    observer.circuit(operation, circuit);
+                })
+            });
             OperationGuard::new(
                 operation,
                 limits.of(operation),
@@ -300,17 +303,21 @@ impl OperationGuard {
         F: Future<Output = Result<T, IamError>>,
     {
         let circuit = self.circuit.as_ref();
-        circuit.map_or(Ok(()), CircuitBreaker::check)?;
+        if circuit.is_some_and(|circuit| !circuit.admits()) {
+            return Err(IamError::CircuitOpen);
+        }
         let _permit = self
             .acquire(started + self.deadline / WAITING_SHARE)
             .await?;
         // The circuit may have opened while this call waited.
-        let permit = circuit.map(CircuitBreaker::admit).transpose()?;
+        let permit = circuit
+            .map(|circuit| circuit.admit().ok_or(IamError::CircuitOpen))
+            .transpose()?;
         let result = self
             .attempts(started + self.deadline, permit.as_ref(), attempt)
             .await;
         if let Some(permit) = permit {
-            permit.settle(result.as_ref().map(|_| ()));
+            permit.settle(result.as_ref().is_err_and(is_failure));
         }
         result
     }
@@ -351,6 +358,20 @@ impl OperationGuard {
                 Err(_) => return Err(IamError::TimedOut(self.deadline)),
             }
         }
+    }
+}
+
+/// Whether the IAM did not respond, or reported its own failure. With any other response it is
+/// available, and a pause would change nothing.
+fn is_failure(error: &IamError) -> bool {
+    match error {
+        IamError::Unreachable(_) | IamError::TimedOut(_) | IamError::Failed(_) => true,
+        IamError::Refused(_)
+        | IamError::Throttled { .. }
+        | IamError::Unreadable(_)
+        | IamError::Misconfigured { .. }
+        | IamError::Saturated
+        | IamError::CircuitOpen => false,
     }
 }
 

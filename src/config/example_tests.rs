@@ -74,6 +74,7 @@ fn setting_is_commented_out_in_the_example_only_without_a_default() {
             "redis.sentinel.password",
             "redis.sentinel.password_file",
             "redis.sentinel.username",
+            "redis.share_knowledge",
             "redis.url",
             "redis.username",
         ]

@@ -46,9 +46,16 @@ pub struct RedisSettings {
     /// URLs then share nothing, although they use one Redis.
     #[serde(default)]
     pub prefix: Option<String>,
+    /// Whether replicas share what the IAM responded about sessions.
+    #[serde(default = "share_knowledge")]
+    pub share_knowledge: bool,
     /// How long a gateway that starts issues no tokens if it cannot read the revocations in Redis.
     #[serde(with = "humantime_serde", default = "catch_up_deadline")]
     pub catch_up_deadline: Duration,
+}
+
+const fn share_knowledge() -> bool {
+    true
 }
 
 /// Longer than Redis needs for a million revocations, and acceptable for a rollout.

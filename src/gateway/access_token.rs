@@ -22,6 +22,7 @@ use super::Random;
 use super::error::Internal;
 use super::keys::{self, Key, KeyError, KeyFile, KeySet, StoredKey};
 use super::knowledge::Source;
+use super::knowledge::shared::EntryKey;
 
 /// A signed JWT. It is a credential, so its `Debug` form does not contain it.
 pub struct AccessToken {
@@ -231,6 +232,7 @@ pub struct SigningKey {
     random: SystemRandom,
     header: String,
     public: Jwk,
+    entries: EntryKey,
 }
 
 impl SigningKey {
@@ -254,6 +256,9 @@ impl SigningKey {
             random: SystemRandom::new(),
             header: BASE64.encode(header),
             public: published(&public, jwk, algorithm, kid)?,
+            entries: secret(jwk)
+                .and_then(|secret| EntryKey::derive(&secret).ok())
+                .ok_or(KeyError::Invalid("no key can be derived from it"))?,
         };
         key.self_test()?;
         Ok(key)
@@ -304,6 +309,11 @@ impl SigningKey {
         &self.header
     }
 
+    /// Seals the cached data that replicas share.
+    pub(super) fn entries(&self) -> &EntryKey {
+        &self.entries
+    }
+
     /// The algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
@@ -352,14 +362,15 @@ impl fmt::Debug for SigningKey {
 /// The length of `d` on both curves, in bytes (RFC 7518 section 6.2.2.1, RFC 8037 section 2).
 const PRIVATE_LEN: usize = 32;
 
+/// The member `d`, the private part of keys of every type.
+fn secret(jwk: &Jwk) -> Option<Zeroizing<Vec<u8>>> {
+    let secret = jwk.parameter("d").and_then(Value::as_str)?;
+    BASE64.decode(secret).map(Zeroizing::new).ok()
+}
+
 /// josekit panics if `d` is longer than this.
 fn check_length_of_d(jwk: &Jwk) -> Result<(), KeyError> {
-    let length = jwk
-        .parameter("d")
-        .and_then(Value::as_str)
-        .and_then(|d| BASE64.decode(d).map(Zeroizing::new).ok())
-        .map(|d| d.len());
-    if length == Some(PRIVATE_LEN) {
+    if secret(jwk).map(|secret| secret.len()) == Some(PRIVATE_LEN) {
         Ok(())
     } else {
         Err(KeyError::Invalid("d is not 32 bytes in base64url"))

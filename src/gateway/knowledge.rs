@@ -4,10 +4,15 @@
 //! permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
 //! response of the IAM. Its age begins when the request was *sent*, because the response may lack
 //! later changes. Faults are never cached, and no part of a client's request is part of a value.
+//!
+//! Replicas may share the responses. Then data that is not in the caches is looked up there, before the
+//! IAM is called.
+
+pub mod shared;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
@@ -16,14 +21,20 @@ use iam_adapters::{
 };
 use moka::sync::Cache;
 
+use super::Random;
 use super::error::{GatewayError, InvalidSession};
-use super::revocations::{Revocation, Revocations};
+use super::keys::Keys;
+use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
+use shared::{LookUp, SharedCache, SharedKnowledge};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
+/// The permissions of a session that is active, and where they are from.
+type Known = (Arc<Permissions>, Source);
+
 /// The result of an introspection; `None`: the session is inactive.
-type Answer = Result<Option<Arc<Permissions>>, IamError>;
+type Answer = Result<Option<Known>, IamError>;
 
 /// How old cached data may be when an access token is issued, and the size of the caches.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +54,8 @@ pub struct Freshness {
 pub enum Source {
     /// The caches.
     Hit,
+    /// Another replica, through the shared cache.
+    Shared,
     /// An introspection that this exchange started.
     Miss,
     /// An introspection that was already in flight.
@@ -53,13 +66,20 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 4] = [Self::Hit, Self::Miss, Self::Coalesced, Self::Stale];
+    pub const ALL: [Self; 5] = [
+        Self::Hit,
+        Self::Shared,
+        Self::Miss,
+        Self::Coalesced,
+        Self::Stale,
+    ];
 
     /// The source's name in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
+            Self::Shared => "shared",
             Self::Miss => "miss",
             Self::Coalesced => "coalesced",
             Self::Stale => "stale",
@@ -79,7 +99,8 @@ pub struct Fingerprint {
 pub struct IntrospectionRequest {
     /// Its keys in the caches.
     pub fingerprint: Fingerprint,
-    /// The revocation to record if the IAM reports the session as inactive.
+    /// The revocation to record if the IAM reports the session as inactive. Its name is also that of
+    /// the session's data in the shared cache.
     pub revocation: Revocation,
     /// The session at the IAM.
     pub upstream: UpstreamSession,
@@ -114,6 +135,7 @@ pub struct Knowledge {
     liveness: Cache<Digest, Moment>,
     permissions: Cache<Digest, CachedPermissions>,
     in_flight: SingleFlight<Digest, Answer>,
+    shared: OnceLock<SharedKnowledge>,
     /// Cached data from requests that were sent then or before is not used; in nanoseconds of
     /// [`Moment::monotonic`].
     distrusted_until: AtomicU64,
@@ -165,6 +187,7 @@ impl Knowledge {
             liveness,
             permissions,
             in_flight: SingleFlight::default(),
+            shared: OnceLock::new(),
             distrusted_until: AtomicU64::new(0),
         }
     }
@@ -244,6 +267,57 @@ impl Knowledge {
 }
 
 impl Knowledge {
+    /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
+    pub(super) fn share_through(
+        &self,
+        cache: Arc<dyn SharedCache>,
+        keys: Arc<Keys>,
+        random: Arc<dyn Random>,
+    ) {
+        let clock = Arc::clone(&self.clock);
+        let _ = self.shared.set(SharedKnowledge {
+            cache,
+            keys,
+            random,
+            clock,
+        });
+    }
+
+    /// Offers the other replicas what the IAM, called at `requested_at`, responded about the session
+    /// with this name.
+    pub fn share(
+        &self,
+        of: &Fingerprint,
+        name: Name,
+        requested_at: Moment,
+        permissions: &Permissions,
+    ) {
+        if let Some(shared) = self.shared.get() {
+            let lifetime = self.freshness.liveness.min(self.freshness.permissions);
+            shared.put(of, name, requested_at, lifetime, permissions);
+        }
+    }
+
+    /// Caches what another replica shared, if it is newer than the data here. Returns permissions that
+    /// are then fresh enough.
+    async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<Permissions>> {
+        let shared = self.shared.get()?;
+        let of = &request.fingerprint;
+        let (requested_at, permissions) = shared.get(of, request.revocation.name).await?;
+        let known = self.liveness.get(&of.session);
+        if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
+            self.learn(of, requested_at, Some(Arc::new(permissions)));
+        }
+        let fresh = self.fresh(of, self.clock.now());
+        let result = if fresh.is_some() {
+            LookUp::Hit
+        } else {
+            LookUp::Stale
+        };
+        shared.cache.count(result);
+        fresh
+    }
+
     /// Introspects a session, or joins an introspection of it that is in flight.
     ///
     /// The introspection goes on when the client that caused it disconnects, so clients that
@@ -256,7 +330,7 @@ impl Knowledge {
         self: &Arc<Self>,
         request: IntrospectionRequest,
         now: Moment,
-    ) -> Result<(Arc<Permissions>, Source), GatewayError> {
+    ) -> Result<Known, GatewayError> {
         let (requested_at, result) = self.introspect_once(&request, now).await;
         if result.is_ok() && self.distrusts(requested_at) {
             // Revocations may have been missed during the call. Only one more call: an unstable
@@ -272,15 +346,16 @@ impl Knowledge {
         self: &Arc<Self>,
         request: &IntrospectionRequest,
         now: Moment,
-    ) -> (Moment, Result<(Arc<Permissions>, Source), GatewayError>) {
-        let (call, source) = match self.join_or_introspect(request, now) {
+    ) -> (Moment, Result<Known, GatewayError>) {
+        let (call, joined) = match self.join_or_introspect(request, now) {
             Admission::Done(permissions) => return (now, Ok((permissions, Source::Coalesced))),
-            Admission::Joined(call) => (call, Source::Coalesced),
-            Admission::Started(call) => (call, Source::Miss),
+            Admission::Joined(call) => (call, true),
+            Admission::Started(call) => (call, false),
         };
         let requested_at = call.began;
         let result = match call.result().await {
-            Ok(Ok(Some(permissions))) => Ok((permissions, source)),
+            Ok(Ok(Some((permissions, _)))) if joined => Ok((permissions, Source::Coalesced)),
+            Ok(Ok(Some(known))) => Ok(known),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
             Ok(Err(fault)) => self
                 .fallback(&request.fingerprint, &fault)
@@ -292,11 +367,7 @@ impl Knowledge {
 
     /// Cached data that may be used if the IAM failed. Its age is that of now: data that was fresh
     /// when the request arrived may be too old.
-    fn fallback(
-        &self,
-        fingerprint: &Fingerprint,
-        fault: &IamError,
-    ) -> Option<(Arc<Permissions>, Source)> {
+    fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<Known> {
         let now = self.clock.now();
         // The call was made early, within the last 10 % of the freshness.
         if let Some(permissions) = self.known(fingerprint, now, Until::Full) {
@@ -322,6 +393,9 @@ impl Knowledge {
             || {
                 let (knowledge, request) = (Arc::clone(self), request.clone());
                 async move {
+                    if let Some(permissions) = knowledge.look_up_shared(&request).await {
+                        return Ok(Some((permissions, Source::Shared)));
+                    }
                     let answer = knowledge.iam.introspect(&request.upstream).await;
                     answer.and_then(|introspection| knowledge.record(&request, now, introspection))
                 }
@@ -342,12 +416,10 @@ impl Knowledge {
             ),
             Introspection::Active { permissions, .. } => {
                 let permissions = Arc::new(permissions);
-                self.learn(
-                    &request.fingerprint,
-                    requested_at,
-                    Some(Arc::clone(&permissions)),
-                );
-                Ok(Some(permissions))
+                let of = &request.fingerprint;
+                self.learn(of, requested_at, Some(Arc::clone(&permissions)));
+                self.share(of, request.revocation.name, requested_at, &permissions);
+                Ok(Some((permissions, Source::Miss)))
             }
             Introspection::Inactive => {
                 self.revocations

@@ -24,7 +24,7 @@ use super::BASE64;
 use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
-use super::revocations::{Cause, Revocation, RevocationKey, Revocations, SessionNames};
+use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
 
 /// The version of the format of [`SealedSession`]. Sessions in another format are refused.
 pub const FORMAT: u8 = 1;
@@ -213,6 +213,12 @@ impl SessionTokens {
         };
         let keys = self.keys.sealing.key_set();
         seal(&keys, &session, requested_at, &*self.random)
+    }
+
+    /// The name of a session that was sealed at `sealed_at`, as its revocation has it.
+    pub(super) fn name(&self, id: SessionId, sealed_at: Moment) -> Name {
+        let keys = self.keys.sealing.key_set();
+        keys.current(sealed_at).revocations().session(id)
     }
 
     /// Opens the pair into `buffer`, and verifies it, except for the expiry.

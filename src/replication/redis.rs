@@ -160,6 +160,11 @@ impl Redis {
         Ok(Self(Arc::new(address)))
     }
 
+    /// The beginning of each key.
+    pub(super) fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
     /// The key of the stream of revocations.
     pub(super) fn revocations(&self) -> String {
         format!("{}:revocations", self.0.prefix)
@@ -344,6 +349,11 @@ pub(super) struct Page {
 }
 
 impl Connection {
+    /// Further commands on this connection.
+    pub(super) fn commands(&self) -> MultiplexedConnection {
+        self.inner.clone()
+    }
+
     pub(super) async fn ping(&self) -> Result<(), RedisFault> {
         cmd("PING").exec_async(&mut self.inner.clone()).await?;
         Ok(())

@@ -76,6 +76,7 @@ pub(super) fn replication_stream(
         random: Arc::clone(&parts.random),
         figures: parts.metrics.replicas(),
         catch_up_deadline: settings.redis.as_ref()?.catch_up_deadline,
+        share_knowledge: settings.redis.as_ref()?.share_knowledge,
     }))
 }
 

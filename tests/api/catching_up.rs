@@ -49,6 +49,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
         random: parts.random,
         figures: ReplicaFigures::default(),
         catch_up_deadline: DEADLINE,
+        share_knowledge: true,
     });
     (gateway, health, stream)
 }

@@ -108,7 +108,7 @@ fn every_series_exists_before_the_first_event() {
         let durations = "auth_gateway_request_duration_seconds_count";
         assert_eq!(first.count(&format!("{durations}{{route=\"{route}\"}}")), 0);
     }
-    for source in ["hit", "miss", "coalesced", "stale"] {
+    for source in ["hit", "shared", "miss", "coalesced", "stale"] {
         let series = format!("auth_gateway_knowledge_total{{source=\"{source}\"}}");
         assert_eq!(first.count(&series), 0);
     }

@@ -21,6 +21,7 @@ mod refusing;
 mod revoking;
 mod secrecy;
 mod server;
+mod shared_cache;
 mod starting;
 mod tls;
 

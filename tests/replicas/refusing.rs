@@ -1,10 +1,13 @@
 //! A Redis that responds with errors.
 
+use std::time::Duration;
+
 use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 use crate::server::{STREAM, Server};
+use crate::shared_cache::{look_ups, stored_session};
 
 const REFUSED: [&str; 1] = ["revocations_refused"];
 
@@ -150,6 +153,9 @@ async fn documented_minimal_permissions_of_a_redis_user_suffice() {
         "+xadd",
         "+xdel",
         "+time",
+        "+pttl",
+        "+getrange",
+        "+set",
     ]);
     let user = [
         ("redis.username", "gateway"),
@@ -161,5 +167,11 @@ async fn documented_minimal_permissions_of_a_redis_user_suffice() {
     }
     a_logout_is_felt(&fixture, &one, &other).await;
     has_sent_all(&one).await;
-    assert_eq!(fixture.redis.admin().revocations().len(), 1);
+    let mut admin = fixture.redis.admin();
+    assert_eq!(admin.revocations().len(), 1);
+    fixture.clock.advance(Duration::from_secs(2));
+    let (session, _) = stored_session(&one, &mut admin).await;
+    let hits = look_ups(&other, "hit").await;
+    assert!(serves(&other, &session).await);
+    assert_eq!(look_ups(&other, "hit").await, hits + 1);
 }

@@ -1,13 +1,12 @@
-//! The circuit breaker of one operation: an IAM that fails repeatedly gets no calls for a moment, so
-//! that requests fail fast and the IAM can recover.
+//! A circuit breaker: a server that fails repeatedly gets no calls for a moment, so that requests fail
+//! fast and the server can recover.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Observer, Operation};
 use crate::clock::{Clock, Moment};
-use crate::error::IamError;
 
 /// The circuit stays closed below this number of calls in the window: two failures of three calls
 /// are no outage.
@@ -22,28 +21,26 @@ const FAILED_ONE_IN: u32 = 2;
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// The maximum number of concurrent trial calls of a half-open circuit. More than one, because a
-/// single call may fail by chance; few, because the IAM may still be failing.
+/// single call may fail by chance; few, because the server may still be failing.
 const TRIALS: u32 = 3;
 
 /// One retry is allowed per this many calls, so that retries do not add much load to an overloaded
-/// IAM.
+/// server.
 const RETRIED_ONE_IN: u32 = 10;
 
 /// This number of retries in the window is always allowed, however few the calls are.
 const RETRIES_MIN: u32 = 3;
 
-/// The state of the circuit breaker of one operation.
+/// The state of a circuit breaker.
 ///
-/// The circuit opens if at least half of at least 20 calls within 10 s failed: the IAM could not be
-/// reached, did not respond in time, or responded with a 5xx. A refusal, "inactive", a 429 and an
-/// unreadable response are no failures. After 3 s, or as soon as a probe succeeds, up to three
-/// concurrent calls are made: the first success closes the circuit, the first failure opens it again.
-/// Probes have no circuit breaker.
+/// The circuit opens if at least half of at least 20 calls within 10 s failed. After 3 s, or as soon as
+/// [`CircuitBreaker::end_pause`] is called, up to three concurrent calls are made: the first success
+/// closes the circuit, the first failure opens it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Circuit {
     /// Every call is made.
     Closed,
-    /// A few calls are made, to find out whether the IAM is available again.
+    /// A few calls are made, to find out whether the server is available again.
     HalfOpen,
     /// No call is made.
     Open,
@@ -61,12 +58,10 @@ impl Circuit {
     }
 }
 
-/// The circuit breaker of one operation.
-#[derive(Debug)]
-pub(super) struct CircuitBreaker {
-    operation: Operation,
+/// The circuit breaker of one kind of call. The caller decides which results are failures.
+pub struct CircuitBreaker {
     clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    changed: Box<dyn Fn(Circuit) + Send + Sync>,
     state: Mutex<State>,
 }
 
@@ -85,42 +80,35 @@ enum Phase {
 }
 
 impl CircuitBreaker {
-    /// A closed circuit.
-    pub(super) fn new(
-        operation: Operation,
-        clock: Arc<dyn Clock>,
-        observer: Arc<dyn Observer>,
-    ) -> Self {
+    /// A closed circuit. Each change of its state is reported to `changed`, in their order.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, changed: impl Fn(Circuit) + Send + Sync + 'static) -> Self {
         let phase = Phase::Closed(FailureWindow::new(clock.now()));
         Self {
-            operation,
             clock,
-            observer,
+            changed: Box::new(changed),
             state: Mutex::new(State { phase, number: 0 }),
         }
     }
 
     /// Whether a call would be admitted now, so that no call waits for a permit of an open circuit.
-    ///
-    /// # Errors
-    ///
-    /// [`IamError::CircuitOpen`].
-    pub(super) fn check(&self) -> Result<(), IamError> {
-        self.check_state(&mut self.state())
+    #[must_use]
+    pub fn admits(&self) -> bool {
+        self.admits_in(&mut self.state())
     }
 
-    /// Admits a call. The caller reports its result with [`Permit::settle`].
-    ///
-    /// # Errors
-    ///
-    /// [`IamError::CircuitOpen`].
-    pub(super) fn admit(&self) -> Result<Permit<'_>, IamError> {
+    /// Admits a call, unless the circuit is open. The caller reports the result with
+    /// [`Permit::settle`].
+    #[must_use]
+    pub fn admit(&self) -> Option<Permit<'_>> {
         let mut state = self.state();
-        self.check_state(&mut state)?;
+        if !self.admits_in(&mut state) {
+            return None;
+        }
         if let Phase::HalfOpen { trials } = &mut state.phase {
             *trials += 1;
         }
-        Ok(Permit {
+        Some(Permit {
             breaker: self,
             number: state.number,
             settled: false,
@@ -128,27 +116,27 @@ impl CircuitBreaker {
     }
 
     /// Half-opens an open circuit before the end of its pause.
-    pub(super) fn end_pause(&self) {
+    pub fn end_pause(&self) {
         let mut state = self.state();
         if matches!(state.phase, Phase::Open { .. }) {
             self.enter(&mut state, Phase::HalfOpen { trials: 0 });
         }
     }
 
-    fn check_state(&self, state: &mut State) -> Result<(), IamError> {
+    fn admits_in(&self, state: &mut State) -> bool {
         if let Phase::Open { since } = state.phase
             && self.clock.now().since(since) >= PAUSE
         {
             self.enter(state, Phase::HalfOpen { trials: 0 });
         }
         match state.phase {
-            Phase::Closed(_) => Ok(()),
-            Phase::HalfOpen { trials } if trials < TRIALS => Ok(()),
-            Phase::HalfOpen { .. } | Phase::Open { .. } => Err(IamError::CircuitOpen),
+            Phase::Closed(_) => true,
+            Phase::HalfOpen { trials } => trials < TRIALS,
+            Phase::Open { .. } => false,
         }
     }
 
-    /// Reports the change under the lock, so that the observer gets changes in their order.
+    /// Reports the change under the lock, so that changes are reported in their order.
     fn enter(&self, state: &mut State, next: Phase) {
         let circuit = match next {
             Phase::Closed(_) => Circuit::Closed,
@@ -157,7 +145,7 @@ impl CircuitBreaker {
         };
         state.phase = next;
         state.number += 1;
-        self.observer.circuit(self.operation, circuit);
+        (self.changed)(circuit);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -165,10 +153,18 @@ impl CircuitBreaker {
     }
 }
 
+impl fmt::Debug for CircuitBreaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreaker")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
 /// An admitted call. Dropped without [`Self::settle`], the call was cancelled and counts neither as a
 /// success nor as a failure.
 #[derive(Debug)]
-pub(super) struct Permit<'a> {
+pub struct Permit<'a> {
     breaker: &'a CircuitBreaker,
     number: u64,
     settled: bool,
@@ -176,7 +172,8 @@ pub(super) struct Permit<'a> {
 
 impl Permit<'_> {
     /// Takes a retry from the budget. False if none is left, and for a trial call.
-    pub(super) fn take_retry(&self) -> bool {
+    #[must_use]
+    pub fn take_retry(&self) -> bool {
         let mut state = self.breaker.state();
         if state.number != self.number {
             return false;
@@ -194,9 +191,8 @@ impl Permit<'_> {
     }
 
     /// Counts the result of the call.
-    pub(super) fn settle(mut self, result: Result<(), &IamError>) {
+    pub fn settle(mut self, failed: bool) {
         self.settled = true;
-        let failed = result.is_err_and(is_failure);
         let breaker = self.breaker;
         let mut state = breaker.state();
         if state.number != self.number {
@@ -238,20 +234,6 @@ impl Drop for Permit<'_> {
         {
             *trials = trials.saturating_sub(1);
         }
-    }
-}
-
-/// Whether the IAM did not respond, or reported its own failure. With any other response it is
-/// available, and a pause would change nothing.
-fn is_failure(error: &IamError) -> bool {
-    match error {
-        IamError::Unreachable(_) | IamError::TimedOut(_) | IamError::Failed(_) => true,
-        IamError::Refused(_)
-        | IamError::Throttled { .. }
-        | IamError::Unreadable(_)
-        | IamError::Misconfigured { .. }
-        | IamError::Saturated
-        | IamError::CircuitOpen => false,
     }
 }
 

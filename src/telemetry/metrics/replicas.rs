@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::gateway::knowledge::shared::LookUp;
 use crate::gateway::revocations::Revocations;
 
 /// Why an entry of the stream was ignored.
@@ -50,6 +51,7 @@ pub struct ReplicaFigures {
     failed: Counter,
     received: Counter,
     ignored: Family<[(&'static str, &'static str); 1], Counter>,
+    look_ups: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl ReplicaFigures {
@@ -72,6 +74,11 @@ impl ReplicaFigures {
         registry.register("revocations_ignored", help, self.ignored.clone());
         for reason in Ignored::ALL {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
+        }
+        let help = "Look-ups of cached data that replicas share, by result";
+        registry.register("shared_knowledge_lookups", help, self.look_ups.clone());
+        for result in LookUp::ALL {
+            let _ = self.look_ups.get_or_create(&[("result", result.name())]);
         }
     }
 
@@ -105,6 +112,12 @@ impl ReplicaFigures {
     /// Counts a revocation of another replica.
     pub fn received(&self) {
         self.received.inc();
+    }
+
+    /// Counts a look-up of shared data.
+    pub fn looked_up(&self, result: LookUp) {
+        let labels = [("result", result.name())];
+        self.look_ups.get_or_create(&labels).inc();
     }
 
     /// Counts ignored entries.

@@ -1,0 +1,173 @@
+//! Cached data about sessions in Redis. A Redis that is slow, away, full or hostile is as none.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use iam_adapters::Clock;
+use iam_adapters::resilient::{Circuit, CircuitBreaker};
+use redis::aio::MultiplexedConnection;
+use redis::{RedisResult, cmd, pipe};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::gateway::knowledge::shared::{ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored};
+use crate::gateway::revocations::Name;
+use crate::telemetry::metrics::ReplicaFigures;
+
+/// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.
+const LOOK_UP_DEADLINE: Duration = Duration::from_millis(20);
+
+/// The deadline of a write, for which nothing waits.
+const WRITE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How many writes can be in progress. Further data is not shared: with a Redis that responds within
+/// 1 ms, that takes 128,000 logins and introspections a second.
+const WRITES_MAX: usize = 128;
+
+/// The entries of sessions, each under a key with the session's name.
+#[derive(Clone)]
+pub(super) struct RedisCache(Arc<Inner>);
+
+struct Inner {
+    prefix: String,
+    connection: ArcSwapOption<MultiplexedConnection>,
+    circuit: CircuitBreaker,
+    writes: Arc<Semaphore>,
+    figures: ReplicaFigures,
+}
+
+impl RedisCache {
+    /// Without a connection. All keys begin with the prefix.
+    pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>, figures: ReplicaFigures) -> Self {
+        Self(Arc::new(Inner {
+            prefix: prefix.to_owned(),
+            connection: ArcSwapOption::empty(),
+            circuit: CircuitBreaker::new(clock, report_pauses()),
+            writes: Arc::new(Semaphore::new(WRITES_MAX)),
+            figures,
+        }))
+    }
+
+    /// From now on, uses this connection.
+    pub(super) fn connected(&self, connection: MultiplexedConnection) {
+        self.0.connection.store(Some(Arc::new(connection)));
+    }
+
+    /// From now on, finds and stores nothing.
+    pub(super) fn disconnected(&self) {
+        self.0.connection.store(None);
+    }
+}
+
+/// Logs the first of several pauses in a row, and their end.
+fn report_pauses() -> impl Fn(Circuit) + Send + Sync {
+    let is_paused = AtomicBool::new(false);
+    move |circuit| match circuit {
+        Circuit::Open => {
+            if !is_paused.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "cached data of other replicas is not used: look-ups in Redis fail or take too long"
+                );
+            }
+        }
+        Circuit::HalfOpen => {}
+        Circuit::Closed => {
+            is_paused.store(false, Ordering::Relaxed);
+            tracing::info!("cached data of other replicas is used again");
+        }
+    }
+}
+
+impl Inner {
+    fn key(&self, name: Name) -> String {
+        let name = URL_SAFE_NO_PAD.encode(name.as_bytes());
+        format!("{}:session:{name}", self.prefix)
+    }
+
+    fn connection(&self) -> Option<MultiplexedConnection> {
+        self.connection.load().as_deref().cloned()
+    }
+
+    /// # Errors
+    ///
+    /// The result of the look-up, if there is no entry.
+    async fn look_up(&self, name: Name) -> Result<Stored, LookUp> {
+        let connection = self.connection().ok_or(LookUp::Unavailable)?;
+        let permit = self.circuit.admit().ok_or(LookUp::Unavailable)?;
+        let read = timeout(LOOK_UP_DEADLINE, read(connection, self.key(name))).await;
+        permit.settle(!matches!(read, Ok(Ok(_))));
+        match read {
+            Ok(Ok(stored)) if stored.entry.is_empty() => Err(LookUp::Miss),
+            Ok(Ok(stored)) => Ok(stored),
+            Ok(Err(_)) => Err(LookUp::Unavailable),
+            Err(_) => Err(LookUp::TimedOut),
+        }
+    }
+}
+
+/// Reads the entry of a key, and not more than the longest one and a byte. It is empty if there is none.
+///
+/// The remaining time is read first. So if the entry is replaced in between, it seems older than it
+/// is, and not younger.
+async fn read(mut connection: MultiplexedConnection, key: String) -> RedisResult<Stored> {
+    let mut commands = pipe();
+    commands.cmd("PTTL").arg(&key);
+    commands
+        .cmd("GETRANGE")
+        .arg(&key)
+        .arg(0)
+        .arg(ENTRY_BYTES_MAX);
+    let (remaining, entry): (i64, Vec<u8>) = commands.query_async(&mut connection).await?;
+    // Negative: no key, or a key without an expiry, which no replica stores.
+    let remaining = Duration::from_millis(u64::try_from(remaining).unwrap_or_default());
+    Ok(Stored { entry, remaining })
+}
+
+impl SharedCache for RedisCache {
+    fn get(&self, name: Name) -> Found {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let found = inner.look_up(name).await;
+            found
+                .inspect_err(|result| inner.figures.looked_up(*result))
+                .ok()
+        })
+    }
+
+    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
+        let millis = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
+        let Some(mut connection) = self.0.connection() else {
+            return;
+        };
+        let Ok(permit) = Arc::clone(&self.0.writes).try_acquire_owned() else {
+            return;
+        };
+        if millis == 0 || !self.0.circuit.admits() {
+            return;
+        }
+        let mut set = cmd("SET");
+        set.arg(self.0.key(name)).arg(entry).arg("PX").arg(millis);
+        tokio::spawn(async move {
+            // If Redis does not store it, another replica calls the IAM.
+            let _ = timeout(WRITE_DEADLINE, set.exec_async(&mut connection)).await;
+            drop(permit);
+        });
+    }
+
+    fn count(&self, result: LookUp) {
+        self.0.figures.looked_up(result);
+    }
+}
+
+impl fmt::Debug for RedisCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisCache")
+            .field("prefix", &self.0.prefix)
+            .finish_non_exhaustive()
+    }
+}
