@@ -119,6 +119,9 @@ async fn session_without_share_knowledge_is_introspected_by_each_replica() {
     assert_eq!(entries(&mut fixture.redis.admin()), [""; 0]);
 }
 
+/// Changes the entry under a key.
+type Spoil<'a> = &'a dyn Fn(&mut Admin, &str);
+
 /// Entries of a writer other than a replica, each for a new session.
 #[tokio::test]
 async fn hostile_entry_is_not_used_and_the_iam_is_called() {
@@ -129,7 +132,7 @@ async fn hostile_entry_is_not_used_and_the_iam_is_called() {
     let mut admin = fixture.redis.admin();
     let (_, foreign) = stored_session(&one, &mut admin).await;
     let huge = "x".repeat(40 * 1024 * 1024);
-    let spoil: [(&str, &dyn Fn(&mut Admin, &str)); 6] = [
+    let spoil: [(&str, Spoil<'_>); 6] = [
         ("invalid", &|admin, key| {
             admin.words(&["SET", key, "garbage", "PX", "3600000"]);
         }),

@@ -11,6 +11,7 @@ use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
 use test_support::keys::TestKeys;
 
 use super::names::{Names, USERS};
+use super::recording_iam::Report;
 use super::replica::{Extent, Pair, Replica};
 use super::replication::ReplicationModel;
 use super::replication_stream::ReplicationStream;
@@ -40,6 +41,8 @@ pub(super) struct ModelFixture {
     pub(super) all_ended_until: [Option<u64>; REPLICAS],
     pub(super) stream: Arc<ReplicationStream>,
     pub(super) replication: ReplicationModel,
+    /// What the IAM reported to replicas that were replaced, and that they may have shared.
+    pub(super) earlier_reports: Vec<Report>,
     /// When each replica last reconnected to the others and may have missed revocations.
     pub(super) reconnected_at: [Option<Duration>; REPLICAS],
     true_clock: Arc<ManualClock>,
@@ -80,6 +83,7 @@ impl ModelFixture {
             all_ended_until: [None; REPLICAS],
             stream: Arc::new(ReplicationStream::new(Arc::clone(&true_clock))),
             replication: ReplicationModel::default(),
+            earlier_reports: Vec::new(),
             reconnected_at: [None; REPLICAS],
             true_clock,
             overrides: overrides.collect(),
@@ -182,6 +186,7 @@ impl ModelFixture {
         let started = self.start(self.clock_of(replica).unix).await;
         let old = &self.replicas[replica];
         started.iam.set_outage(old.iam.outage());
+        self.earlier_reports.append(&mut old.iam.reports());
         self.replicas[replica] = started;
         self.reconnected_at[replica] = None;
         self.user_ended_until[replica] = [None; USERS];

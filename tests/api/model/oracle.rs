@@ -158,10 +158,8 @@ impl<'a> View<'a> {
         let says = |report: &Report| report.names.map(|held| held.and(asked));
         let state = &self.fixture.session_states[self.exchange.session];
         let subject = &self.fixture.users[state.user].subject;
-        let is_alive =
-            |report: &Report| report.session == state.upstream && report.names.is_some();
-        let is_held =
-            |report: &Report| report.subject == *subject && says(report) == Some(granted);
+        let is_alive = |report: &Report| report.session == state.upstream && report.names.is_some();
+        let is_held = |report: &Report| report.subject == *subject && says(report) == Some(granted);
         let reports = self.fixture.replicas[self.exchange.at].iam.reports();
         let mut latest = reports.iter().enumerate().rev();
         let alive = latest.any(|(number, report)| {
@@ -180,18 +178,18 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Whether another replica may have shared such a report, by the wall clock of this replica. The
-    /// true age is checked by itself: the session was alive within the time of the data.
+    /// Whether another replica, or a replaced one, may have shared such a report, by the wall clock of
+    /// this replica. The true age is checked by itself: the session was alive within the time of the
+    /// data.
     fn is_shared(&self, bound: Duration, wanted: impl Fn(&Report) -> bool) -> bool {
+        let is_usable = |report: &Report| {
+            wanted(report) && self.clock.unix.saturating_sub(report.asked.unix) < bound
+        };
         let replicas = self.fixture.replicas.iter().enumerate();
         let mut others = replicas.filter(|(other, _)| *other != self.exchange.at);
+        let mut reported = || others.any(|(_, other)| other.iam.reports().iter().any(is_usable));
         self.fixture.setting.replication
-            && others.any(|(_, other)| {
-                let reports = other.iam.reports();
-                reports.iter().any(|report| {
-                    wanted(report) && self.clock.unix.saturating_sub(report.asked.unix) < bound
-                })
-            })
+            && (self.fixture.earlier_reports.iter().any(is_usable) || reported())
     }
 
     /// A fault is allowed only if the IAM may be down and cached data does not suffice.
