@@ -210,10 +210,10 @@ async fn shared_data_is_not_used_beyond_the_freshness_at_any_replica() {
         let at = Duration::from_secs(at);
         cache.advance(&[&here, &there], at);
         assert_eq!(source(&there, &session).await, Source::Shared);
-        let fresh = without_refresh(LIVENESS) - CLOCK_DIFFERENCE - MILLISECOND;
-        cache.advance(&[&here, &there], fresh - at);
+        let fresh = without_refresh(LIVENESS).saturating_sub(CLOCK_DIFFERENCE + MILLISECOND);
+        cache.advance(&[&here, &there], fresh.saturating_sub(at));
         assert_eq!(source(&there, &session).await, Source::Hit);
-        let limit = LIVENESS - CLOCK_DIFFERENCE - fresh;
+        let limit = LIVENESS.saturating_sub(CLOCK_DIFFERENCE + fresh);
         cache.advance(&[&here, &there], limit);
         here.iam.end("secret-1");
         let refused = there.granted(&session).await;
@@ -227,7 +227,7 @@ async fn shared_data_honours_the_age_of_permissions() {
     policy.freshness.permissions = SECOND * 10;
     let (here, there, cache) = replicas(policy);
     let session = here.log_in("alice").await;
-    cache.advance(&[&here, &there], SECOND * 8 - MILLISECOND);
+    cache.advance(&[&here, &there], (SECOND * 8).saturating_sub(MILLISECOND));
     assert_eq!(source(&there, &session).await, Source::Shared);
     let (here, there, cache) = replicas(here.inner.policy().clone());
     let session = here.log_in("alice").await;
@@ -246,7 +246,7 @@ async fn replayed_entry_is_not_used_beyond_the_freshness() {
     here.iam.end("secret-1");
     cache.advance(
         &[&here, &there],
-        without_refresh(LIVENESS) - CLOCK_DIFFERENCE - MILLISECOND,
+        without_refresh(LIVENESS).saturating_sub(CLOCK_DIFFERENCE + MILLISECOND),
     );
     cache.renew(name, entry.clone());
     assert_eq!(
@@ -258,7 +258,7 @@ async fn replayed_entry_is_not_used_beyond_the_freshness() {
     let session = here.log_in("alice").await;
     let (name, entry) = cache.only();
     here.iam.end("secret-1");
-    cache.advance(&[&here, &there], LIVENESS - CLOCK_DIFFERENCE);
+    cache.advance(&[&here, &there], LIVENESS.saturating_sub(CLOCK_DIFFERENCE));
     cache.renew(name, entry);
     there.granted(&session).await.unwrap_err();
     assert_eq!(cache.counted(), [LookUp::Stale]);
@@ -269,7 +269,7 @@ async fn lifetime_in_the_store_bounds_the_age_if_the_clock_of_the_other_replica_
     let (here, there, cache) = replicas(policy());
     there.set_wall_clock_back(CLOCK_DIFFERENCE);
     let session = here.log_in("alice").await;
-    cache.advance(&[&here, &there], LIVENESS - SECOND / 2);
+    cache.advance(&[&here, &there], LIVENESS.saturating_sub(SECOND / 2));
     here.iam.end("secret-1");
     there.granted(&session).await.unwrap_err();
     assert_eq!(cache.counted(), [LookUp::Stale]);

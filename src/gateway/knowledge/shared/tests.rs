@@ -28,8 +28,8 @@ fn age(true_age: Duration, ahead: i64, remaining: Duration) -> Option<Duration> 
         monotonic: Duration::from_secs(1_000_000),
     };
     let requested_at = statement(REQUESTED).requested_at(remaining, now)?;
-    let age = now.monotonic - requested_at.monotonic;
-    assert_eq!(now.unix - requested_at.unix, age);
+    let age = now.monotonic.saturating_sub(requested_at.monotonic);
+    assert_eq!(now.unix.saturating_sub(requested_at.unix), age);
     Some(age)
 }
 
@@ -125,7 +125,10 @@ fn extreme_times_make_an_entry_old_or_invalid() {
     let future = statement(millis(u64::MAX)).requested_at(Duration::ZERO, now);
     assert_eq!(future, None);
     let endless = statement(REQUESTED).requested_at(Duration::MAX, now);
-    assert_eq!(endless.map(|at| now.unix - at.unix), Some(CLOCK_DIFFERENCE));
+    assert_eq!(
+        endless.map(|at| now.unix.saturating_sub(at.unix)),
+        Some(CLOCK_DIFFERENCE)
+    );
 }
 
 fn fingerprint(session: u8, subject: u8) -> Fingerprint {
