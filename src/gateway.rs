@@ -437,6 +437,12 @@ impl Gateway {
         self.login_limiter.clear_failures(email, address)
     }
 
+    /// The limits of logins.
+    #[must_use]
+    pub const fn login_limiter(&self) -> &LoginRateLimiter {
+        &self.login_limiter
+    }
+
     /// The number of login attempts that were not counted, because a table was full.
     #[must_use]
     pub fn untracked_logins(&self) -> u64 {

@@ -1,14 +1,17 @@
-//! Sends revocations to the other replicas through Redis, and receives theirs.
+//! Sends revocations and login events to the other replicas through Redis, and receives theirs.
 //!
 //! Each revocation is an entry of one stream. A replica reads the stream from its beginning when it
 //! connects, and then waits for new entries. A gateway that starts issues no tokens until it has read
 //! the stream once, or until a deadline. After that no request waits long for Redis, and none fails
 //! because of it: while Redis is unavailable, the freshness of cached data bounds how long another
 //! replica accepts a session that has ended. The entries identify no user, and no entry, and no missing
-//! entry, makes an ended session valid again. `tests/replication-model` checks the protocol.
+//! entry, makes an ended session valid again. `tests/replication-model` checks the protocol. Login
+//! events have streams and connections of their own.
 
 mod fault;
 mod format;
+mod login_entry;
+mod logins;
 mod pending_queue;
 mod redis;
 mod shared_cache;
@@ -28,7 +31,8 @@ use crate::gateway::revocations::{KEY_ID_LEN, Learned};
 use crate::gateway::{Gateway, Random};
 use crate::health::Health;
 use crate::telemetry::metrics::{Ignored, ReplicaFigures};
-use redis::{BEGINNING, Connection, Page, Primary};
+use logins::LoginExchange;
+use redis::{Connection, Page, Primary};
 use shared_cache::RedisCache;
 use sync_state::SyncState;
 
@@ -85,6 +89,7 @@ pub struct ReplicationStream {
     catch_up_deadline: Duration,
     /// `None`: cached data is not shared.
     shared_cache: Option<RedisCache>,
+    logins: LoginExchange,
 }
 
 /// The parts of a [`ReplicationStream`].
@@ -133,6 +138,12 @@ impl ReplicationStream {
         if let Some(cache) = &shared_cache {
             gateway.share_knowledge(Arc::new(cache.clone()));
         }
+        let logins = LoginExchange::new(
+            redis.clone(),
+            Arc::clone(&gateway),
+            Arc::clone(&random),
+            figures.clone(),
+        );
         Self {
             redis,
             pending,
@@ -143,6 +154,7 @@ impl ReplicationStream {
             figures,
             catch_up_deadline,
             shared_cache,
+            logins,
         }
     }
 
@@ -175,6 +187,7 @@ impl ReplicationStream {
             if let Some(cache) = &self.shared_cache {
                 cache.disconnected();
             }
+            self.logins.disconnected(&fault);
             self.sync_state.disconnected(&fault);
             if started.elapsed() >= STABLE {
                 pause = PAUSE_MIN;
@@ -197,6 +210,7 @@ impl ReplicationStream {
             fault = self.receive(&reader) => fault,
             fault = self.send(&writer) => fault,
             fault = self.keep_alive(&writer, &primary) => fault,
+            never = self.logins.run(&primary) => match never {},
         }
     }
 
@@ -206,7 +220,11 @@ impl ReplicationStream {
         let mut is_first = true;
         loop {
             let keys = self.key_ids();
-            let mut last = self.read_all(connection).await?;
+            self.gateway.session_ends().revocations().begin_reading();
+            let stream = self.redis.revocations();
+            let mut last = connection
+                .read_all(&stream, |page| self.learn(page))
+                .await?;
             if std::mem::take(&mut is_first) {
                 self.gateway.caught_up();
             }
@@ -216,7 +234,7 @@ impl ReplicationStream {
             while read_at.elapsed() < READING_INTERVAL && keys == self.key_ids() {
                 let next = requeue_at.unwrap_or(read_at + READING_INTERVAL);
                 let wait = next.saturating_duration_since(Instant::now());
-                let page = connection.wait(&last, wait).await?;
+                let page = connection.wait(&stream, &last, wait).await?;
                 self.learn(&page);
                 if let Some(id) = page.last {
                     last = id;
@@ -230,25 +248,7 @@ impl ReplicationStream {
         }
     }
 
-    /// Reads the whole stream. Returns the id of its last entry.
-    async fn read_all(&self, connection: &Connection) -> Result<String, RedisFault> {
-        self.gateway.session_ends().revocations().begin_reading();
-        let mut last = BEGINNING.to_owned();
-        let mut page = connection.page(&last).await?;
-        while let Some(id) = page.last.take() {
-            last = id;
-            // Redis collects the next page while this one is processed.
-            let process = async {
-                tokio::task::yield_now().await;
-                self.learn(&page);
-            };
-            let (next, ()) = tokio::join!(connection.page(&last), process);
-            page = next?;
-        }
-        Ok(last)
-    }
-
-    fn learn(&self, page: &Page) {
+    fn learn(&self, page: &Page<{ format::ENTRY_LEN }>) {
         let keys = self.gateway.keys().sealing.key_set();
         let mut ignored = page.invalid;
         for entry in &page.entries {
@@ -311,7 +311,9 @@ impl ReplicationStream {
             let entries = batch
                 .iter()
                 .map(|revocation| format::write(revocation, &key));
-            let results = connection.append(entries).await?;
+            let results = connection
+                .append(&self.redis.revocations(), entries)
+                .await?;
             let refusal = results.iter().find_map(|result| result.clone().err());
             self.pending.settle(&batch, &results);
             sleep(SEND_PAUSE).await;

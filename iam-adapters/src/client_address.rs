@@ -58,6 +58,19 @@ pub struct Network {
 }
 
 impl Network {
+    /// The length of the prefix and the first address, in IPv6 form.
+    #[must_use]
+    pub fn octets(self) -> [u8; 17] {
+        let address = match self.address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let mut octets = [self.prefix; 17];
+        let pairs = octets.iter_mut().skip(1).zip(address.octets());
+        pairs.for_each(|(to, from)| *to = from);
+        octets
+    }
+
     const fn v6(address: Ipv6Addr, prefix: u8) -> Self {
         let mask = u128::MAX << (128 - prefix as u32);
         Self {
@@ -93,5 +106,6 @@ mod tests {
         // A /48 and its first /64 are counted apart.
         let (first, site) = networks("2001:db8:1::3");
         assert_ne!(Some(first), site);
+        assert_ne!(Some(first.octets()), site.map(Network::octets));
     }
 }

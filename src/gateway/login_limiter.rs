@@ -4,7 +4,8 @@
 //! logs in all day, reaches no limit. The third counts every login that would reach the IAM. An
 //! attempt counts from before the IAM is called until it has responded, so that no number of
 //! concurrent attempts exceeds a limit. A success or a fault is then removed from the count.
-//! Everything is counted by keyed hashes in tables of a fixed size, on this replica only.
+//! Everything is counted by keyed hashes in tables of a fixed size. Replicas that share login events
+//! count the first two and known networks together; each counts new sessions and its rate for itself.
 //!
 //! A decision depends on earlier attempts only, so it does not show whether an account exists. There
 //! is one intended exception. A network from which an account has logged in is *known* to it, and
@@ -18,15 +19,17 @@ mod account;
 mod attempt;
 mod counts;
 mod known_networks;
+mod login_key;
 mod rate;
+mod sharing;
 
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use iam_adapters::{ClientAddress, Clock, Network};
 
 use super::error::GatewayError;
@@ -35,6 +38,8 @@ use known_networks::KnownNetworks;
 use rate::Rate;
 
 pub use account::Account;
+pub use login_key::{KEY_ID_LEN, LoginKey, TAG_LEN, WRAPPED_LEN, WrappedKey, WrappingKey};
+pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
 
 /// How many times more failures than an IPv6 /64 the /48 around it may have. A rented server has a
 /// /64 or all 65,536 of a /48, so a limit for the /64 alone could be evaded. A provider gives each
@@ -121,8 +126,10 @@ impl fmt::Display for Limit {
 /// Counts login attempts, and refuses those beyond the limits.
 pub struct LoginRateLimiter {
     clock: Arc<dyn Clock>,
-    /// `SipHash` with a random key of this process.
-    keyed: RandomState,
+    /// The key of the hashes: random, until replicas agree on one.
+    key: ArcSwap<LoginKey>,
+    has_agreed: AtomicBool,
+    replicas: OnceLock<Arc<dyn LoginReplicas>>,
     account: Option<Pace>,
     slow: Option<Pace>,
     sessions: Option<Pace>,
@@ -138,13 +145,25 @@ pub struct LoginRateLimiter {
 }
 
 /// The kind of a hashed value: different kinds never share a count.
-#[derive(Hash)]
+#[derive(Debug, Clone, Copy)]
 enum Kind {
     Account,
     Network,
     Pair,
     Reserve,
     Sessions,
+}
+
+impl Kind {
+    const fn tag(self) -> u8 {
+        match self {
+            Self::Account => 1,
+            Self::Network => 2,
+            Self::Pair => 3,
+            Self::Reserve => 4,
+            Self::Sessions => 5,
+        }
+    }
 }
 
 impl LoginRateLimiter {
@@ -157,7 +176,9 @@ impl LoginRateLimiter {
         };
         Self {
             clock,
-            keyed: RandomState::new(),
+            key: ArcSwap::from_pointee(LoginKey::generate()),
+            has_agreed: AtomicBool::new(false),
+            replicas: OnceLock::new(),
             account: Pace::of(limits.account),
             slow: Pace::slow(limits.account_slow),
             sessions: Pace::of(limits.account_sessions),
@@ -181,7 +202,7 @@ impl LoginRateLimiter {
     pub fn admit(&self, address: Option<ClientAddress>) -> Result<(), GatewayError> {
         let now = self.now();
         for (network, pace) in self.networks(address) {
-            let key = self.hash(&Kind::Network, network);
+            let key = self.network(network);
             let room = self.addresses.room(key, pace, now);
             room.map_err(|wait| too_many(Limit::Address, wait))?;
         }
@@ -195,19 +216,20 @@ impl LoginRateLimiter {
     /// The account of an e-mail address, as in the log.
     #[must_use]
     pub fn account(&self, email: &str) -> Account {
-        Account::new(self.hash(&Kind::Account, account::canonical(email)))
+        Account::new(self.hash(Kind::Account, &[&account::canonical(email)]))
     }
 
     /// Removes the failures of an account from unknown networks and, if an address is given, those
-    /// from its network. Returns the account.
+    /// from its network, also at the other replicas. Returns the account.
     pub fn clear_failures(&self, email: &str, address: Option<ClientAddress>) -> Account {
-        let now = self.now();
         let account = self.account(email);
         let pair = address.map(|address| self.pair(account, address));
-        for key in pair.into_iter().chain([account.hash()]) {
-            self.accounts.clear(key, now);
-            self.rows.clear(key, now);
-        }
+        let (hash, pair) = (account.hash(), pair.unwrap_or_default());
+        self.reset(hash, pair);
+        self.share(LoginChange::Reset {
+            account: hash,
+            pair,
+        });
         account
     }
 
@@ -226,7 +248,7 @@ impl LoginRateLimiter {
         let Some(pace) = self.account else {
             return true;
         };
-        let key = self.hash(&Kind::Reserve, pair);
+        let key = self.hash(Kind::Reserve, &[&pair.to_be_bytes()]);
         let used = self.accounts.take(key, pace, now).is_ok();
         if used {
             self.accounts.settle(key, pace, now, Settlement::Count);
@@ -242,16 +264,23 @@ impl LoginRateLimiter {
 
     /// The key of a pair of an account and a network.
     fn pair(&self, account: Account, address: ClientAddress) -> u64 {
-        self.hash(&Kind::Pair, (account.hash(), address.network()))
+        let account = account.hash().to_be_bytes();
+        self.hash(Kind::Pair, &[&account, &address.network().octets()])
     }
 
-    fn hash(&self, kind: &Kind, what: impl Hash) -> u64 {
-        self.keyed.hash_one((kind, what))
+    fn network(&self, network: Network) -> u64 {
+        self.hash(Kind::Network, &[&network.octets()])
     }
 
-    /// In nanoseconds, by the monotonic clock.
+    fn hash(&self, kind: Kind, parts: &[&[u8]]) -> u64 {
+        self.key.load().hash(kind, parts)
+    }
+
+    /// In nanoseconds, by the monotonic clock. Events from before the start of the process have a time
+    /// too.
     fn now(&self) -> u64 {
-        nanoseconds(self.clock.now().monotonic)
+        let since_start = self.clock.now().monotonic;
+        nanoseconds(since_start + known_networks::RETENTION)
     }
 }
 

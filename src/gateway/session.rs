@@ -24,6 +24,7 @@ use super::BASE64;
 use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
+use super::login_limiter::WrappingKey;
 use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
 
 /// The version of the format of [`SealedSession`]. Sessions in another format are refused.
@@ -345,6 +346,7 @@ pub struct SealingKey {
     /// Compares the key with one that is read later.
     digest: Digest,
     revocations: Arc<RevocationKey>,
+    logins: WrappingKey,
 }
 
 impl SealingKey {
@@ -364,8 +366,9 @@ impl SealingKey {
         }
         let key = UnboundKey::new(&AES_256_GCM, secret)
             .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
-        let revocations = RevocationKey::derive(secret)
-            .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
+        let underivable = |_| KeyError::Invalid("no key can be derived from it");
+        let revocations = RevocationKey::derive(secret).map_err(underivable)?;
+        let logins = WrappingKey::derive(secret).map_err(underivable)?;
         let header = format!(r#"{HEADER}:"{kid}"}}"#);
         let key = Self {
             kid: kid.to_owned(),
@@ -374,6 +377,7 @@ impl SealingKey {
             header: BASE64.encode(header),
             digest: digest(&SHA256, secret),
             revocations: Arc::new(revocations),
+            logins,
         };
         key.self_test()?;
         Ok(key)
@@ -400,6 +404,12 @@ impl SealingKey {
     #[must_use]
     pub fn revocations(&self) -> &Arc<RevocationKey> {
         &self.revocations
+    }
+
+    /// Encrypts the key of the login limits for the other replicas.
+    #[must_use]
+    pub const fn logins(&self) -> &WrappingKey {
+        &self.logins
     }
 
     /// Opens the parts into `buffer`.

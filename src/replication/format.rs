@@ -85,7 +85,7 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
 }
 
 /// Takes the first bytes.
-fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Ignored> {
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Ignored> {
     let (first, others) = rest.split_first_chunk().ok_or(Ignored::Malformed)?;
     *rest = others;
     Ok(*first)

@@ -1,5 +1,4 @@
-//! Redis (RESP3): its address, directly or through Sentinel, and the commands on the stream of
-//! revocations.
+//! Redis (RESP3): its address, directly or through Sentinel, and the commands on its streams.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +17,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use thiserror::Error;
 
 use super::fault::RedisFault;
-use super::format::{ENTRY_LEN, Entry, FIELD};
+use super::format::{self, FIELD};
+use super::login_entry;
+use crate::gateway::login_limiter::{WRAPPED_LEN, WrappedKey};
 
 /// The deadline of a new connection, including TLS and authentication.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ const RESPONSE_DEADLINE: Duration = Duration::from_secs(1);
 /// responding is detected within two seconds.
 const READ_WAIT: Duration = Duration::from_secs(1);
 
-/// How many entries are read at once: 54 KB.
+/// How many entries are read at once: less than 100 KB.
 const PAGE_LEN: usize = 1_000;
 
 /// Reads a page of the stream, and removes expired entries from it, by the clock of Redis: the clock of
@@ -64,8 +65,16 @@ return {last, #entries, invalid, table.concat(live)}
 /// that is an hour ahead.
 const REMOVAL_MARGIN: u64 = 3_600;
 
+/// About how many login events are kept at most, 100 bytes each. When more are added, the oldest are
+/// removed: an attacker must not fill Redis. Replicas that run have received them.
+const LOGINS_MAX: usize = 100_000;
+
+/// About how many events of known networks are kept at most. They have a stream of their own, so that
+/// failed logins do not push them out.
+const KNOWN_NETWORKS_MAX: usize = 500_000;
+
 /// The id before all others.
-pub(super) const BEGINNING: &str = "0-0";
+const BEGINNING: &str = "0-0";
 
 /// The address of a Redis, and the credentials of the gateway.
 #[derive(Debug, Clone)]
@@ -165,9 +174,31 @@ impl Redis {
         &self.0.prefix
     }
 
-    /// The key of the stream of revocations.
-    pub(super) fn revocations(&self) -> String {
-        format!("{}:revocations", self.0.prefix)
+    /// The stream of revocations.
+    pub(super) fn revocations(&self) -> Stream<{ format::ENTRY_LEN }> {
+        self.stream("revocations", None)
+    }
+
+    /// The stream of refused logins, and of what ends their effect.
+    pub(super) fn logins(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
+        self.stream("logins", Some(LOGINS_MAX))
+    }
+
+    /// The stream of known networks.
+    pub(super) fn known_networks(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
+        self.stream("logins:networks", Some(KNOWN_NETWORKS_MAX))
+    }
+
+    /// Where the key of the login limits is stored.
+    pub(super) fn login_key(&self) -> String {
+        format!("{}:logins:key", self.0.prefix)
+    }
+
+    fn stream<const N: usize>(&self, name: &str, max_len: Option<usize>) -> Stream<N> {
+        Stream {
+            key: format!("{}:{name}", self.0.prefix),
+            max_len,
+        }
     }
 
     /// Tests whether this gateway can connect, read and write, and whether Redis keeps what is
@@ -179,13 +210,16 @@ impl Redis {
     pub async fn probe(&self) -> Result<Option<Warning>, RedisFault> {
         let primary = self.primary().await?;
         let connection = self.connect(&primary).await?;
-        connection.page(BEGINNING).await?;
+        connection.page(&self.revocations(), BEGINNING).await?;
         // Another key, so that no replica reads what the test writes.
         let key = format!("{}:check", self.0.prefix);
         let mut inner = connection.inner.clone();
         let mut add = cmd("XADD");
         add.arg(&key).arg("*").arg(FIELD).arg("");
         add.exec_async(&mut inner).await?;
+        cmd("DEL").arg(&key).exec_async(&mut inner).await?;
+        connection.store(&key, &[0; WRAPPED_LEN]).await?;
+        connection.stored(&key).await?;
         cmd("DEL").arg(&key).exec_async(&mut inner).await?;
         let information: RedisResult<String> = cmd("INFO").query_async(&mut inner).await;
         let Ok(information) = information else {
@@ -251,10 +285,7 @@ impl Redis {
                 return Err(RedisFault::ReadOnly);
             }
         }
-        Ok(Connection {
-            inner,
-            revocations: self.revocations(),
-        })
+        Ok(Connection { inner })
     }
 }
 
@@ -333,17 +364,23 @@ async fn open(client: &Client, deadline: Duration) -> RedisResult<MultiplexedCon
 /// An open connection. Closed on drop.
 pub(super) struct Connection {
     inner: MultiplexedConnection,
-    /// The key of the stream.
-    revocations: String,
 }
 
-/// A part of the stream.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Page {
+/// A stream of entries that have N bytes each.
+#[derive(Debug, Clone)]
+pub(super) struct Stream<const N: usize> {
+    key: String,
+    /// `None`: only expired entries are removed.
+    max_len: Option<usize>,
+}
+
+/// A part of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page<const N: usize> {
     /// The id of the last entry; `None`: there was no entry.
     pub(super) last: Option<String>,
     /// The entries that are as long as entries of replicas.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<[u8; N]>,
     /// The number of the others.
     pub(super) invalid: usize,
 }
@@ -361,19 +398,23 @@ impl Connection {
 
     /// The entries after this id, at most [`PAGE_LEN`], and removes the expired ones of them. Its size is
     /// bounded.
-    pub(super) async fn page(&self, after: &str) -> Result<Page, RedisFault> {
+    async fn page<const N: usize>(
+        &self,
+        stream: &Stream<N>,
+        after: &str,
+    ) -> Result<Page<N>, RedisFault> {
         let (last, count, invalid, live): (String, usize, usize, Vec<u8>) = cmd("EVAL")
             .arg(PAGE_SCRIPT)
             .arg(1)
-            .arg(&self.revocations)
+            .arg(&stream.key)
             .arg(after)
             .arg(PAGE_LEN)
             .arg(FIELD)
-            .arg(ENTRY_LEN)
+            .arg(N)
             .arg(REMOVAL_MARGIN)
             .query_async(&mut self.inner.clone())
             .await?;
-        let (entries, _) = live.as_chunks::<ENTRY_LEN>();
+        let (entries, _) = live.as_chunks::<N>();
         Ok(Page {
             last: (count > 0).then_some(last),
             entries: entries.to_vec(),
@@ -381,8 +422,34 @@ impl Connection {
         })
     }
 
+    /// Reads a whole stream. Returns the id of its last entry.
+    pub(super) async fn read_all<const N: usize>(
+        &self,
+        stream: &Stream<N>,
+        mut process: impl FnMut(&Page<N>),
+    ) -> Result<String, RedisFault> {
+        let mut last = BEGINNING.to_owned();
+        let mut page = self.page(stream, &last).await?;
+        while let Some(id) = page.last.take() {
+            last = id;
+            // Redis collects the next page while this one is processed.
+            let process = async {
+                tokio::task::yield_now().await;
+                process(&page);
+            };
+            let (next, ()) = tokio::join!(self.page(stream, &last), process);
+            page = next?;
+        }
+        Ok(last)
+    }
+
     /// Waits for entries after this id, for at most `wait`, and returns those that there are.
-    pub(super) async fn wait(&self, after: &str, wait: Duration) -> Result<Page, RedisFault> {
+    pub(super) async fn wait<const N: usize>(
+        &self,
+        stream: &Stream<N>,
+        after: &str,
+        wait: Duration,
+    ) -> Result<Page<N>, RedisFault> {
         let wait = wait.clamp(Duration::from_millis(1), READ_WAIT);
         let reply: Option<StreamReadReply> = cmd("XREAD")
             .arg("COUNT")
@@ -390,11 +457,15 @@ impl Connection {
             .arg("BLOCK")
             .arg(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
             .arg("STREAMS")
-            .arg(&self.revocations)
+            .arg(&stream.key)
             .arg(after)
             .query_async(&mut self.inner.clone())
             .await?;
-        let mut page = Page::default();
+        let mut page = Page {
+            last: None,
+            entries: Vec::new(),
+            invalid: 0,
+        };
         let streams = reply.map(|reply| reply.keys).unwrap_or_default();
         for StreamId { id, map, .. } in streams.into_iter().flat_map(|stream| stream.ids) {
             page.last = Some(id);
@@ -412,20 +483,49 @@ impl Connection {
         Ok(page)
     }
 
-    /// Adds entries to the stream, in this order. The result of each is in the same place.
-    pub(super) async fn append(
+    /// Adds entries to a stream, in this order. The result of each is in the same place.
+    pub(super) async fn append<const N: usize>(
         &self,
-        entries: impl Iterator<Item = Entry>,
+        stream: &Stream<N>,
+        entries: impl Iterator<Item = [u8; N]>,
     ) -> Result<Vec<Result<(), RedisFault>>, RedisFault> {
         let mut commands = pipe();
         commands.ignore_errors();
         for entry in entries {
-            let command = commands.cmd("XADD").arg(&self.revocations);
+            let command = commands.cmd("XADD").arg(&stream.key);
+            if let Some(max_len) = stream.max_len {
+                command.arg("MAXLEN").arg("~").arg(max_len);
+            }
             command.arg("*").arg(FIELD).arg(&entry[..]);
         }
         let results: Vec<RedisResult<Value>> =
             commands.query_async(&mut self.inner.clone()).await?;
         let results = results.into_iter();
         Ok(results.map(|result| Ok(result.map(drop)?)).collect())
+    }
+
+    /// The beginning of a stored value, and more than a valid one has; empty if there is none.
+    pub(super) async fn stored(&self, key: &str) -> Result<Vec<u8>, RedisFault> {
+        let mut command = cmd("GETRANGE");
+        command.arg(key).arg(0).arg(WRAPPED_LEN);
+        Ok(command.query_async(&mut self.inner.clone()).await?)
+    }
+
+    /// Stores a value in place of another one.
+    pub(super) async fn store(&self, key: &str, value: &WrappedKey) -> Result<(), RedisFault> {
+        let mut command = cmd("SET");
+        command.arg(key).arg(&value[..]);
+        Ok(command.exec_async(&mut self.inner.clone()).await?)
+    }
+
+    /// Stores a value if there is none.
+    pub(super) async fn store_first(
+        &self,
+        key: &str,
+        value: &WrappedKey,
+    ) -> Result<(), RedisFault> {
+        let mut command = cmd("SET");
+        command.arg(key).arg(&value[..]).arg("NX");
+        Ok(command.exec_async(&mut self.inner.clone()).await?)
     }
 }

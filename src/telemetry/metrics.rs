@@ -25,7 +25,7 @@ use crate::gateway::login_limiter::Limit;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 
 pub use iam::IamFigures;
-pub use replicas::{Ignored, ReplicaFigures};
+pub use replicas::{Ignored, LoginEventOutcome, ReplicaFigures};
 pub use shed::Shed;
 
 use keys::KeyFigures;

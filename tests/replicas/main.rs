@@ -12,6 +12,7 @@ mod failover;
 mod fixture;
 mod forgery;
 mod joining;
+mod login_limits;
 mod logout;
 mod lost;
 mod metrics;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::login_limits;
 use crate::metrics::{has_received, has_sent_all};
 use crate::server::{STREAM, Server};
 use crate::shared_cache::{look_ups, stored_session};
@@ -164,6 +165,7 @@ async fn documented_minimal_permissions_of_a_redis_user_suffice() {
     let (one, other) = (fixture.gateway(&user), fixture.gateway(&user));
     for gateway in [&one, &other] {
         fixture.in_step(gateway).await;
+        login_limits::shares(gateway).await;
     }
     a_logout_is_felt(&fixture, &one, &other).await;
     has_sent_all(&one).await;

@@ -6,8 +6,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
 use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, log_out, refuses};
+use crate::login_limits;
 use crate::metrics::has_sent_all;
-use crate::server::STREAM;
+use crate::server::{PREFIX, STREAM};
 
 /// Every command of every client, as it arrives.
 struct Monitor(BufReader<TcpStream>);
@@ -69,5 +70,40 @@ async fn redis_receives_no_session_no_token_no_user_and_no_key() {
             "the control shows {secret}"
         );
         assert!(!before.contains(secret.as_str()), "Redis saw {secret}");
+    }
+}
+
+#[tokio::test]
+async fn redis_receives_no_address_and_no_account_of_a_login() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let monitor = Monitor::of(fixture.redis.port());
+    let [one, other] = login_limits::replicas(&fixture).await;
+    let stranger = "stranger@example.test";
+    let known = login_limits::log_in(&one, EMAIL, PASSWORD, "203.0.113.77").await;
+    assert_eq!(known.status, 200);
+    let refused = login_limits::log_in(&one, stranger, "wrong-password", "203.0.113.78").await;
+    assert_eq!(refused.status, 401);
+    login_limits::exchanged(&[one, other], 2).await;
+    fixture.redis.admin().run("SET the-control 203.0.113.77");
+    let seen = monitor.up_to("the-control");
+    assert!(seen.contains("203.0.113.77"), "the control");
+    let (before, _) = seen.split_once("the-control").expect("it was seen");
+    for stream in ["logins", "logins:networks"] {
+        let sent = format!("\"XADD\" \"{PREFIX}:{stream}\"");
+        assert!(before.contains(&sent), "{before}");
+    }
+    // The addresses as text and as bytes.
+    for secret in [
+        EMAIL,
+        PASSWORD,
+        stranger,
+        "wrong-password",
+        "203.0.113.7",
+        "\\xcb\\x00qM",
+        "\\xcb\\x00qN",
+    ] {
+        assert!(!before.contains(secret), "Redis saw {secret}");
     }
 }

@@ -177,8 +177,13 @@ impl Admin {
 
     /// The entries of the stream of revocations, in its order.
     pub(crate) fn revocations(&mut self) -> Vec<Vec<u8>> {
+        self.entries(STREAM)
+    }
+
+    /// The entries of a stream, in its order.
+    pub(crate) fn entries(&mut self, stream: &str) -> Vec<Vec<u8>> {
         let mut command = redis::cmd("XRANGE");
-        command.arg(STREAM).arg("-").arg("+");
+        command.arg(stream).arg("-").arg("+");
         let entries: redis::streams::StreamRangeReply =
             command.query(&mut self.0).expect("a stream, or nothing");
         let bytes = |entry: redis::streams::StreamId| match &entry.map["r"] {
@@ -190,8 +195,13 @@ impl Admin {
 
     /// Adds an entry to the stream of revocations, as a replica does.
     pub(crate) fn append(&mut self, entry: &[u8]) {
+        self.append_to(STREAM, entry);
+    }
+
+    /// Adds an entry to a stream.
+    pub(crate) fn append_to(&mut self, stream: &str, entry: &[u8]) {
         let mut command = redis::cmd("XADD");
-        command.arg(STREAM).arg("*").arg("r").arg(entry);
+        command.arg(stream).arg("*").arg("r").arg(entry);
         command.exec(&mut self.0).expect("added");
     }
 

@@ -11,7 +11,7 @@ use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
 /// An account in the log: a hash that is the same for all spellings of its address. Its key is random
-/// in each process, so the address cannot be computed from it.
+/// and secret, so the address cannot be computed from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Account(u64);
 

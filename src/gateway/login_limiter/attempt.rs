@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
-use super::counts::{Counts, Pace, Settlement};
-use super::{Account, Kind, Limit, LoginRateLimiter, too_many};
+use super::counts::{Counts, Pace, Row, Settlement};
+use super::{Account, Kind, Limit, LoginChange, LoginRateLimiter, too_many};
 use crate::gateway::error::GatewayError;
 
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +57,11 @@ struct Attempt<'a> {
     reservations: Vec<Reservation<'a>>,
     pair: Option<u64>,
     is_known_network: bool,
+    /// The account, or the pair if its network is known.
+    of: u64,
+    /// The hashes of the client's network and of the one around it; 0: none.
+    networks: [u64; 2],
+    is_guess: bool,
     outcome: Outcome,
 }
 
@@ -106,27 +111,34 @@ impl LoginRateLimiter {
             reservations: Vec::new(),
             pair,
             is_known_network: known_pair.is_some(),
+            of: known_pair.unwrap_or(account.hash()),
+            networks: [0; 2],
+            // The IAM does not receive an empty password.
+            is_guess: !credentials.has_empty_password(),
             // An attempt that a limit refuses is not counted.
             outcome: Outcome::NotCounted,
         };
-        for (network, pace) in self.networks(address) {
-            let key = self.hash(&Kind::Network, network);
+        let networks = self.networks(address);
+        for ((network, pace), place) in networks.zip(0..) {
+            let key = self.network(network);
+            if let Some(hash) = attempt.networks.get_mut(place) {
+                *hash = key;
+            }
             let reservation = attempt.reserve(Of::Failures, &self.addresses, key, pace, now);
             reservation.map_err(|wait| too_many(Limit::Address, wait))?;
         }
-        let known = known_pair.unwrap_or(account.hash());
+        let of = attempt.of;
         if let Some(pace) = self.account {
-            let reservation = attempt.reserve(Of::Failures, &self.accounts, known, pace, now);
+            let reservation = attempt.reserve(Of::Failures, &self.accounts, of, pace, now);
             reservation.map_err(|wait| too_many(Limit::Account, wait))?;
         }
-        // The IAM does not receive an empty password.
-        if !credentials.has_empty_password() {
+        if attempt.is_guess {
             if let Some(pace) = self.slow {
-                let reservation = attempt.reserve(Of::FailuresInARow, &self.rows, known, pace, now);
+                let reservation = attempt.reserve(Of::FailuresInARow, &self.rows, of, pace, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
             }
             if let Some(pace) = self.sessions {
-                let key = self.hash(&Kind::Sessions, account.hash());
+                let key = self.hash(Kind::Sessions, &[&account.hash().to_be_bytes()]);
                 let reservation = attempt.reserve(Of::Sessions, &self.accounts, key, pace, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
@@ -165,14 +177,15 @@ impl<'a> Attempt<'a> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        let now = self.login_limiter.now();
+        let (login_limiter, of) = (self.login_limiter, self.of);
+        let now = login_limiter.now();
+        let mut ends_row = false;
         for reservation in self.reservations.drain(..) {
+            let Reservation { key, pace, .. } = reservation;
             let settlement = reservation.of.settlement(self.outcome);
-            let begins =
-                reservation
-                    .counts
-                    .settle(reservation.key, reservation.pace, now, settlement);
-            if begins {
+            let row = reservation.counts.settle(key, pace, now, settlement);
+            ends_row |= row == Row::Ended;
+            if row == Row::ReachedBound {
                 tracing::warn!(
                     target: "auth_gateway::audit",
                     account = %self.account,
@@ -181,8 +194,23 @@ impl Drop for Attempt<'_> {
                 );
             }
         }
-        if let (Outcome::Success, Some(pair)) = (&self.outcome, self.pair) {
-            self.login_limiter.known_networks.insert(pair, now);
+        match self.outcome {
+            Outcome::Success => {
+                if ends_row {
+                    login_limiter.share(LoginChange::Succeeded { of });
+                }
+                if let Some(pair) = self.pair
+                    && login_limiter.known_networks.insert(pair, now)
+                {
+                    login_limiter.share(LoginChange::Known { pair });
+                }
+            }
+            Outcome::Refused | Outcome::Abandoned => login_limiter.share(LoginChange::Failed {
+                of,
+                networks: self.networks,
+                in_a_row: self.is_guess,
+            }),
+            Outcome::NotCounted => {}
         }
     }
 }

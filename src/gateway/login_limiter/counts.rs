@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{Bound, SlowPace, nanoseconds};
 
@@ -30,6 +31,11 @@ enum Order {
 }
 
 impl Pace {
+    /// How long an event has an effect at most.
+    pub(super) const fn longest(&self) -> Duration {
+        Duration::from_nanos(self.whole)
+    }
+
     /// `None` if there is no bound.
     pub(super) fn of(bound: Bound) -> Option<Self> {
         let each = nanoseconds(bound.window).checked_div(bound.most.into())?;
@@ -90,12 +96,11 @@ impl Count {
         if row.saturating_add(self.pending) < pace.most {
             return Ok(());
         }
-        // Since the last one.
-        let passed = pace
-            .whole
-            .saturating_sub(self.expires_at.saturating_sub(now));
-        if row >= pace.most && passed < pace.each {
-            return Err(pace.each - passed);
+        // An interval after the last one.
+        let opens_at = self.expires_at.saturating_add(pace.each);
+        let opens_at = opens_at.saturating_sub(pace.whole);
+        if row >= pace.most && now < opens_at {
+            return Err(opens_at - now);
         }
         // Attempts in progress end soon.
         if self.pending == 0 { Ok(()) } else { Err(1) }
@@ -116,31 +121,57 @@ impl Count {
         Err(with_another.saturating_sub(pace.whole).max(1))
     }
 
-    /// Counts one. Returns whether the row has reached the bound with it.
-    fn count(&mut self, pace: Pace, now: u64) -> bool {
+    /// Counts one. Returns the change of a row.
+    fn count(&mut self, pace: Pace, at: u64) -> Row {
         match pace.order {
             Order::OneByOne => {
-                self.expires_at = self.expires_at.max(now).saturating_add(pace.each);
-                false
+                self.expires_at = self.expires_at.max(at).saturating_add(pace.each);
+                Row::Unchanged
             }
             Order::AllAtOnce => {
-                let row = self.row(now);
+                let row = self.row(at);
                 self.row = row.saturating_add(1).min(pace.most);
                 let lifetime = pace.each.saturating_mul(self.row.into());
-                self.expires_at = now.saturating_add(lifetime);
-                row < pace.most && self.row == pace.most
+                // At the bound each takes an interval, also those that several replicas allowed at the
+                // same time.
+                let each = if row < pace.most { 0 } else { pace.each };
+                let others = self.expires_at.saturating_add(each);
+                self.expires_at = at.saturating_add(lifetime).max(others);
+                if row < pace.most && self.row == pace.most {
+                    Row::ReachedBound
+                } else {
+                    Row::Unchanged
+                }
             }
         }
     }
 
-    const fn clear(&mut self) {
+    /// Returns the change of a row.
+    const fn clear(&mut self) -> Row {
+        let row = if self.row > 0 {
+            Row::Ended
+        } else {
+            Row::Unchanged
+        };
         self.expires_at = 0;
         self.row = 0;
+        row
     }
 
     const fn has_expired(self, now: u64) -> bool {
         self.pending == 0 && self.expires_at <= now
     }
+}
+
+/// What happened to a row of failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Row {
+    /// Nothing, or it grew.
+    Unchanged,
+    /// The slow pace begins.
+    ReachedBound,
+    /// A success ended it.
+    Ended,
 }
 
 /// Whether there was room in the table.
@@ -176,6 +207,22 @@ struct Shard {
     sweep_at: u64,
 }
 
+impl Shard {
+    /// The count of a key, which is new if there was none; `None` if there is no room for it.
+    fn count(&mut self, key: u64, now: u64) -> Option<&mut Count> {
+        if self.counts.len() >= CAPACITY && !self.counts.contains_key(&key) {
+            if now >= self.sweep_at {
+                self.counts.retain(|_, count| !count.has_expired(now));
+                self.sweep_at = now.saturating_add(SWEEP_PAUSE);
+            }
+            if self.counts.len() >= CAPACITY {
+                return None;
+            }
+        }
+        Some(self.counts.entry(key).or_default())
+    }
+}
+
 /// Counts of events by key. A key with events is never evicted for another one. If the table is full,
 /// a new key is not counted, and only the limit of the replica applies to it.
 #[derive(Debug)]
@@ -202,53 +249,55 @@ impl Counts {
         let Some(mut shard) = self.shard(key) else {
             return Ok(Tracking::Untracked);
         };
-        if let Some(count) = shard.counts.get_mut(&key) {
-            count.room(pace, now)?;
-            count.pending += 1;
-            return Ok(Tracking::Tracked);
-        }
-        if shard.counts.len() >= CAPACITY && now >= shard.sweep_at {
-            shard.counts.retain(|_, count| !count.has_expired(now));
-            shard.sweep_at = now.saturating_add(SWEEP_PAUSE);
-        }
-        if shard.counts.len() >= CAPACITY {
+        let Some(count) = shard.count(key, now) else {
             return Ok(Tracking::Untracked);
-        }
-        let begun = Count {
-            pending: 1,
-            ..Count::default()
         };
-        shard.counts.insert(key, begun);
+        // A new count has room.
+        count.room(pace, now)?;
+        count.pending += 1;
         Ok(Tracking::Tracked)
     }
 
-    /// Ends a tracked attempt. Returns whether the row has reached the bound with it.
-    pub(super) fn settle(&self, key: u64, pace: Pace, now: u64, settlement: Settlement) -> bool {
+    /// Counts an event of another replica.
+    pub(super) fn add(&self, key: u64, pace: Pace, at: u64, now: u64) -> Tracking {
+        // It has expired, however many there were before it.
+        if at.saturating_add(pace.whole) <= now {
+            return Tracking::Tracked;
+        }
+        let Some(mut shard) = self.shard(key) else {
+            return Tracking::Untracked;
+        };
+        let Some(count) = shard.count(key, now) else {
+            return Tracking::Untracked;
+        };
+        // It stays also if it has expired, because later events may follow and lengthen the row.
+        count.count(pace, at);
+        Tracking::Tracked
+    }
+
+    /// Ends a tracked attempt. Returns the change of a row.
+    pub(super) fn settle(&self, key: u64, pace: Pace, now: u64, settlement: Settlement) -> Row {
         self.change(key, now, |count| {
             count.pending = count.pending.saturating_sub(1);
             match settlement {
-                Settlement::Count => return count.count(pace, now),
+                Settlement::Count => count.count(pace, now),
                 Settlement::Reset if pace.order == Order::AllAtOnce => count.clear(),
-                Settlement::Reset | Settlement::Release => {}
+                Settlement::Reset | Settlement::Release => Row::Unchanged,
             }
-            false
         })
     }
 
     /// Removes the counted events. Attempts in progress stay.
     pub(super) fn clear(&self, key: u64, now: u64) {
-        self.change(key, now, |count| {
-            count.clear();
-            false
-        });
+        self.change(key, now, Count::clear);
     }
 
-    fn change(&self, key: u64, now: u64, change: impl FnOnce(&mut Count) -> bool) -> bool {
+    fn change(&self, key: u64, now: u64, change: impl FnOnce(&mut Count) -> Row) -> Row {
         let Some(mut shard) = self.shard(key) else {
-            return false;
+            return Row::Unchanged;
         };
         let Entry::Occupied(mut entry) = shard.counts.entry(key) else {
-            return false;
+            return Row::Unchanged;
         };
         let changed = change(entry.get_mut());
         if entry.get().has_expired(now) {

@@ -7,7 +7,11 @@ use std::time::Duration;
 use super::nanoseconds;
 
 /// The network of a user who logs in once a month stays known.
-const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+pub(super) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A pair is shared with the other replicas at its first login in each week, so that the number of
+/// shared events does not grow with each login.
+const SHARING_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The capacity of one half: seven eighths of 2^18 slots of 17 bytes each, 4.3 MiB.
 const CAPACITY: usize = 7 * 32 * 1024;
@@ -32,13 +36,21 @@ impl KnownNetworks {
         logged_in_at.is_some_and(|at| now.saturating_sub(*at) < nanoseconds(RETENTION))
     }
 
-    /// Records a login.
-    pub(super) fn insert(&self, pair: u64, now: u64) {
+    /// Records a login, which may be older than others. Returns whether the other replicas must
+    /// receive it.
+    pub(super) fn insert(&self, pair: u64, at: u64) -> bool {
         let mut halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = halves.newer.get(&pair).or_else(|| halves.older.get(&pair));
+        let known = known.copied();
+        if known.is_some_and(|known| known > at) {
+            return false;
+        }
         if halves.newer.len() >= CAPACITY && !halves.newer.contains_key(&pair) {
             halves.older = std::mem::take(&mut halves.newer);
         }
-        halves.newer.insert(pair, now);
+        halves.newer.insert(pair, at);
+        let week = |at| at / nanoseconds(SHARING_INTERVAL);
+        known.is_none_or(|known| week(known) < week(at))
     }
 }
 
@@ -55,6 +67,17 @@ mod tests {
         assert!(known.contains(1, kept + 9));
         assert!(!known.contains(1, kept + 10));
         assert!(!known.contains(2, 0));
+    }
+
+    #[test]
+    fn pair_is_shared_when_it_is_new_and_then_once_a_week() {
+        let (known, week) = (KnownNetworks::default(), nanoseconds(SHARING_INTERVAL));
+        assert!(known.insert(1, 2 * week));
+        let shared = (1..=2_800).filter(|step| known.insert(1, 2 * week + step * week / 100));
+        assert_eq!(shared.count(), 28);
+        // An older login of another replica changes nothing.
+        assert!(!known.insert(1, 0));
+        assert!(known.contains(1, 30 * week));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::config::{IamSettings, LoginLimitSettings};
 mod attempts;
 mod cardinality;
 mod sessions;
+mod sharing;
 mod slow;
 mod stuffing;
 mod victim;

@@ -1,4 +1,4 @@
-//! The metrics of revocations and of their replication. Without Redis, those of the replication stay
+//! The metrics of revocations, and of their and the login events' replication. Without Redis, those of the replication stay
 //! at zero.
 
 use prometheus_client::metrics::counter::Counter;
@@ -40,7 +40,33 @@ impl Ignored {
     }
 }
 
-/// Counts revocations that this replica has, sends and receives.
+/// What happened to a login event that replicas share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginEventOutcome {
+    /// Redis has stored it.
+    Sent,
+    /// The queue was full.
+    Dropped,
+    /// It came from another replica, or from this one before its restart.
+    Received,
+    /// It was invalid, expired, or too far in the future.
+    Ignored,
+}
+
+impl LoginEventOutcome {
+    const ALL: [Self; 4] = [Self::Sent, Self::Dropped, Self::Received, Self::Ignored];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Dropped => "dropped",
+            Self::Received => "received",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// Counts revocations that this replica has, sends and receives, and login events.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaFigures {
     live: Gauge,
@@ -52,6 +78,8 @@ pub struct ReplicaFigures {
     received: Counter,
     ignored: Family<[(&'static str, &'static str); 1], Counter>,
     look_ups: Family<[(&'static str, &'static str); 1], Counter>,
+    login_limits_in_step: Gauge,
+    login_events: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl ReplicaFigures {
@@ -79,6 +107,17 @@ impl ReplicaFigures {
         registry.register("shared_knowledge_lookups", help, self.look_ups.clone());
         for result in LookUp::ALL {
             let _ = self.look_ups.get_or_create(&[("result", result.name())]);
+        }
+        let help = "Whether the login limits are shared with the other replicas (1) or not (0)";
+        registry.register(
+            "login_limits_in_step",
+            help,
+            self.login_limits_in_step.clone(),
+        );
+        let help = "Login events that replicas share, by outcome";
+        registry.register("login_events", help, self.login_events.clone());
+        for outcome in LoginEventOutcome::ALL {
+            self.login_events(outcome, 0);
         }
     }
 
@@ -124,5 +163,18 @@ impl ReplicaFigures {
     pub fn ignored(&self, why: Ignored, count: usize) {
         let counter = self.ignored.get_or_create(&[("reason", why.name())]);
         counter.inc_by(count as u64);
+    }
+
+    /// Sets whether login limits are shared with the other replicas.
+    pub fn login_limits_in_step(&self, in_step: bool) {
+        self.login_limits_in_step.set(i64::from(in_step));
+    }
+
+    /// Counts login events.
+    pub fn login_events(&self, outcome: LoginEventOutcome, count: usize) {
+        let labels = [("outcome", outcome.name())];
+        self.login_events
+            .get_or_create(&labels)
+            .inc_by(count as u64);
     }
 }

@@ -1,0 +1,229 @@
+//! The key of the hashes under which logins are counted.
+//!
+//! It is random, and not derived from a sealing key: known networks are kept for a month, and a
+//! sealing key may be in use for a day. Replicas exchange it through Redis, encrypted with a key that
+//! is derived from the sealing key.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{hkdf, hmac};
+use zeroize::Zeroizing;
+
+use super::Kind;
+use crate::gateway::Random;
+use crate::gateway::error::Internal;
+
+const SECRET_LEN: usize = 32;
+
+/// The length of a [`LoginKey::id`].
+pub const KEY_ID_LEN: usize = 4;
+
+/// The length of a [`LoginKey::tag`]: half of HMAC-SHA256, as RFC 2104 section 5 allows.
+pub const TAG_LEN: usize = 16;
+
+/// The length of a [`WrappedKey`].
+pub const WRAPPED_LEN: usize = 1 + NONCE_LEN + SECRET_LEN + 16;
+
+/// A login key as it is stored in Redis: version, nonce, ciphertext and tag.
+pub type WrappedKey = [u8; WRAPPED_LEN];
+
+const VERSION: u8 = 1;
+
+/// Labels of the keys that are derived from a secret. The first two derive from a login key.
+const NAMES: &[u8] = b"auth-gateway names of login limits 1";
+const ENTRIES: &[u8] = b"auth-gateway entries of login limits 1";
+const WRAPPING: &[u8] = b"auth-gateway key of login limits 1";
+
+/// Computes the hashes of accounts and networks, and authenticates the events that replicas share.
+pub struct LoginKey {
+    secret: Zeroizing<[u8; SECRET_LEN]>,
+    names: hmac::Key,
+    entries: hmac::Key,
+    id: [u8; KEY_ID_LEN],
+}
+
+impl LoginKey {
+    /// A new key, from the random numbers with which the standard library seeds its maps. 128 random
+    /// bits are in it. Unlike other sources, they cannot be missing.
+    pub(super) fn generate() -> Self {
+        let random = RandomState::new();
+        let mut secret = Zeroizing::new([0; SECRET_LEN]);
+        for (number, part) in secret.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            *part = random.hash_one(number).to_be_bytes();
+        }
+        Self::new(secret)
+    }
+
+    /// A key for tests.
+    #[cfg(test)]
+    pub(crate) fn of_test(secret: [u8; SECRET_LEN]) -> Self {
+        Self::new(Zeroizing::new(secret))
+    }
+
+    fn new(secret: Zeroizing<[u8; SECRET_LEN]>) -> Self {
+        let derived = hmac::Key::new(hmac::HMAC_SHA256, &*secret);
+        let key = |label| hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&derived, label).as_ref());
+        let entries = key(ENTRIES);
+        Self {
+            names: key(NAMES),
+            // No entry is as short as this text.
+            id: truncated(&hmac::sign(&entries, b"key id")),
+            entries,
+            secret,
+        }
+    }
+
+    /// Identifies the key in an event that replicas share.
+    #[must_use]
+    pub const fn id(&self) -> [u8; KEY_ID_LEN] {
+        self.id
+    }
+
+    /// Authenticates an event that replicas share (RFC 2104).
+    #[must_use]
+    pub fn tag(&self, entry: &[u8]) -> [u8; TAG_LEN] {
+        truncated(&hmac::sign(&self.entries, entry))
+    }
+
+    /// Whether this is the tag of the event, in constant time.
+    #[must_use]
+    pub fn verifies(&self, entry: &[u8], tag: &[u8]) -> bool {
+        verify_slices_are_equal(&self.tag(entry), tag).is_ok()
+    }
+
+    /// The hash of a value. It is never 0. The kind determines how many bytes it has, except for
+    /// e-mail addresses.
+    pub(super) fn hash(&self, kind: Kind, parts: &[&[u8]]) -> u64 {
+        let mut context = hmac::Context::with_key(&self.names);
+        context.update(&[kind.tag()]);
+        for part in parts {
+            context.update(part);
+        }
+        u64::from_be_bytes(truncated(&context.sign())).max(1)
+    }
+
+    /// Whether replicas with both keys use this one. Any order does: replicas agree, and no replay of
+    /// an older key can switch them back and forth.
+    pub(super) fn precedes(&self, other: &Self) -> bool {
+        self.id < other.id
+    }
+}
+
+/// The beginning of a tag.
+fn truncated<const N: usize>(tag: &hmac::Tag) -> [u8; N] {
+    let mut bytes = [0; N];
+    let pairs = bytes.iter_mut().zip(tag.as_ref());
+    pairs.for_each(|(to, from)| *to = *from);
+    bytes
+}
+
+impl fmt::Debug for LoginKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoginKey([REDACTED])")
+    }
+}
+
+/// Encrypts login keys for the other replicas.
+pub struct WrappingKey(LessSafeKey);
+
+impl WrappingKey {
+    /// Derives the key from the sealing key's secret bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Unspecified`] if the library fails. No secret causes that.
+    pub fn derive(sealing_secret: &[u8]) -> Result<Self, Unspecified> {
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]);
+        let derived = salt.extract(sealing_secret);
+        let key = UnboundKey::from(derived.expand(&[WRAPPING], &AES_256_GCM)?);
+        Ok(Self(LessSafeKey::new(key)))
+    }
+
+    /// Encrypts a login key. That is so rare that random nonces do not repeat.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Random`] if the system has no random numbers.
+    pub fn wrap(&self, key: &LoginKey, random: &dyn Random) -> Result<WrappedKey, Internal> {
+        let mut nonce = [0; NONCE_LEN];
+        random.fill(&mut nonce)?;
+        let mut text = key.secret.to_vec();
+        self.0
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from([VERSION]),
+                &mut text,
+            )
+            .map_err(|_| Internal::Encoding)?;
+        let mut wrapped = [0; WRAPPED_LEN];
+        let bytes = [VERSION].into_iter().chain(nonce).chain(text);
+        wrapped
+            .iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = from);
+        Ok(wrapped)
+    }
+
+    /// Decrypts a login key; `None` if it was not encrypted with this key.
+    #[must_use]
+    pub fn unwrap(&self, wrapped: &[u8]) -> Option<LoginKey> {
+        let wrapped: &WrappedKey = wrapped.try_into().ok()?;
+        let (version, rest) = wrapped.split_first()?;
+        let (nonce, text) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let mut text = Zeroizing::new(text.to_vec());
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let aad = Aad::from([*version]);
+        let secret = self.0.open_in_place(nonce, aad, &mut text).ok()?;
+        let secret: [u8; SECRET_LEN] = (&*secret).try_into().ok()?;
+        (*version == VERSION).then(|| LoginKey::new(Zeroizing::new(secret)))
+    }
+}
+
+impl fmt::Debug for WrappingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WrappingKey([REDACTED])")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::rand::SystemRandom;
+
+    use super::*;
+
+    #[test]
+    fn login_key_is_opened_by_the_sealing_key_that_wrapped_it_only() {
+        let [one, other] = [1, 2].map(|secret| WrappingKey::derive(&[secret; 32]).unwrap());
+        let key = LoginKey::generate();
+        let wrapped = one.wrap(&key, &SystemRandom::new()).unwrap();
+        let opened = one.unwrap(&wrapped).unwrap();
+        assert_eq!(*opened.secret, *key.secret);
+        assert_eq!(
+            opened.hash(Kind::Account, &[b"alice"]),
+            key.hash(Kind::Account, &[b"alice"])
+        );
+        assert!(other.unwrap(&wrapped).is_none());
+        for at in 0..WRAPPED_LEN {
+            let mut changed = wrapped;
+            changed[at] ^= 1;
+            assert!(one.unwrap(&changed).is_none(), "{at}");
+            assert!(one.unwrap(&wrapped[..at]).is_none(), "{at}");
+        }
+        assert!(!wrapped.windows(8).any(|part| key.secret.starts_with(part)));
+    }
+
+    #[test]
+    fn hash_depends_on_the_key_and_on_the_kind() {
+        let (one, other) = (LoginKey::generate(), LoginKey::generate());
+        let hash = |key: &LoginKey, kind| key.hash(kind, &[b"alice"]);
+        assert_eq!(hash(&one, Kind::Account), hash(&one, Kind::Account));
+        assert_ne!(hash(&one, Kind::Account), hash(&other, Kind::Account));
+        assert_ne!(hash(&one, Kind::Account), hash(&one, Kind::Sessions));
+        assert_ne!(one.id(), other.id());
+        assert_ne!(one.tag(b"entry"), other.tag(b"entry"));
+    }
+}

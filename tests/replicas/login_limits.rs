@@ -1,0 +1,276 @@
+//! Login limits of several replicas.
+
+use serde_json::json;
+use test_support::client::Response;
+use test_support::endpoints::LOGIN;
+use test_support::gateway::TestGateway;
+use test_support::wait::until;
+use test_support::wire::Connection;
+
+use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture};
+use crate::server::{Admin, PREFIX};
+
+const STRANGER: &str = "stranger@example.test";
+const HOME: &str = "192.0.2.1";
+const OTHER: &str = "198.51.100.7";
+const TOKEN: &str = "operators-token-of-some-length";
+
+const SETTINGS: [(&str, &str); 2] = [
+    ("http.trusted_proxies", "127.0.0.1"),
+    ("management.token", TOKEN),
+];
+
+pub(crate) async fn log_in(
+    gateway: &TestGateway,
+    email: &str,
+    password: &str,
+    from: &str,
+) -> Response {
+    let body = json!({ "email": email, "password": password }).to_string();
+    gateway
+        .post(LOGIN, &[("x-forwarded-for", from)], body)
+        .await
+}
+
+/// Whether the attempt reached the IAM, in contrast to a limit.
+async fn guess(gateway: &TestGateway, email: &str, from: &str) -> bool {
+    let response = log_in(gateway, email, "wrong", from).await;
+    if response.status != 401 {
+        response.is_error(429, "temporarily_unavailable");
+    }
+    response.status == 401
+}
+
+async fn events(gateway: &TestGateway, outcome: &str) -> u64 {
+    let labels = format!("login_events_total{{outcome=\"{outcome}\"}}");
+    gateway.metric(&labels, "").await
+}
+
+/// Waits until the gateway shares its login limits.
+pub(crate) async fn shares(gateway: &TestGateway) {
+    until("login limits to be shared", async || {
+        gateway.metric("login_limits_in_step", "").await == 1
+    })
+    .await;
+}
+
+pub(crate) async fn replicas<const N: usize>(fixture: &ReplicaFixture) -> [TestGateway; N] {
+    let replicas = std::array::from_fn(|_| fixture.gateway(&SETTINGS));
+    for replica in &replicas {
+        fixture.in_step(replica).await;
+        shares(replica).await;
+    }
+    replicas
+}
+
+/// Waits until the replicas have sent so many events, and each has received those of the others.
+pub(crate) async fn exchanged(replicas: &[TestGateway], total: u64) {
+    until(
+        &format!("{total} login events to be exchanged"),
+        async || {
+            let mut own = Vec::new();
+            for replica in replicas {
+                own.push(events(replica, "sent").await);
+            }
+            let mut all = own.iter().sum::<u64>() == total;
+            for (replica, own) in replicas.iter().zip(own) {
+                all &= events(replica, "received").await + own == total;
+            }
+            all
+        },
+    )
+    .await;
+}
+
+/// Guesses at each replica in turn. Returns how many reached the IAM.
+async fn guess_in_turn(replicas: &[TestGateway], attempts: usize) -> u64 {
+    let mut reached = 0;
+    for number in 0..attempts {
+        let replica = &replicas[number % replicas.len()];
+        reached += u64::from(guess(replica, STRANGER, OTHER).await);
+        exchanged(replicas, reached).await;
+    }
+    reached
+}
+
+#[tokio::test]
+async fn guesses_over_three_replicas_reach_the_iam_as_often_as_over_one() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    assert_eq!(guess_in_turn(&replicas::<3>(&fixture).await, 30).await, 10);
+    // The control: without Redis.
+    let alone = [(); 3].map(|()| fixture.lone_gateway(&SETTINGS));
+    let mut reached = 0;
+    for number in 0..36 {
+        reached += usize::from(guess(&alone[number % 3], STRANGER, OTHER).await);
+    }
+    assert_eq!(reached, 30);
+}
+
+#[tokio::test]
+async fn concurrent_guesses_exceed_the_limit_by_those_in_flight_only() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let gateways = replicas::<3>(&fixture).await;
+    let mut reached = 0;
+    for _ in 0..20 {
+        let round = gateways.iter().map(|each| guess(each, STRANGER, OTHER));
+        let round = futures_util::future::join_all(round).await;
+        reached += round.into_iter().map(u64::from).sum::<u64>();
+        exchanged(&gateways, reached).await;
+    }
+    assert!((10..=12).contains(&reached), "{reached}");
+}
+
+#[tokio::test]
+async fn counts_and_known_networks_survive_a_restart_of_all_replicas() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let before = replicas::<2>(&fixture).await;
+    assert_eq!(log_in(&before[0], EMAIL, PASSWORD, HOME).await.status, 200);
+    for number in 0..10 {
+        assert!(guess(&before[0], EMAIL, OTHER).await, "{number}");
+    }
+    until("all events to be sent", async || {
+        events(&before[0], "sent").await == 11
+    })
+    .await;
+    drop(before);
+    let [after] = replicas(&fixture).await;
+    assert_eq!(events(&after, "received").await, 11);
+    assert!(!guess(&after, EMAIL, OTHER).await);
+    assert_eq!(log_in(&after, EMAIL, PASSWORD, HOME).await.status, 200);
+}
+
+#[tokio::test]
+async fn reset_by_an_operator_takes_effect_at_every_replica() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let gateways = replicas::<2>(&fixture).await;
+    for _ in 0..10 {
+        assert!(guess(&gateways[0], STRANGER, OTHER).await);
+    }
+    until("the limit", async || {
+        !guess(&gateways[1], STRANGER, OTHER).await
+    })
+    .await;
+    let body = json!({ "email": STRANGER }).to_string();
+    let length = body.len();
+    let answer = Connection::to(gateways[1].addresses().management)
+        .send(format!(
+            "POST /admin/v1/login-limits/reset HTTP/1.1\r\nHost: gateway\r\n\
+             Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+        .answer();
+    assert_eq!(answer.status, 204);
+    until("the reset", async || {
+        guess(&gateways[0], STRANGER, OTHER).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn replica_without_redis_counts_for_itself_and_sends_its_events_later() {
+    let Some(mut fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let gateways = replicas::<2>(&fixture).await;
+    fixture.redis.kill();
+    for _ in 0..10 {
+        assert!(guess(&gateways[0], STRANGER, OTHER).await);
+    }
+    assert!(!guess(&gateways[0], STRANGER, OTHER).await);
+    assert!(guess(&gateways[1], STRANGER, OTHER).await);
+    fixture.redis.start_again();
+    until("the events", async || {
+        events(&gateways[1], "received").await == 10
+    })
+    .await;
+    assert!(!guess(&gateways[1], STRANGER, OTHER).await);
+    // The same key: the counts are not lost.
+    assert!(!guess(&gateways[0], STRANGER, OTHER).await);
+}
+
+fn entries(admin: &mut Admin, stream: &str) -> Vec<Vec<u8>> {
+    admin.entries(&format!("{PREFIX}:{stream}"))
+}
+
+fn append(admin: &mut Admin, stream: &str, entry: &[u8]) {
+    admin.append_to(&format!("{PREFIX}:{stream}"), entry);
+}
+
+#[tokio::test]
+async fn forged_or_replayed_event_has_no_effect() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one, other] = replicas(&fixture).await;
+    assert_eq!(log_in(&one, EMAIL, PASSWORD, HOME).await.status, 200);
+    assert!(guess(&one, STRANGER, OTHER).await);
+    until("the events", async || events(&other, "received").await == 2).await;
+    let mut admin = fixture.redis.admin();
+    for stream in ["logins", "logins:networks"] {
+        let [entry] = &entries(&mut admin, stream)[..] else {
+            panic!("one entry in {stream}");
+        };
+        for _ in 0..20 {
+            append(&mut admin, stream, entry);
+        }
+        append(&mut admin, stream, &vec![b'x'; 10_000_000]);
+        for at in 0..entry.len() {
+            let mut changed = entry.clone();
+            changed[at] ^= 1;
+            append(&mut admin, stream, &changed);
+            append(&mut admin, stream, &entry[..at]);
+        }
+    }
+    let late = fixture.gateway(&SETTINGS);
+    shares(&late).await;
+    // 1 + 2 × 78 in each stream. The script removes those whose changed time is past.
+    for gateway in [&one, &other, &late] {
+        until("the forged events", async || {
+            events(gateway, "ignored").await >= 300
+        })
+        .await;
+    }
+    assert_eq!(events(&other, "received").await, 2);
+    assert_eq!(events(&late, "received").await, 2);
+    let mut reached = 0;
+    for _ in 0..20 {
+        reached += usize::from(guess(&late, STRANGER, OTHER).await);
+    }
+    assert_eq!(reached, 9);
+}
+
+#[tokio::test]
+async fn deleted_or_forged_key_in_redis_is_replaced_by_that_of_the_replicas() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let gateways = replicas::<2>(&fixture).await;
+    let mut admin = fixture.redis.admin();
+    let key = format!("{PREFIX}:logins:key");
+    let stored = admin.run(&format!("GET {key}"));
+    for damage in [
+        format!("DEL {key}"),
+        format!("SET {key} garbage"),
+        format!("SETRANGE {key} 20 xxxx"),
+    ] {
+        admin.run(&damage);
+        admin.disconnect_all();
+        until("the key", async || {
+            admin.run(&format!("STRLEN {key}")) == redis::Value::Int(61)
+        })
+        .await;
+        assert_ne!(admin.run(&format!("GET {key}")), stored, "another nonce");
+        for gateway in &gateways {
+            shares(gateway).await;
+        }
+    }
+    assert_eq!(guess_in_turn(&gateways, 30).await, 10);
+}
