@@ -11,6 +11,8 @@ import json
 import random
 import threading
 import time
+import urllib.error
+import urllib.request
 from dataclasses import dataclass, field
 
 SCOPE = "urn:shop:orders:order:read urn:shop:orders:order:write urn:shop:catalog:item:read"
@@ -38,6 +40,8 @@ class Session:
     # The first attempt to log out, and the first that was confirmed.
     leaving: float = float("inf")
     left: float = float("inf")
+    # By an operator: the IAM does not know of it.
+    revoked: bool = False
     # Which replica has exchanged it, and when the last such exchange began.
     known: dict = field(default_factory=dict)
 
@@ -57,14 +61,38 @@ class Failed(Exception):
     """No answer came."""
 
 
+class Operator:
+    """Ends sessions through the management listeners of the replicas."""
+
+    def __init__(self, gateways, token):
+        self.gateways, self.token = gateways, token
+
+    def revoke(self, session_id, dice):
+        """Whether a replica has recorded it. A replica that is killed is no failure of the others."""
+        for gateway in dice.sample(self.gateways, len(self.gateways)):
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{gateway.management}/admin/v1/sessions/revoke",
+                json.dumps({"session_id": session_id}).encode(),
+                {"content-type": "application/json", "authorization": f"Bearer {self.token}"})
+            try:
+                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
+                    return True
+            except urllib.error.HTTPError:
+                raise
+            except OSError:
+                continue
+        return False
+
+
 class Client(threading.Thread):
     """Sends so many requests a second, one after another, over one connection while it lasts."""
 
     SESSIONS = 5
     GRAVES = 12
 
-    def __init__(self, number, port, rate, users, ledger, stopping):
+    def __init__(self, number, port, rate, users, operator, ledger, stopping):
         super().__init__(name=f"client-{number}", daemon=True)
+        self.operator = operator
         self.dice = random.Random(number)
         self.port, self.rate, self.users, self.ledger, self.stopping = port, rate, users, ledger, stopping
         self.connection = None
@@ -89,6 +117,8 @@ class Client(threading.Thread):
             self.log_in()
         elif roll < 0.03:
             self.log_out(self.alive.pop(self.dice.randrange(len(self.alive))))
+        elif roll < 0.04 and self.alive:
+            self.revoke(self.alive.pop(self.dice.randrange(len(self.alive))))
         elif roll < 0.15 and self.dead:
             self.exchange(self.dice.choice(self.dead))
         elif self.alive:
@@ -115,6 +145,16 @@ class Client(threading.Thread):
             self.dead = [*self.dead[1 - self.GRAVES:], session]
         else:
             # A client without a confirmed logout tries again later.
+            self.alive.append(session)
+
+    def revoke(self, session):
+        """An operator ends it, at a replica that runs."""
+        session.leaving = min(session.leaving, time.monotonic())
+        if self.operator.revoke(session.session_id, self.dice):
+            session.revoked, session.left = True, time.monotonic()
+            self.ledger.revoked()
+            self.dead = [*self.dead[1 - self.GRAVES:], session]
+        else:
             self.alive.append(session)
 
     def twice(self, operation, path, body, session=None, judge=None):

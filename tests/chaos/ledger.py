@@ -77,6 +77,9 @@ class Ledger:
             self.breach("refused logout", f"{answer.status} {answer.body} by {answer.server}")
         return answer.status == 200
 
+    def revoked(self):
+        self._counted("revoked by an operator")
+
     def exchanged(self, session, began, answer):
         if answer.status == 200:
             self._granted(session, began, answer)
@@ -100,7 +103,7 @@ class Ledger:
         since = began - session.left
         if since <= 0:
             return
-        bound = self._bound(session.left, began)
+        bound = self._bound(session, began)
         if bound is None:
             self._counted("granted after logout, as stale_if_error allows")
         elif since > bound:
@@ -108,12 +111,16 @@ class Ledger:
         else:
             self._counted("granted after logout, within the bound")
 
-    def _bound(self, left, now):
-        """Seconds after a logout in which another replica may not have noticed; None: for as long as old knowledge
-        may be stretched, since neither Keycloak nor Redis could tell."""
+    def _bound(self, session, now):
+        """Seconds after the end of a session in which another replica may not have noticed; None: for as long as old
+        knowledge may be stretched, since neither Keycloak nor Redis could tell."""
+        left = session.left
         published = self.redis is not None and not self.redis.overlap(left - SLACK_SECONDS, now)
         if published:
             return SLACK_SECONDS
+        if session.revoked:
+            # Keycloak calls the session active.
+            return None
         if self.keycloak.overlap(left - self.freshness, now):
             return None
         return self.freshness + SLACK_SECONDS

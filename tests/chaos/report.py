@@ -39,6 +39,7 @@ def table(play):
         ("living sessions refused", count["spurious 401"] + count["refused login"] + count["refused logout"]),
         ("sessions alive after their logout", count["resurrected"]),
         ("logged-out sessions refused", count["refused after logout"]),
+        ("sessions that an operator revoked", count["revoked by an operator"]),
         ("granted after a logout, within the bound", count["granted after logout, within the bound"]),
         ("granted after a logout while Redis and Keycloak were down", count["granted after logout, as stale_if_error allows"]),
         ("tokens of another user, or with another scope", count["wrong user"] + count["wrong scope"]),
@@ -52,7 +53,8 @@ def table(play):
 def broken(play):
     """Every promise that was, with examples; and what makes the run say nothing."""
     count, said = play.ledger.count, list(play.ledger.breaches)
-    for what in ("refused after logout", "served without Keycloak", "requests of login", "requests of logout"):
+    for what in ("refused after logout", "served without Keycloak", "requests of login", "requests of logout",
+                 "revoked by an operator"):
         if count[what] == 0:
             said.append(f"nothing was tried: {what}")
     if play.replica_killer.killed == 0 or not all(play.backend_killer.killed.values()):
