@@ -89,8 +89,7 @@ impl PendingQueue {
     /// Queues the revocations again that the stream has lost; returns their number.
     pub(super) fn requeue_missing(&self, now: Moment) -> usize {
         let count = self.revocations.requeue_missing(now);
-        self.changed();
-        self.added.notify_one();
+        self.added();
         count
     }
 
@@ -103,17 +102,31 @@ impl PendingQueue {
         self.changed();
     }
 
+    /// Some revocations may be sent: wakes the logouts that wait.
     fn changed(&self) {
+        self.pending.send_replace(self.count());
+    }
+
+    /// A revocation was added. No logout has to be woken: with many of them, each new one would wake
+    /// all the others.
+    fn added(&self) {
+        self.pending.send_if_modified(|pending| {
+            *pending = self.count();
+            false
+        });
+        self.added.notify_one();
+    }
+
+    fn count(&self) -> usize {
         let pending = self.revocations.pending();
-        self.pending.send_replace(pending);
         self.figures.pending(pending);
+        pending
     }
 }
 
 impl Replicas for PendingQueue {
     fn send(&self, revocation: Revocation) -> Delivered {
-        self.changed();
-        self.added.notify_one();
+        self.added();
         if !self.responsive.load(Ordering::Acquire) {
             return Box::pin(std::future::ready(()));
         }

@@ -1,3 +1,6 @@
+use std::sync::atomic::AtomicUsize;
+use std::task::{Context, Wake, Waker};
+
 use futures_util::FutureExt as _;
 use iam_adapters::Moment;
 
@@ -153,4 +156,30 @@ async fn logout_and_its_repeats_end_when_redis_responds_stored_or_not() {
             assert!(logout.now_or_never().is_some());
         }
     }
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// With a wake-up for each, the cost of a logout would grow with the number of those that wait.
+#[tokio::test]
+async fn waiting_logout_is_woken_by_a_result_and_not_by_further_revocations() {
+    let queue = pending_queue();
+    queue.connected();
+    let woken = Arc::<Woken>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut logout = share(&queue, revocation(1));
+    let waits = logout.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(waits.is_pending());
+    share_all(&queue, 2..=5);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    settle(&queue, &STORED);
+    assert!(woken.0.load(Ordering::Relaxed) > 0);
+    assert!(logout.now_or_never().is_some());
 }
