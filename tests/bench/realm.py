@@ -117,7 +117,7 @@ def keycloak(bench):
     with tempfile.TemporaryDirectory(prefix="homes-", dir=machine.LIVE) as homes:
         child = subprocess.Popen(
             ["taskset", "-c", bench.both, sys.executable, str(LAUNCHER), "start"], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, env={**os.environ, "KEYCLOAK_HOMES": homes})
+            stdout=subprocess.PIPE, env={**os.environ, "SERVER_HOMES": homes})
         try:
             readable, _, _ = select.select([child.stdout], [], [], START_SECONDS)
             line = child.stdout.readline() if readable else b""
