@@ -115,7 +115,7 @@ def announce(server, home, port, pid, timeout):
             facts = {**server.facts(home, port), "pid": pid, "home": str(home)}
             print(json.dumps(facts), flush=True)
             return True
-        time.sleep(0.05)
+        time.sleep(0.1)
     server.note(f"not ready after {timeout} s, or has ended; the log is {home}/{server.name}.log")
     return False
 
