@@ -2,6 +2,7 @@
 //! protocol and of Redis.
 
 mod access_token;
+pub mod entry_key;
 pub mod error;
 pub mod keys;
 pub mod knowledge;

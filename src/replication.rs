@@ -27,7 +27,8 @@ pub use fault::RedisFault;
 pub use pending_queue::PendingQueue;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
-use crate::gateway::revocations::{KEY_ID_LEN, Learned};
+use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
+use crate::gateway::revocations::Learned;
 use crate::gateway::{Gateway, Random};
 use crate::health::Health;
 use crate::telemetry::metrics::{Ignored, ReplicaFigures};
@@ -285,7 +286,8 @@ impl ReplicationStream {
     /// Identifies the keys with which entries are authenticated.
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
         let keys = self.gateway.keys().sealing.key_set();
-        keys.iter().map(|key| key.revocations().id()).collect()
+        let keys = keys.iter().map(|key| key.revocations().entries());
+        keys.map(EntryKey::id).collect()
     }
 
     /// A random part of [`REQUEUE_DELAY_MAX`]. Without randomness it is all of it.
@@ -310,7 +312,7 @@ impl ReplicationStream {
             drop(keys);
             let entries = batch
                 .iter()
-                .map(|revocation| format::write(revocation, &key));
+                .map(|revocation| format::write(revocation, key.entries()));
             let results = connection
                 .append(&self.redis.revocations(), entries)
                 .await?;

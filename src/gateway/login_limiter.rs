@@ -38,7 +38,7 @@ use known_networks::KnownNetworks;
 use rate::Rate;
 
 pub use account::Account;
-pub use login_key::{KEY_ID_LEN, LoginKey, TAG_LEN, WRAPPED_LEN, WrappedKey, WrappingKey};
+pub use login_key::{LoginKey, WRAPPED_LEN, WrappedKey, WrappingKey};
 pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
 
 /// How many times more failures than an IPv6 /64 the /48 around it may have. A rented server has a

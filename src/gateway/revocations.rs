@@ -28,6 +28,7 @@ use iam_adapters::Moment;
 pub use entry::Delivery;
 pub use revocation::{Cause, Kind, Revocation};
 
+use super::entry_key::{EntryKey, truncated};
 use super::error::{InvalidSession, NotReady};
 use super::session::{SealedSession, SessionId};
 use entry::{Entry, Source};
@@ -463,19 +464,12 @@ impl fmt::Debug for Name {
     }
 }
 
-/// The length of a [`RevocationKey::id`].
-pub const KEY_ID_LEN: usize = 4;
-
-/// The length of a [`RevocationKey::tag`]: half of HMAC-SHA256, as RFC 2104 section 5 allows.
-pub const TAG_LEN: usize = 16;
-
 /// Computes the names for the sessions of one sealing key, and authenticates the entries that
 /// replicas share.
 #[derive(Clone)]
 pub struct RevocationKey {
     names: hmac::Key,
-    entries: hmac::Key,
-    id: [u8; KEY_ID_LEN],
+    entries: EntryKey,
 }
 
 impl RevocationKey {
@@ -488,26 +482,17 @@ impl RevocationKey {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]);
         let derived = salt.extract(sealing_secret);
         let names = derived.expand(&[NAMES], hmac::HMAC_SHA256)?;
-        let entries = hmac::Key::from(derived.expand(&[ENTRIES], hmac::HMAC_SHA256)?);
-        // No entry is as short as this text.
-        let id = truncated(&hmac::sign(&entries, b"key id"));
+        let entries = derived.expand(&[ENTRIES], hmac::HMAC_SHA256)?;
         Ok(Self {
             names: names.into(),
-            entries,
-            id,
+            entries: EntryKey::new(entries.into()),
         })
     }
 
-    /// Identifies the key in an entry that replicas share.
+    /// Authenticates the entries that replicas share.
     #[must_use]
-    pub const fn id(&self) -> [u8; KEY_ID_LEN] {
-        self.id
-    }
-
-    /// Authenticates an entry that replicas share (RFC 2104).
-    #[must_use]
-    pub fn tag(&self, entry: &[u8]) -> [u8; TAG_LEN] {
-        truncated(&hmac::sign(&self.entries, entry))
+    pub const fn entries(&self) -> &EntryKey {
+        &self.entries
     }
 
     /// The name of a gateway session.
@@ -546,14 +531,6 @@ impl RevocationKey {
         }
         Name(truncated(&context.sign()))
     }
-}
-
-/// The beginning of a tag.
-fn truncated<const N: usize>(tag: &hmac::Tag) -> [u8; N] {
-    let mut bytes = [0; N];
-    let pairs = bytes.iter_mut().zip(tag.as_ref());
-    pairs.for_each(|(to, from)| *to = *from);
-    bytes
 }
 
 impl fmt::Debug for RevocationKey {

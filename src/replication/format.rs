@@ -13,12 +13,9 @@
 //!
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-
+use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
 use crate::gateway::keys::KeySet;
-use crate::gateway::revocations::{
-    KEY_ID_LEN, Kind, NAME_LEN, Name, Revocation, RevocationKey, TAG_LEN,
-};
+use crate::gateway::revocations::{Kind, NAME_LEN, Name, Revocation};
 use crate::gateway::session::SealingKey;
 use crate::telemetry::metrics::Ignored;
 
@@ -37,7 +34,7 @@ pub(super) const ENTRY_LEN: usize = TEXT_LEN + TAG_LEN;
 pub(super) type Entry = [u8; ENTRY_LEN];
 
 /// Writes an entry.
-pub(super) fn write(revocation: &Revocation, key: &RevocationKey) -> Entry {
+pub(super) fn write(revocation: &Revocation, key: &EntryKey) -> Entry {
     let parts: [&[u8]; 6] = [
         &[VERSION],
         &revocation.forget_at.to_be_bytes(),
@@ -70,11 +67,13 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
     let id: [u8; KEY_ID_LEN] = take(&mut rest)?;
     let kind = Kind::from_tag(kind).filter(|_| version == VERSION);
     let kind = kind.ok_or(Ignored::Malformed)?;
-    let mut keys = keys.iter().map(SealingKey::revocations);
+    let mut keys = keys.iter().map(|key| key.revocations().entries());
     let key = keys.find(|key| key.id() == id);
     let key = key.ok_or(Ignored::UnknownKey)?;
     let (text, tag) = entry.split_at(TEXT_LEN);
-    verify_slices_are_equal(&key.tag(text), tag).map_err(|_| Ignored::Forged)?;
+    if !key.verifies(text, tag) {
+        return Err(Ignored::Forged);
+    }
     Ok(Revocation {
         kind,
         name,

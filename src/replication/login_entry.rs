@@ -16,7 +16,8 @@
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
 use super::format::take;
-use crate::gateway::login_limiter::{KEY_ID_LEN, LoginChange, LoginEvent, LoginKey, TAG_LEN};
+use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
+use crate::gateway::login_limiter::{LoginChange, LoginEvent};
 use crate::telemetry::metrics::Ignored;
 
 /// The number of the format.
@@ -42,7 +43,7 @@ pub(super) struct Numbered {
 }
 
 /// Writes an entry.
-pub(super) fn write(numbered: &Numbered, key: &LoginKey) -> Entry {
+pub(super) fn write(numbered: &Numbered, key: &EntryKey) -> Entry {
     let event = &numbered.event;
     let (kind, hashes) = match event.change {
         LoginChange::Failed {
@@ -84,7 +85,7 @@ pub(super) fn write(numbered: &Numbered, key: &LoginKey) -> Entry {
 /// # Errors
 ///
 /// Why it is ignored.
-pub(super) fn read(entry: &Entry, key: &LoginKey) -> Result<Numbered, Ignored> {
+pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<Numbered, Ignored> {
     let mut rest = entry.as_slice();
     let [version] = take(&mut rest)?;
     let forget_at = u64::from_be_bytes(take(&mut rest)?);
@@ -131,6 +132,7 @@ pub(super) fn read(entry: &Entry, key: &LoginKey) -> Result<Numbered, Ignored> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::login_limiter::LoginKey;
 
     fn numbered(change: LoginChange) -> Numbered {
         Numbered {
@@ -144,8 +146,8 @@ mod tests {
         }
     }
 
-    fn key(secret: u8) -> LoginKey {
-        LoginKey::of_test([secret; 32])
+    fn key(secret: u8) -> EntryKey {
+        LoginKey::of_test([secret; 32]).entries().clone()
     }
 
     #[test]

@@ -17,7 +17,8 @@ use tokio::time::{Instant, sleep};
 use super::login_entry::{self, ENTRY_LEN, Numbered};
 use super::redis::{Connection, Page, Primary, Redis, Stream};
 use super::{BATCH_MAX, Never, PAUSE_MAX, PAUSE_MIN, READING_INTERVAL, RedisFault, STABLE};
-use crate::gateway::login_limiter::{KEY_ID_LEN, LoginChange, LoginEvent, LoginKey, LoginReplicas};
+use crate::gateway::entry_key::KEY_ID_LEN;
+use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginKey, LoginReplicas};
 use crate::gateway::{Gateway, Random};
 use crate::telemetry::metrics::{LoginEventOutcome, ReplicaFigures};
 
@@ -158,10 +159,10 @@ impl LoginExchange {
         let stored = connection.stored(&name).await?;
         let mut keys = sealing_keys.iter();
         let opened = keys.find_map(|key| key.logins().unwrap(&stored));
-        let stored_id = opened.as_ref().map(LoginKey::id);
+        let stored_id = opened.as_ref().map(|key| key.entries().id());
         let is_current = current.unwrap(&stored).is_some();
         let agreed = limiter.agree(opened);
-        if !is_current || stored_id != Some(agreed.id()) {
+        if !is_current || stored_id != Some(agreed.entries().id()) {
             connection.store(&name, &wrap(&agreed)?).await?;
         }
         Ok(())
@@ -174,7 +175,7 @@ impl LoginExchange {
         stream: &Stream<ENTRY_LEN>,
         numbers: &Numbers,
     ) -> Result<Reading, RedisFault> {
-        let key = self.gateway.login_limiter().key().id();
+        let key = self.gateway.login_limiter().key().entries().id();
         let at = Instant::now();
         let learn = |page: &Page<ENTRY_LEN>| self.learn(page, numbers);
         let last = connection.read_all(stream, learn).await?;
@@ -191,7 +192,7 @@ impl LoginExchange {
         mut reading: Reading,
     ) -> Result<Never, RedisFault> {
         loop {
-            let key = self.gateway.login_limiter().key().id();
+            let key = self.gateway.login_limiter().key().entries().id();
             if reading.key != key || reading.at.elapsed() >= READING_INTERVAL {
                 reading = self.read_all(connection, stream, numbers).await?;
             }
@@ -206,7 +207,7 @@ impl LoginExchange {
         let key = limiter.key();
         let mut ignored = page.invalid;
         for entry in &page.entries {
-            let Ok(numbered) = login_entry::read(entry, &key) else {
+            let Ok(numbered) = login_entry::read(entry, key.entries()) else {
                 ignored += 1;
                 continue;
             };
@@ -242,7 +243,7 @@ impl LoginExchange {
                     matches!(numbered.event.change, LoginChange::Known { .. }) == of_networks
                 };
                 let entries = batch.iter().filter(of_stream);
-                let entries = entries.map(|numbered| login_entry::write(numbered, &key));
+                let entries = entries.map(|numbered| login_entry::write(numbered, key.entries()));
                 let entries: Vec<_> = entries.collect();
                 if !entries.is_empty() {
                     let results = connection.append(stream, entries.into_iter()).await?;

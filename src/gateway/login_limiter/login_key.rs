@@ -8,22 +8,16 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac};
 use zeroize::Zeroizing;
 
 use super::Kind;
 use crate::gateway::Random;
+use crate::gateway::entry_key::{EntryKey, truncated};
 use crate::gateway::error::Internal;
 
 const SECRET_LEN: usize = 32;
-
-/// The length of a [`LoginKey::id`].
-pub const KEY_ID_LEN: usize = 4;
-
-/// The length of a [`LoginKey::tag`]: half of HMAC-SHA256, as RFC 2104 section 5 allows.
-pub const TAG_LEN: usize = 16;
 
 /// The length of a [`WrappedKey`].
 pub const WRAPPED_LEN: usize = 1 + NONCE_LEN + SECRET_LEN + 16;
@@ -42,8 +36,7 @@ const WRAPPING: &[u8] = b"auth-gateway key of login limits 1";
 pub struct LoginKey {
     secret: Zeroizing<[u8; SECRET_LEN]>,
     names: hmac::Key,
-    entries: hmac::Key,
-    id: [u8; KEY_ID_LEN],
+    entries: EntryKey,
 }
 
 impl LoginKey {
@@ -67,32 +60,17 @@ impl LoginKey {
     fn new(secret: Zeroizing<[u8; SECRET_LEN]>) -> Self {
         let derived = hmac::Key::new(hmac::HMAC_SHA256, &*secret);
         let key = |label| hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&derived, label).as_ref());
-        let entries = key(ENTRIES);
         Self {
             names: key(NAMES),
-            // No entry is as short as this text.
-            id: truncated(&hmac::sign(&entries, b"key id")),
-            entries,
+            entries: EntryKey::new(key(ENTRIES)),
             secret,
         }
     }
 
-    /// Identifies the key in an event that replicas share.
+    /// Authenticates the events that replicas share.
     #[must_use]
-    pub const fn id(&self) -> [u8; KEY_ID_LEN] {
-        self.id
-    }
-
-    /// Authenticates an event that replicas share (RFC 2104).
-    #[must_use]
-    pub fn tag(&self, entry: &[u8]) -> [u8; TAG_LEN] {
-        truncated(&hmac::sign(&self.entries, entry))
-    }
-
-    /// Whether this is the tag of the event, in constant time.
-    #[must_use]
-    pub fn verifies(&self, entry: &[u8], tag: &[u8]) -> bool {
-        verify_slices_are_equal(&self.tag(entry), tag).is_ok()
+    pub const fn entries(&self) -> &EntryKey {
+        &self.entries
     }
 
     /// The hash of a value. It is never 0. The kind determines how many bytes it has, except for
@@ -109,16 +87,8 @@ impl LoginKey {
     /// Whether replicas with both keys use this one. Any order does: replicas agree, and no replay of
     /// an older key can switch them back and forth.
     pub(super) fn precedes(&self, other: &Self) -> bool {
-        self.id < other.id
+        self.entries.id() < other.entries.id()
     }
-}
-
-/// The beginning of a tag.
-fn truncated<const N: usize>(tag: &hmac::Tag) -> [u8; N] {
-    let mut bytes = [0; N];
-    let pairs = bytes.iter_mut().zip(tag.as_ref());
-    pairs.for_each(|(to, from)| *to = *from);
-    bytes
 }
 
 impl fmt::Debug for LoginKey {
@@ -223,6 +193,7 @@ mod tests {
         assert_eq!(hash(&one, Kind::Account), hash(&one, Kind::Account));
         assert_ne!(hash(&one, Kind::Account), hash(&other, Kind::Account));
         assert_ne!(hash(&one, Kind::Account), hash(&one, Kind::Sessions));
+        let (one, other) = (one.entries(), other.entries());
         assert_ne!(one.id(), other.id());
         assert_ne!(one.tag(b"entry"), other.tag(b"entry"));
     }

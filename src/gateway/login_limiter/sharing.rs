@@ -77,7 +77,7 @@ impl LoginRateLimiter {
         let is_first = !self.has_agreed.load(Ordering::Acquire);
         let own = self.key();
         if let Some(stored) = stored
-            && stored.id() != own.id()
+            && stored.entries().id() != own.entries().id()
             && (is_first || stored.precedes(&own))
         {
             self.key.store(Arc::new(stored));

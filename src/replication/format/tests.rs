@@ -33,7 +33,7 @@ fn entry_of_every_kind_is_read_as_it_was_written() {
     let own = keys(vec![key("a", 1), key("b", 2)]);
     for kind in Kind::ALL {
         for key in own.iter() {
-            let written = write(&revocation(kind), key.revocations());
+            let written = write(&revocation(kind), key.revocations().entries());
             assert_eq!(read(&written, &own), Ok(revocation(kind)));
         }
     }
@@ -43,19 +43,25 @@ fn entry_of_every_kind_is_read_as_it_was_written() {
 #[test]
 fn format_is_that_of_the_documentation() {
     let key = key("a", 1);
-    let entry = write(&revocation(Kind::Subject), key.revocations());
+    let entry = write(&revocation(Kind::Subject), key.revocations().entries());
     let mut expected = vec![1, 0, 0, 0, 0, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0, 0, 1, 0x90, 3];
     expected.extend([7; 16]);
-    expected.extend(key.revocations().id());
+    expected.extend(key.revocations().entries().id());
     assert_eq!(entry[..TEXT_LEN], expected);
-    assert_eq!(entry[TEXT_LEN..], key.revocations().tag(&expected));
-    assert_eq!(key.revocations().id(), [18, 202, 144, 168]);
+    assert_eq!(
+        entry[TEXT_LEN..],
+        key.revocations().entries().tag(&expected)
+    );
+    assert_eq!(key.revocations().entries().id(), [18, 202, 144, 168]);
 }
 
 #[test]
 fn entry_with_any_changed_bit_is_ignored() {
     let own = keys(vec![key("a", 1)]);
-    let entry = write(&revocation(Kind::Session), own.current(NOW).revocations());
+    let entry = write(
+        &revocation(Kind::Session),
+        own.current(NOW).revocations().entries(),
+    );
     for bit in 0..8 * ENTRY_LEN {
         let mut changed = entry;
         changed[bit / 8] ^= 1 << (bit % 8);
@@ -74,7 +80,7 @@ fn entry_with_any_changed_bit_is_ignored() {
 #[test]
 fn entry_of_a_foreign_key_is_ignored_until_the_key_is_here() {
     let foreign = key("b", 2);
-    let entry = write(&revocation(Kind::Session), foreign.revocations());
+    let entry = write(&revocation(Kind::Session), foreign.revocations().entries());
     let own = keys(vec![key("a", 1)]);
     assert_eq!(read(&entry, &own), Err(Ignored::UnknownKey));
     let both = keys(vec![key("a", 1), foreign]);

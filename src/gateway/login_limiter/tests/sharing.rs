@@ -303,7 +303,8 @@ fn hashes_are_the_same_at_replicas_that_have_agreed_and_no_event_is_sent_before(
     );
     let key = || LoginKey::of_test([1; 32]);
     for limiter in [&one, &other] {
-        assert_eq!(limiter.login_limiter.agree(Some(key())).id(), key().id());
+        let agreed = limiter.login_limiter.agree(Some(key()));
+        assert_eq!(agreed.entries().id(), key().entries().id());
     }
     assert_eq!(
         one.login_limiter.account(ALICE),
@@ -316,15 +317,16 @@ fn hashes_are_the_same_at_replicas_that_have_agreed_and_no_event_is_sent_before(
 #[test]
 fn replicas_with_two_keys_agree_on_one_and_never_go_back() {
     let keys = || [1, 2].map(|secret| LoginKey::of_test([secret; 32]));
+    let id = |key: &LoginKey| key.entries().id();
     let [first, second] = keys();
     let winner = usize::from(second.precedes(&first));
     for own in [0, 1] {
         let limiter = TestLimiter::new(defaults()).login_limiter;
         let key = |index: usize| keys().into_iter().nth(index);
-        assert_eq!(limiter.agree(key(own)).id(), keys()[own].id());
+        assert_eq!(id(&limiter.agree(key(own))), id(&keys()[own]));
         for stored in [1 - own, own, 1 - own, own] {
             limiter.agree(key(stored));
         }
-        assert_eq!(limiter.agree(None).id(), keys()[winner].id());
+        assert_eq!(id(&limiter.agree(None)), id(&keys()[winner]));
     }
 }
