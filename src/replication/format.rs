@@ -35,21 +35,14 @@ pub(super) type Entry = [u8; ENTRY_LEN];
 
 /// Writes an entry.
 pub(super) fn write(revocation: &Revocation, key: &EntryKey) -> Entry {
-    let parts: [&[u8]; 6] = [
+    let parts: [&[u8]; 5] = [
         &[VERSION],
         &revocation.forget_at.to_be_bytes(),
         &revocation.begun_until.to_be_bytes(),
         &[revocation.kind.tag()],
         revocation.name.as_bytes(),
-        &key.id(),
     ];
-    let mut text = parts.concat();
-    let tag = key.tag(&text);
-    text.extend(tag);
-    let mut entry = [0; ENTRY_LEN];
-    let pairs = entry.iter_mut().zip(text);
-    pairs.for_each(|(to, from)| *to = from);
-    entry
+    complete(&parts, key)
 }
 
 /// Reads an entry.
@@ -64,16 +57,9 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
     let begun_until = u64::from_be_bytes(take(&mut rest)?);
     let [kind] = take(&mut rest)?;
     let name = Name::from_bytes(take(&mut rest)?);
-    let id: [u8; KEY_ID_LEN] = take(&mut rest)?;
     let kind = Kind::from_tag(kind).filter(|_| version == VERSION);
     let kind = kind.ok_or(Ignored::Malformed)?;
-    let mut keys = keys.iter().map(|key| key.revocations().entries());
-    let key = keys.find(|key| key.id() == id);
-    let key = key.ok_or(Ignored::UnknownKey)?;
-    let (text, tag) = entry.split_at(TEXT_LEN);
-    if !key.verifies(text, tag) {
-        return Err(Ignored::Forged);
-    }
+    verify(entry, keys.iter().map(|key| key.revocations().entries()))?;
     Ok(Revocation {
         kind,
         name,
@@ -81,6 +67,33 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
         begun_until,
         forget_at,
     })
+}
+
+/// Completes an entry of `N` bytes: adds the id of the key, and the tag of all bytes before it.
+pub(super) fn complete<const N: usize>(parts: &[&[u8]], key: &EntryKey) -> [u8; N] {
+    let mut text = parts.concat();
+    text.extend(key.id());
+    text.extend(key.tag(&text));
+    text.try_into().unwrap_or([0; N])
+}
+
+/// Verifies the end of an entry, the id of one of the keys and the tag.
+///
+/// # Errors
+///
+/// Why the entry is ignored.
+pub(super) fn verify<'k>(
+    entry: &[u8],
+    mut keys: impl Iterator<Item = &'k EntryKey>,
+) -> Result<(), Ignored> {
+    let (text, tag) = entry
+        .split_last_chunk::<TAG_LEN>()
+        .ok_or(Ignored::Malformed)?;
+    let (_, id) = text.split_last_chunk().ok_or(Ignored::Malformed)?;
+    let key = keys
+        .find(|key| key.id() == *id)
+        .ok_or(Ignored::UnknownKey)?;
+    key.verifies(text, tag).then_some(()).ok_or(Ignored::Forged)
 }
 
 /// Takes the first bytes.

@@ -15,7 +15,7 @@
 //!
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
-use super::format::take;
+use super::format::{complete, take, verify};
 use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
 use crate::gateway::login_limiter::{LoginChange, LoginEvent};
 use crate::telemetry::metrics::Ignored;
@@ -23,10 +23,8 @@ use crate::telemetry::metrics::Ignored;
 /// The number of the format.
 const VERSION: u8 = 1;
 
-const TEXT_LEN: usize = 1 + 8 + 8 + 1 + 3 * 8 + 8 + 8 + KEY_ID_LEN;
-
 /// The length of every entry.
-pub(super) const ENTRY_LEN: usize = TEXT_LEN + TAG_LEN;
+pub(super) const ENTRY_LEN: usize = 1 + 8 + 8 + 1 + 3 * 8 + 8 + 8 + KEY_ID_LEN + TAG_LEN;
 
 /// An entry, or what has its length.
 pub(super) type Entry = [u8; ENTRY_LEN];
@@ -61,7 +59,7 @@ pub(super) fn write(numbered: &Numbered, key: &EntryKey) -> Entry {
         LoginChange::Reset { account, pair } => (5, [account, pair, 0]),
     };
     let hashes = hashes.map(u64::to_be_bytes);
-    let parts: [&[u8]; 8] = [
+    let parts: [&[u8]; 7] = [
         &[VERSION],
         &event.forget_at.to_be_bytes(),
         &event.at.to_be_bytes(),
@@ -69,15 +67,8 @@ pub(super) fn write(numbered: &Numbered, key: &EntryKey) -> Entry {
         hashes.as_flattened(),
         &numbered.replica.to_be_bytes(),
         &numbered.number.to_be_bytes(),
-        &key.id(),
     ];
-    let mut text = parts.concat();
-    let tag = key.tag(&text);
-    text.extend(tag);
-    let mut entry = [0; ENTRY_LEN];
-    let pairs = entry.iter_mut().zip(text);
-    pairs.for_each(|(to, from)| *to = from);
-    entry
+    complete(&parts, key)
 }
 
 /// Reads an entry.
@@ -95,7 +86,6 @@ pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<Numbered, Ignored> {
     let [of, own, site] = [of, own, site].map(u64::from_be_bytes);
     let replica = u64::from_be_bytes(take(&mut rest)?);
     let number = u64::from_be_bytes(take(&mut rest)?);
-    let id: [u8; KEY_ID_LEN] = take(&mut rest)?;
     let change = match (version, kind) {
         (VERSION, 1 | 2) => LoginChange::Failed {
             of,
@@ -110,13 +100,7 @@ pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<Numbered, Ignored> {
         },
         _ => return Err(Ignored::Malformed),
     };
-    if key.id() != id {
-        return Err(Ignored::UnknownKey);
-    }
-    let (text, tag) = entry.split_at(TEXT_LEN);
-    if !key.verifies(text, tag) {
-        return Err(Ignored::Forged);
-    }
+    verify(entry, [key].into_iter())?;
     let event = LoginEvent {
         at,
         forget_at,

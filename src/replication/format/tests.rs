@@ -43,16 +43,14 @@ fn entry_of_every_kind_is_read_as_it_was_written() {
 #[test]
 fn format_is_that_of_the_documentation() {
     let key = key("a", 1);
-    let entry = write(&revocation(Kind::Subject), key.revocations().entries());
+    let key = key.revocations().entries();
+    let entry = write(&revocation(Kind::Subject), key);
     let mut expected = vec![1, 0, 0, 0, 0, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0, 0, 1, 0x90, 3];
     expected.extend([7; 16]);
-    expected.extend(key.revocations().entries().id());
+    expected.extend(key.id());
     assert_eq!(entry[..TEXT_LEN], expected);
-    assert_eq!(
-        entry[TEXT_LEN..],
-        key.revocations().entries().tag(&expected)
-    );
-    assert_eq!(key.revocations().entries().id(), [18, 202, 144, 168]);
+    assert_eq!(entry[TEXT_LEN..], key.tag(&expected));
+    assert_eq!(key.id(), [18, 202, 144, 168]);
 }
 
 #[test]
