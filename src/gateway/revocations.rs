@@ -195,33 +195,27 @@ impl Revocations {
     /// Returns whether the table changed.
     fn insert(&self, revocation: &Revocation, source: Source, now: Moment) -> bool {
         let key = (revocation.kind, revocation.name);
-        let mut entries = self.write();
-        let Entries {
-            by_name,
-            queue,
-            reading,
-            ..
-        } = &mut *entries;
-        let count = by_name.len();
-        let (changed, queued) = match by_name.entry(key) {
+        let entries = &mut *self.write();
+        let (count, reading) = (entries.by_name.len(), entries.reading);
+        let (changed, queued) = match entries.by_name.entry(key) {
             hash_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
-                (known.merge(revocation, source, *reading), known.enqueue())
+                (known.merge(revocation, source, reading), known.enqueue())
             }
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
-                let new = place.insert(Entry::new(revocation, source, *reading));
+                let new = place.insert(Entry::new(revocation, source, reading));
                 (true, new.enqueue())
             }
         };
         if queued {
-            queue.push(key);
+            entries.queue.push(key);
         }
         if !changed {
             return false;
         }
-        if by_name.len() > count {
-            self.after_insert(&mut entries, now);
+        if entries.by_name.len() > count {
+            self.after_insert(entries, now);
         }
         // Last: a look-up that reads the new number must find the new entry.
         self.recorded.fetch_add(1, Ordering::Release);
@@ -288,37 +282,31 @@ impl Revocations {
     /// then, after [`Self::retry_refused`], those that it refused. They stay pending until
     /// [`Self::settle`].
     pub fn offer(&self, max: usize) -> Vec<Revocation> {
-        let mut entries = self.write();
-        let Entries { by_name, queue, .. } = &mut *entries;
-        let offered = queue.offer(max, |key| by_name.get_mut(key).is_some_and(Entry::offer));
-        let replicated = |key: &Key| Some(by_name.get(key)?.replicated(*key));
+        let entries = &mut *self.write();
+        let is_due = |key: &Key| entries.by_name.get_mut(key).is_some_and(Entry::offer);
+        let offered = entries.queue.offer(max, is_due);
+        let replicated = |key: &Key| Some(entries.by_name.get(key)?.replicated(*key));
         offered.iter().filter_map(replicated).collect()
     }
 
     /// Records the results of the last offer.
     pub fn settle(&self, offered: impl IntoIterator<Item = (Revocation, Delivery)>) {
-        let mut entries = self.write();
-        let Entries {
-            by_name,
-            queue,
-            reading,
-            ..
-        } = &mut *entries;
-        queue.settled();
+        let entries = &mut *self.write();
+        entries.queue.settled();
         for (sent, delivery) in offered {
             let key = (sent.kind, sent.name);
-            if let Some(entry) = by_name.get_mut(&key) {
-                queue.requeue(key, entry.settle(&sent, delivery, *reading));
+            if let Some(entry) = entries.by_name.get_mut(&key) {
+                let again = entry.settle(&sent, delivery, entries.reading);
+                entries.queue.requeue(key, again);
             }
         }
     }
 
     /// Queues again what was offered or refused on a connection that has ended.
     pub fn offer_all_again(&self) {
-        let mut entries = self.write();
-        let Entries { by_name, queue, .. } = &mut *entries;
-        for key in queue.requeue_all() {
-            if let Some(entry) = by_name.get_mut(key) {
+        let entries = &mut *self.write();
+        for key in entries.queue.requeue_all() {
+            if let Some(entry) = entries.by_name.get_mut(key) {
                 entry.offer_again();
             }
         }
@@ -350,17 +338,11 @@ impl Revocations {
         };
         let mut count = 0;
         for some in missing.chunks(REQUEUED_AT_ONCE) {
-            let mut entries = self.write();
-            let Entries {
-                by_name,
-                queue,
-                reading,
-                ..
-            } = &mut *entries;
+            let entries = &mut *self.write();
             for key in some {
-                let entry = by_name.get_mut(key);
-                if entry.is_some_and(|entry| entry.requeue_missing(*reading)) {
-                    queue.push(*key);
+                let entry = entries.by_name.get_mut(key);
+                if entry.is_some_and(|entry| entry.requeue_missing(entries.reading)) {
+                    entries.queue.push(*key);
                     count += 1;
                 }
             }
