@@ -60,6 +60,8 @@ class Glewlwyd(Server):
         configuration.write_text(CONFIGURATION.format(port=port, url=url(port), home=home, modules=MODULES))
         if not (home / "glewlwyd.db").exists():
             with contextlib.closing(sqlite3.connect(home / "glewlwyd.db")) as database, open(SCHEMA) as schema:
+                # One write to the disk for each change instead of several.
+                database.execute("PRAGMA journal_mode = WAL")
                 database.executescript(schema.read())
             key_pair(home / "signing", "RSA", "rsa_keygen_bits:2048")
             key_pair(home / "client", "EC", "ec_paramgen_curve:P-256")
