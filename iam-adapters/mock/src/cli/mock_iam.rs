@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use auth_gateway::cli::{Exit, UserError, stop_signal};
@@ -45,9 +46,25 @@ pub struct MockIamOptions {
     /// The users, TOML, JSON or YAML; default: the demo users
     #[arg(long, value_name = "FILE")]
     pub users_file: Option<PathBuf>,
-    /// Where to send logout tokens; default: the gateway at `http.public_url`
+    /// Where to send logout tokens, or `none`; default: the gateway at `http.public_url`
     #[arg(long, value_name = "URL")]
-    pub backchannel_logout_url: Option<Url>,
+    pub backchannel_logout_url: Option<LogoutTokenReceiver>,
+}
+
+/// Where the mock sends logout tokens; `None`: it sends none, like a client of Keycloak without a
+/// back-channel logout URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogoutTokenReceiver(Option<Url>);
+
+impl FromStr for LogoutTokenReceiver {
+    type Err = url::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(match text {
+            "none" => None,
+            url => Some(url.parse()?),
+        }))
+    }
 }
 
 /// Runs until a stop signal.
@@ -106,8 +123,8 @@ fn mock_settings(
         .map_err(|invalid| UserError::Request(format!("--users-file: {invalid}")))?;
     let server_settings = server_settings(settings)?;
     let receiver = match &options.backchannel_logout_url {
-        Some(url) => url.clone(),
-        None => receiver(settings)?,
+        Some(LogoutTokenReceiver(receiver)) => receiver.clone(),
+        None => Some(receiver(settings)?),
     };
     Ok(MockIamSettings {
         listen: match options.listen {
@@ -118,7 +135,7 @@ fn mock_settings(
         server_settings,
         users,
         session_lifetime: of_mock.session_lifetime,
-        backchannel_logout_url: Some(receiver),
+        backchannel_logout_url: receiver,
         allowed_hosts: settings.management.allowed_hosts.clone(),
         clock: Arc::new(SystemClock::default()),
         keys: Arc::default(),
@@ -223,9 +240,10 @@ fn screen(
                 |file| file.display().to_string()
             ),
         );
-        if let Some(receiver) = receiver {
-            let _ = writeln!(screen, "logout      tokens are sent to {receiver}");
-        }
+        let _ = match receiver {
+            Some(receiver) => writeln!(screen, "logout      tokens are sent to {receiver}"),
+            None => writeln!(screen, "logout      no tokens are sent"),
+        };
         if described {
             let file =
                 config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
