@@ -1,23 +1,37 @@
-//! Entity tags, by which a client validates a cached document (RFC 9110 section 8.8.3).
+//! Documents that a client caches and validates by their entity tag (RFC 9110 section 8.8.3).
 
-use actix_web::HttpRequest;
-use actix_web::http::header::{EntityTag, Header as _, IfNoneMatch};
+use actix_web::http::header::{self, EntityTag, Header as _, HeaderName, IfNoneMatch};
+use actix_web::{HttpRequest, HttpResponse};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// The tag of a document.
+/// The response with a document, or 304 if the client has it. Both have these headers.
 #[must_use]
-pub fn of(body: &str) -> EntityTag {
-    EntityTag::new_strong(URL_SAFE_NO_PAD.encode(digest(&SHA256, body.as_bytes()).as_ref()))
-}
-
-/// Whether the client has the document of this tag.
-#[must_use]
-pub fn is_known(tag: &EntityTag, request: &HttpRequest) -> bool {
-    match IfNoneMatch::parse(request) {
+pub fn response(
+    request: &HttpRequest,
+    content_type: &'static str,
+    body: &str,
+    headers: &[(HeaderName, &str)],
+) -> HttpResponse {
+    let digest = digest(&SHA256, body.as_bytes());
+    let tag = EntityTag::new_strong(URL_SAFE_NO_PAD.encode(digest.as_ref()));
+    let is_known = match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
-        Ok(IfNoneMatch::Items(known)) => known.iter().any(|known| known.weak_eq(tag)),
+        Ok(IfNoneMatch::Items(known)) => known.iter().any(|known| known.weak_eq(&tag)),
         Err(_) => false,
+    };
+    let mut response = if is_known {
+        HttpResponse::NotModified()
+    } else {
+        HttpResponse::Ok()
+    };
+    for (name, value) in headers {
+        response.insert_header((name.clone(), *value));
     }
+    response.insert_header((header::ETAG, tag.to_string()));
+    if is_known {
+        return response.finish();
+    }
+    response.content_type(content_type).body(body.to_owned())
 }

@@ -51,21 +51,7 @@ fn document(
     content_type: &'static str,
     body: &str,
 ) -> HttpResponse {
-    let tag = entity_tag::of(body);
-    let unchanged = entity_tag::is_known(&tag, request);
-    let mut response = if unchanged {
-        HttpResponse::NotModified()
-    } else {
-        HttpResponse::Ok()
-    };
-    response
-        .insert_header((
-            header::CACHE_CONTROL,
-            format!("public, max-age={}", front.jwks_max_age.as_secs()),
-        ))
-        .insert_header((header::ETAG, tag.to_string()));
-    if unchanged {
-        return response.finish();
-    }
-    response.content_type(content_type).body(body.to_owned())
+    let max_age = format!("public, max-age={}", front.jwks_max_age.as_secs());
+    let headers = [(header::CACHE_CONTROL, max_age.as_str())];
+    entity_tag::response(request, content_type, body, &headers)
 }

@@ -63,23 +63,13 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
 impl File {
     /// Revalidated on every load, so that a page never mixes two versions.
     fn response(&self, request: &HttpRequest) -> HttpResponse {
-        let tag = entity_tag::of(self.text);
-        let unchanged = entity_tag::is_known(&tag, request);
-        let mut response = if unchanged {
-            HttpResponse::NotModified()
-        } else {
-            HttpResponse::Ok()
-        };
-        response
-            .insert_header((header::CACHE_CONTROL, "no-cache"))
-            .insert_header((header::ETAG, tag.to_string()))
-            .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
-            .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-            .insert_header((header::REFERRER_POLICY, "same-origin"));
-        if unchanged {
-            return response.finish();
-        }
-        response.content_type(self.media_type).body(self.text)
+        let headers = [
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "same-origin"),
+        ];
+        entity_tag::response(request, self.media_type, self.text, &headers)
     }
 }
 
