@@ -2,8 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, ResilientAdapter};
+use iam_adapters::resilient::{Limit, Operation};
+use iam_adapters::{IamError, Misconfiguration};
+use test_support::resilient::resilient;
 
 use super::login::faults;
 use super::scripted_iam::{Reply, ScriptedIam};
@@ -293,15 +294,6 @@ async fn overdue_logouts_are_reported_until_they_are_finished() {
     assert_eq!(overdue(&gateway), None);
 }
 
-#[derive(Debug)]
-struct NoObserver;
-
-impl Observer for NoObserver {
-    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-
-    fn circuit(&self, _: Operation, _: Circuit) {}
-}
-
 #[tokio::test]
 async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finishes_all() {
     const SESSIONS: usize = 30;
@@ -309,17 +301,8 @@ async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finis
         deadline: SECOND,
         concurrency: 4,
     };
-    let limits = Limits {
-        login: limit,
-        introspection: limit,
-        logout: limit,
-        keys: limit,
-        probe: limit,
-    };
     let gateway = TestGateway::with_adapter(ScriptedIam::default(), policy(), |iam, clock| {
-        let iam: Arc<dyn IamAdapter> = iam;
-        let (clock, observer): (Arc<dyn Clock>, Arc<dyn Observer>) = (clock, Arc::new(NoObserver));
-        Arc::new(ResilientAdapter::new(iam, limits, &clock, &observer))
+        Arc::new(resilient(iam, limit, clock))
     });
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
