@@ -1,5 +1,6 @@
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Refusal, Subject};
+use test_support::misconfigurations::MISCONFIGURATIONS;
 
 use super::*;
 use crate::gateway::revocations::{Cause, RevocationKey};
@@ -185,22 +186,13 @@ fn full_table_drops_the_oldest_logout_and_counts_it() {
 #[test]
 fn every_fault_is_repeated_unless_only_other_settings_could_change_the_answer() {
     let misconfigured = |what| Effect::of(&IamError::misconfigured(what, "detail"));
-    for what in [
-        Misconfiguration::UnknownClient,
-        Misconfiguration::ClientSecret,
-        Misconfiguration::Tenant,
-        Misconfiguration::PasswordLogin,
-        Misconfiguration::Issuer,
-        Misconfiguration::Introspection,
-        Misconfiguration::Tls,
-        Misconfiguration::Other,
-    ] {
-        assert_eq!(misconfigured(what), Effect::FAILED, "{what:?}");
+    for what in MISCONFIGURATIONS {
+        let effect = match what {
+            Misconfiguration::ForeignClient => Effect::Final,
+            _ => Effect::FAILED,
+        };
+        assert_eq!(misconfigured(what), effect, "{what:?}");
     }
-    assert_eq!(
-        misconfigured(Misconfiguration::ForeignClient),
-        Effect::Final
-    );
     let text = || "text".to_owned();
     for (fault, effect) in [
         (IamError::Refused(Refusal::Disabled), Effect::Final),

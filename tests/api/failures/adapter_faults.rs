@@ -3,22 +3,11 @@
 use std::time::Duration;
 
 use iam_adapters::resilient::Operation;
-use iam_adapters::{IamError, Misconfiguration, Refusal};
+use iam_adapters::{IamError, Refusal};
+use test_support::misconfigurations::MISCONFIGURATIONS;
 
 use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
 use super::{BROKEN, Expected, FULL, TOO_SLOW, UNAVAILABLE, precisely, throttled};
-
-const MISCONFIGURATIONS: [Misconfiguration; 9] = [
-    Misconfiguration::UnknownClient,
-    Misconfiguration::ClientSecret,
-    Misconfiguration::Tenant,
-    Misconfiguration::PasswordLogin,
-    Misconfiguration::Issuer,
-    Misconfiguration::Introspection,
-    Misconfiguration::ForeignClient,
-    Misconfiguration::Tls,
-    Misconfiguration::Other,
-];
 
 async fn check(faults: &[(IamError, Expected)]) {
     for precise in [false, true] {

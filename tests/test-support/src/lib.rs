@@ -2,7 +2,8 @@
 //!
 //! A unit-test build of a crate is a different crate from its library, so its types differ from those here. Unit tests
 //! of the adapters use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which contain no type
-//! of the gateway or the adapters; those of the gateway also [`slow_iam`], [`resilient`] and [`wrapper`].
+//! of the gateway or the adapters; those of the gateway also [`misconfigurations`],
+//! [`slow_iam`], [`resilient`] and [`wrapper`].
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,6 +31,7 @@ pub mod keys;
 pub mod logout_inbox;
 pub mod logout_token;
 pub mod metrics;
+pub mod misconfigurations;
 pub mod program;
 pub mod resilient;
 pub mod rng;
