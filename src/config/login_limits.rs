@@ -122,13 +122,16 @@ mod tests {
     use super::*;
     use crate::config::sample::SampleSettings;
 
-    #[test]
-    fn rate_is_by_default_what_suits_the_iam() {
+    fn keycloak() -> IamSettings {
         let keycloak =
             r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
         let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
-        let keycloak = IamSettings::new(keycloak);
-        let any = IamSettings::new(SampleSettings::default());
+        IamSettings::new(keycloak)
+    }
+
+    #[test]
+    fn rate_is_by_default_what_suits_the_iam() {
+        let (keycloak, any) = (keycloak(), IamSettings::new(SampleSettings::default()));
         for (rate, iam, logins) in [
             (None, &keycloak, Some(30)),
             (None, &any, None),
@@ -147,11 +150,7 @@ mod tests {
 
     #[test]
     fn account_begins_twenty_sessions_a_minute_unless_the_iam_suits_more() {
-        let keycloak =
-            r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
-        let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
-        let keycloak = IamSettings::new(keycloak);
-        let any = IamSettings::new(SampleSettings::default());
+        let (keycloak, any) = (keycloak(), IamSettings::new(SampleSettings::default()));
         for (set, iam, most) in [
             (None, &keycloak, 20),
             (None, &any, 0),

@@ -168,6 +168,16 @@ pub(crate) async fn serves(gateway: &TestGateway, session: &Session) -> bool {
     answer.status == 200
 }
 
+/// Waits until the gateway reports that it cannot use Redis, and checks that it works all the same.
+pub(crate) async fn works_without_redis(gateway: &TestGateway) {
+    gateway
+        .wait_for_readiness("degraded", &["revocations_unreachable"])
+        .await;
+    let session = log_in(gateway).await;
+    assert!(serves(gateway, &session).await);
+    log_out(gateway, &session).await;
+}
+
 /// Waits until the gateway refuses the session. Its clock stands still meanwhile, so its cached data
 /// stays fresh.
 pub(crate) async fn refuses(gateway: &TestGateway, session: &Session) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use test_support::gateway::TestGateway;
 
-use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, serves, works_without_redis};
 use crate::login_limits;
 use crate::metrics::{has_received, has_sent_all};
 use crate::server::{STREAM, Server};
@@ -79,11 +79,7 @@ async fn key_of_another_type_degrades_only_until_it_is_deleted() {
     let mut admin = fixture.redis.admin();
     admin.words(&["SET", STREAM, "a string"]);
     let one = fixture.gateway(&AT_ONCE);
-    one.wait_for_readiness("degraded", &["revocations_unreachable"])
-        .await;
-    let session = log_in(&one).await;
-    assert!(serves(&one, &session).await);
-    log_out(&one, &session).await;
+    works_without_redis(&one).await;
     admin.words(&["DEL", STREAM]);
     fixture.in_step(&one).await;
     has_sent_all(&one).await;
@@ -107,12 +103,7 @@ async fn wrong_password_of_redis_degrades_only_and_a_changed_password_is_detecte
     );
     let (wrong, none) = (with("another"), fixture.gateway(&AT_ONCE));
     for gateway in [&wrong, &none] {
-        gateway
-            .wait_for_readiness("degraded", &["revocations_unreachable"])
-            .await;
-        let session = log_in(gateway).await;
-        assert!(serves(gateway, &session).await);
-        log_out(gateway, &session).await;
+        works_without_redis(gateway).await;
     }
     for gateway in [&right, &other] {
         fixture.in_step(gateway).await;

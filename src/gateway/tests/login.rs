@@ -124,12 +124,7 @@ async fn age_of_data_from_a_slow_login_counts_from_its_start() {
         ..ScriptedIam::default()
     };
     let gateway = TestGateway::with(iam, policy());
-    let mut calls = gateway.iam.hold(Operation::Login);
-    let login = tokio::spawn({
-        let gateway = gateway.clone();
-        async move { gateway.log_in("alice").await }
-    });
-    let call = calls.next().await;
+    let (login, call) = gateway.login_in_flight().await;
     gateway.clock.advance(Duration::from_secs(10));
     call.reply(Reply::Model);
     let session = login.await.unwrap();

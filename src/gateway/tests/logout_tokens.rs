@@ -189,13 +189,7 @@ async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_ever
     let here = test_gateway();
     let there = here.replica();
     let replicas = RecordingReplicas::of(&here);
-    let mut calls = here.iam.hold(Operation::Login);
-    let login = {
-        let here = here.clone();
-        tokio::spawn(async move { here.log_in("alice").await })
-    };
-    let call = calls.next().await;
-    here.iam.release(Operation::Login);
+    let (login, call) = here.login_in_flight().await;
     here.clock.advance(SECOND);
     let notice = token(&here, Some("alice"), None, START + 1);
     receive(&here, &notice).await.unwrap();
@@ -218,13 +212,7 @@ async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_ever
 #[tokio::test]
 async fn login_whose_upstream_session_ended_before_its_response_gets_no_token() {
     let gateway = test_gateway();
-    let mut calls = gateway.iam.hold(Operation::Login);
-    let login = {
-        let gateway = gateway.clone();
-        tokio::spawn(async move { gateway.log_in("alice").await })
-    };
-    let call = calls.next().await;
-    gateway.iam.release(Operation::Login);
+    let (login, call) = gateway.login_in_flight().await;
     let notice = token(&gateway, None, Some("upstream-1"), START);
     receive(&gateway, &notice).await.unwrap();
     gateway.clock.advance(SECOND);
@@ -239,13 +227,7 @@ async fn login_sent_before_a_logout_token_is_ended_by_it_with_any_clock_skew() {
     for (behind, ahead) in [(59, 0), (0, 60)] {
         let gateway = test_gateway();
         gateway.clock.advance(60 * SECOND);
-        let mut calls = gateway.iam.hold(Operation::Login);
-        let login = {
-            let gateway = gateway.clone();
-            tokio::spawn(async move { gateway.log_in("alice").await })
-        };
-        let call = calls.next().await;
-        gateway.iam.release(Operation::Login);
+        let (login, call) = gateway.login_in_flight().await;
         gateway.clock.advance(SECOND);
         let notice = token(&gateway, Some("alice"), None, START + 61 + ahead - behind);
         receive(&gateway, &notice).await.unwrap();

@@ -139,12 +139,7 @@ async fn revocation_during_an_introspection_refuses_the_exchange() {
 #[tokio::test]
 async fn login_in_progress_during_a_revocation_gets_a_revoked_session() {
     let gateway = TestGateway::new();
-    let mut calls = gateway.iam.hold(Operation::Login);
-    let login = {
-        let gateway = gateway.clone();
-        tokio::spawn(async move { gateway.log_in("alice").await })
-    };
-    let call = calls.next().await;
+    let (login, call) = gateway.login_in_flight().await;
     revoke(&gateway, &of_iam(None, START)).await;
     gateway.clock.advance(Duration::from_secs(2));
     call.reply(super::scripted_iam::Reply::Model);

@@ -225,6 +225,16 @@ impl TestGateway {
         self.try_log_in(&email, "right").await.unwrap()
     }
 
+    /// A login of Alice, and its call to the IAM, which has no response yet.
+    pub(super) async fn login_in_flight(&self) -> (JoinHandle<Session>, Call) {
+        let mut calls = self.iam.hold(Operation::Login);
+        let gateway = self.clone();
+        let login = tokio::spawn(async move { gateway.log_in("alice").await });
+        let call = calls.next().await;
+        self.iam.release(Operation::Login);
+        (login, call)
+    }
+
     pub(super) async fn exchange(
         &self,
         session: &Session,

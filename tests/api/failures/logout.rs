@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Misconfiguration};
+use test_support::client::Session;
 use test_support::wait::until;
 
 use super::faulty_adapter::{AdapterFixture, Fault};
@@ -50,6 +51,16 @@ async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated(
     }
 }
 
+/// A session whose logout does not reach the IAM.
+async fn failed_logout(fixture: &AdapterFixture) -> Session {
+    let session = fixture.log_in().await.session();
+    let gone = Fault::Says(IamError::Unreachable("gone".to_owned()));
+    fixture.fails(Operation::Logout, gone);
+    let answer = fixture.gateway.log_out(&session).await;
+    UNAVAILABLE.is_in(&answer, false, "not reached");
+    session
+}
+
 /// The age from which an unfinished logout is reported, and the longest pause between two calls.
 const OVERDUE: Duration = Duration::from_secs(30);
 
@@ -57,11 +68,7 @@ const OVERDUE: Duration = Duration::from_secs(30);
 async fn failed_logout_is_finished_without_a_further_request_when_the_iam_works_again() {
     let fixture = AdapterFixture::new(&[]);
     let gateway = &fixture.gateway;
-    let session = fixture.log_in().await.session();
-    let gone = Fault::Says(IamError::Unreachable("gone".to_owned()));
-    fixture.fails(Operation::Logout, gone);
-    let answer = gateway.log_out(&session).await;
-    UNAVAILABLE.is_in(&answer, false, "not reached");
+    let session = failed_logout(&fixture).await;
     assert_eq!(gateway.metric("unfinished_logouts", "").await, 1);
     gateway
         .wait_for_readiness("degraded", &["unreachable"])
@@ -97,11 +104,7 @@ async fn failed_logout_is_finished_without_a_further_request_when_the_iam_works_
 async fn unfinished_logout_ends_when_the_session_expires() {
     let fixture = AdapterFixture::new(&[("session.max_lifetime", "1h")]);
     let gateway = &fixture.gateway;
-    let session = fixture.log_in().await.session();
-    let gone = Fault::Says(IamError::Unreachable("gone".to_owned()));
-    fixture.fails(Operation::Logout, gone);
-    let answer = gateway.log_out(&session).await;
-    UNAVAILABLE.is_in(&answer, false, "not reached");
+    failed_logout(&fixture).await;
     fixture.clock.advance(Duration::from_secs(3_600));
     let expired = "outcome=\"expired\"";
     until("the end of the logout", async || {

@@ -110,25 +110,16 @@ fn one_busy_account_does_not_use_up_the_reserve_of_others() {
 #[test]
 fn replica_limit_refuses_logins_before_the_body_is_parsed() {
     let mut limiter = TestLimiter::new(defaults());
-    for number in 0..30 {
-        limiter
-            .log_in(
-                &format!("user{number}@example.test"),
-                RIGHT,
-                unrelated_address(number),
-            )
-            .unwrap();
-    }
+    let log_in_thirty = |limiter: &mut TestLimiter| {
+        for number in 0..30 {
+            let email = format!("user{number}@example.test");
+            let address = unrelated_address(number);
+            limiter.log_in(&email, RIGHT, address).unwrap();
+        }
+    };
+    log_in_thirty(&mut limiter);
     assert_eq!(limiter.login_limiter.admit(None), Ok(()), "the reserve");
-    for number in 0..30 {
-        limiter
-            .log_in(
-                &format!("user{number}@example.test"),
-                RIGHT,
-                unrelated_address(number),
-            )
-            .unwrap();
-    }
+    log_in_thirty(&mut limiter);
     let full = limiter
         .login_limiter
         .admit(Some(unrelated_address(1).into()));
