@@ -70,11 +70,7 @@ class Keycloak:
     def settings(self, sealing):
         """Those of a gateway that stands before this Keycloak."""
         return {
-            "iam.keycloak.url": self.facts["url"],
-            "iam.keycloak.realm": self.facts["realm"],
-            "iam.keycloak.client_id": self.facts["client_id"],
-            "iam.keycloak.client_secret": self.facts["client_secret"],
-            "iam.keycloak.permissions_client": "shop-api",
+            **machine.keycloak_settings(self.facts),
             "keys.sealing_dir": sealing,
             # One user makes all the sessions, as fast as Keycloak can.
             "login_limits.account_failures": 0,
@@ -131,12 +127,7 @@ def keycloak(bench):
             yield started
         finally:
             # The child has become Java itself.
-            child.terminate()
-            try:
-                child.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            machine.end(child)
             child.stdout.close()
 
 

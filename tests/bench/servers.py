@@ -36,12 +36,7 @@ def process(command, cores, log, environment=None):
     except Failure as failure:
         raise Failure(f"{failure}\n{last_words(log)}") from None
     finally:
-        child.terminate()
-        try:
-            child.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        machine.end(child)
 
 
 def last_words(log):

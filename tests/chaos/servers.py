@@ -211,13 +211,7 @@ class Keycloak(Server):
         self.to_ready.append(time.monotonic() - self.began)
 
     def settings(self):
-        return {
-            "iam.keycloak.url": self.facts["url"],
-            "iam.keycloak.realm": self.facts["realm"],
-            "iam.keycloak.client_id": self.facts["client_id"],
-            "iam.keycloak.client_secret": self.facts["client_secret"],
-            "iam.keycloak.permissions_client": "shop-api",
-        }
+        return machine.keycloak_settings(self.facts)
 
     def make_passwords_cheap(self, users):
         """A login is not what is tried here: it should cost next to nothing. Tells the users' subjects."""

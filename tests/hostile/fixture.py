@@ -13,6 +13,7 @@ import urllib.parse
 from pathlib import Path
 
 import gateway
+import machine
 import wire
 
 CREDENTIALS = {"email": "alice@example.test", "password": "alice-pass"}
@@ -99,12 +100,7 @@ def running(settings=None, stdout=None, prefix=()):
             print(log.read().decode(errors="replace")[-600:])
             raise
         finally:
-            child.terminate()
-            try:
-                child.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            machine.end(child)
 
 
 def visit(address, timeout=10, retried=None):

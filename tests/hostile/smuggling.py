@@ -137,12 +137,7 @@ def proxy(name, configuration, command):
                 print(log.read().decode(errors="replace")[-1000:])
                 raise
             finally:
-                child.terminate()
-                try:
-                    child.wait(timeout=10)
-                except subprocess.TimeoutExpired:
-                    child.kill()
-                    child.wait()
+                machine.end(child, patience=10)
 
 
 NGINX = """

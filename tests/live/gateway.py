@@ -9,7 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from machine import TARGET, free_ports
+from machine import TARGET, end, free_ports
 
 BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway-dev").resolve()
 
@@ -33,12 +33,7 @@ def running(settings=None):
             print(log.read().decode(errors="replace")[-4000:])
             raise
         finally:
-            gateway.terminate()
-            try:
-                gateway.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                gateway.kill()
-                gateway.wait()
+            end(gateway)
 
 
 def settled(settings=None):

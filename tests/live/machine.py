@@ -40,6 +40,22 @@ def free_ports(count):
         return [probe.getsockname()[1] for probe in probes]
 
 
+def end(child, patience=20):
+    """Ends a process that was started with Popen."""
+    child.terminate()
+    try:
+        child.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def keycloak_settings(facts):
+    """The settings of a gateway before the Keycloak of which `keycloak.py` printed these facts."""
+    settings = {f"iam.keycloak.{name}": facts[name] for name in ("url", "realm", "client_id", "client_secret")}
+    return {**settings, "iam.keycloak.permissions_client": "shop-api"}
+
+
 def run(command, timeout=300, **options):
     """Runs a command silently within the timeout; returns the exit code and the output."""
     done = subprocess.run(
