@@ -13,11 +13,17 @@ use crate::GATEWAY;
 
 const SIGNALS: [&str; 2] = ["TERM", "INT"];
 
-/// The settings of a gateway in front of this Keycloak, which it probes once.
+/// The settings of a gateway in front of this Keycloak, which it probes once. The deadlines do not
+/// expire on a busy machine.
 fn behind(url: &str) -> Vec<(&'static str, &str)> {
     [
         &scripted_keycloak_settings(url)[..],
-        &[("upstream.probe_interval", "1h")],
+        &[
+            ("upstream.probe_interval", "1h"),
+            ("upstream.connect_deadline", "60s"),
+            ("upstream.login_deadline", "60s"),
+            ("upstream.logout_deadline", "60s"),
+        ],
     ]
     .concat()
 }
@@ -135,14 +141,7 @@ async fn unfinished_request_is_aborted_at_the_deadline_and_the_exit_code_is_zero
     let keycloak = ScriptedUpstream::keycloak().await;
     keycloak.once(GRANT, Answer::hanging());
     let url = keycloak.url();
-    let settings = [
-        &behind(&url)[..],
-        &[
-            ("http.shutdown_deadline", "1ms"),
-            ("upstream.login_deadline", "60s"),
-        ],
-    ]
-    .concat();
+    let settings = [&behind(&url)[..], &[("http.shutdown_deadline", "1ms")]].concat();
     let mut program = GATEWAY.serve(&settings);
     let (public, _) = program.addresses();
     let mut under_way = Connection::to(public);

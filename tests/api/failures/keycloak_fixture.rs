@@ -44,8 +44,15 @@ impl KeycloakFixture {
     pub(super) async fn new(overrides: &[(&str, &str)]) -> Self {
         let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
         keycloak.once(DISCOVERY, Answer::hanging());
-        let unanswered = [("upstream.probe_deadline", "60s")];
-        let overrides = [&unanswered, overrides].concat();
+        // The machine may be busy, and the age of data must not be shorter than an introspection.
+        let long = [
+            ("upstream.connect_deadline", "60s"),
+            ("upstream.login_deadline", "60s"),
+            ("upstream.introspection_deadline", "30s"),
+            ("upstream.logout_deadline", "60s"),
+            ("upstream.probe_deadline", "60s"),
+        ];
+        let overrides = [&long, overrides].concat();
         let gateway = gateway(&keycloak.url(), &clock, &overrides);
         keycloak.received(DISCOVERY, 1).await;
         Self {

@@ -69,8 +69,9 @@ fn rows() -> Vec<Row> {
 #[tokio::test]
 async fn wire_fault_is_never_a_401() {
     for precise in [false, true] {
-        let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
         for path in PATHS {
+            // For each path, because the first probe is unanswered for a minute only.
+            let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
             for (name, answer, expected, code) in rows() {
                 let why = format!("{name} from {path}");
                 let response = fixture.meets(path, &answer).await;

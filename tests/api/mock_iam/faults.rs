@@ -208,7 +208,7 @@ async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
     let scene = Scene::new().await;
     let (_, session) = proven(&scene).await;
     let limit = Limit {
-        deadline: Duration::from_millis(100),
+        deadline: Duration::from_millis(500),
         concurrency: 4,
     };
     for operation in OPERATIONS {
