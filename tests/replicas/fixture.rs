@@ -1,11 +1,15 @@
 //! An in-memory IAM, gateways in front of it by one clock with the same keys, and their Redis.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use auth_gateway::gateway::keys::{self, KeyPurpose};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{Clock, Permission};
+use jiff::Timestamp;
 use mock_iam::faults::{Answer as FaultAnswer, Rule};
 use mock_iam::{Directory, Identity, Mock, User, Users};
 use secrecy::SecretString;
@@ -117,6 +121,20 @@ impl ReplicaFixture {
         self.clock.advance(Duration::from_millis(1));
     }
 
+    /// Adds a sealing key, which the gateways use from then on. Returns the file of the key before.
+    pub(crate) async fn add_sealing_key(&self, gateways: &[TestGateway]) -> PathBuf {
+        // Later than the gateways must publish it.
+        const AHEAD: Duration = Duration::from_secs(3_600);
+        let folder = self.keys.folder("sealing");
+        let before = fs::read_dir(&folder).expect("a folder").next();
+        let before = before.expect("a key").expect("a key").path();
+        let key = keys::generate(KeyPurpose::Sealing, Timestamp::now() + AHEAD).expect("a key");
+        keys::write_new(&folder, &key).expect("a key file");
+        have_sealing_keys(gateways, 2).await;
+        self.clock.advance(2 * AHEAD);
+        before
+    }
+
     /// From now on logouts at the IAM fail for the gateways started so far.
     pub(crate) fn break_logouts(&self) {
         for iam in &*self.iams.lock().expect("the IAMs") {
@@ -145,6 +163,16 @@ impl ReplicaFixture {
     /// Advances the clock until all cached data is stale.
     pub(crate) fn outlive_freshness(&self) {
         self.clock.advance(FRESHNESS);
+    }
+}
+
+/// Waits until each gateway has read so many sealing keys.
+pub(crate) async fn have_sealing_keys(gateways: &[TestGateway], count: u64) {
+    for gateway in gateways {
+        until(&format!("{count} sealing keys"), async || {
+            gateway.metric("keys", "purpose=\"sealing\"").await == count
+        })
+        .await;
     }
 }
 

@@ -7,7 +7,7 @@ use test_support::gateway::TestGateway;
 use test_support::wait::until;
 use test_support::wire::Connection;
 
-use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture};
+use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, have_sealing_keys};
 use crate::server::{Admin, PREFIX};
 
 const STRANGER: &str = "stranger@example.test";
@@ -273,4 +273,100 @@ async fn deleted_or_forged_key_in_redis_is_replaced_by_that_of_the_replicas() {
         }
     }
     assert_eq!(guess_in_turn(&gateways, 30).await, 10);
+}
+
+#[tokio::test]
+async fn login_key_of_running_replicas_outlives_the_sealing_key_that_wrapped_it() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let gateways = replicas::<2>(&fixture).await;
+    let [one, other] = &gateways;
+    assert_eq!(log_in(one, EMAIL, PASSWORD, HOME).await.status, 200);
+    exchanged(&gateways, 1).await;
+    let mut admin = fixture.redis.admin();
+    let get = format!("GET {PREFIX}:logins:key");
+    let wrapped_before = admin.run(&get);
+    let key_before = fixture.add_sealing_key(&gateways).await;
+    // A replica wraps the login key with the sealing key in use when it connects.
+    admin.disconnect_all();
+    until("the login key to be wrapped again", async || {
+        admin.run(&get) != wrapped_before
+    })
+    .await;
+    std::fs::remove_file(key_before).expect("removed");
+    have_sealing_keys(&gateways, 1).await;
+
+    // It has the new sealing key only.
+    let [late] = replicas(&fixture).await;
+    assert_eq!(events(&late, "received").await, 1);
+    for number in 0..10 {
+        assert!(guess(one, EMAIL, OTHER).await, "{number}");
+    }
+    for gateway in [other, &late] {
+        let own_and_others =
+            async || events(gateway, "received").await + events(gateway, "sent").await == 11;
+        until("the events", own_and_others).await;
+        assert!(!guess(gateway, EMAIL, OTHER).await);
+        assert_eq!(log_in(gateway, EMAIL, PASSWORD, HOME).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn deleted_streams_end_no_limit_and_events_are_exchanged_through_new_ones() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let gateways = replicas::<2>(&fixture).await;
+    let mut admin = fixture.redis.admin();
+    assert_eq!(
+        log_in(&gateways[0], EMAIL, PASSWORD, HOME).await.status,
+        200
+    );
+    exchanged(&gateways, 1).await;
+    let mut reached = 0;
+    for number in 0..30 {
+        // First while the replicas wait for entries, then while they connect.
+        if number == 3 || number == 6 {
+            admin.run(&format!("DEL {PREFIX}:logins {PREFIX}:logins:networks"));
+        }
+        if number == 6 {
+            admin.disconnect_all();
+        }
+        reached += u64::from(guess(&gateways[number % 2], STRANGER, OTHER).await);
+        exchanged(&gateways, 1 + reached).await;
+    }
+    assert_eq!(reached, 10);
+    assert_eq!(entries(&mut admin, "logins").len(), 4);
+}
+
+/// Of what an attacker adds, for example.
+#[tokio::test]
+async fn streams_keep_a_bounded_number_of_the_latest_events() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let mut admin = fixture.redis.admin();
+    let streams = [("logins", 100_000), ("logins:networks", 500_000)];
+    for (stream, max) in streams {
+        let script = "for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'r', 'x') end";
+        let (key, count) = (format!("{PREFIX}:{stream}"), (max + 1_000).to_string());
+        admin.words(&["EVAL", script, "1", &key, &count]);
+    }
+    let [gateway] = replicas(&fixture).await;
+    assert_eq!(log_in(&gateway, EMAIL, PASSWORD, HOME).await.status, 200);
+    assert!(guess(&gateway, STRANGER, OTHER).await);
+    until("both events to be sent", async || {
+        events(&gateway, "sent").await == 2
+    })
+    .await;
+    for (stream, max) in streams {
+        let length = admin.run(&format!("XLEN {PREFIX}:{stream}"));
+        // Redis removes whole nodes, which have 100 entries each.
+        let bounded = (max..max + 100).map(redis::Value::Int);
+        assert!(bounded.into_iter().any(|one| one == length), "{length:?}");
+    }
+    let late = fixture.gateway(&SETTINGS);
+    shares(&late).await;
+    assert_eq!(events(&late, "received").await, 2);
 }
