@@ -1,9 +1,9 @@
--- wrk script: POSTs the lines of the file BENCH_BODIES in turn, one a request, by one thread; ends with a line of JSON.
+-- wrk script: POSTs the lines of the file BENCH_BODIES in turn, one for each request, in one thread; prints a line of JSON at the end.
 --
--- BENCH_COUNT=N    ends after N answers, each of which is looked at, and takes the time from the first request to the
---                  last answer. Without it: until the time is up, and only what wrk itself counts is known.
--- BENCH_EXPECT=S   what the body of every counted answer contains
--- BENCH_KEEP=FILE  gets the bodies of the counted answers, one a line
+-- BENCH_COUNT=N    ends after N responses, checks each of them, and measures from the first request to the last
+--                  response. Without it: ends after the duration, and only the counts of wrk are known.
+-- BENCH_EXPECT=S   text that the body of every counted response must contain
+-- BENCH_KEEP=FILE  file for the bodies of the counted responses, one a line
 
 local bodies = {}
 local threads = {}
@@ -11,8 +11,8 @@ local count = tonumber(os.getenv("BENCH_COUNT"))
 local expected = os.getenv("BENCH_EXPECT")
 local never_ms = 24 * 3600 * 1000
 
--- wrk hands only global variables of a thread on to `done`.
-begun, answered, wrong, took_seconds = 0, 0, 0, 0
+-- In `done`, only global variables of a thread can be read.
+sent, received, wrong, duration_seconds = 0, 0, 0, 0
 
 wrk.method = "POST"
 
@@ -34,20 +34,20 @@ local function counted()
   local kept = keep and assert(io.open(keep, "w"))
   local began
 
-  -- Asked before each request: the one place where a connection can be kept from sending another one.
+  -- wrk calls this before each request. It is the only way to stop a connection from sending another one.
   function delay()
-    if begun >= count then return never_ms end
+    if sent >= count then return never_ms end
     began = began or now()
-    begun = begun + 1
+    sent = sent + 1
     return 0
   end
 
   function response(status, _, body)
-    answered = answered + 1
+    received = received + 1
     if status ~= 200 or (expected and not body:find(expected, 1, true)) then wrong = wrong + 1 end
     if kept then kept:write(body, "\n") end
-    if answered == count then
-      took_seconds = now() - began
+    if received == count then
+      duration_seconds = now() - began
       if kept then kept:close() end
       ffi.C.kill(ffi.C.getpid(), interrupt)
     end
@@ -79,7 +79,7 @@ function done(summary, latency)
   local thread = threads[1]
   local seconds, requests = summary.duration / 1e6, summary.requests
   if count then
-    seconds, requests = thread:get("took_seconds"), thread:get("answered")
+    seconds, requests = thread:get("duration_seconds"), thread:get("received")
   end
   io.write(string.format(
     '\n{"requests": %d, "seconds": %.6f, "p50_ms": %.3f, "p99_ms": %.3f, "bytes": %d, "wrong": %d, "refused": %d, '

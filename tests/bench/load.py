@@ -1,4 +1,4 @@
-"""Closed-loop load by wrk: as fast as the server answers, on a fixed number of connections."""
+"""Closed-loop load by wrk: as fast as the server responses, on a fixed number of connections."""
 
 import contextlib
 import json
@@ -12,13 +12,13 @@ import wire
 from wire import Failure
 
 SCRIPT = Path(__file__).resolve().with_name("load.lua")
-# Answers to one kind of request differ by a few bytes. A redirect or an error page differs by far more.
+# Responses of one kind differ by a few bytes. A redirect or an error page differs by far more.
 SIZE_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Load:
-    """Requests that one server gets, and what each answer must contain."""
+    """Requests to one server, and the text that each response must contain."""
 
     name: str
     url: str
@@ -27,27 +27,27 @@ class Load:
     headers: dict = field(default_factory=lambda: {"Content-Type": "application/json"})
 
     def sample(self):
-        """One request, answered as it must be."""
+        """Sends one request and checks the response."""
         with self.bodies.open("rb") as bodies:
             body = bodies.readline().rstrip(b"\n")
-        answer = wire.ask("POST", self.url, self.headers, body)
-        if answer.status != 200 or self.expect.encode() not in answer.body:
-            raise Failure(f"{self.name}: {answer.status} {answer.body[:300]!r} in place of {self.expect!r}")
-        return answer
+        response = wire.send("POST", self.url, self.headers, body)
+        if response.status != 200 or self.expect.encode() not in response.body:
+            raise Failure(f"{self.name}: {response.status} {response.body[:300]!r}; expected {self.expect!r}")
+        return response
 
 
 @dataclass(frozen=True)
 class Outcome:
     requests: int
-    rate: float  # answers a second
+    rate: float  # responses a second
     p50_ms: float
     p99_ms: float
 
 
 def run(load, cores, connections, seconds=None, count=None, keep=None, size: Optional[int] = None):
-    """Either for some seconds, or until so many answers have come.
+    """Runs for `seconds`, or until `count` responses have arrived.
 
-    `size`: what one answer has on the wire, in bytes. Counted answers are looked at one by one and need none.
+    `size`: bytes of one response. With `count`, every response is checked and no size is needed.
     """
     bound = seconds or 600
     host, port = wire.address(load.url)
@@ -63,16 +63,16 @@ def run(load, cores, connections, seconds=None, count=None, keep=None, size: Opt
         [str(argument) for argument in command], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=bound + 30,
     )
-    said = None
+    result = None
     with contextlib.suppress(ValueError, IndexError):
-        said = json.loads(done.stdout.strip().splitlines()[-1])
-    if done.returncode != 0 or not isinstance(said, dict):
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+    if done.returncode != 0 or not isinstance(result, dict):
         raise Failure(f"{load.name}: wrk failed:\n{done.stdout[-2000:]}")
-    if said["refused"] or said["socket_errors"] or said["wrong"] or not said["requests"]:
-        raise Failure(f"{load.name}: {said}")
-    if count is not None and said["requests"] != count:
-        raise Failure(f"{load.name}: {said['requests']} answers to {count} requests")
-    mean = said["bytes"] / said["requests"]
+    if result["refused"] or result["socket_errors"] or result["wrong"] or not result["requests"]:
+        raise Failure(f"{load.name}: {result}")
+    if count is not None and result["requests"] != count:
+        raise Failure(f"{load.name}: {result['requests']} responses to {count} requests")
+    mean = result["bytes"] / result["requests"]
     if size is not None and abs(mean / size - 1) > SIZE_TOLERANCE:
-        raise Failure(f"{load.name}: {mean:.0f} bytes an answer where {size} were expected")
-    return Outcome(said["requests"], said["requests"] / said["seconds"], said["p50_ms"], said["p99_ms"])
+        raise Failure(f"{load.name}: {mean:.0f} bytes a response; expected {size}")
+    return Outcome(result["requests"], result["requests"] / result["seconds"], result["p50_ms"], result["p99_ms"])

@@ -1,7 +1,7 @@
-"""Open-loop load: requests leave when they are due, however slow the answers are.
+"""Open-loop load: requests are sent at a fixed rate, however slow the responses are.
 
-A latency counts from the moment when the request was due. So a server that stalls is charged for all the requests that
-would have come meanwhile, which a closed loop would leave out.
+A latency is measured from the time at which the request was due. So a pause of the server counts for every request that
+was due during the pause, which a closed loop would not send.
 """
 
 import collections
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import wire
 from wire import Failure
 
-GIVE_UP_SECONDS = 10
+RESPONSE_TIMEOUT_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Outcome:
-    rate: float  # answers a second, as achieved
-    latencies_ms: list  # in the order of the answers
+    rate: float  # responses a second, as achieved
+    latencies_ms: list  # in the order of the responses
     late_p99_ms: float  # how late the generator itself was, while a connection was free
 
     def percentile(self, percent):
@@ -51,8 +51,8 @@ def without_garbage_collection():
         gc.enable()
 
 
-class Wires:
-    """Connections to one server, those free and those that wait for an answer."""
+class ConnectionPool:
+    """Connections to one server: free ones, and those with a request in flight."""
 
     def __init__(self, url, count, stack):
         self.poll = stack.enter_context(contextlib.closing(select.epoll()))
@@ -63,7 +63,7 @@ class Wires:
             self.poll.register(connection, select.EPOLLIN)
             self.open[connection.fileno()] = connection
         self.free = collections.deque(self.open)
-        self.waiting = {}  # of each busy connection: when its request was due, and what has come
+        self.waiting = {}  # by connection in use: when its request was due, and the received bytes
 
     def send(self, content, due):
         number = self.free.popleft()
@@ -71,9 +71,9 @@ class Wires:
             raise Failure("a request does not fit into the socket's buffer")
         self.waiting[number] = due, bytearray()
 
-    def answers(self, timeout):
-        """Yields (due, answer) of what has come; waits for it up to so many seconds."""
-        # epoll itself counts in milliseconds, which is far too coarse here.
+    def responses(self, timeout):
+        """Yields (due, response) for each response that arrives within `timeout` seconds."""
+        # The timeout of epoll has a resolution of one millisecond, which is too coarse.
         if timeout > 0:
             select.select([self.poll], [], [], timeout)
         for number, _ in self.poll.poll(0):
@@ -82,43 +82,43 @@ class Wires:
                 raise Failure("the server closed a connection, or sent an unexpected response")
             due, received = self.waiting[number]
             received += part
-            answer = wire.parse(received)
-            if answer is not None:
+            response = wire.parse(received)
+            if response is not None:
                 del self.waiting[number]
                 self.free.append(number)
-                yield due, answer
+                yield due, response
 
 
 def run(url, requests, rate, connections, expect, spin):
     """Sends each of the requests once, `rate` a second.
 
-    `spin`: never sleeps, for rates at which waking up costs more than a request; keep it on a core of its own.
+    `spin`: polls without sleeping, for rates at which a wake-up costs more than a request; needs its own core.
     """
     latencies, lateness = [], []
     clock = time.perf_counter
     with contextlib.ExitStack() as stack:
-        wires = Wires(url, connections, stack)
+        pool = ConnectionPool(url, connections, stack)
         stack.enter_context(without_garbage_collection())
         begin = clock() + 0.01
-        give_up = begin + len(requests) / rate + GIVE_UP_SECONDS
-        sent, had_to_wait = 0, False
+        deadline = begin + len(requests) / rate + RESPONSE_TIMEOUT_SECONDS
+        sent, no_connection_free = 0, False
         while len(latencies) < len(requests):
             now = clock()
             due = begin + sent / rate
-            while sent < len(requests) and due <= now and wires.free:
-                wires.send(requests[sent], due)
-                if not had_to_wait:
+            while sent < len(requests) and due <= now and pool.free:
+                pool.send(requests[sent], due)
+                if not no_connection_free:
                     lateness.append(now - due)
                 sent += 1
                 due = begin + sent / rate
                 now = clock()
-            had_to_wait = sent < len(requests) and due <= now
-            if now > give_up:
-                raise Failure(f"{url}: {len(latencies)} answers to {sent} requests, and no more came")
-            to_come = due - now if sent < len(requests) and wires.free else GIVE_UP_SECONDS
-            for due, answer in wires.answers(0 if spin else max(to_come, 0)):
-                if answer.status != 200 or expect not in answer.body:
-                    raise Failure(f"{url}: {answer.status} {answer.body[:300]!r}")
+            no_connection_free = sent < len(requests) and due <= now
+            if now > deadline:
+                raise Failure(f"{url}: {len(latencies)} responses to {sent} requests")
+            timeout = due - now if sent < len(requests) and pool.free else RESPONSE_TIMEOUT_SECONDS
+            for due, response in pool.responses(0 if spin else max(timeout, 0)):
+                if response.status != 200 or expect not in response.body:
+                    raise Failure(f"{url}: {response.status} {response.body[:300]!r}")
                 latencies.append((clock() - due) * 1e3)
         achieved = len(requests) / (clock() - begin)
     late = statistics.quantiles(lateness, n=100)[-1] * 1e3 if len(lateness) > 1 else 0.0

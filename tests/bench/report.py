@@ -1,4 +1,4 @@
-"""What was measured, for people and for programs."""
+"""The results as a Markdown table and as JSON."""
 
 import json
 import platform
@@ -9,7 +9,7 @@ from typing import Optional
 from rounds import number
 
 AT_LEAST, AT_MOST = "≥", "≤"
-# In which the table tells the figures; they are measured in another one.
+# The order of the table. The order of measurement differs.
 ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added", "tail", "memory-idle", "memory-used", "start",
          "replica-start", "replica-memory",
          "replica-propagation", "replica-rate", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
@@ -25,8 +25,8 @@ class Figure:
     unit: str  # "" for a ratio
     bound: str  # AT_LEAST or AT_MOST
     target: float
-    by: str  # the raw figures that the value comes from
-    doubts: list = field(default_factory=list)
+    source: str  # the raw figures that the value is computed from
+    warnings: list = field(default_factory=list)
     raw: dict = field(default_factory=dict)
 
     @property
@@ -39,8 +39,8 @@ class Figure:
         if self.low != self.high:
             measured += f" ({number(self.low)} to {number(self.high)})"
         target = f"{self.bound} {self.target:g}{unit}"
-        verdict = "" if self.reached else " **missed**"
-        return f"| {self.what} | {measured} | {target}{verdict} | {self.by} |"
+        missed = "" if self.reached else " **missed**"
+        return f"| {self.what} | {measured} | {target}{missed} | {self.source} |"
 
 
 def machine():
@@ -53,17 +53,17 @@ def machine():
 
 
 def table(figures, cores):
-    head = f"Medians (least to most of the rounds), on cores {cores} of {machine()}."
+    head = f"Medians (lowest to highest round), on cores {cores} of {machine()}."
     rows = ["| figure | measured | target | from |", "|---|---|---|---|", *(figure.row() for figure in figures)]
     return "\n".join([head, "", *rows])
 
 
 def write(path, figures, not_run, bench):
-    everything = {
+    result = {
         "machine": machine(),
         "cores": bench.both,
         "quick": bench.quick,
         "figures": [{**asdict(figure), "reached": figure.reached} for figure in figures],
         "not_run": not_run,
     }
-    path.write_text(json.dumps(everything, indent=2) + "\n")
+    path.write_text(json.dumps(result, indent=2) + "\n")

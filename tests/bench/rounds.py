@@ -1,18 +1,18 @@
-"""What is compared is measured in turn, round by round, because a machine changes from one minute to the next."""
+"""Compared values are measured alternately, round by round, because the speed of a machine changes over minutes."""
 
 import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-QUIET = 0.1
-LOOK_SECONDS = 0.3
+IDLE_SHARE = 0.1
+SAMPLE_SECONDS = 0.3
 SPREAD = 0.25
-PATIENT_ROUNDS = 4
+WAITING_ROUNDS = 4
 
 
 def busy():
-    """The share of the machine that is in use over the next moment."""
+    """The share of the processor time of the machine that is in use during the next 0.3 s."""
 
     def ticks():
         whole = Path("/proc/stat").read_text().splitlines()[0]
@@ -20,7 +20,7 @@ def busy():
         return user + nice + system + sum(others), idle + waiting
 
     used, unused = ticks()
-    time.sleep(LOOK_SECONDS)
+    time.sleep(SAMPLE_SECONDS)
     used, unused = (later - before for later, before in zip(ticks(), (used, unused)))
     return used / max(used + unused, 1)
 
@@ -52,7 +52,7 @@ class Series:
 
 
 def number(value):
-    """As many digits as a measurement deserves."""
+    """Formats a value with about three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
@@ -60,7 +60,7 @@ def number(value):
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two things, measured in turn."""
+    """The results of two alternating measurements."""
 
     a: tuple
     b: tuple
@@ -73,21 +73,21 @@ class Pairs:
 
 
 class Rounds:
-    """Runs rounds and keeps what should make a reader doubt them."""
+    """Runs rounds and records reasons to distrust their results."""
 
     def __init__(self, bench, name):
-        self.bench, self.name, self.noisy, self.runs = bench, name, 0, 0
-        # On a machine that never is quiet, waiting before every round would take longer than all rounds.
-        self.patience = PATIENT_ROUNDS * bench.patience
+        self.bench, self.name, self.disturbed, self.runs = bench, name, 0, 0
+        # On a machine that is never idle, waiting before every round would take longer than all rounds.
+        self.wait_left = WAITING_ROUNDS * bench.idle_wait
 
     def one(self, measure):
-        """One run, on a machine that does nothing else, as far as waiting for that helps."""
+        """Waits until the machine is idle, at most for the time that is left, and runs once."""
         began = time.monotonic()
-        bound = min(self.patience, self.bench.patience)
-        while busy() > QUIET:
+        bound = min(self.wait_left, self.bench.idle_wait)
+        while busy() > IDLE_SHARE:
             if time.monotonic() - began > bound:
-                self.noisy += 1
-                self.patience -= bound
+                self.disturbed += 1
+                self.wait_left -= bound
                 break
         self.runs += 1
         return measure()
@@ -96,11 +96,11 @@ class Rounds:
         outcomes = []
         for index in range(count):
             outcomes.append(self.one(measure))
-            self.tell(index, count)
+            self.report_progress(index, count)
         return tuple(outcomes)
 
     def paired(self, count, measure_a, measure_b):
-        """A B, B A, A B …: neither is always the one that comes after the other."""
+        """A B, B A, A B …: neither is always the second one."""
         pairs = []
         for index in range(count):
             if index % 2 == 0:
@@ -110,18 +110,18 @@ class Rounds:
                 b = self.one(measure_b)
                 a = self.one(measure_a)
             pairs.append((a, b))
-            self.tell(index, count)
+            self.report_progress(index, count)
         return Pairs(*zip(*pairs))
 
-    def tell(self, index, count):
+    def report_progress(self, index, count):
         if (index + 1) % max(1, count // 10) == 0:
-            self.bench.say(f"{self.name}: round {index + 1} of {count}")
+            self.bench.log(f"{self.name}: round {index + 1} of {count}")
 
-    def doubts(self, series, bound=SPREAD):
+    def warnings(self, series, bound=SPREAD):
         """Reasons to distrust this series; empty if there are none."""
         found = []
-        if self.noisy:
-            found.append(f"{self.noisy} of {self.runs} runs began while something else was running")
+        if self.disturbed:
+            found.append(f"{self.disturbed} of {self.runs} runs started while the machine was not idle")
         if bound is not None and series.spread > bound:
             found.append(f"the rounds differ by {series.spread:.0%}")
         return found

@@ -1,4 +1,4 @@
-"""Starts what is measured, on the cores that a figure names, and ends it."""
+"""Starts and stops the measured servers on the cores of a figure."""
 
 import base64
 import contextlib
@@ -24,7 +24,7 @@ SETTINGS_PREFIX = "AUTH_GATEWAY_"
 
 @contextlib.contextmanager
 def process(command, cores, log, environment=None):
-    """A server that runs until the end of the block, where it must still be running."""
+    """Runs a server until the end of the block, where it must still be running."""
     command = ["taskset", "-c", cores, *command]
     with log.open("ab") as sink:
         child = subprocess.Popen(
@@ -32,33 +32,33 @@ def process(command, cores, log, environment=None):
     try:
         yield child
         if child.poll() is not None:
-            raise Failure(f"{command[3]} ended by itself with {child.returncode}")
+            raise Failure(f"{command[3]} exited with {child.returncode}")
     except Failure as failure:
-        raise Failure(f"{failure}\n{last_words(log)}") from None
+        raise Failure(f"{failure}\n{log_tail(log)}") from None
     finally:
         machine.end(child)
 
 
-def last_words(log):
+def log_tail(log):
     return log.read_text(errors="replace")[-1000:]
 
 
 def wait_for(child, method, url, pause_seconds=0.01):
-    """Until the URL answers with 200."""
-    give_up = time.monotonic() + READY_SECONDS
-    while time.monotonic() < give_up and child.poll() is None:
+    """Waits until the URL responds with 200."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and child.poll() is None:
         with contextlib.suppress(OSError):
-            if wire.ask(method, url).status == 200:
+            if wire.send(method, url).status == 200:
                 return
         time.sleep(pause_seconds)
-    raise Failure(f"{url} does not answer (exit code so far: {child.poll()})")
+    raise Failure(f"{url} does not respond (exit code so far: {child.poll()})")
 
 
 def log_in(url):
-    answer = wire.ask("POST", f"{url}/api/v1/auth/login", JSON, json.dumps(CREDENTIALS).encode())
-    if answer.status != 200:
-        raise Failure(f"{url}: login answered {answer.status} {answer.body[:300]!r}")
-    return json.loads(answer.body)
+    response = wire.send("POST", f"{url}/api/v1/auth/login", JSON, json.dumps(CREDENTIALS).encode())
+    if response.status != 200:
+        raise Failure(f"{url}: login got {response.status} {response.body[:300]!r}")
+    return json.loads(response.body)
 
 
 def exchange_body(session):
@@ -72,18 +72,18 @@ def part_of_token(token, index):
 
 
 def exchanges(name, url, bodies):
-    """The load on the token endpoint: every answer grants the scope that was asked for."""
+    """The load on the token endpoint; every response must grant the requested scope."""
     return Load(name, f"{url}/api/v1/auth/token", bodies, f'"scope":"{SCOPE}"')
 
 
-def inspected(load):
-    """One exchange, its token opened: the size of the answer, and the algorithm of the signature."""
-    answer = load.sample()
-    reply = json.loads(answer.body)
-    header, claims = (part_of_token(reply["access_token"], index) for index in (0, 1))
-    if reply["scope"] != SCOPE or claims.get("scope") != SCOPE:
-        raise Failure(f"{load.name}: granted {reply['scope']!r}, signed {claims.get('scope')!r}")
-    return answer.size, header["alg"]
+def inspect(load):
+    """Makes one exchange; returns the size of the response and the signature algorithm of the token."""
+    response = load.sample()
+    body = json.loads(response.body)
+    header, claims = (part_of_token(body["access_token"], index) for index in (0, 1))
+    if body["scope"] != SCOPE or claims.get("scope") != SCOPE:
+        raise Failure(f"{load.name}: granted {body['scope']!r}, signed {claims.get('scope')!r}")
+    return response.size, header["alg"]
 
 
 class Gateway:
@@ -91,36 +91,36 @@ class Gateway:
         self.url, self.management, self.child, self.log = url, management, child, log
 
     def counters(self):
-        answer = wire.ask("GET", f"{self.management}/metrics")
-        lines = (line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#"))
+        response = wire.send("GET", f"{self.management}/metrics")
+        lines = (line.rpartition(" ") for line in response.body.decode().splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in lines}
 
     def check_log(self):
-        """A gateway that drops log lines does less than its users see it do."""
+        """Fails if the gateway dropped log lines, because it did less work than in production."""
         dropped = self.counters()["auth_gateway_log_lines_dropped_total"]
         if dropped:
             raise Failure(f"the gateway dropped {dropped:.0f} log lines")
 
-    def forget_log(self):
-        """Empties the log, which is written at its end, so that rounds do not fill the disk."""
+    def truncate_log(self):
+        """Empties the log, so that the rounds do not fill the disk."""
         os.truncate(self.log, 0)
 
     def memory_mib(self):
-        """Resident now, and at the most so far."""
+        """Resident memory now, and its peak."""
         status = Path(f"/proc/{self.child.pid}/status").read_text()
         return tuple(int(re.search(rf"{name}:\s+(\d+) kB", status).group(1)) / 1024 for name in ("VmRSS", "VmHWM"))
 
 
 def environment(settings):
-    """What a program is given to run with these settings and no others."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+    """The environment for a program with exactly these settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
     chosen = {f"{SETTINGS_PREFIX}_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
-    return {**kept, **chosen}
+    return {**inherited, **chosen}
 
 
 @contextlib.contextmanager
 def gateway(bench, cores, settings=None, pause_seconds=0.01):
-    """An auth-gateway on free ports; in development mode, with the mock, where the settings name nothing else."""
+    """An auth-gateway on free ports; by default in development mode with the mock."""
     public, management = (f"127.0.0.1:{port}" for port in machine.free_ports(2))
     chosen = {
         "http.listen": public,
@@ -136,21 +136,21 @@ def gateway(bench, cores, settings=None, pause_seconds=0.01):
 
 
 @contextlib.contextmanager
-def yardstick(bench, workers, cores):
-    """Yields the URL of the other server: one that runs already, or one that is started as the gateway is."""
-    if bench.yardstick_urls.get(workers):
-        yield bench.yardstick_urls[workers].rstrip("/")
+def reference_server(bench, workers, cores):
+    """Yields the URL of the reference server, and starts it unless a running one is given."""
+    if bench.reference_urls.get(workers):
+        yield bench.reference_urls[workers].rstrip("/")
         return
     port = machine.free_ports(1)[0]
-    command = [argument.format(port=port, workers=workers) for argument in shlex.split(bench.yardstick_command)]
+    command = [argument.format(port=port, workers=workers) for argument in shlex.split(bench.reference_command)]
     url = f"http://127.0.0.1:{port}"
-    with process(command, cores, bench.folder / "yardstick.log") as child:
-        give_up = time.monotonic() + READY_SECONDS
+    with process(command, cores, bench.folder / "reference.log") as child:
+        deadline = time.monotonic() + READY_SECONDS
         while True:
             with contextlib.suppress(OSError):
                 log_in(url)
                 break
-            if time.monotonic() > give_up or child.poll() is not None:
-                raise Failure(f"the yardstick does not answer at {url}")
+            if time.monotonic() > deadline or child.poll() is not None:
+                raise Failure(f"the reference server does not respond at {url}")
             time.sleep(0.05)
         yield url

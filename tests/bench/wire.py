@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes on a socket: what is timed is the server, and no client library."""
+"""A minimal HTTP/1.1 client on a socket, so that no client library affects the measured times."""
 
 import re
 import socket
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 END_OF_HEAD = b"\r\n\r\n"
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 LOOPBACK = "127.0.0.1"
-PATIENCE_SECONDS = 10
+TIMEOUT_SECONDS = 10
 
 
 class Failure(Exception):
-    """What is being measured cannot be trusted: a server does other than it must."""
+    """A server did something wrong, so its figures cannot be trusted."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     body: bytes
-    size: int  # of the whole answer on the wire, in bytes
+    size: int  # of the whole response, in bytes
 
 
 def address(url):
-    """Host and port. `localhost` may be two addresses, of which the servers here use one."""
+    """Host and port. `localhost` may resolve to two addresses; the servers here listen on one."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "http" or parts.hostname not in {LOOPBACK, "localhost"}:
         raise Failure(f"{url} is not http on loopback")
@@ -41,7 +41,7 @@ def request(method, url, headers=(), body=b""):
 
 
 def parse(received):
-    """The answer at the beginning of the bytes, or None where it is not complete."""
+    """The response at the beginning of the bytes, or None if it is incomplete."""
     head_end = received.find(END_OF_HEAD)
     if head_end < 0:
         return None
@@ -49,20 +49,20 @@ def parse(received):
     length = LENGTH.search(received, 0, begin - 2)
     status = int(received[9:12])
     if length is None and status not in (204, 304):
-        raise Failure(f"an answer without Content-Length: {bytes(received[:200])!r}")
+        raise Failure(f"a response without Content-Length: {bytes(received[:200])!r}")
     size = begin + (int(length.group(1)) if length else 0)
     if len(received) < size:
         return None
-    return Answer(status, bytes(received[begin:size]), size)
+    return Response(status, bytes(received[begin:size]), size)
 
 
 def connect(url):
-    connection = socket.create_connection(address(url), timeout=PATIENCE_SECONDS)
+    connection = socket.create_connection(address(url), timeout=TIMEOUT_SECONDS)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
 
-def ask(method, url, headers=(), body=b""):
+def send(method, url, headers=(), body=b""):
     """One request on a new connection. OSError if there is no response."""
     with connect(url) as connection:
         connection.sendall(request(method, url, headers, body))
@@ -70,8 +70,8 @@ def ask(method, url, headers=(), body=b""):
         while True:
             part = connection.recv(1 << 16)
             received += part
-            answer = parse(received)
-            if answer is not None:
-                return answer
+            response = parse(received)
+            if response is not None:
+                return response
             if not part:
-                raise ConnectionResetError(f"{url}: the connection ended before the answer did")
+                raise ConnectionResetError(f"{url}: the connection was closed before the end of the response")

@@ -1,9 +1,9 @@
-"""Ordinary clients: they log in, exchange, log out, and give every request that fails a second attempt and no third.
+"""Clients that log in, exchange and log out. A failed request is retried once.
 
-A request has failed where no answer came (the connection could not be made, or ended before the answer did) and where
-the answer is a 429, 500, 502, 503 or 504. The second attempt comes after what `Retry-After` says, at most 3 s, or after
-0.3 s where nothing is said: what HTTP libraries do with `retries = 1` and what the API's description asks for.
-Repeating is safe here: an exchange changes nothing, a logout may be repeated, and of two logins one is left unused.
+A request fails if no response arrives (the connection fails or ends too early), or if the response is a 429, 500, 502,
+503 or 504. The retry starts after `Retry-After`, at most 3 s, or after 0.3 s without that header. HTTP libraries with
+`retries = 1` do the same, and the API's description asks for it.
+Repeating is safe: an exchange changes nothing, a logout may be repeated, and of two logins one stays unused.
 """
 
 import http.client
@@ -16,11 +16,11 @@ import urllib.request
 from dataclasses import dataclass, field
 
 SCOPE = "urn:shop:orders:order:read urn:shop:orders:order:write urn:shop:catalog:item:read"
-AGAIN = {429, 500, 502, 503, 504}
-PAUSE_SECONDS = 0.3
-PAUSE_MAX_SECONDS = 3
-# Longer than any deadline of the gateway: it is the gateway that gives up first.
-PATIENCE_SECONDS = 15
+RETRYABLE = {429, 500, 502, 503, 504}
+RETRY_SECONDS = 0.3
+RETRY_MAX_SECONDS = 3
+# Longer than any deadline of the gateway, so that the deadline of the gateway ends a request first.
+TIMEOUT_SECONDS = 15
 
 
 @dataclass
@@ -36,29 +36,25 @@ class Session:
     user: User
     session_id: str
     session_token: str
-    began: float
-    # The first attempt to log out, and the first that was confirmed.
-    leaving: float = float("inf")
-    left: float = float("inf")
-    # By an operator: the IAM does not know of it.
+    started: float
+    # When the first attempt to log out started, and when the first one was confirmed.
+    logout_started: float = float("inf")
+    logout_confirmed: float = float("inf")
+    # By an operator: the IAM has no record of it.
     revoked: bool = False
-    # Which replica has exchanged it, and when the last such exchange began.
-    known: dict = field(default_factory=dict)
+    # The start of the last exchange of this session, by replica.
+    last_exchanges: dict = field(default_factory=dict)
 
     def pair(self):
         return {"session_id": self.session_id, "session_token": self.session_token}
 
 
 @dataclass
-class Answer:
-    status: int  # 0: none came
+class Response:
+    status: int  # 0: no response
     body: dict
     server: str
     retry_after: float
-
-
-class Failed(Exception):
-    """No answer came."""
 
 
 class Operator:
@@ -67,15 +63,15 @@ class Operator:
     def __init__(self, gateways, token):
         self.gateways, self.token = gateways, token
 
-    def revoke(self, session_id, dice):
-        """Whether a replica has recorded it. A replica that is killed is no failure of the others."""
-        for gateway in dice.sample(self.gateways, len(self.gateways)):
+    def revoke(self, session_id, rng):
+        """Returns whether a replica has recorded it. Tries the next replica if one is down."""
+        for gateway in rng.sample(self.gateways, len(self.gateways)):
             request = urllib.request.Request(
                 f"http://127.0.0.1:{gateway.management}/admin/v1/sessions/revoke",
                 json.dumps({"session_id": session_id}).encode(),
                 {"content-type": "application/json", "authorization": f"Bearer {self.token}"})
             try:
-                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
+                with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
                     return True
             except urllib.error.HTTPError:
                 raise
@@ -85,26 +81,26 @@ class Operator:
 
 
 class Client(threading.Thread):
-    """Sends so many requests a second, one after another, over one connection while it lasts."""
+    """Sends requests at a fixed rate, one after another, over one connection while it is open."""
 
     SESSIONS = 5
-    GRAVES = 12
+    ENDED_SESSIONS = 12
 
-    def __init__(self, number, port, rate, users, operator, ledger, stopping):
+    def __init__(self, number, port, rate, users, operator, checker, stopping):
         super().__init__(name=f"client-{number}", daemon=True)
         self.operator = operator
-        self.dice = random.Random(number)
-        self.port, self.rate, self.users, self.ledger, self.stopping = port, rate, users, ledger, stopping
+        self.rng = random.Random(number)
+        self.port, self.rate, self.users, self.checker, self.stopping = port, rate, users, checker, stopping
         self.connection = None
-        self.alive, self.dead = [], []
+        self.active, self.ended = [], []
         self.failure = None
 
     def run(self):
         try:
-            due = time.monotonic() + self.dice.random() / self.rate
+            due = time.monotonic() + self.rng.random() / self.rate
             while not self.stopping.wait(max(0, due - time.monotonic())):
                 self.act()
-                # Whoever is late does not hurry.
+                # A late client does not send a burst of requests to catch up.
                 due = max(due + 1 / self.rate, time.monotonic())
         except Exception as failure:
             self.failure = failure
@@ -112,91 +108,91 @@ class Client(threading.Thread):
             raise
 
     def act(self):
-        roll = self.dice.random()
-        if len(self.alive) < self.SESSIONS and (roll < 0.3 or not self.alive):
+        draw = self.rng.random()
+        if len(self.active) < self.SESSIONS and (draw < 0.3 or not self.active):
             self.log_in()
-        elif roll < 0.03:
-            self.log_out(self.alive.pop(self.dice.randrange(len(self.alive))))
-        elif roll < 0.04 and self.alive:
-            self.revoke(self.alive.pop(self.dice.randrange(len(self.alive))))
-        elif roll < 0.15 and self.dead:
-            self.exchange(self.dice.choice(self.dead))
-        elif self.alive:
-            self.exchange(self.dice.choice(self.alive))
+        elif draw < 0.03:
+            self.log_out(self.active.pop(self.rng.randrange(len(self.active))))
+        elif draw < 0.04 and self.active:
+            self.revoke(self.active.pop(self.rng.randrange(len(self.active))))
+        elif draw < 0.15 and self.ended:
+            self.exchange(self.rng.choice(self.ended))
+        elif self.active:
+            self.exchange(self.rng.choice(self.active))
 
     def log_in(self):
-        user = self.dice.choice(self.users)
+        user = self.rng.choice(self.users)
         body = {"email": user.email, "password": user.password}
-        began, answer = self.twice("login", "/api/v1/auth/login", body)
-        if self.ledger.logged_in(began, answer):
-            body = answer.body
-            self.alive.append(Session(user, body["session_id"], body["session_token"], time.monotonic()))
+        started, response = self.send_with_retry("login", "/api/v1/auth/login", body)
+        if self.checker.logged_in(started, response):
+            body = response.body
+            self.active.append(Session(user, body["session_id"], body["session_token"], time.monotonic()))
 
     def exchange(self, session):
         body = {**session.pair(), "grant_type": "session", "scope": SCOPE}
-        judge = lambda began, answer: self.ledger.exchanged(session, began, answer)
-        self.twice("exchange", "/api/v1/auth/token", body, session, judge)
+        check = lambda started, response: self.checker.exchanged(session, started, response)
+        self.send_with_retry("exchange", "/api/v1/auth/token", body, session, check)
 
     def log_out(self, session):
-        session.leaving = min(session.leaving, time.monotonic())
-        began, answer = self.twice("logout", "/api/v1/auth/logout", session.pair())
-        if self.ledger.logged_out(began, answer):
-            session.left = time.monotonic()
-            self.dead = [*self.dead[1 - self.GRAVES:], session]
+        session.logout_started = min(session.logout_started, time.monotonic())
+        started, response = self.send_with_retry("logout", "/api/v1/auth/logout", session.pair())
+        if self.checker.logged_out(started, response):
+            session.logout_confirmed = time.monotonic()
+            self.ended = [*self.ended[1 - self.ENDED_SESSIONS:], session]
         else:
             # A client without a confirmed logout tries again later.
-            self.alive.append(session)
+            self.active.append(session)
 
     def revoke(self, session):
-        """An operator ends it, at a replica that runs."""
-        session.leaving = min(session.leaving, time.monotonic())
-        if self.operator.revoke(session.session_id, self.dice):
-            session.revoked, session.left = True, time.monotonic()
-            self.ledger.revoked()
-            self.dead = [*self.dead[1 - self.GRAVES:], session]
+        """An operator ends it at a replica that is running."""
+        session.logout_started = min(session.logout_started, time.monotonic())
+        if self.operator.revoke(session.session_id, self.rng):
+            session.revoked, session.logout_confirmed = True, time.monotonic()
+            self.checker.revoked()
+            self.ended = [*self.ended[1 - self.ENDED_SESSIONS:], session]
         else:
-            self.alive.append(session)
+            self.active.append(session)
 
-    def twice(self, operation, path, body, session=None, judge=None):
-        """When the request began, and its last answer."""
-        began = time.monotonic()
-        answer = self.once(operation, path, body, judge)
-        retried = answer.status == 0 or answer.status in AGAIN
+    def send_with_retry(self, operation, path, body, session=None, check=None):
+        """Returns when the request started, and its last response."""
+        started = time.monotonic()
+        response = self.send_once(operation, path, body, check)
+        retried = response.status == 0 or response.status in RETRYABLE
         if retried:
-            pause = answer.retry_after if answer.status else PAUSE_SECONDS
-            time.sleep(pause)
-            answer = self.once(operation, path, body, judge)
-        self.ledger.finished(operation, session, began, retried, answer)
-        return began, answer
+            delay = response.retry_after if response.status else RETRY_SECONDS
+            time.sleep(delay)
+            response = self.send_once(operation, path, body, check)
+        self.checker.finished(operation, session, started, retried, response)
+        return started, response
 
-    def once(self, operation, path, body, judge):
-        began = time.monotonic()
+    def send_once(self, operation, path, body, check):
+        started = time.monotonic()
         try:
-            answer = self.send(path, json.dumps(body))
+            response = self.send(path, json.dumps(body))
         except (OSError, http.client.HTTPException):
-            self.hang_up()
-            answer = Answer(0, {}, "", PAUSE_SECONDS)
-        self.ledger.attempted(operation, began, answer)
-        if judge is not None:
-            judge(began, answer)
-        return answer
+            self.close()
+            response = Response(0, {}, "", RETRY_SECONDS)
+        self.checker.attempted(operation, started, response)
+        if check is not None:
+            check(started, response)
+        return response
 
     def send(self, path, body):
         if self.connection is None:
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
         self.connection.request("POST", path, body, {"content-type": "application/json"})
-        answer = self.connection.getresponse()
-        said = answer.read()
-        wait = answer.getheader("retry-after")
-        wait = min(float(wait), PAUSE_MAX_SECONDS) if wait else PAUSE_SECONDS
+        response = self.connection.getresponse()
+        content = response.read()
+        wait = response.getheader("retry-after")
+        wait = min(float(wait), RETRY_MAX_SECONDS) if wait else RETRY_SECONDS
         try:
-            said = json.loads(said)
+            content = json.loads(content)
         except ValueError:
-            # The balancer's own words.
-            said = {}
-        return Answer(answer.status, said, answer.getheader("x-served-by") or "", wait)
+            # An error page of the load balancer.
+            content = {}
+        return Response(response.status, content, response.getheader("x-served-by") or "", wait)
 
-    def hang_up(self):
+    def close(self):
         if self.connection is not None:
             self.connection.close()
             self.connection = None

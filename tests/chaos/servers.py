@@ -1,4 +1,4 @@
-"""The servers of the play: each can be started, killed, asked to stop, and started again at the same address."""
+"""The servers of the test: each can be started, killed, stopped, and started again at the same address."""
 
 import json
 import os
@@ -18,24 +18,24 @@ import machine
 LAUNCHER = Path(__file__).resolve().parents[1] / "live" / "keycloak.py"
 SETTINGS_PREFIX = "AUTH_GATEWAY__"
 READY_SECONDS = 60
-# The first start of all downloads Keycloak.
+# The first start downloads Keycloak.
 KEYCLOAK_SECONDS = 1500
 
 
-class Broken(Exception):
-    """A server does not do what it must: nothing that was observed means anything."""
+class ServerError(Exception):
+    """A server does not work, so the results of the test are meaningless."""
 
 
 class Server:
-    """A process at an address of its own. What it writes is kept in one log over all its lives."""
+    """A process at a fixed address. Its output is appended to one log over all restarts."""
 
     def __init__(self, name, folder):
         self.name = name
         self.log = folder / f"{name}.log"
         self.child = None
-        # The present life, which knows nothing of the ones before.
-        self.began = 0.0
-        self.to_ready = []
+        # When the running process was started.
+        self.started = 0.0
+        self.start_seconds = []
 
     def command(self):
         raise NotImplementedError
@@ -47,34 +47,34 @@ class Server:
         raise NotImplementedError
 
     def start(self):
-        self.began = time.monotonic()
+        self.started = time.monotonic()
         with self.log.open("ab") as sink:
             self.child = subprocess.Popen(
                 [str(argument) for argument in self.command()], env=self.environment(), stdin=subprocess.DEVNULL,
                 stdout=sink, stderr=sink)
         self.await_ready()
-        self.to_ready.append(time.monotonic() - self.began)
+        self.start_seconds.append(time.monotonic() - self.started)
 
     def await_ready(self):
-        give_up = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + READY_SECONDS
         while not self.is_ready():
-            if self.child.poll() is not None or time.monotonic() > give_up:
-                raise Broken(f"{self.name} is not ready (exit code so far: {self.child.poll()}):\n{self.last_words()}")
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                raise ServerError(f"{self.name} is not ready (exit code so far: {self.child.poll()}):\n{self.log_tail()}")
             time.sleep(0.005)
 
     def kill(self):
         self.child.kill()
         self.child.wait()
 
-    def stop(self, patience=20):
-        """By SIGTERM; tells how long it took."""
-        began = time.monotonic()
+    def stop(self, timeout=20):
+        """Stops it by SIGTERM, and returns the seconds that this took."""
+        started = time.monotonic()
         self.child.terminate()
-        self.child.wait(timeout=patience)
-        return time.monotonic() - began
+        self.child.wait(timeout=timeout)
+        return time.monotonic() - started
 
-    def end(self):
-        """At the end of the play, however it ends."""
+    def shut_down(self):
+        """Stops it at the end of the test."""
         if self.child is None or self.child.poll() is not None:
             return
         try:
@@ -84,16 +84,16 @@ class Server:
 
     def check(self):
         if self.child.poll() is not None:
-            raise Broken(f"{self.name} ended by itself with {self.child.returncode}:\n{self.last_words()}")
+            raise ServerError(f"{self.name} exited with {self.child.returncode}:\n{self.log_tail()}")
 
-    def last_words(self):
+    def log_tail(self):
         return self.log.read_text(errors="replace")[-2000:]
 
 
-def answers_200(url):
+def responds_200(url):
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return answer.status == 200
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
     except OSError:
         return False
 
@@ -113,17 +113,16 @@ class Gateway(Server):
         return [self.binary]
 
     def environment(self):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
         chosen = {SETTINGS_PREFIX + name.upper().replace(".", "__"): str(value) for name, value in self.settings.items()}
-        return {**kept, **chosen}
+        return {**inherited, **chosen}
 
     def is_ready(self):
-        return answers_200(f"http://127.0.0.1:{self.management}/health/ready")
+        return responds_200(f"http://127.0.0.1:{self.management}/health/ready")
 
 
 class Balancer(Server):
-    """HAProxy as one would run it, but for one thing: it repeats nothing itself. Whatever hides a failure from a user
-    here is the client's own second attempt."""
+    """HAProxy with a usual configuration, except that it never retries: only the retry of the client hides a failure."""
 
     CONFIGURATION = """
 global
@@ -136,7 +135,7 @@ defaults
     timeout client 30s
     timeout server 30s
     timeout queue 1s
-    # Without it a look takes no longer than the pause between two: a busy machine would look like dead replicas.
+    # The default is the interval of the checks: on a busy machine, checks of running replicas would time out.
     timeout check 2s
 frontend api
     bind 127.0.0.1:{port}
@@ -161,11 +160,11 @@ backend replicas
         return [self.haproxy, "-db", "-f", self.file]
 
     def is_ready(self):
-        return answers_200(f"http://127.0.0.1:{self.port}/.well-known/jwks.json")
+        return responds_200(f"http://127.0.0.1:{self.port}/.well-known/jwks.json")
 
 
 class Redis(Server):
-    """Without persistence: its revocations are lost when it is killed."""
+    """Redis without persistence: a kill loses the revocations."""
 
     def __init__(self, redis, folder):
         super().__init__("redis", folder)
@@ -182,7 +181,7 @@ class Redis(Server):
 
 
 class Keycloak(Server):
-    """Started again with the same home and at the same port, it has all that it had committed."""
+    """Keycloak. A restart with the same home and port keeps all committed data."""
 
     PASSWORDS = "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"
 
@@ -196,25 +195,25 @@ class Keycloak(Server):
         return [sys.executable, LAUNCHER, "start", "--durable", "--home", self.home, "--http-port", self.port]
 
     def start(self):
-        self.began = time.monotonic()
+        self.started = time.monotonic()
         self.child = subprocess.Popen(
             [str(argument) for argument in self.command()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        # The child becomes Java; the one who waits beside it writes one line.
+        # The child becomes Java; a second process writes one line when Keycloak is ready.
         readable, _, _ = select.select([self.child.stdout], [], [], KEYCLOAK_SECONDS)
         line = self.child.stdout.readline() if readable else b""
         if not line:
             self.child.kill()
             if self.child.wait() == machine.CANNOT_RUN:
                 raise machine.CannotRun("there is no Keycloak, see above")
-            raise Broken(f"Keycloak does not start; its log is {self.home}/keycloak.log")
+            raise ServerError(f"Keycloak does not start; its log is {self.home}/keycloak.log")
         self.facts = json.loads(line)
-        self.to_ready.append(time.monotonic() - self.began)
+        self.start_seconds.append(time.monotonic() - self.started)
 
     def settings(self):
         return machine.keycloak_settings(self.facts)
 
-    def make_passwords_cheap(self, users):
-        """A login is not what is tried here: it should cost next to nothing. Tells the users' subjects."""
+    def use_cheap_password_hashes(self, users):
+        """The cost of a password hash is not tested here. Sets the subjects of the users."""
         token = self._ask("POST", "/realms/master/protocol/openid-connect/token", form={
             "grant_type": "password", "client_id": "admin-cli",
             "username": self.facts["admin_user"], "password": self.facts["admin_password"]})["access_token"]
@@ -236,18 +235,18 @@ class Keycloak(Server):
             data, headers["content-type"] = json.dumps(body).encode(), "application/json"
         request = urllib.request.Request(self.facts["url"] + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                said = answer.read()
+            with urllib.request.urlopen(request, timeout=30) as response:
+                content = response.read()
         except urllib.error.HTTPError as error:
-            raise Broken(f"{method} {path}: {error.code} {error.read()[:300]!r}") from None
-        return json.loads(said) if said else None
+            raise ServerError(f"{method} {path}: {error.code} {error.read()[:300]!r}") from None
+        return json.loads(content) if content else None
 
 
 class Outages:
-    """When a server was away: from just before its end until it was back and all replicas had detected it."""
+    """When a server was down: from just before the kill until all replicas have detected its restart."""
 
-    def __init__(self, notice_seconds):
-        self.notice_seconds = notice_seconds
+    def __init__(self, detection_seconds):
+        self.detection_seconds = detection_seconds
         self._lock = threading.Lock()
         self._windows = []
 
@@ -257,12 +256,12 @@ class Outages:
 
     def end(self):
         with self._lock:
-            self._windows[-1][1] = time.monotonic() + self.notice_seconds
+            self._windows[-1][1] = time.monotonic() + self.detection_seconds
 
     def overlap(self, begin, end):
         with self._lock:
-            return any(gone <= end and begin <= back for gone, back in self._windows)
+            return any(start <= end and begin <= stop for start, stop in self._windows)
 
     def total(self, now):
         with self._lock:
-            return sum(min(back, now) - gone for gone, back in self._windows)
+            return sum(min(stop, now) - start for start, stop in self._windows)

@@ -1,4 +1,4 @@
-// Faults: each member of a rule can be given, and only what fits together is offered.
+// Faults: each member of a rule can be set, and only valid combinations are offered.
 
 import assert from "node:assert/strict";
 import { onThePage } from "./fixture.js";
@@ -24,7 +24,7 @@ async function add({ page, press, sees, api }, fields) {
   return rule((await api("GET", "/mock/v1/faults")).faults.at(-1));
 }
 
-onThePage("every member of a rule can be given by the form", {}, async (fixture) => {
+onThePage("every member of a rule can be set in the form", {}, async (fixture) => {
   const added = (fields) => add(fixture, fields);
   assert.deepEqual(await added({ operation: "login", answer: "unreachable", times: "1" }), { operation: "login", times: 1, answer: "unreachable" });
   assert.deepEqual(
@@ -56,7 +56,7 @@ onThePage("every member of a rule can be given by the form", {}, async (fixture)
   await fixture.shot("faults");
 });
 
-onThePage("the form offers only what fits together", {}, async ({ page }) => {
+onThePage("the form offers only valid combinations", {}, async ({ page }) => {
   const choose = (id, value) => page.selectOption(`#fault-${id}`, value);
   const shown = (id) => page.locator(`#fault-${id}`).isVisible();
   await choose("operation", "login");
@@ -78,7 +78,7 @@ onThePage("the form offers only what fits together", {}, async ({ page }) => {
   assert.equal(await shown("retry"), true);
 });
 
-onThePage("the mock over the wire also offers what only a network does", { base: process.env.WIRE_URL }, async ({ page, api, press, sees, shot }) => {
+onThePage("the mock over the wire also offers network faults", { base: process.env.WIRE_URL }, async ({ page, api, press, sees, shot }) => {
   await page.locator("#trial").waitFor({ state: "hidden" });
   assert.equal(await page.getByRole("link", { name: "Try it" }).count(), 0);
   const offered = await values(page, "fault-answer");
@@ -90,7 +90,7 @@ onThePage("the mock over the wire also offers what only a network does", { base:
   await shot("wire");
 });
 
-onThePage("a fault does what it says, is used up, and is seen in the journal", { expected: REFUSED }, async (fixture) => {
+onThePage("a fault takes effect, is used up, and is shown in the journal", { expected: REFUSED }, async (fixture) => {
   const { page, press, sees } = fixture;
   await add(fixture, { operation: "login", answer: "refused", refused: "disabled", times: "1", user: "alice@example.test" });
   await press("trial", "alice@example.test");
@@ -103,21 +103,21 @@ onThePage("a fault does what it says, is used up, and is seen in the journal", {
   assert.equal(await page.locator("#journal-list tr").count(), 2);
 });
 
-onThePage("faults are removed one by one, and all at once after a question", {}, async (fixture) => {
+onThePage("faults are removed one by one, and all at once after a confirmation", {}, async (fixture) => {
   const { api, press, sees, answer } = fixture;
-  const left = async () => (await api("GET", "/mock/v1/faults")).faults.map(({ operation }) => operation);
+  const remaining = async () => (await api("GET", "/mock/v1/faults")).faults.map(({ operation }) => operation);
   for (const operation of ["login", "logout", "keys"]) await add(fixture, { operation, answer: "server_error" });
   const { faults } = await api("GET", "/mock/v1/faults");
   await press("faults", `Remove fault ${faults[1].id}`);
   await sees("#faults-result", `Fault ${faults[1].id} is removed.`);
-  assert.deepEqual(await left(), ["login", "keys"]);
+  assert.deepEqual(await remaining(), ["login", "keys"]);
   await press("faults", "Remove all faults…");
   await answer("Remove");
   await sees("#faults-empty", "None: the IAM works normally.");
-  assert.deepEqual(await left(), []);
+  assert.deepEqual(await remaining(), []);
 });
 
-onThePage("what the API will not have of a fault it says itself", { expected: REFUSED }, async ({ page, press, sees }) => {
+onThePage("the error of an invalid fault is shown", { expected: REFUSED }, async ({ page, press, sees }) => {
   await page.selectOption("#fault-delay", "fixed");
   await page.fill("#fault-fixed", "soon");
   await press("faults", "Add the fault");

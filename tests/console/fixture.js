@@ -1,4 +1,4 @@
-// One browser, and for each test a new page in a new namespace.
+// One browser for all tests; each test gets a new page in a new namespace.
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -13,17 +13,17 @@ const TEST_BOUND = 60_000;
 const STEP_BOUND = 15_000;
 
 let browser;
-let made = 0;
+let namespaces = 0;
 
 after(() => browser?.close());
 
-async function launched() {
+async function launchedBrowser() {
   browser ??= await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
   return browser;
 }
 
-/** Calls the control API as a test of somebody else would. */
-function caller(base, namespace) {
+/** Calls the control API directly, as a test client would. */
+function apiClient(base, namespace) {
   return async (method, path, body) => {
     const headers = { "Mock-Namespace": namespace };
     if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -35,40 +35,40 @@ function caller(base, namespace) {
 }
 
 /**
- * A test with the page open. `expected` tells which console errors belong to it: a browser reports each refusal.
- * Whatever the test does, no request leaves the origin and nothing else is reported.
+ * A test with the page open. `expected` matches console errors that the test causes: a browser reports each refused request.
+ * The test fails on a request to another origin and on any other error.
  */
 export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 1280, expected = /^$/ } = {}, act) {
   test(name, { timeout: TEST_BOUND }, async () => {
-    const namespace = `console-${process.pid}-${(made += 1)}`;
-    const context = await (await launched()).newContext({
+    const namespace = `console-${process.pid}-${(namespaces += 1)}`;
+    const context = await (await launchedBrowser()).newContext({
       baseURL: base, colorScheme: scheme, viewport: { width, height: 900 }, reducedMotion: "reduce",
     });
     context.setDefaultTimeout(STEP_BOUND);
-    const strange = [];
+    const problems = [];
     context.on("request", (request) => {
       const { origin, protocol } = new URL(request.url());
-      if (origin !== new URL(base).origin && protocol !== "data:") strange.push(`asked ${request.url()}`);
+      if (origin !== new URL(base).origin && protocol !== "data:") problems.push(`request to ${request.url()}`);
     });
     const page = await context.newPage();
-    page.on("pageerror", (error) => strange.push(`page error: ${error.message} ${error.stack}`));
+    page.on("pageerror", (error) => problems.push(`page error: ${error.message} ${error.stack}`));
     page.on("console", (message) => {
       const text = message.text();
-      if (["error", "warning"].includes(message.type()) && !expected.test(text)) strange.push(`console: ${text}`);
+      if (["error", "warning"].includes(message.type()) && !expected.test(text)) problems.push(`console: ${text}`);
     });
     page.on("dialog", (dialog) => {
-      strange.push(`dialog: ${dialog.message()}`);
+      problems.push(`dialog: ${dialog.message()}`);
       dialog.dismiss();
     });
     const shot = (what) => page.screenshot({ path: `${SHOTS}/${what}.png`, fullPage: true });
     try {
       await page.goto(`/mock/?namespace=${namespace}`);
       await page.locator("#users-title", { hasText: "(" }).waitFor();
-      await act({ page, context, namespace, api: caller(base, namespace), shot, ...words(page) });
-      assert.deepEqual(strange, []);
+      await act({ page, context, namespace, api: apiClient(base, namespace), shot, ...actions(page) });
+      assert.deepEqual(problems, []);
     } catch (error) {
       await shot(`failed-${name.replaceAll(/[^a-z0-9]+/gi, "-")}`);
-      throw strange.length ? new Error(strange.join("\n"), { cause: error }) : error;
+      throw problems.length ? new Error(problems.join("\n"), { cause: error }) : error;
     } finally {
       await context.close();
       await fetch(`${base}/mock/v1/namespaces/${namespace}`, { method: "DELETE" });
@@ -76,15 +76,15 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
   });
 }
 
-/** What a test says of the page. */
-function words(page) {
+/** Actions and checks on the page. */
+function actions(page) {
   const section = (id) => page.locator(`section#${id}`);
   return {
     section,
-    /** Waits until the text is seen there. */
+    /** Waits until the element with this text is visible. */
     sees: (place, text) => page.locator(place, { hasText: text }).first().waitFor(),
     press: (id, name) => section(id).getByRole("button", { name, exact: true }).click(),
-    /** Answers the question that is being asked. */
+    /** Presses a button of the open confirmation dialog. */
     answer: async (name) => {
       await page.locator("dialog#ask[open]").getByRole("button", { name, exact: true }).click();
       await page.locator("dialog#ask").waitFor({ state: "hidden" });

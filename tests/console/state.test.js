@@ -1,4 +1,4 @@
-// The whole of a namespace: snapshots, reset, and other namespaces.
+// Snapshots, reset and namespaces.
 
 import assert from "node:assert/strict";
 import { onThePage } from "./fixture.js";
@@ -23,7 +23,7 @@ onThePage("a snapshot is taken, restored and deleted", {}, async ({ api, press, 
   assert.deepEqual((await api("GET", "/mock/v1/snapshots")).snapshots, []);
 });
 
-onThePage("a reset asks once, and then all is as at the start", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
+onThePage("a reset needs a confirmation and restores the initial state", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
   await api("DELETE", "/mock/v1/users/bob%40example.test");
   await api("POST", "/mock/v1/faults", { operation: "logout", answer: "timeout" });
   await logIn("alice@example.test", "alice-pass");
@@ -41,7 +41,7 @@ onThePage("a reset asks once, and then all is as at the start", {}, async ({ pag
   assert.deepEqual([status.users, status.sessions, status.faults, status.calls, status.time.offset_seconds], [2, 0, 0, 0, 0]);
 });
 
-onThePage("a namespace is made, opened, left and deleted, and nothing of one is seen in another", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
+onThePage("a namespace is created, opened and deleted, and shows nothing of another one", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
   const names = async () => (await api("GET", "/mock/v1/namespaces")).namespaces.map(({ name }) => name);
   const other = `${namespace}-other`;
   await logIn("alice@example.test", "alice-pass");
@@ -72,7 +72,7 @@ onThePage("a namespace is made, opened, left and deleted, and nothing of one is 
   await page.waitForFunction(() => document.querySelector("#namespace").value === "default");
 });
 
-onThePage("the IAM is asked at once, and its answer told", {}, async ({ press, sees, api }) => {
+onThePage("the IAM is probed at once and its response is shown", {}, async ({ press, sees, api }) => {
   await press("state", "Probe the IAM now");
   await sees("#state-result", "The IAM's answer: ok.");
   await api("POST", "/mock/v1/faults", { operation: "probe", answer: "unreachable" });
@@ -80,7 +80,7 @@ onThePage("the IAM is asked at once, and its answer told", {}, async ({ press, s
   await sees("#state-result", "The IAM's answer: unreachable.");
 });
 
-onThePage("what the gateway is made to forget it asks again", {}, async ({ press, sees, api, namespace }) => {
+onThePage("after the caches are cleared, an exchange calls the IAM", {}, async ({ press, sees, api, namespace }) => {
   const credentials = { email: "alice@example.test", password: "alice-pass" };
   const session = await api("POST", "/api/v1/auth/login", credentials);
   await press("state", "Clear the gateway's caches");
@@ -90,7 +90,7 @@ onThePage("what the gateway is made to forget it asks again", {}, async ({ press
   assert.notEqual(namespace, "default");
 });
 
-onThePage("a namespace of no name is refused before it is asked for", { expected: REFUSED }, async ({ page, press, namespace }) => {
+onThePage("an invalid namespace name is refused without a request", { expected: REFUSED }, async ({ page, press, namespace }) => {
   await page.fill("#namespace-name", "no name");
   await press("state", "Create and open");
   assert.equal(await page.locator("#namespace-name:invalid").count(), 1);

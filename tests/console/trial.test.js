@@ -1,4 +1,4 @@
-// A demo user's way through the page, from login to logout.
+// Login, exchange and logout of a demo user.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -37,7 +37,7 @@ onThePage("a user logs in with one click, exchanges with chosen scopes and sees 
   await shot("trial");
 });
 
-onThePage("a token's life runs down by the clock of the namespace, and ends in a new verdict", {}, async ({ page, logIn, press, sees, api }) => {
+onThePage("the remaining lifetime of a token follows the clock of the namespace", {}, async ({ page, logIn, press, sees, api }) => {
   await logIn("alice@example.test", "alice-pass");
   await press("trial", "Exchange");
   await sees("#token-left", "59 min");
@@ -50,7 +50,7 @@ onThePage("a token's life runs down by the clock of the namespace, and ends in a
   assert.equal(Math.round((await api("GET", "/mock/v1/time")).offset_seconds), 3600);
 });
 
-onThePage("who logs out is told, and the session is over", { expected: REFUSED }, async ({ page, logIn, press, sees, api }) => {
+onThePage("a logout is shown, and the session has ended", { expected: REFUSED }, async ({ page, logIn, press, sees, api }) => {
   await logIn("bob@example.test", "bob-pass");
   await press("trial", "Log out");
   await sees("#login-result", "Logged out");
@@ -59,7 +59,7 @@ onThePage("who logs out is told, and the session is over", { expected: REFUSED }
   await sees("#sessions-empty", "None. A login makes one.");
 });
 
-onThePage("what the API refuses is told in its own words, and nothing typed is lost", { expected: REFUSED }, async ({ page, press, sees, shot }) => {
+onThePage("an error of the API is shown, and the input is kept", { expected: REFUSED }, async ({ page, press, sees, shot }) => {
   await page.fill("#login-email", "alice@example.test");
   await page.fill("#login-password", "wrong");
   await press("trial", "Log in");
@@ -74,7 +74,7 @@ onThePage("what the API refuses is told in its own words, and nothing typed is l
   await shot("refused");
 });
 
-onThePage("a session that ends elsewhere is refused here, and a permission taken away is seen", { expected: REFUSED }, async ({ page, api, logIn, press, sees }) => {
+onThePage("a session ended by the API is refused, and a removed permission disappears", { expected: REFUSED }, async ({ page, api, logIn, press, sees }) => {
   await logIn("alice@example.test", "alice-pass");
   await press("trial", "Exchange");
   await sees("#exchange-result", "A token for");
@@ -89,7 +89,7 @@ onThePage("a session that ends elsewhere is refused here, and a permission taken
   await sees("#exchange-result.failed", "invalid_grant");
 });
 
-onThePage("a token with claims of one's own is made and looked into", { expected: REFUSED }, async ({ page, press, sees }) => {
+onThePage("a token with custom claims is created and inspected", { expected: REFUSED }, async ({ page, press, sees }) => {
   await page.getByText("Make a token with claims of your own").click();
   await page.fill("#make-claims", `{"scope": "urn:test:made", "exp": 1000000000, "aud": null}`);
   await press("trial", "Make the token");
@@ -102,7 +102,7 @@ onThePage("a token with claims of one's own is made and looked into", { expected
   await sees("#make-result.failed", "invalid_request");
 });
 
-onThePage("every request can be copied as a command that does the same", {}, async ({ page, context, logIn, press, sees, namespace, api, section }) => {
+onThePage("every request can be copied as a working command", {}, async ({ page, context, logIn, press, sees, namespace, api, section }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await logIn("alice@example.test", "alice-pass");
   await press("users", "Add a user…");
@@ -118,7 +118,7 @@ onThePage("every request can be copied as a command that does the same", {}, asy
   await sees("#requests-result", "Copied.");
   const command = await page.evaluate(() => navigator.clipboard.readText());
   assert.ok(command.includes(`Mock-Namespace: ${namespace}`), command);
-  const made = JSON.parse(execFileSync("sh", ["-c", command], { encoding: "utf8" }));
-  assert.equal(made.email, "o'brien@example.test");
+  const created = JSON.parse(execFileSync("sh", ["-c", command], { encoding: "utf8" }));
+  assert.equal(created.email, "o'brien@example.test");
   await sees("#users-list", "o'brien@example.test");
 });

@@ -1,4 +1,4 @@
-// Users and their sessions, by hand.
+// Users and their sessions.
 
 import assert from "node:assert/strict";
 import { onThePage } from "./fixture.js";
@@ -41,14 +41,14 @@ onThePage("a user is added, changed and deleted", {}, async ({ page, api, press,
   await answer("Delete");
   await sees("#users-result", "carol@example.test is deleted.");
   assert.deepEqual(await emails(api), ["alice@example.test", "bob@example.test"]);
-  // Nobody at the keyboard is left at the top of the page.
+  // The focus moves to the next control and not to the top of the page.
   const focused = await page.evaluate(() => document.activeElement.getAttribute("aria-label"));
   assert.equal(focused, "Delete bob@example.test");
   await section("users").getByLabel("Find").fill("bob");
   await page.locator("#users-list li", { hasText: "alice@example.test" }).waitFor({ state: "detached" });
 });
 
-onThePage("what cannot be saved stays in the form, with the reason", { expected: CONFLICT }, async ({ page, press, sees }) => {
+onThePage("a refused user stays in the form with the reason", { expected: CONFLICT }, async ({ page, press, sees }) => {
   await press("users", "Add a user…");
   await page.fill("#user-email", "alice@example.test");
   await page.fill("#user-password", "some-pass");
@@ -59,7 +59,7 @@ onThePage("what cannot be saved stays in the form, with the reason", { expected:
   await page.locator("dialog#user").waitFor({ state: "hidden" });
 });
 
-onThePage("markup in what others call users and permissions stays text", {}, async ({ page, api, sees, press, shot }) => {
+onThePage("markup in users and permissions is shown as text", {}, async ({ page, api, sees, press, shot }) => {
   const email = `"><img/src=x/onerror=alert(1)>@example.test`;
   const permission = "<script>alert(2)</script>";
   await api("POST", "/mock/v1/users", { email, password: "p<b>", permissions: [permission, "<img/src=y/onerror=alert(3)>"] });
@@ -81,7 +81,7 @@ onThePage("markup in what others call users and permissions stays text", {}, asy
   await sees("#users-title", "Users (2)");
 });
 
-onThePage("a users file takes the place of all users", { expected: CONFLICT }, async ({ page, api, answer, sees }) => {
+onThePage("a users file replaces all users", { expected: CONFLICT }, async ({ page, api, answer, sees }) => {
   await page.getByText("Replace all users by a users file").click();
   const upload = async (name, text) => {
     await page.setInputFiles("#users-file", { name, mimeType: "text/plain", buffer: Buffer.from(text) });
@@ -99,7 +99,7 @@ onThePage("a users file takes the place of all users", { expected: CONFLICT }, a
   assert.deepEqual(await emails(api), []);
 });
 
-onThePage("sessions end one by one, of a user or all, with and without notice", {}, async ({ page, api, logIn, press, answer, sees, section }) => {
+onThePage("sessions are ended one by one, by user or all, with and without logout tokens", {}, async ({ page, api, logIn, press, answer, sees, section }) => {
   await logIn("alice@example.test", "alice-pass");
   await logIn("alice@example.test", "alice-pass");
   await logIn("bob@example.test", "bob-pass");

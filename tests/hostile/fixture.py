@@ -1,4 +1,4 @@
-"""A gateway under attack, the resources that it uses, and a regular client that must be served."""
+"""A gateway under attack, its use of resources, and a regular client that must be served."""
 
 import contextlib
 import http.client
@@ -23,16 +23,16 @@ API = "/api/v1/auth"
 
 
 class Failure(Exception):
-    """The gateway did what it must not."""
+    """The gateway violated an expectation."""
 
 
-def expect(holds, otherwise):
-    if not holds:
-        raise Failure(otherwise)
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
 
 
 class Gateway:
-    """One that runs, as its machine sees it."""
+    """A running gateway, and its resources from /proc."""
 
     def __init__(self, url, management, child, log):
         self.url, self.management, self.child, self.log = url, management, child, log
@@ -46,7 +46,7 @@ class Gateway:
         return len(os.listdir(self._proc / "fd"))
 
     def sockets(self):
-        """The connections and listeners, each by a name that is its own."""
+        """The open sockets by their inode, without the listeners."""
         found = set()
         for entry in (self._proc / "fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -66,8 +66,8 @@ class Gateway:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def counter(self, series):
-        answer = wire.ask("GET", f"{self.management}/metrics")
-        for line in answer.body.decode().splitlines():
+        response = wire.send("GET", f"{self.management}/metrics")
+        for line in response.body.decode().splitlines():
             name, _, value = line.rpartition(" ")
             if name == series:
                 return float(value)
@@ -76,16 +76,16 @@ class Gateway:
     def shed(self, reason):
         return int(self.counter(f'auth_gateway_shed_total{{reason="{reason}"}}'))
 
-    def serves(self, why):
-        """A whole visit, as of now."""
-        outcome = visit(self.address)
-        expect(outcome is None, f"{why}: {outcome}")
+    def check_serves(self, when):
+        """Fails unless one whole session succeeds."""
+        error = run_session(self.address)
+        expect(error is None, f"{when}: {error}")
 
 
 @contextlib.contextmanager
 def running(settings=None, stdout=None, prefix=()):
-    """A gateway on the mock; `stdout` takes its log, `prefix` is the command that it is started by."""
-    url, management, environment = gateway.settled({"log.format": "json", **(settings or {})})
+    """Runs a gateway with the mock; `stdout` receives its log, `prefix` is a command that starts it."""
+    url, management, environment = gateway.make_environment({"log.format": "json", **(settings or {})})
     with tempfile.TemporaryFile() as log:
         child = subprocess.Popen(
             [*map(str, prefix), str(gateway.BINARY)], env=environment, stdin=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ def running(settings=None, stdout=None, prefix=()):
         try:
             gateway.wait_until_ready(child, f"{management}/health/ready")
             yield Gateway(url, management, child, log)
-            expect(child.poll() is None, f"the gateway ended by itself with {child.returncode}")
+            expect(child.poll() is None, f"the gateway exited with {child.returncode}")
         except BaseException:
             log.seek(0)
             print(log.read().decode(errors="replace")[-600:])
@@ -103,31 +103,31 @@ def running(settings=None, stdout=None, prefix=()):
             machine.end(child)
 
 
-def visit(address, timeout=10, retried=None):
-    """Login, two exchanges, logout, on one connection; returns what was wrong, or nothing.
+def run_session(address, timeout=10, retried=None):
+    """Login, two exchanges and logout on one connection; returns the error, or None.
 
     Retries once after a 503, and appends the path to `retried`.
     """
-    def ask(path, body, again=True):
+    def post(path, body, retry=True):
         connection.request("POST", f"{API}/{path}", json.dumps(body), JSON)
-        answer = connection.getresponse()
-        text = answer.read()
-        if answer.status == 503 and again:
+        response = connection.getresponse()
+        text = response.read()
+        if response.status == 503 and retry:
             if retried is not None:
                 retried.append(path)
-            time.sleep(float(answer.headers["retry-after"]))
-            return ask(path, body, again=False)
-        expect(answer.status == 200, f"{path}: {answer.status} {text[:200]!r}")
+            time.sleep(float(response.headers["retry-after"]))
+            return post(path, body, retry=False)
+        expect(response.status == 200, f"{path}: {response.status} {text[:200]!r}")
         return json.loads(text)
 
     connection = http.client.HTTPConnection(*address, timeout=timeout)
     try:
-        session = ask("login", CREDENTIALS)
+        session = post("login", CREDENTIALS)
         pair = {name: session[name] for name in ("session_id", "session_token")}
         for _ in range(2):
-            granted = ask("token", {**pair, "grant_type": "session", "scope": SCOPE})["scope"]
+            granted = post("token", {**pair, "grant_type": "session", "scope": SCOPE})["scope"]
             expect(granted == SCOPE, f"granted {granted!r}")
-        ask("logout", pair)
+        post("logout", pair)
     except (Failure, OSError, http.client.HTTPException) as failure:
         return f"{type(failure).__name__}: {failure}"
     finally:
@@ -135,61 +135,62 @@ def visit(address, timeout=10, retried=None):
     return None
 
 
-class Normal:
-    """A client that comes again and again, in a process of its own, and notes how it was received."""
+class RegularClient:
+    """A client that runs sessions repeatedly in a separate process, and records their duration and errors."""
 
     def __init__(self, address):
         self._address = address
         self._stop = multiprocessing.Event()
-        self._told, telling = multiprocessing.Pipe(duplex=False)
-        self._process = multiprocessing.Process(target=self._run, args=(telling,), daemon=True)
+        self._results, sender = multiprocessing.Pipe(duplex=False)
+        self._process = multiprocessing.Process(target=self._run, args=(sender,), daemon=True)
         self._process.start()
-        # So that its end is seen here, however it comes.
-        telling.close()
+        # So that `recv` fails if the process ends without a result.
+        sender.close()
 
-    def _run(self, telling):
-        took, wrong, retried = [], [], []
+    def _run(self, sender):
+        durations, errors, retried = [], [], []
         while not self._stop.is_set():
             began = time.monotonic()
-            outcome = visit(self._address, retried=retried)
-            took.append(time.monotonic() - began)
-            if outcome is not None:
-                wrong.append(outcome)
+            error = run_session(self._address, retried=retried)
+            durations.append(time.monotonic() - began)
+            if error is not None:
+                errors.append(error)
             time.sleep(0.02)
-        telling.send((took, wrong, retried))
+        sender.send((durations, errors, retried))
 
-    def leave(self):
-        """How long each visit took, in seconds, sorted; fails where one went wrong."""
+    def stop(self):
+        """Returns the sorted durations in seconds; fails if a session failed."""
         self._stop.set()
-        took, wrong, retried = self._told.recv()
+        durations, errors, retried = self._results.recv()
         self._process.join()
-        expect(not wrong, f"{len(wrong)} of {len(took)} normal visits failed: {wrong[:3]}")
-        expect(took, "no normal visit at all")
-        # Where the machine itself is short of time, a worker may be behind for a moment.
-        few = max(5, len(took) / 50)
-        expect(len(retried) <= few, f"{len(retried)} requests of {len(took)} visits had to wait")
-        return sorted(took)
+        expect(not errors, f"{len(errors)} of {len(durations)} regular sessions failed: {errors[:3]}")
+        expect(durations, "the regular client ran no session")
+        # On a busy machine, a worker may shed a few requests.
+        few = max(5, len(durations) / 50)
+        expect(len(retried) <= few, f"{len(retried)} requests of {len(durations)} sessions were retried")
+        return sorted(durations)
 
 
 @contextlib.contextmanager
-def served_all_the_while(running_gateway, slowest=5.0):
-    """Normal visits go on within the block, and every one succeeds in bounded time."""
-    normal = Normal(running_gateway.address)
+def regular_client_served(running_gateway, slowest=5.0):
+    """A regular client runs sessions during the block; each must succeed within `slowest` seconds."""
+    client = RegularClient(running_gateway.address)
     try:
         yield
     except BaseException:
-        normal._process.terminate()
+        client._process.terminate()
         raise
-    took = normal.leave()
-    expect(took[-1] <= slowest, f"a normal visit took {took[-1]:.1f} s")
-    print(f"  normal visits: {len(took)}, p50 {took[len(took) // 2] * 1e3:.0f} ms, slowest {took[-1] * 1e3:.0f} ms")
+    durations = client.stop()
+    expect(durations[-1] <= slowest, f"a regular session took {durations[-1]:.1f} s")
+    print(f"  regular sessions: {len(durations)}, p50 {durations[len(durations) // 2] * 1e3:.0f} ms,"
+          f" slowest {durations[-1] * 1e3:.0f} ms")
 
 
-def eventually(holds, seconds, otherwise):
-    """Waits until it holds; returns how long that took."""
+def eventually(condition, seconds, message):
+    """Waits until the condition is true; returns the seconds that this took."""
     began = time.monotonic()
-    while not holds():
+    while not condition():
         waited = time.monotonic() - began
-        expect(waited <= seconds, otherwise() if callable(otherwise) else otherwise)
+        expect(waited <= seconds, message() if callable(message) else message)
         time.sleep(0.05)
     return time.monotonic() - began

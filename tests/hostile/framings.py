@@ -1,4 +1,4 @@
-"""Requests whose end two parties may see in different places, each with another request hidden behind that doubt."""
+"""Requests with ambiguous framing (RFC 9112 section 11.2), each with a second request hidden in the ambiguous part."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ ALICE = '{"email":"alice@example.test","password":"alice-pass"}'
 class Framing:
     name: str
     content: bytes
-    # Whether the gateway has to answer it with 400, and close.
+    # Whether the gateway must respond with 400 and close the connection.
     refused: bool = True
-    # Whether what is hidden is a request of the sender's, by all rules, as it is where requests come in a row.
+    # Whether the hidden request is a valid request of the same client, as in pipelining.
     own: bool = False
 
 
@@ -30,13 +30,13 @@ def chunk(text, size=None):
 
 
 def ends_by_chunks(name, te):
-    """The chunks end before what is hidden, the length after it."""
+    """By the chunks the body ends before the hidden request, by the length after it."""
     body = chunk(ALICE) + "0\r\n\r\n" + hidden(name)
     return f"{LOGIN}Content-Length: {len(body)}\r\n{te}\r\n{body}"
 
 
 def ends_by_length(name, te):
-    """The length ends before what is hidden, the chunks after it."""
+    """By the length the body ends before the hidden request, by the chunks after it."""
     body = chunk(hidden(name)) + "0\r\n\r\n"
     return f"{LOGIN}{te}Content-Length: {body.index('G')}\r\n\r\n{body}"
 
@@ -70,7 +70,7 @@ TRANSFER_ENCODINGS = {
 
 
 def lengths(name):
-    """Doubtful lengths: one reader ends the body before what is hidden, another after it."""
+    """Invalid lengths: one parser ends the body before the hidden request, another after it."""
     short, long = len(ALICE), len(ALICE) + len(hidden(name))
     return {
         "twice": f"Content-Length: {short}\r\nContent-Length: {long}\r\n",
@@ -95,7 +95,7 @@ def lengths(name):
 
 
 def chunks(name):
-    """Chunks that are none by the grammar (RFC 9112 section 7.1), and what may be read as their end."""
+    """Chunks that violate the grammar (RFC 9112 section 7.1), followed by an end and the hidden request."""
     end = "0\r\n\r\n"
     inside = hidden(name)
     return {
@@ -113,7 +113,7 @@ def chunks(name):
 
 
 def lines(name):
-    """Lines that are no part of a request, or part of two."""
+    """Invalid request lines and header lines."""
     inside, body = hidden(name), f"Content-Length: {len(ALICE)}\r\n\r\n{ALICE}"
     return {
         "a line without a colon": f"{LOGIN}nothing\r\n{body}{inside}",
@@ -124,22 +124,22 @@ def lines(name):
         "two hosts": f"{LOGIN}Host: other\r\n{body}{inside}",
         "no host": LOGIN.replace("Host: gateway\r\n", "") + body + inside,
         "a tab in the request line": LOGIN.replace(" HTTP", "\tHTTP") + body + inside,
-        "a version that there is not": LOGIN.replace("1.1", "1.2") + body + inside,
+        "unknown version": LOGIN.replace("1.1", "1.2") + body + inside,
         "no version": "GET /nowhere\r\n" + inside,
         "HTTP/1.0 with chunks": LOGIN.replace("1.1", "1.0") + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inside,
-        "a request of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + inside,
+        "HTTP/2 preface": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + inside,
     }
 
 
 def served(name):
-    """Well-formed, so that the gateway answers; what is hidden is body, or a request in its own right."""
+    """Well-formed requests; the hidden request is a body, or a pipelined request."""
     inside = hidden(name)
     long = f"Content-Length: {len(inside)}\r\n\r\n{inside}"
     yield "body of a GET", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n" + long, False
     yield "body of a GET that is served", "GET /openapi.yaml HTTP/1.1\r\nHost: gateway\r\n" + long, False
-    yield "body that is not wanted", LOGIN.replace("POST", "PUT") + long, False
+    yield "body of an unsupported method", LOGIN.replace("POST", "PUT") + long, False
     yield "body of another type", LOGIN.replace("/json", "/xml") + long, False
-    yield "chunks that are not wanted", (
+    yield "chunks of an unsupported method", (
         LOGIN.replace("POST", "PUT") + "Transfer-Encoding: chunked\r\n\r\n" + chunk(inside) + "0\r\n\r\n"), False
     yield "body after 100-continue", LOGIN + "Expect: 100-continue\r\n" + long, False
     yield "body with an upgrade", (
@@ -158,25 +158,25 @@ def served(name):
         LOGIN.replace("/api", "http://other/api", 1) + f"Content-Length: {len(ALICE)}\r\n\r\n{ALICE}{inside}"), True
     yield "bare LF at every end of a line", (
         LOGIN.replace("\r\n", "\n") + f"Content-Length: {len(ALICE)}\n\n{ALICE}{inside}"), True
-    yield "two in a row", LOGIN + f"Content-Length: {len(ALICE)}\r\n\r\n{ALICE}{inside}", True
+    yield "pipelined requests", LOGIN + f"Content-Length: {len(ALICE)}\r\n\r\n{ALICE}{inside}", True
 
 
-def everything():
+def all_framings():
     found = []
 
-    def add(kind, name, make, **how):
+    def add(kind, name, make, **options):
         name = f"{kind}: {name}"
-        found.append(Framing(name, make(name).encode("latin-1"), **how))
+        found.append(Framing(name, make(name).encode("latin-1"), **options))
 
-    for how, te in TRANSFER_ENCODINGS.items():
-        add("chunks end first", how, lambda name, te=te: ends_by_chunks(name, te))
-        add("length ends first", how, lambda name, te=te: ends_by_length(name, te))
-    for how in lengths(""):
-        add("length", how, lambda name, how=how: f"{LOGIN}{lengths(name)[how]}\r\n{ALICE}{hidden(name)}")
-    for how in chunks(""):
-        add("chunk", how, lambda name, how=how: f"{LOGIN}Transfer-Encoding: chunked\r\n\r\n{chunks(name)[how]}")
-    for how in lines(""):
-        add("line", how, lambda name, how=how: lines(name)[how])
-    for index, (how, _, own) in enumerate(served("")):
-        add("served", how, lambda name, index=index: list(served(name))[index][1], refused=False, own=own)
+    for variant, te in TRANSFER_ENCODINGS.items():
+        add("chunks end first", variant, lambda name, te=te: ends_by_chunks(name, te))
+        add("length ends first", variant, lambda name, te=te: ends_by_length(name, te))
+    for variant in lengths(""):
+        add("length", variant, lambda name, variant=variant: f"{LOGIN}{lengths(name)[variant]}\r\n{ALICE}{hidden(name)}")
+    for variant in chunks(""):
+        add("chunk", variant, lambda name, variant=variant: f"{LOGIN}Transfer-Encoding: chunked\r\n\r\n{chunks(name)[variant]}")
+    for variant in lines(""):
+        add("line", variant, lambda name, variant=variant: lines(name)[variant])
+    for index, (variant, _, own) in enumerate(served("")):
+        add("served", variant, lambda name, index=index: list(served(name))[index][1], refused=False, own=own)
     return found

@@ -1,4 +1,4 @@
-"""Heads of requests that are too long, too many, or too many at once."""
+"""Request heads that are too long, and many pipelined requests."""
 
 import contextlib
 import socket
@@ -17,7 +17,7 @@ def line(path="/nowhere"):
 
 
 def too_long():
-    """Each with how it may be refused."""
+    """Request heads that exceed a limit, by name."""
     return {
         "one header of 17 KiB": line() + f"X: {'a' * 17 * 1024}\r\n\r\n",
         "one header of 1 MiB": line() + f"X: {'a' * (1 << 20)}\r\n\r\n",
@@ -33,29 +33,29 @@ def too_long():
 
 
 def run():
-    """Headers, paths and methods without measure: 431 in form, on the first request and on a later one."""
+    """Too long headers, paths and methods get a 431 error response, on the first request and on a later one."""
     with fixture.running() as gateway:
         for before, name_before in ((b"", "first"), (f"{line()}\r\n".encode(), "later")):
             for name, request in too_long().items():
-                received, closed = smuggling.sent(gateway.address, before + request.encode(), 8)
+                received, closed = smuggling.send_raw(gateway.address, before + request.encode(), 8)
                 statuses = smuggling.STATUS.findall(received)
                 expected = [b"404", b"431"] if before else [b"431"]
                 expect(statuses == expected and closed, f"{name}, {name_before}: {statuses}, closed: {closed}")
-                expect(received.rstrip().endswith(b"}") and b'"request_id"' in received, f"{name}: not in form")
-        # As long as one may be.
+                expect(received.rstrip().endswith(b"}") and b'"request_id"' in received, f"{name}: not an error response")
+        # A head below the limit.
         fits = line() + f"X: {'a' * 15 * 1024}\r\n\r\n"
-        received, _ = smuggling.sent(gateway.address, fits.encode(), 0.5)
+        received, _ = smuggling.send_raw(gateway.address, fits.encode(), 0.5)
         expect(smuggling.STATUS.findall(received) == [b"404"], f"a head of 15 KiB: {received[:100]!r}")
-        gateway.serves("afterwards")
+        gateway.check_serves("afterwards")
 
 
 def pipelining():
-    """Thousands of requests in a row: all answered in order to who reads, and who does not read costs nothing."""
+    """Thousands of pipelined requests get responses in order; clients that do not read are disconnected."""
     with fixture.running({"http.workers": 1}) as gateway:
-        gateway.serves("before")
+        gateway.check_serves("before")
         rss = gateway.rss_mib()
         in_order(gateway)
-        with fixture.served_all_the_while(gateway), contextlib.ExitStack() as stack:
+        with fixture.regular_client_served(gateway), contextlib.ExitStack() as stack:
             for _ in range(20):
                 client = stack.enter_context(socket.socket())
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -70,22 +70,22 @@ def pipelining():
         expect(busy < 4, f"{busy:.1f} s of a core were spent on clients that do not read")
         growth = gateway.rss_mib() - rss
         expect(growth < GROWTH_MIB, f"{growth:.0f} MiB")
-        print(f"  {REQUESTS} in a row; 20 that do not read: {busy:.1f} s of a core, +{growth:.0f} MiB")
+        print(f"  {REQUESTS} pipelined; 20 clients that do not read: {busy:.1f} s of a core, +{growth:.0f} MiB")
 
 
 def in_order(gateway):
     with socket.create_connection(gateway.address, timeout=20) as client:
-        def ask():
+        def send():
             for number in range(REQUESTS):
                 client.sendall(f"{line()}X-Request-Id: r{number}\r\n\r\n".encode())
 
-        asking = threading.Thread(target=ask)
-        asking.start()
+        sender = threading.Thread(target=send)
+        sender.start()
         received = bytearray()
         while received.count(b"\r\nx-request-id: ") < REQUESTS:
             part = client.recv(1 << 16)
-            expect(part, "closed in the midst of it")
+            expect(part, "the connection was closed early")
             received += part
-        asking.join()
+        sender.join()
     ids = smuggling.IDS.findall(bytes(received))
-    expect(ids == [f"r{number}".encode() for number in range(REQUESTS)], "not in their order")
+    expect(ids == [f"r{number}".encode() for number in range(REQUESTS)], "responses are out of order")

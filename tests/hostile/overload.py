@@ -1,7 +1,7 @@
-"""Three times as many exchanges as the gateway can do, from clients that ask when they want and not when they may.
+"""Offers three times as many exchanges as the gateway can serve, at a fixed rate.
 
-The tokens are signed by RSA, so that one core is busy with a few thousand a second, and this generator can offer three
-times that. Gateway and generator have a core each.
+The tokens are signed with RSA, so that a few thousand requests a second need one core, and this generator can offer
+three times as many. The gateway and the generator have one core each.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from fixture import expect
 CONNECTIONS = 1500
 PEAK_SECONDS = 4
 OVERLOAD_SECONDS = int(os.environ.get("OVERLOAD_SECONDS", "10"))
-TIMES = 3
+OVERLOAD_FACTOR = 3
 GROWTH_MIB = 96
-# A debug build refuses at a far higher price than what is shipped, and takes longer for everything.
+# In a debug build, a refusal costs far more than in a release build, and everything takes longer.
 RELEASE = programs.BINARY.parent.name == "release"
 GOODPUT, SLOWEST_SECONDS = (0.9, 1) if RELEASE else (0.5, 5)
 
@@ -32,7 +32,7 @@ GOODPUT, SLOWEST_SECONDS = (0.9, 1) if RELEASE else (0.5, 5)
 @dataclass
 class Outcome:
     seconds: float
-    served: list = field(default_factory=list)  # how long each took from when it was due, in seconds
+    served: list = field(default_factory=list)  # seconds from the time at which each was due
     refused: list = field(default_factory=list)
     offered: int = 0
     late: int = 0  # due while no connection was free
@@ -47,7 +47,7 @@ def percentile(values, percent):
 
 
 def offer(address, request, rate, connections, seconds, sample=None):
-    """So many requests a second, whether or not answers come; without a rate, as fast as the connections are free."""
+    """Sends `rate` requests a second, independent of responses; without a rate, as fast as connections are free."""
     outcome = Outcome(seconds)
     with contextlib.ExitStack() as stack:
         poll = stack.enter_context(contextlib.closing(select.epoll()))
@@ -74,41 +74,41 @@ def offer(address, request, rate, connections, seconds, sample=None):
                 waiting[number] = due, bytearray()
                 outcome.offered += 1
             if rate and outcome.offered < target:
-                # Nobody is there to ask it: it is offered, and never gets an answer.
+                # No connection is free: the request counts as offered and is not sent.
                 outcome.late += target - outcome.offered
                 outcome.offered = target
             for number, _ in poll.poll(0.001):
                 part = clients[number].recv(1 << 16)
                 if not part and number in free:
-                    # Nobody had asked on it for a while.
+                    # The gateway closed an idle connection.
                     free.remove(number)
                     clients.pop(number).close()
                     continue
-                expect(part and number in waiting, "the gateway closed a connection, or answered unasked")
+                expect(part and number in waiting, "the gateway closed a connection, or sent an unexpected response")
                 due, received = waiting[number]
                 received += part
-                answer = wire.parse(received)
-                if answer is None:
+                response = wire.parse(received)
+                if response is None:
                     continue
                 del waiting[number]
                 free.append(number)
                 took = time.perf_counter() - due
-                if answer.status == 200:
+                if response.status == 200:
                     outcome.served.append(took)
                 else:
-                    expect(answer.status == 503, f"{answer.status} {answer.body[:200]!r}")
-                    in_form(received, answer)
+                    expect(response.status == 503, f"{response.status} {response.body[:200]!r}")
+                    check_error(received, response)
                     outcome.refused.append(took)
             if sample is not None:
                 sample()
     return outcome
 
 
-def in_form(received, answer):
-    body = json.loads(answer.body)
+def check_error(received, response):
+    body = json.loads(response.body)
     expect(
         body["error"] == "temporarily_unavailable" and b"\r\nretry-after: " in received[:600].lower(),
-        f"not in form: {bytes(received)!r}")
+        f"not an error response: {bytes(received)!r}")
 
 
 @contextlib.contextmanager
@@ -122,7 +122,7 @@ def pinned(core):
 
 
 def run():
-    """Three times capacity, open loop: goodput stays, refusals have Retry-After, and recovery is immediate."""
+    """At three times the capacity (open loop), goodput stays, refusals have Retry-After, and recovery is immediate."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise machine.CannotRun("two cores are needed, one for the gateway and one for its clients")
@@ -146,32 +146,32 @@ def overload(gateway):
     offer(gateway.address, request, None, 32, 1)
     peak = offer(gateway.address, request, None, 32, PEAK_SECONDS).goodput()
     rss = gateway.rss_mib()
-    most, next_look = 0.0, 0.0
+    growth, next_sample = 0.0, 0.0
 
-    def look():
-        nonlocal most, next_look
-        if time.perf_counter() > next_look:
-            most, next_look = max(most, gateway.rss_mib() - rss), time.perf_counter() + 0.2
+    def sample():
+        nonlocal growth, next_sample
+        if time.perf_counter() > next_sample:
+            growth, next_sample = max(growth, gateway.rss_mib() - rss), time.perf_counter() + 0.2
 
-    flood = offer(gateway.address, request, TIMES * peak, CONNECTIONS, OVERLOAD_SECONDS, look)
+    overloaded = offer(gateway.address, request, OVERLOAD_FACTOR * peak, CONNECTIONS, OVERLOAD_SECONDS, sample)
     ended = time.monotonic()
-    fixture.eventually(lambda: fixture.visit(gateway.address) is None, 10, "no recovery")
+    fixture.eventually(lambda: fixture.run_session(gateway.address) is None, 10, "no recovery")
     recovered = time.monotonic() - ended
-    # What else the machine has to do may have changed meanwhile.
+    # The load of other processes may have changed meanwhile.
     peak_after = offer(gateway.address, request, None, 32, PEAK_SECONDS).goodput()
     expect(
-        flood.offered - flood.late > 1.5 * peak * flood.seconds, f"{flood.offered - flood.late} were asked: no overload")
-    goodput = flood.goodput() / min(peak, peak_after)
-    served, refused = percentile(flood.served, 99), percentile(flood.refused, 99)
+        overloaded.offered - overloaded.late > 1.5 * peak * overloaded.seconds, f"{overloaded.offered - overloaded.late} were sent: no overload")
+    goodput = overloaded.goodput() / min(peak, peak_after)
+    served, refused = percentile(overloaded.served, 99), percentile(overloaded.refused, 99)
     print(
-        f"  peak {peak:,.0f}/s before and {peak_after:,.0f}/s after; offered {flood.offered / flood.seconds:,.0f}/s,"
-        f" of which {flood.late / flood.seconds:,.0f}/s found no client free; goodput {flood.goodput():,.0f}/s ({goodput:.2f} of the lesser),"
-        f" refused {len(flood.refused) / flood.seconds:,.0f}/s\n"
-        f"  served: p50 {percentile(flood.served, 50) * 1e3:.0f} ms, p99 {served * 1e3:.0f} ms;"
-        f" refused: p50 {percentile(flood.refused, 50) * 1e3:.0f} ms, p99 {refused * 1e3:.0f} ms;"
-        f" +{most:.0f} MiB; recovered in {recovered:.1f} s")
+        f"  peak {peak:,.0f}/s before and {peak_after:,.0f}/s after; offered {overloaded.offered / overloaded.seconds:,.0f}/s,"
+        f" of which {overloaded.late / overloaded.seconds:,.0f}/s had no free connection; goodput {overloaded.goodput():,.0f}/s ({goodput:.2f} of the lower peak),"
+        f" refused {len(overloaded.refused) / overloaded.seconds:,.0f}/s\n"
+        f"  served: p50 {percentile(overloaded.served, 50) * 1e3:.0f} ms, p99 {served * 1e3:.0f} ms;"
+        f" refused: p50 {percentile(overloaded.refused, 50) * 1e3:.0f} ms, p99 {refused * 1e3:.0f} ms;"
+        f" +{growth:.0f} MiB; recovered in {recovered:.1f} s")
     expect(goodput >= GOODPUT, f"goodput fell to {goodput:.2f} of the peak")
-    expect(flood.refused, "no request was refused")
-    expect(max(served, refused) < SLOWEST_SECONDS, f"p99 of {served:.2f} s and {refused:.2f} s")
-    expect(most < GROWTH_MIB, f"{most:.0f} MiB more")
+    expect(overloaded.refused, "no request was refused")
+    expect(max(served, refused) < SLOWEST_SECONDS, f"p99 of {served:.2f} s (served) and {refused:.2f} s (refused)")
+    expect(growth < GROWTH_MIB, f"{growth:.0f} MiB more")
     expect(recovered < 10, f"recovered in {recovered:.1f} s")

@@ -20,13 +20,13 @@ STATUS = re.compile(rb"HTTP/1\.1 (\d\d\d) ")
 USERS = {"alice@example.test": "alice-pass", "bob@example.test": "bob-pass"}
 
 
-def sent(address, content, patience):
-    """All that comes back, and whether the connection was closed."""
+def send_raw(address, content, timeout):
+    """Sends the bytes; returns everything received, and whether the connection was closed."""
     received = bytearray()
     with socket.create_connection(address, timeout=10) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(content)
-        connection.settimeout(patience)
+        connection.settimeout(timeout)
         while True:
             try:
                 part = connection.recv(1 << 16)
@@ -39,9 +39,9 @@ def sent(address, content, patience):
             received += part
 
 
-def seen_by(gateway):
-    """The ids of all requests that the gateway took for such."""
-    # Lines may stay in memory for a moment.
+def logged_request_ids(gateway):
+    """The ids of all requests in the log of the gateway."""
+    # The log is written with a short delay.
     time.sleep(0.5)
     gateway.log.seek(0)
     lines = (json.loads(line) for line in gateway.log.read().splitlines() if line.startswith(b"{"))
@@ -49,21 +49,21 @@ def seen_by(gateway):
 
 
 def direct():
-    """Every framing on a connection of its own: refused and closed, or read in the one way that there is."""
-    all_framings = framings.everything()
+    """Every framing on its own connection: ambiguous ones are refused and the connection closed; the others have one meaning."""
+    all_framings = framings.all_framings()
     with fixture.running() as gateway:
         for framing in all_framings:
-            received, closed = sent(gateway.address, framing.content, 3 if framing.refused else 0.5)
+            received, closed = send_raw(gateway.address, framing.content, 3 if framing.refused else 0.5)
             statuses = STATUS.findall(received)
             if framing.refused:
                 expect(statuses == [b"400"] and closed, f"{framing.name}: {statuses}, closed: {closed}")
             else:
                 expect(statuses and b"500" not in statuses, f"{framing.name}: {statuses}")
-        seen = seen_by(gateway)
+        served = logged_request_ids(gateway)
         for framing in all_framings:
-            times = seen.count(framings.marker(framing.name))
-            expect(times == int(framing.own), f"{framing.name}: what it hides was served {times} times")
-        gateway.serves("afterwards")
+            times = served.count(framings.marker(framing.name))
+            expect(times == int(framing.own), f"{framing.name}: the hidden request was served {times} times")
+        gateway.check_serves("afterwards")
     print(f"  {len(all_framings)} framings, {sum(framing.refused for framing in all_framings)} refused")
 
 
@@ -75,49 +75,49 @@ def login(number, user):
     ).encode()
 
 
-def visited(address, number, user="alice@example.test"):
-    """Somebody else, who must get an answer that is theirs alone."""
-    received, _ = sent(address, login(number, user), 10)
+def log_in_as_victim(address, number, user="alice@example.test"):
+    """A login of another client, which must get its own response."""
+    received, _ = send_raw(address, login(number, user), 10)
     statuses, ids = STATUS.findall(received), IDS.findall(received)
     own = f"victim-{number}".encode()
-    expect(statuses == [b"200"] and ids == [own], f"victim {number} was answered {statuses} to {ids}")
+    expect(statuses == [b"200"] and ids == [own], f"victim {number} got {statuses} for {ids}")
     return json.loads(received[received.index(b"\r\n\r\n") + 4:])
 
 
 def through(proxy, gateway, address):
-    """Every framing through a proxy; after each, others come along the same way."""
+    """Sends every framing through a proxy, and two logins of other clients after each."""
     victim = 0
     own = 0
-    for framing in framings.everything():
-        received, _ = sent(address, framing.content, 0.3)
+    for framing in framings.all_framings():
+        received, _ = send_raw(address, framing.content, 0.3)
         marker = framings.marker(framing.name).encode()
         ids = IDS.findall(received)
-        expect(not any(one.startswith(b"victim") for one in ids), f"{framing.name}: got another's answer")
+        expect(not any(one.startswith(b"victim") for one in ids), f"{framing.name}: got the response of another client")
         own += marker in ids
         for _ in range(2):
             victim += 1
             try:
-                visited(address, victim)
+                log_in_as_victim(address, victim)
             except fixture.Failure as failure:
                 raise fixture.Failure(f"{proxy}, after {framing.name}: {failure}") from None
-    # What the proxy took for a request of the sender's has its answer there; nothing else was served.
-    served = sum(one.startswith("smuggled") for one in seen_by(gateway))
+    # A hidden request that the proxy treats as a pipelined request gets its response on the same connection. No other is served.
+    served = sum(one.startswith("smuggled") for one in logged_request_ids(gateway))
     expect(served == own, f"{served} hidden requests were served, of which {own} to their sender")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         users = list(USERS) * 250
-        sessions = list(pool.map(lambda one: visited(address, f"p{one[0]}", one[1]), enumerate(users)))
-    expect(len({session["session_id"] for session in sessions}) == len(users), "two visitors got the same session")
-    print(f"  {proxy}: {victim + len(users)} visitors with their own answers; {own} hidden requests were the sender's own")
+        sessions = list(pool.map(lambda one: log_in_as_victim(address, f"p{one[0]}", one[1]), enumerate(users)))
+    expect(len({session["session_id"] for session in sessions}) == len(users), "two clients got the same session")
+    print(f"  {proxy}: {victim + len(users)} clients got their own responses; {own} hidden requests were pipelined requests")
 
 
 @contextlib.contextmanager
 def proxy(name, configuration, command):
-    """A proxy of our own configuration in front of a gateway, ended by its id."""
+    """Runs a proxy with the given configuration in front of a gateway."""
     with fixture.running({"http.trusted_proxies": "127.0.0.0/8"}) as gateway, tempfile.TemporaryDirectory() as folder:
         port = machine.free_ports(1)[0]
         path = Path(folder) / "configuration"
         path.write_text(configuration.format(port=port, upstream=gateway.address[1], folder=folder))
-        # Not below a temporary file that only root could read.
+        # The workers of the proxy run as another user.
         Path(folder).chmod(0o755)
         with tempfile.TemporaryFile() as log:
             child = subprocess.Popen(
@@ -154,7 +154,7 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
-    # As tolerant as it can be, so that much gets through to the gateway.
+    # As tolerant as possible, so that most framings reach the gateway.
     ignore_invalid_headers off;
     underscores_in_headers on;
     upstream gateway {{ server 127.0.0.1:{upstream}; keepalive 1; }}
@@ -189,13 +189,13 @@ backend gateway
 
 
 def through_nginx():
-    """The same through nginx."""
+    """Every framing through nginx."""
     with proxy("nginx", NGINX, [*machine.debian("nginx"), "-e", "stderr", "-c", "{path}"]) as (gateway, address):
         through("nginx", gateway, address)
 
 
 def through_haproxy():
-    """The same through HAProxy, strict as it comes and as tolerant as it can be."""
-    for how, option in (("HAProxy", ""), ("HAProxy, tolerant", "option accept-invalid-http-request")):
-        with proxy(how, HAPROXY % option, [*machine.debian("haproxy"), "-db", "-f", "{path}"]) as (gateway, address):
-            through(how, gateway, address)
+    """Every framing through HAProxy, with its defaults and as tolerant as possible."""
+    for name, option in (("HAProxy", ""), ("HAProxy, tolerant", "option accept-invalid-http-request")):
+        with proxy(name, HAPROXY % option, [*machine.debian("haproxy"), "-db", "-f", "{path}"]) as (gateway, address):
+            through(name, gateway, address)

@@ -1,4 +1,4 @@
-"""Runs an `auth-gateway-dev`, in development mode and before the mock, for as long as a test needs it."""
+"""Runs an `auth-gateway-dev` in development mode with the mock."""
 
 import contextlib
 import json
@@ -16,18 +16,18 @@ BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway-
 
 @contextlib.contextmanager
 def running(settings=None):
-    """Yields the URLs of both listeners (the public one is the issuer too) once it is ready; ends it afterwards.
+    """Yields the URLs of both listeners (the public one is also the issuer) when it is ready; stops it afterwards.
 
     `settings` are named as in the configuration file: {"token.lifetime": "5m"}.
     """
-    url, management_url, environment = settled(settings)
+    url, management_url, environment = make_environment(settings)
     with tempfile.TemporaryFile() as log:
         gateway = subprocess.Popen([BINARY], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             wait_until_ready(gateway, f"{management_url}/health/ready")
             yield url, management_url
             if gateway.poll() is not None:
-                raise RuntimeError(f"the gateway ended by itself with {gateway.returncode}")
+                raise RuntimeError(f"the gateway exited with {gateway.returncode}")
         except BaseException:
             log.seek(0)
             print(log.read().decode(errors="replace")[-4000:])
@@ -36,8 +36,8 @@ def running(settings=None):
             end(gateway)
 
 
-def settled(settings=None):
-    """The URLs of both listeners, on free ports, and the environment that makes a gateway listen there."""
+def make_environment(settings=None):
+    """The URLs of both listeners, on free ports, and the environment for a gateway with these settings."""
     public, management = free_ports(2)
     url, management_url = f"http://127.0.0.1:{public}", f"http://127.0.0.1:{management}"
     chosen = {
@@ -53,8 +53,8 @@ def settled(settings=None):
 
 
 def wait_until_ready(gateway, health):
-    give_up = time.monotonic() + 30
-    while time.monotonic() < give_up and gateway.poll() is None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and gateway.poll() is None:
         with contextlib.suppress(OSError):
             urllib.request.urlopen(health, timeout=5).close()
             return

@@ -1,4 +1,4 @@
-"""What the scripts that start real programs ask of the machine they run on. Only the standard library is used."""
+"""Requirements of the scripts that start real programs: packages, ports, virtual environments. Standard library only."""
 
 import contextlib
 import os
@@ -9,19 +9,19 @@ import sys
 from pathlib import Path
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target").resolve()
-# Downloads and what is built of them, kept between runs.
+# Downloads and their builds, kept between runs.
 LIVE = TARGET / "live"
 
-# The exit code for "this machine cannot run that", which is neither a success nor a failure of what is tested.
+# The exit code if this machine lacks a requirement, which is neither a success nor a failure of the test.
 CANNOT_RUN = 77
 
 
 class CannotRun(Exception):
-    """What this machine lacks."""
+    """A requirement that this machine lacks."""
 
 
 @contextlib.contextmanager
-def says_what_is_missing():
+def reporting_missing_requirements():
     """Prints the reason, and writes it to $CANNOT_RUN_FILE if that is set."""
     try:
         yield
@@ -66,28 +66,28 @@ def run(command, timeout=300, **options):
 
 
 def build(command, **options):
-    """A step on what is already here: where it fails, something in the project is broken."""
-    code, said = run(command, **options)
+    """Runs a step that needs no download; a failure is an error in the project."""
+    code, output = run(command, **options)
     if code != 0:
-        sys.exit(f"{command[0]} failed:\n{said[-4000:]}")
+        sys.exit(f"{command[0]} failed:\n{output[-4000:]}")
 
 
 def install(command, timeout=900, **options):
-    """A step that brings something to this machine: where it fails, the machine is at fault and not the gateway."""
+    """Runs a step that downloads or installs; a failure is a missing requirement of the machine."""
     try:
-        code, said = run(command, timeout=timeout, **options)
+        code, output = run(command, timeout=timeout, **options)
     except FileNotFoundError:
         raise CannotRun(f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
         raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
     if code != 0:
-        raise CannotRun(f"{command[0]} failed: {(said.splitlines() or ['no output'])[-1]}\n{said[-2000:]}")
+        raise CannotRun(f"{command[0]} failed: {(output.splitlines() or ['no output'])[-1]}\n{output[-2000:]}")
 
 
 def debian(*wanted):
-    """Installs Debian's packages of programs that are missing, and leaves none of them running as a service.
+    """Installs the Debian packages of missing programs, without starting their services.
 
-    A program is given by its name, which is its package's too, or as PROGRAM=PACKAGE. Returns the path of each.
+    A program is given as PROGRAM, if its package has the same name, or as PROGRAM=PACKAGE. Returns the path of each.
     """
     programs = [name.partition("=")[0] for name in wanted]
 
@@ -97,24 +97,24 @@ def debian(*wanted):
     missing = [name.rpartition("=")[2] for name, path in zip(wanted, found()) if path is None]
     if missing:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            raise CannotRun(f"{', '.join(missing)}: not installed, and only root can, on a Debian")
+            raise CannotRun(f"{', '.join(missing)}: not installed; installing needs root on Debian")
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2"]
-        with no_service_starts():
+        with services_disabled():
             install([*apt, "update"], env=quiet)
             install([*apt, "install", "--yes", "--no-install-recommends", *missing], env=quiet)
     return found()
 
 
 @contextlib.contextmanager
-def no_service_starts():
-    """A package with a service would start it, on its default port."""
+def services_disabled():
+    """Prevents packages from starting their services on default ports during installation."""
     policy = Path("/usr/sbin/policy-rc.d")
     try:
         with policy.open("x") as file:
             file.write("#!/bin/sh\nexit 101\n")
     except FileExistsError:
-        # Whoever wrote it has decided.
+        # Keep a policy that the machine already has.
         yield
         return
     policy.chmod(0o755)
@@ -125,7 +125,7 @@ def no_service_starts():
 
 
 def virtual_environment(name, requirements):
-    """A Python with the pinned packages, made anew when the pins change."""
+    """A Python with the pinned packages; created again when the pins change."""
     place = LIVE / name
     pins = requirements.read_text()
     installed = place / "installed.txt"

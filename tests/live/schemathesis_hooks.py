@@ -1,4 +1,4 @@
-"""What schemathesis cannot know of its own: valid users and sessions, and the promises that the document only words.
+"""Hooks for Schemathesis: valid users and sessions, and rules that the document states only in prose.
 
 Loaded by schemathesis through SCHEMATHESIS_HOOKS.
 """
@@ -10,40 +10,40 @@ import gateway
 import schemathesis
 
 PUBLIC_URL = os.environ["PUBLIC_URL"]
-LOGIN, TOKEN, LOGOUT, TOLD = (
+LOGIN, TOKEN, LOGOUT, BACKCHANNEL_LOGOUT = (
     f"/api/v1/auth/{name}" for name in ("login", "token", "logout", "backchannel-logout")
 )
 ERROR_MEMBERS = {"error", "error_description", "request_id"}
 
 
 def one_in(count, text):
-    """Chosen by the generated data itself, so that a case found once is the same case when it is tried again."""
+    """Selects by a hash of the generated data, so that a repeated case has the same result."""
     return zlib.crc32(repr(text).encode()) % count == 0
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Makes well-formed requests true ones: random text is no user's password and no session."""
+    """Replaces random credentials and sessions in well-formed requests by valid ones."""
     if case.meta is None or not case.meta.generation.mode.is_positive or not isinstance(case.body, dict):
         return
     if case.path == LOGIN and one_in(2, case.body):
         case.body = {**case.body, "email": "alice@example.test", "password": "alice-pass"}
-    # A logout of something that is no session is a 400 by contract; a well-formed one must find its session.
+    # A logout without a valid session is a 400 by contract, so a well-formed one needs a valid session.
     elif case.path == LOGOUT or (case.path == TOKEN and not one_in(4, case.body)):
         session = gateway.log_in(PUBLIC_URL)
         case.body = {**case.body, **{name: session[name] for name in ("session_id", "session_token")}}
 
 
 @schemathesis.check
-def what_the_operations_answer_is_never_stored(ctx, response, case):
+def responses_of_operations_have_no_store(ctx, response, case):
     """RFC 6749 section 5.1, and OpenID Connect Back-Channel Logout 1.0 section 2.8, on errors too."""
-    if case.path in (LOGIN, TOKEN, LOGOUT, TOLD):
+    if case.path in (LOGIN, TOKEN, LOGOUT, BACKCHANNEL_LOGOUT):
         assert response.headers.get("cache-control") == ["no-store"], "Cache-Control is not no-store"
 
 
 @schemathesis.check
-def a_401_says_how_to_authenticate(ctx, response, case):
-    """RFC 9110 section 15.5.2; never Basic, for which a browser opens a dialogue of its own."""
+def a_401_has_a_challenge(ctx, response, case):
+    """RFC 9110 section 15.5.2; never Basic, for which a browser opens a dialog."""
     if response.status_code == 401:
         challenges = response.headers.get("www-authenticate") or []
         assert challenges, "a 401 without WWW-Authenticate"
@@ -51,23 +51,23 @@ def a_401_says_how_to_authenticate(ctx, response, case):
 
 
 @schemathesis.check
-def every_error_has_one_shape(ctx, response, case):
-    """RFC 6749 section 5.2 on every path; readiness alone explains itself in a shape of its own."""
+def every_error_has_the_same_members(ctx, response, case):
+    """RFC 6749 section 5.2 on every path, except for readiness, which has its own schema."""
     if response.status_code < 400 or case.path == "/health/ready" and response.status_code == 503:
         return
-    # An answer to HEAD has no body by definition.
+    # A response to HEAD has no body.
     if response.request.method == "HEAD":
         return
     assert response.headers["content-type"][0].startswith("application/json"), "an error that is not JSON"
     error = response.json()
-    assert isinstance(error, dict) and set(error) == ERROR_MEMBERS, "an error of another shape"
-    assert all(isinstance(value, str) and value for value in error.values()), "an error without words"
+    assert isinstance(error, dict) and set(error) == ERROR_MEMBERS, "an error with other members"
+    assert all(isinstance(value, str) and value for value in error.values()), "an error with an empty member"
     assert [error["request_id"]] == response.headers.get("x-request-id"), "another request id in the header"
 
 
 @schemathesis.check
-class EveryEndpointWasReallyUsed:
-    """A run without a successful login would prove nothing."""
+class EveryEndpointSucceededOnce:
+    """Login, token and logout must each have succeeded at least once, or the run proves little."""
 
     def __init__(self):
         self.missing = {LOGIN, TOKEN, LOGOUT}
@@ -79,4 +79,4 @@ class EveryEndpointWasReallyUsed:
             self.missing.discard(case.path)
 
     def after_run(self, ctx):
-        assert not (self.is_public and self.missing), f"never answered with 200: {sorted(self.missing)}"
+        assert not (self.is_public and self.missing), f"never returned 200: {sorted(self.missing)}"

@@ -1,6 +1,6 @@
-"""False access tokens, each wrong in one way: forge.py KEY_DIRECTORY < token > {"what is wrong": "token", ...}
+"""Forged access tokens, each with one defect: forge.py KEY_DIRECTORY < token > {"defect": "token", ...}
 
-All but the first four are signed with the gateway's own key, so only a check of that one claim can refuse them.
+Those from "an unknown key" on are signed with the key of the gateway, so only a check of the changed value refuses them.
 """
 
 import base64
@@ -58,7 +58,7 @@ forged = {
     "a tampered payload": f"{head}.{encoded({**claims, 'scope': 'urn:shop:everything'})}.{signature}",
     "no algorithm": f"{encoded({**header, 'alg': 'none'})}.{body}.",
     "the public key as a shared secret": with_public_key_as_secret(),
-    "another key under the same name": signed(key=another_key()),
+    "another key with the same kid": signed(key=another_key()),
     "an unknown key": signed(kid="unknown"),
     "another audience": signed({**claims, "aud": "https://elsewhere.example"}),
     "another issuer": signed({**claims, "iss": "https://elsewhere.example"}),
@@ -66,6 +66,6 @@ forged = {
     "one without an expiry": signed(without_expiry),
     "another kind of token": signed(typ="JWT"),
 }
-# Guards the forger: signing again without a change gives a token that is fine.
+# Checks this script: signing the unchanged claims again gives a valid token.
 forged[""] = signed()
 print(json.dumps(forged))

@@ -1,8 +1,8 @@
-"""One module for each group of figures. Each measures by `measure(bench)` and returns the figures that it names."""
+"""One module for each group of figures. `measure(bench)` of each yields its figures."""
 
 from figures import added, fresh, memory, mock, refresh, replicas, stale, start, tail
 
-# In the order in which they are measured: without Keycloak first, so that it is not in the way.
+# In the order of measurement: first those without Keycloak, because a running Keycloak uses processor time.
 MODULES = {
     "start": start,
     "memory": memory,

@@ -1,7 +1,7 @@
-"""What the mock costs those who test with it: a reset, and its part in a load test.
+"""The cost of the mock in tests: a reset, and its share of the processor time in a load test.
 
-A load test before the mock is one of the gateway only as long as the mock is not what it waits for. Its part is the time
-that calls to it took, against the processor time of the whole process.
+A load test with the mock measures the gateway only if the mock is not the bottleneck. The share is the duration of the
+calls to the mock, relative to the processor time of the whole process.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ from wire import Failure
 RESET_MS = 5
 START_MS = 150
 SHARE = 0.2
-# It parses HTTP as the gateway does, and signs nothing: of two equals each would have a half.
+# It parses HTTP like the gateway and signs nothing. Two servers with equal cost would have one half each.
 WIRE_SHARE = 0.5
 USERS, SESSIONS = 10_000, 1_000
-EVERYTHING_IS_OLD = json.dumps({"by": "1h"}).encode()
+ADVANCE_BODY = json.dumps({"by": "1h"}).encode()
 
 
 def control(gateway, method, path, body=None):
-    answer = wire.ask(method, f"{gateway.management}/mock/v1/{path}", servers.JSON if body else {}, body or b"")
-    if answer.status not in (200, 204):
-        raise Failure(f"{path}: {answer.status} {answer.body[:300]!r}")
-    return answer
+    response = wire.send(method, f"{gateway.management}/mock/v1/{path}", servers.JSON if body else {}, body or b"")
+    if response.status not in (200, 204):
+        raise Failure(f"{path}: {response.status} {response.body[:300]!r}")
+    return response
 
 
 def processor_seconds(child):
@@ -41,7 +41,7 @@ def processor_seconds(child):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def asked_seconds(gateway, operation):
+def call_seconds(gateway, operation):
     return gateway.counters()[f'auth_gateway_iam_call_duration_seconds_sum{{operation="{operation}"}}']
 
 
@@ -52,10 +52,10 @@ def logging_in(bench, gateway):
 
 
 def share(gateway, operation, work):
-    """The part of the process's time that calls of this operation took while it worked."""
-    asked, used = asked_seconds(gateway, operation), processor_seconds(gateway.child)
+    """The duration of the calls of this operation, relative to the processor time of the process."""
+    calls, used = call_seconds(gateway, operation), processor_seconds(gateway.child)
     work()
-    return (asked_seconds(gateway, operation) - asked) / (processor_seconds(gateway.child) - used)
+    return (call_seconds(gateway, operation) - calls) / (processor_seconds(gateway.child) - used)
 
 
 def resets(bench):
@@ -74,46 +74,46 @@ def resets(bench):
 
         took = Series(rounds.alone(bench.size(20, 3), one))
     yield Figure(
-        "mock-reset", f"a reset of a mock with {USERS:,} users and {SESSIONS:,} sessions, connection included",
+        "mock-reset", f"reset of a mock with {USERS:,} users and {SESSIONS:,} sessions, connection included",
         took.median, took.low, took.high, "ms", AT_MOST, RESET_MS, f"{len(took.values)} resets",
-        rounds.doubts(took, bound=None), {"ms": took.values},
+        rounds.warnings(took, bound=None), {"ms": took.values},
     )
 
 
 def shares(bench):
     rounds = Rounds(bench, "mock-share")
     count = bench.size(40_000, 500)
-    answers, bodies = bench.folder / "mock-sessions", bench.folder / "mock-exchanges"
+    responses, bodies = bench.folder / "mock-sessions", bench.folder / "mock-exchanges"
 
     def both():
         with servers.gateway(bench, bench.both) as gateway:
             login = logging_in(bench, gateway)
             logins = share(gateway, "login", lambda: load.run(
-                login, bench.both, bench.connections, count=count, keep=answers))
-            with answers.open() as sessions, bodies.open("w") as lines:
+                login, bench.both, bench.connections, count=count, keep=responses))
+            with responses.open() as sessions, bodies.open("w") as lines:
                 lines.writelines(servers.exchange_body(json.loads(line)) + "\n" for line in sessions)
-            control(gateway, "POST", "time/advance", EVERYTHING_IS_OLD)
+            control(gateway, "POST", "time/advance", ADVANCE_BODY)
             exchanging = servers.exchanges("exchange", gateway.url, bodies)
             exchanges = share(gateway, "introspection", lambda: load.run(
                 exchanging, bench.both, bench.connections, count=count))
-            asked = gateway.counters()['auth_gateway_iam_calls_total{operation="introspection",outcome="ok"}']
-            if asked != count:
-                raise Failure(f"{count} exchanges made {asked:.0f} introspections")
+            calls = gateway.counters()['auth_gateway_iam_calls_total{operation="introspection",outcome="ok"}']
+            if calls != count:
+                raise Failure(f"{count} exchanges made {calls:.0f} introspections")
             gateway.check_log()
         return logins, exchanges
 
     found = rounds.alone(bench.size(5, 1), both)
-    for name, what, index in (("mock-login", "logins", 0), ("mock-exchange", "exchanges that each ask the mock", 1)):
+    for name, what, index in (("mock-login", "logins", 0), ("mock-exchange", "exchanges that each call the mock", 1)):
         parts = Series(tuple(pair[index] for pair in found))
         yield Figure(
-            name, f"part of the mock in the processor time of {what}", parts.median, parts.low, parts.high, "",
-            AT_MOST, SHARE, f"{count:,} in each of {len(found)} rounds", rounds.doubts(parts), {"parts": parts.values},
+            name, f"share of the mock in the processor time of {what}", parts.median, parts.low, parts.high, "",
+            AT_MOST, SHARE, f"{count:,} in each of {len(found)} rounds", rounds.warnings(parts), {"parts": parts.values},
         )
 
 
 @contextlib.contextmanager
 def mock_iam(bench, settings):
-    """The mock over the wire, and how many milliseconds it took to answer."""
+    """Starts the mock over the wire; yields its process and the milliseconds until its first response."""
     environment = servers.environment(settings)
     began = time.perf_counter()
     with servers.process([bench.binary, "mock-iam"], bench.both, bench.folder / "mock-iam.log", environment) as child:
@@ -130,9 +130,9 @@ def over_the_wire(bench):
         "iam.keycloak.url": f"http://127.0.0.1:{port}",
         "iam.keycloak.realm": "shop",
         "iam.keycloak.client_id": "auth-gateway",
-        "iam.keycloak.client_secret": "the secret of a bench",
+        "iam.keycloak.client_secret": "the secret of a benchmark",
         "keys.sealing_dir": bench.sealing(),
-        # One user makes all the sessions, as fast as the mock can.
+        # All sessions belong to one user.
         "login_limits.account_failures": 0,
         "login_limits.account_sessions_per_minute": 0,
         "login_limits.rate": 0,
@@ -143,26 +143,25 @@ def over_the_wire(bench):
         with mock_iam(bench, settings) as (iam, ready_ms):
             sessions = realm.gateway_sessions(bench, settings, count)
             bodies.write_text("\n".join(sessions) + "\n")
-            # A gateway that has just started knows nothing of any session.
+            # A gateway that has just started has an empty cache.
             with servers.gateway(bench, bench.both, settings) as gateway:
                 exchanging = servers.exchanges("exchange", gateway.url, bodies)
                 before = [processor_seconds(child) for child in (iam, gateway.child)]
                 load.run(exchanging, bench.both, bench.connections, count=count)
                 after = [processor_seconds(child) for child in (iam, gateway.child)]
                 gateway.check_log()
-        theirs, ours = (late - early for late, early in zip(after, before))
-        return ready_ms, theirs / (theirs + ours)
+        iam_seconds, gateway_seconds = (late - early for late, early in zip(after, before))
+        return ready_ms, iam_seconds / (iam_seconds + gateway_seconds)
 
     found = rounds.alone(bench.size(5, 1), one)
     took, parts = (Series(tuple(pair[index] for pair in found)) for index in (0, 1))
     yield Figure(
-        "mock-iam-start", "from exec to the first answer of `mock-iam`", took.median, took.low, took.high, "ms",
-        AT_MOST, START_MS, f"{len(found)} starts", rounds.doubts(took, bound=None), {"ms": took.values},
+        "mock-iam-start", "from the start to the first response of `mock-iam`", took.median, took.low, took.high, "ms",
+        AT_MOST, START_MS, f"{len(found)} starts", rounds.warnings(took, bound=None), {"ms": took.values},
     )
     yield Figure(
-        "mock-iam-exchange", "part of `mock-iam` in the processor time of exchanges that each ask it, the gateway's being "
-        "the other part", parts.median, parts.low, parts.high, "", AT_MOST, WIRE_SHARE,
-        f"{count:,} in each of {len(found)} rounds", rounds.doubts(parts), {"parts": parts.values},
+        "mock-iam-exchange", "share of `mock-iam` in the processor time of it and the gateway, for exchanges that each call it", parts.median, parts.low, parts.high, "", AT_MOST, WIRE_SHARE,
+        f"{count:,} in each of {len(found)} rounds", rounds.warnings(parts), {"parts": parts.values},
     )
 
 

@@ -36,7 +36,7 @@ PAIRS = 6
 PROPAGATION_MS = 100
 RATIO = 0.90
 CLIENT_SECRET = "a-secret-of-the-measurement-0123456789"
-# The mock makes sessions for a few accounts only.
+# All sessions belong to a few accounts.
 SETTINGS = {
     "login_limits.rate": 0,
     "login_limits.account_sessions_per_minute": 0,
@@ -68,10 +68,10 @@ def redis(bench):
         yield port
 
 
-def command(*words):
+def command(*arguments):
     """A command of RESP."""
-    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    encoded = [part if isinstance(part, bytes) else str(part).encode() for part in arguments]
+    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in encoded)
 
 
 def secret_of(folder):
@@ -98,18 +98,18 @@ def fill(port, secret, count):
             batch.append(command("XADD", STREAM, "*", "r", entry))
             if len(batch) == 1_000 or sent + len(batch) == count:
                 connection.sendall(b"".join(batch))
-                answers = b""
-                while answers.count(b"\r\n") < 2 * len(batch):
-                    answers += connection.recv(1 << 16)
+                responses = b""
+                while responses.count(b"\r\n") < 2 * len(batch):
+                    responses += connection.recv(1 << 16)
                 sent, batch = sent + len(batch), []
 
 
 def start_with_many(bench):
     count = bench.size(REVOCATIONS, 10_000)
     sealing = bench.sealing()
-    took, resident, peak = [], [], []
+    durations, resident, peak = [], [], []
     with redis(bench) as port:
-        bench.say(f"replicas: adding {count:,} revocations to Redis")
+        bench.log(f"replicas: adding {count:,} revocations to Redis")
         fill(port, secret_of(sealing), count)
         settings = {
             "keys.sealing_dir": sealing,
@@ -119,16 +119,16 @@ def start_with_many(bench):
         for _ in range(bench.size(5, 1)):
             began = time.perf_counter()
             with servers.gateway(bench, bench.both, settings) as gateway:
-                took.append(time.perf_counter() - began)
-                now, most = gateway.memory_mib()
+                durations.append(time.perf_counter() - began)
+                now, maximum = gateway.memory_mib()
                 resident.append(now)
-                peak.append(most)
+                peak.append(maximum)
                 received = gateway.counters()["auth_gateway_revocations_received_total"]
             if received != count:
                 raise Failure(f"replicas: the gateway has {received:,.0f} of {count:,} revocations")
     yield Figure(
-        "replica-start", f"from exec to ready with {count:,} revocations in Redis", statistics.median(took),
-        min(took), max(took), "s", AT_MOST, START_SECONDS, f"{len(took)} starts", [], {"seconds": took})
+        "replica-start", f"from the start to ready with {count:,} revocations in Redis", statistics.median(durations),
+        min(durations), max(durations), "s", AT_MOST, START_SECONDS, f"{len(durations)} starts", [], {"seconds": durations})
     yield Figure(
         "replica-memory", f"memory of a replica with {count:,} revocations, at its maximum", statistics.median(peak),
         min(peak), max(peak), "MiB", AT_MOST, START_MIB, f"{statistics.median(resident):.0f} MiB when ready", [],
@@ -137,7 +137,7 @@ def start_with_many(bench):
 
 @contextlib.contextmanager
 def replicas(bench, iam, port):
-    """Three gateways in front of one IAM; with a Redis where there is a port."""
+    """Three gateways in front of one IAM, with Redis if `port` is not None."""
     shared = {**SETTINGS, "iam.keycloak.url": iam, "keys.sealing_dir": bench.sealing()}
     if port:
         shared |= {"redis.url": f"redis://127.0.0.1:{port}", "redis.prefix": PREFIX}
@@ -162,21 +162,21 @@ def mock_iam(bench):
 
 
 def log_in_all(bench, gateway, count):
-    login, answers = bench.folder / "replicas-login", bench.folder / "replicas-sessions"
+    login, responses = bench.folder / "replicas-login", bench.folder / "replicas-sessions"
     login.write_text(json.dumps(servers.CREDENTIALS) + "\n")
     logins = Load("login", f"{gateway.url}/api/v1/auth/login", login, '"session_token":"')
-    load.run(logins, bench.both, bench.connections, count=count, keep=answers)
-    return [json.loads(line) for line in answers.read_text().splitlines()]
+    load.run(logins, bench.both, bench.connections, count=count, keep=responses)
+    return [json.loads(line) for line in responses.read_text().splitlines()]
 
 
-def pair_of(session):
+def credentials_of(session):
     return json.dumps({name: session[name] for name in ("session_id", "session_token")})
 
 
 def log_out_all(url, sessions, rate, results):
-    """In a process of its own, at a fixed rate."""
+    """Runs in a separate process, at a fixed rate."""
     requests = [
-        wire.request("POST", f"{url}/api/v1/auth/logout", servers.JSON, pair_of(session).encode())
+        wire.request("POST", f"{url}/api/v1/auth/logout", servers.JSON, credentials_of(session).encode())
         for session in sessions
     ]
     try:
@@ -186,21 +186,21 @@ def log_out_all(url, sessions, rate, results):
         results.put(failure)
 
 
-def probe(one, other, sessions, results):
+def probe(first, other, sessions, results):
     """How long after the response to a logout at one replica the session is still accepted at another one."""
     times = []
     for session in sessions:
         body = servers.exchange_body(session).encode()
         exchange = f"{other}/api/v1/auth/token"
-        if wire.ask("POST", exchange, servers.JSON, body).status != 200:
+        if wire.send("POST", exchange, servers.JSON, body).status != 200:
             results.put(Failure("replicas: a session is refused before its logout"))
             return
-        answer = wire.ask("POST", f"{one}/api/v1/auth/logout", servers.JSON, pair_of(session).encode())
+        response = wire.send("POST", f"{first}/api/v1/auth/logout", servers.JSON, credentials_of(session).encode())
         began = time.perf_counter()
-        if answer.status != 200:
-            results.put(Failure(f"replicas: a logout answered {answer.status}"))
+        if response.status != 200:
+            results.put(Failure(f"replicas: a logout got {response.status}"))
             return
-        while wire.ask("POST", exchange, servers.JSON, body).status == 200:
+        while wire.send("POST", exchange, servers.JSON, body).status == 200:
             pass
         times.append((time.perf_counter() - began) * 1e3)
         time.sleep(0.05)
@@ -211,8 +211,8 @@ def under_logouts(bench, iam, port, seconds, probes):
     """The exchange rate of one replica while sessions end at another, and the delays at the third one."""
     rate = bench.size(LOGOUTS_A_SECOND, 200)
     with replicas(bench, iam, port) as (first, second, third):
-        bench.say(f"replicas: {seconds * rate:,} logins")
-        # Of earlier rounds.
+        bench.log(f"replicas: {seconds * rate:,} logins")
+        # Redis still has the revocations of earlier rounds.
         before = first.counters()["auth_gateway_revocations_received_total"]
         sessions = log_in_all(bench, first, seconds * rate + probes + 8)
         kept, probed, ended = sessions[:8], sessions[8:8 + probes], sessions[8 + probes:]
@@ -227,7 +227,7 @@ def under_logouts(bench, iam, port, seconds, probes):
         for child in children:
             child.start()
         try:
-            # The logouts go on for longer than the exchanges.
+            # The logouts continue for longer than the exchanges.
             outcome = load.run(exchanging, bench.both, 8, seconds=max(seconds - 2, 1))
             achieved = logouts.get(timeout=120)
             delayed = delays.get(timeout=600) if probes else []
@@ -243,7 +243,7 @@ def under_logouts(bench, iam, port, seconds, probes):
                 received = replica.counters()["auth_gateway_revocations_received_total"] - before
                 if received != len(ended) + len(probed):
                     raise Failure(f"replicas: {received:,.0f} of {len(ended) + len(probed):,} revocations received")
-    bench.say(f"replicas: {outcome.rate:,.0f} exchanges/s beside {achieved[0]:,.0f} logouts/s "
+    bench.log(f"replicas: {outcome.rate:,.0f} exchanges/s beside {achieved[0]:,.0f} logouts/s "
               f"{'with' if port else 'without'} Redis, logout p99 {achieved[1]:.0f} ms")
     return outcome.rate, achieved, sorted(delayed)
 
@@ -253,7 +253,7 @@ def measure(bench):
     seconds, pairs = bench.size(LOGOUT_SECONDS, 2), bench.size(PAIRS, 1)
     with mock_iam(bench) as iam, redis(bench) as port:
         _, logouts, delays = under_logouts(bench, iam, port, seconds, probes=10 * seconds)
-        # The two in turn, and without probes, which take time of the same cores.
+        # Alternating, and without probes, which use the same cores.
         with_redis, without = [], []
         for pair in range(pairs):
             both = [(without, None), (with_redis, port)]
@@ -267,7 +267,7 @@ def measure(bench):
         {"delays_ms": delays})
     ratios = Series(tuple(rate / other for rate, other in zip(with_redis, without)))
     yield Figure(
-        "replica-rate", "exchange rate beside these logouts, with Redis against without", ratios.median, ratios.low,
+        "replica-rate", "exchange rate beside these logouts, with Redis relative to without", ratios.median, ratios.low,
         ratios.high, "", AT_LEAST, RATIO,
-        f"{statistics.median(with_redis):,.0f}/s against {statistics.median(without):,.0f}/s", [],
+        f"{statistics.median(with_redis):,.0f}/s and {statistics.median(without):,.0f}/s", [],
         {"with": with_redis, "without": without})

@@ -1,4 +1,4 @@
-"""How long a replica takes until it says that it is ready."""
+"""The time from the start of a replica until it is ready."""
 
 import time
 
@@ -19,7 +19,7 @@ def measure(bench):
 
     took = Series(rounds.alone(bench.size(20, 3), one))
     yield Figure(
-        "start", "from exec to the first 200 of `/health/ready`, development mode", took.median, took.low, took.high,
-        "ms", AT_MOST, TARGET_MS, f"{len(took.values)} starts", rounds.doubts(took, bound=None),
+        "start", "from the start to the first 200 of `/health/ready`, development mode", took.median, took.low, took.high,
+        "ms", AT_MOST, TARGET_MS, f"{len(took.values)} starts", rounds.warnings(took, bound=None),
         {"ms": took.values},
     )

@@ -19,7 +19,7 @@ public final class Example {
     var authentication = new AuthenticationApi(client);
     var discovery = new DiscoveryApi(client);
 
-    // The last argument of a call is the header X-Request-Id; null leaves it to the gateway.
+    // The last argument of a call is the header X-Request-Id; with null, the gateway generates one.
     var wrong = new Credentials().email("alice@example.test").password("not her password");
     System.out.println("wrong password: " + refusal(() -> authentication.login(wrong, null)).getError());
 
@@ -57,7 +57,7 @@ public final class Example {
     Object make() throws ApiException;
   }
 
-  /** The body of a 401. Whatever else comes of the call is an exception. */
+  /** The body of a 401. Any other outcome of the call is an exception. */
   private static InvalidGrant refusal(Call call) throws Exception {
     try {
       throw new IllegalStateException("not refused: " + call.make());

@@ -18,11 +18,11 @@ def main(url):
     client = ApiClient(Configuration(host=url))
     authentication, discovery = AuthenticationApi(client), DiscoveryApi(client)
 
-    # A refusal is an exception of its own, and its `data` is the body: an InvalidGrant.
+    # A 401 has its own exception type, and `data` is the body: an InvalidGrant.
     try:
         authentication.login(Credentials(email="alice@example.test", password="not her password"))
-    except UnauthorizedException as refused:
-        print("wrong password:", refused.data.error)
+    except UnauthorizedException as error:
+        print("wrong password:", error.data.error)
 
     session = authentication.login(Credentials(email="alice@example.test", password="alice-pass"))
     pair = {"session_id": session.session_id, "session_token": session.session_token}
@@ -32,15 +32,15 @@ def main(url):
     print("lifetime:", token.expires_in)
 
     print("issuer:", discovery.metadata().issuer)
-    # What `keys` holds is one of EcKey, EdKey and RsaKey.
+    # Each key is an EcKey, EdKey or RsaKey.
     keys = [key.actual_instance for key in discovery.jwks().keys]
     print("keys:", *sorted(f"{key.alg}={key.kid}" for key in keys))
 
     print("logout:", authentication.logout(SessionPair(**pair)).status)
     try:
         authentication.exchange(exchange)
-    except UnauthorizedException as refused:
-        print("ended session:", refused.data.error)
+    except UnauthorizedException as error:
+        print("ended session:", error.data.error)
 
 
 if __name__ == "__main__":

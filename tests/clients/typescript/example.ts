@@ -12,7 +12,7 @@ const configuration = new Configuration({ basePath: process.argv[2] });
 const authentication = new AuthenticationApi(configuration);
 const discovery = new DiscoveryApi(configuration);
 
-/** The body of a 401. Whatever else went wrong is thrown on. */
+/** The body of a 401. Other errors are rethrown. */
 async function refusal(call: Promise<unknown>): Promise<InvalidGrant | undefined> {
   try {
     await call;

@@ -22,10 +22,10 @@ mock=http://$(jq -r '."management.address"' <<<"$listening")/mock/v1
 
 # call METHOD URL [JSON]: sets $status and $body. The header selects the namespace.
 call() {
-  local answer
-  answer=$(curl -sS -X "$1" "$2" -H "Mock-Namespace: $namespace" -H 'content-type: application/json' \
+  local response
+  response=$(curl -sS -X "$1" "$2" -H "Mock-Namespace: $namespace" -H 'content-type: application/json' \
     ${3:+-d "$3"} -w '\n%{http_code}')
-  status=${answer##*$'\n'} body=${answer%$'\n'*}
+  status=${response##*$'\n'} body=${response%$'\n'*}
 }
 
 # control METHOD PATH [JSON]: fails unless the control API accepts the request.
@@ -40,17 +40,17 @@ log_in() {
 }
 
 # The exchange takes the members of the login response, and two more.
-wanted() {
+exchange_body() {
   echo "${session%\}},\"grant_type\":\"session\",\"scope\":\"$read $write\"}"
 }
 
 exchange() {
-  call POST "$public/api/v1/auth/token" "$(wanted)"
+  call POST "$public/api/v1/auth/token" "$(exchange_body)"
 }
 
-# expect WHAT IS: `expect 200 "$status"`
+# expect EXPECTED ACTUAL: `expect 200 "$status"`
 expect() {
-  [[ $1 == "$2" ]] || { echo "$namespace: expected $1, not $2; the last answer was $status $body" >&2; exit 1; }
+  [[ $1 == "$2" ]] || { echo "$namespace: expected $1, got $2; the last response was $status $body" >&2; exit 1; }
 }
 
 from_body() {
@@ -111,7 +111,7 @@ test_a_session_expires_without_waiting() {
 test_a_hundred_exchanges_call_the_iam_once() {
   log_in
   control POST /forget
-  curl -sSf -o /dev/null "$public/api/v1/auth/token#[1-100]" -d "$(wanted)" \
+  curl -sSf -o /dev/null "$public/api/v1/auth/token#[1-100]" -d "$(exchange_body)" \
     -H "Mock-Namespace: $namespace" -H 'content-type: application/json'
   control GET '/journal?operation=introspection'
   expect 1 "$(from_body .count)"

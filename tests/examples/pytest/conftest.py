@@ -63,13 +63,13 @@ class Mock(httpx.Client):
 
     def control(self, method, path, body=None):
         """Fails unless the control API accepts the request."""
-        answer = self.request(method, self.base + path, json=body)
-        assert answer.is_success, answer.text
-        return answer.json() if answer.content else None
+        response = self.request(method, self.base + path, json=body)
+        assert response.is_success, response.text
+        return response.json() if response.content else None
 
     def log_in(self, email="alice@example.test", password="alice-pass"):
         return self.post("/login", json={"email": email, "password": password})
 
     def exchange(self, session, *scope):
-        wanted = {"grant_type": "session", "scope": " ".join(scope)}
-        return self.post("/token", json=session | wanted)
+        body = {"grant_type": "session", "scope": " ".join(scope)}
+        return self.post("/token", json=session | body)

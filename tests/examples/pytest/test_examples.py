@@ -34,8 +34,8 @@ def test_a_removed_permission_is_missing_in_the_next_token(mock):
 
 def test_the_iam_is_unreachable_for_the_next_login(mock):
     mock.control("POST", "/faults", {"operation": "login", "times": 1, "answer": "unreachable"})
-    answer = mock.log_in()
-    assert (answer.status_code, answer.json()["error"]) == (500, "temporarily_unavailable")
+    response = mock.log_in()
+    assert (response.status_code, response.json()["error"]) == (500, "temporarily_unavailable")
     assert mock.log_in().status_code == 200
 
 

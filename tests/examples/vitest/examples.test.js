@@ -54,8 +54,8 @@ test('a session expires without waiting', async ({ mock, expect }) => {
 test('a hundred parallel exchanges call the IAM once', async ({ mock, expect }) => {
   const { body: session } = await mock.logIn()
   await mock.control('POST', '/forget')
-  const answers = await Promise.all(Array.from({ length: 100 }, () => mock.exchange(session, read)))
-  expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(200))
+  const responses = await Promise.all(Array.from({ length: 100 }, () => mock.exchange(session, read)))
+  expect(responses.map(({ status }) => status)).toEqual(Array(100).fill(200))
   expect((await mock.control('GET', '/journal?operation=introspection')).count).toBe(1)
 })
 

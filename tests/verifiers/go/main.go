@@ -46,19 +46,19 @@ func discover(issuer string) (keys jose.JSONWebKeySet, err error) {
 		return keys, err
 	}
 	if metadata.Issuer != issuer {
-		return keys, fmt.Errorf("the metadata at %s speaks for %s", issuer, metadata.Issuer)
+		return keys, fmt.Errorf("the metadata at %s has the issuer %s", issuer, metadata.Issuer)
 	}
 	return keys, fetch(metadata.JwksURI, &keys)
 }
 
 func fetch(url string, into any) error {
 	client := http.Client{Timeout: 10 * time.Second}
-	answer, err := client.Get(url)
+	response, err := client.Get(url)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	return json.NewDecoder(answer.Body).Decode(into)
+	defer response.Body.Close()
+	return json.NewDecoder(response.Body).Decode(into)
 }
 
 func verify(token string, keys jose.JSONWebKeySet, issuer, audience string) (map[string]any, error) {
@@ -72,16 +72,16 @@ func verify(token string, keys jose.JSONWebKeySet, issuer, audience string) (map
 	}
 	candidates := keys.Key(header.KeyID)
 	if len(candidates) != 1 || candidates[0].Algorithm != header.Algorithm {
-		return nil, errors.New("no key of that name and algorithm")
+		return nil, errors.New("no key with this kid and algorithm")
 	}
 	var standard jwt.Claims
 	var all map[string]any
 	if err := parsed.Claims(candidates[0].Key, &standard, &all); err != nil {
 		return nil, err
 	}
-	// go-jose checks the expiry of a token that has one; that it must have one is RFC 9068, section 2.2.
+	// go-jose checks `exp` only if the token has one; RFC 9068 section 2.2 requires it.
 	if standard.Expiry == nil {
-		return nil, errors.New("a token that never expires")
+		return nil, errors.New("a token without an expiry")
 	}
 	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{audience}, Time: time.Now()}
 	return all, standard.ValidateWithLeeway(expected, 0)

@@ -65,15 +65,15 @@ class Verify {
         var request = HttpRequest.newBuilder(URI.create(issuer + "/.well-known/oauth-authorization-server"))
                 .timeout(Duration.ofSeconds(10))
                 .build();
-        var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
-        Map<String, Object> metadata = JSONObjectUtils.parse(answer.body());
+        var response = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        Map<String, Object> metadata = JSONObjectUtils.parse(response.body());
         if (!issuer.equals(metadata.get("issuer"))) {
-            throw new IllegalStateException("the metadata at " + issuer + " speaks for " + metadata.get("issuer"));
+            throw new IllegalStateException("the metadata at " + issuer + " has the issuer " + metadata.get("issuer"));
         }
         return metadata;
     }
 
-    /** Nimbus's processor hands keys on as Java's own classes, which its Ed25519 keys are not: one step by hand. */
+    /** Verifies an Ed25519 signature, because the processor of Nimbus converts keys to Java classes and cannot convert these. */
     private static void verifySignature(SignedJWT signed, JWKSource<SecurityContext> keys) throws Exception {
         List<JWK> found = keys.get(new JWKSelector(JWKMatcher.forJWSHeader(signed.getHeader())), null);
         if (found.size() != 1 || !signed.verify(new Ed25519Verifier(found.get(0).toOctetKeyPair()))) {

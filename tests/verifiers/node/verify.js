@@ -5,9 +5,9 @@ import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 const [issuer, audience] = process.argv.slice(2)
 const token = readFileSync(0, 'utf8').trim()
 
-const answer = await fetch(`${issuer}/.well-known/oauth-authorization-server`, { signal: AbortSignal.timeout(10_000) })
-const metadata = await answer.json()
-if (metadata.issuer !== issuer) throw new Error(`the metadata at ${issuer} speaks for ${metadata.issuer}`)
+const response = await fetch(`${issuer}/.well-known/oauth-authorization-server`, { signal: AbortSignal.timeout(10_000) })
+const metadata = await response.json()
+if (metadata.issuer !== issuer) throw new Error(`the metadata at ${issuer} has the issuer ${metadata.issuer}`)
 try {
   const { payload } = await jwtVerify(token, createRemoteJWKSet(new URL(metadata.jwks_uri)), {
     issuer,
@@ -17,9 +17,9 @@ try {
     requiredClaims: ['exp', 'iat', 'sub']
   })
   console.log(JSON.stringify(payload))
-} catch (refusal) {
-  // A key set that cannot be fetched is a fault of the test, not a refusal of the token.
-  if (!(refusal instanceof errors.JOSEError) || refusal instanceof errors.JWKSTimeout) throw refusal
-  console.error(`refused: ${refusal.code}`)
+} catch (error) {
+  // A failed download of the key set is an error of the test, not a refusal of the token.
+  if (!(error instanceof errors.JOSEError) || error instanceof errors.JWKSTimeout) throw error
+  console.error(`refused: ${error.code}`)
   process.exitCode = 3
 }

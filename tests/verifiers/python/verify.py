@@ -9,10 +9,10 @@ import jwt
 issuer, audience = sys.argv[1:]
 token = sys.stdin.read().strip()
 
-with urllib.request.urlopen(f"{issuer}/.well-known/oauth-authorization-server", timeout=10) as answer:
-    metadata = json.load(answer)
+with urllib.request.urlopen(f"{issuer}/.well-known/oauth-authorization-server", timeout=10) as response:
+    metadata = json.load(response)
 if metadata["issuer"] != issuer:
-    sys.exit(f"the metadata at {issuer} speaks for {metadata['issuer']}")
+    sys.exit(f"the metadata at {issuer} has the issuer {metadata['issuer']}")
 try:
     key = jwt.PyJWKClient(metadata["jwks_uri"], timeout=10).get_signing_key_from_jwt(token)
     verified = jwt.decode_complete(
@@ -23,13 +23,13 @@ try:
         audience=audience,
         options={"require": ["iss", "aud", "exp", "iat", "sub"]},
     )
-    # PyJWT leaves the kind of token to its caller (RFC 9068, section 4).
+    # PyJWT does not check the type of the token (RFC 9068 section 4).
     if verified["header"].get("typ") != "at+jwt":
         raise jwt.InvalidTokenError("not an access token")
 except jwt.PyJWKClientConnectionError:
-    # Keys that cannot be fetched are a fault of the test, not a refusal of the token.
+    # A failed download of the keys is an error of the test, not a refusal of the token.
     raise
-except jwt.PyJWTError as refusal:
-    print(f"refused: {refusal!r}", file=sys.stderr)
+except jwt.PyJWTError as error:
+    print(f"refused: {error!r}", file=sys.stderr)
     sys.exit(3)
 print(json.dumps(verified["payload"]))

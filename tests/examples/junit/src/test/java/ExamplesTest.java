@@ -58,9 +58,9 @@ class ExamplesTest {
     @Test
     void theIamIsUnreachableForTheNextLogin(Mock mock) {
         mock.control("POST", "/faults", Map.of("operation", "login", "times", 1, "answer", "unreachable"));
-        var answer = mock.logIn();
-        assertEquals(500, answer.status());
-        assertEquals("temporarily_unavailable", answer.body().get("error").asText());
+        var response = mock.logIn();
+        assertEquals(500, response.status());
+        assertEquals("temporarily_unavailable", response.body().get("error").asText());
         assertEquals(200, mock.logIn().status());
     }
 

@@ -12,29 +12,29 @@ import java.util.Map;
 
 /** A client of the gateway and of the mock's control API. The header selects the namespace. */
 record Mock(Gateway gateway, String namespace) implements AutoCloseable {
-    record Answer(int status, JsonNode body) {}
+    record Response(int status, JsonNode body) {}
 
     private static final HttpClient HTTP = HttpClient.newHttpClient();
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    Answer logIn() {
+    Response logIn() {
         var credentials = Map.of("email", "alice@example.test", "password", "alice-pass");
         return call("POST", gateway.publicUrl() + "/api/v1/auth/login", credentials);
     }
 
-    Answer exchange(JsonNode session, String scope) {
-        ObjectNode wanted = session.deepCopy();
-        wanted.put("grant_type", "session").put("scope", scope);
-        return call("POST", gateway.publicUrl() + "/api/v1/auth/token", wanted);
+    Response exchange(JsonNode session, String scope) {
+        ObjectNode body = session.deepCopy();
+        body.put("grant_type", "session").put("scope", scope);
+        return call("POST", gateway.publicUrl() + "/api/v1/auth/token", body);
     }
 
     /** Fails unless the control API accepts the request. */
     JsonNode control(String method, String path, Object body) {
-        Answer answer = call(method, gateway.managementUrl() + "/mock/v1" + path, body);
-        if (answer.status() >= 300) {
-            throw new AssertionError(method + " " + path + ": " + answer);
+        Response response = call(method, gateway.managementUrl() + "/mock/v1" + path, body);
+        if (response.status() >= 300) {
+            throw new AssertionError(method + " " + path + ": " + response);
         }
-        return answer.body();
+        return response.body();
     }
 
     JsonNode read(String path) {
@@ -46,13 +46,13 @@ record Mock(Gateway gateway, String namespace) implements AutoCloseable {
         control("DELETE", "/namespaces/" + namespace, null);
     }
 
-    private Answer call(String method, String url, Object body) {
+    private Response call(String method, String url, Object body) {
         try {
             var json = body == null ? "" : JSON.writeValueAsString(body);
             var request = HttpRequest.newBuilder(URI.create(url)).method(method, BodyPublishers.ofString(json))
                     .header("Mock-Namespace", namespace).header("Content-Type", "application/json").build();
-            var answer = HTTP.send(request, BodyHandlers.ofString());
-            return new Answer(answer.statusCode(), JSON.readTree(answer.body()));
+            var response = HTTP.send(request, BodyHandlers.ofString());
+            return new Response(response.statusCode(), JSON.readTree(response.body()));
         } catch (IOException broken) {
             throw new UncheckedIOException(broken);
         } catch (InterruptedException interrupted) {

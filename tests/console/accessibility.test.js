@@ -1,26 +1,26 @@
-// How the page looks and sounds: by keyboard alone, in light and dark, on wide and narrow screens.
+// Accessibility: keyboard only, light and dark, wide and narrow screens.
 
 import assert from "node:assert/strict";
 import { onThePage } from "./fixture.js";
-import { contrasts, cutOff, unnamed } from "./seen.js";
+import { contrasts, cutOff, unnamed } from "./accessibility.js";
 
-/** Presses Tab until this element has the focus, which must be seen. */
+/** Presses Tab until this element has the focus, which must be visible. */
 async function tabTo(page, selector) {
   for (let pressed = 0; pressed < 120; pressed += 1) {
     await page.keyboard.press("Tab");
-    const there = await page.evaluate((wanted) => {
+    const visible = await page.evaluate((wanted) => {
       const focused = document.activeElement;
       if (!focused.matches(wanted)) return null;
       const { outlineStyle, outlineWidth } = getComputedStyle(focused);
       return outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
     }, selector);
-    if (there === true) return;
-    assert.notEqual(there, false, `${selector} has the focus, and nobody sees it`);
+    if (visible === true) return;
+    assert.notEqual(visible, false, `${selector} has the focus without a visible outline`);
   }
-  assert.fail(`no way to ${selector} by Tab`);
+  assert.fail(`${selector} cannot be reached by Tab`);
 }
 
-onThePage("the way from login to logout is gone by keyboard alone", {}, async ({ page, sees, api }) => {
+onThePage("login, exchange and logout need only the keyboard", {}, async ({ page, sees, api }) => {
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
   await page.keyboard.press("Enter");
@@ -54,7 +54,7 @@ onThePage("the way from login to logout is gone by keyboard alone", {}, async ({
   await sees("#faults-list", "introspection: connection refused");
 });
 
-onThePage("the focus stays where it is while the page keeps itself up to date", {}, async ({ page, api, sees }) => {
+onThePage("the focus does not move when the page updates", {}, async ({ page, api, sees }) => {
   await page.getByRole("button", { name: "Change bob@example.test" }).focus();
   await api("PATCH", "/mock/v1/users/bob%40example.test", { state: "disabled" });
   await sees("#users-list", "disabled");
@@ -66,10 +66,10 @@ onThePage("the focus stays where it is while the page keeps itself up to date", 
 
 for (const scheme of ["light", "dark"]) {
   for (const width of [360, 768, 1440]) {
-    onThePage(`all is legible and nothing is cut off: ${scheme}, ${width} pixels`, { scheme, width }, async ({ page, api, logIn, press, sees, shot }) => {
+    onThePage(`all text is legible and not cut off: ${scheme}, ${width} pixels`, { scheme, width }, async ({ page, api, logIn, press, sees, shot }) => {
       await shot(`empty-${scheme}-${width}`);
       await api("POST", "/mock/v1/users", {
-        email: "a.rather.long.address.of.somebody@a-rather-long-domain.example.test",
+        email: "a.rather.long.email.address@a-rather-long-domain.example.test",
         password: "long-pass",
         permissions: ["urn:application:module:a-resource-of-some-length:an-action-of-some-length"],
         state: "locked",
@@ -86,12 +86,12 @@ for (const scheme of ["light", "dark"]) {
       await sees("#faults-title", "Faults (1)");
       await page.locator("#requests-list summary").first().click();
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      assert.equal(wide, 0, "the page has to be moved sideways");
+      assert.equal(wide, 0, "the page scrolls sideways");
       assert.deepEqual(await page.evaluate(cutOff), []);
       assert.deepEqual(await page.evaluate(contrasts), []);
       assert.deepEqual(await page.evaluate(unnamed), []);
       await shot(`full-${scheme}-${width}`);
-      // Long and narrow pages are looked at part by part.
+      // A long and narrow page gets one screenshot for each part.
       for (const part of width === 360 ? await page.locator("header, section").all() : []) {
         await part.screenshot({ path: `${process.env.SHOTS}/${(await part.getAttribute("id")) ?? "header"}-${scheme}-${width}.png` });
       }
@@ -103,14 +103,14 @@ for (const scheme of ["light", "dark"]) {
   }
 }
 
-onThePage("who wants it dark has it dark, also next time", {}, async ({ page }) => {
-  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-  const light = await ground();
+onThePage("the selected theme is kept after a reload", {}, async ({ page }) => {
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await background();
   await page.selectOption("#theme", "dark");
-  const dark = await ground();
+  const dark = await background();
   assert.notEqual(dark, light);
   await page.reload();
-  assert.equal(await ground(), dark);
+  assert.equal(await background(), dark);
   await page.selectOption("#theme", "");
-  assert.equal(await ground(), light);
+  assert.equal(await background(), light);
 });

@@ -1,12 +1,12 @@
-// What is looked for within the page; each runs there, on its own.
+// Checks that run within the page.
 
-/** The visible texts whose contrast to their ground is less than WCAG AA asks for (1.4.3). */
+/** The visible texts whose contrast with their background is below WCAG AA (1.4.3). */
 export function contrasts() {
-  // Any colour of CSS as numbers: drawn, and looked at.
+  // Converts any CSS color to numbers by drawing it.
   const context = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
-  const channels = (colour) => {
+  const channels = (color) => {
     context.clearRect(0, 0, 1, 1);
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.fillRect(0, 0, 1, 1);
     return [...context.getImageData(0, 0, 1, 1).data];
   };
@@ -17,10 +17,10 @@ export function contrasts() {
     });
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   };
-  const ground = (element) => {
+  const background = (element) => {
     for (let at = element; at; at = at.parentElement) {
-      const colour = channels(getComputedStyle(at).backgroundColor);
-      if (colour[3] === 255) return colour;
+      const color = channels(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return color;
     }
     return [255, 255, 255, 255];
   };
@@ -28,16 +28,16 @@ export function contrasts() {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let text = texts.nextNode(); text; text = texts.nextNode()) {
     const element = text.parentElement;
-    // WCAG leaves out what is switched off.
+    // WCAG excludes disabled elements.
     if (!text.textContent.trim() || !element.checkVisibility() || element.closest(":disabled, noscript")) continue;
-    const [one, other] = [channels(getComputedStyle(element).color), ground(element)].map(luminance);
+    const [one, other] = [channels(getComputedStyle(element).color), background(element)].map(luminance);
     const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     if (contrast < 4.5) found.push(`${contrast.toFixed(2)}: ${text.textContent.trim()}`);
   }
   return found;
 }
 
-/** What stands out of its section at the right, unless it can be moved into sight there. */
+/** Elements beyond the right edge of their section, and areas that scroll sideways. */
 export function cutOff() {
   const inside = [...document.querySelectorAll("header *, section *, dialog[open] *")].filter((element) => element.checkVisibility());
   const out = inside.filter((element) => {
@@ -48,7 +48,7 @@ export function cutOff() {
   return [...out, ...scrolling].map((element) => `${element.tagName} ${element.id}: ${element.textContent}`);
 }
 
-/** The controls that have no name, and what can be clicked but not reached by keyboard. */
+/** The controls that have no name, and those that cannot be reached by keyboard. */
 export function unnamed() {
   const controls = [...document.querySelectorAll("button, input, select, textarea, a, summary")].filter((control) => control.checkVisibility());
   const nameless = controls.filter((control) => {

@@ -1,4 +1,4 @@
-// What is seen without asking: the journal, the clock, and what others change.
+// Live updates: the journal, the clock, and changes by other clients.
 
 import assert from "node:assert/strict";
 import { onThePage } from "./fixture.js";
@@ -6,7 +6,7 @@ import { onThePage } from "./fixture.js";
 const BROKEN = /Failed to load resource: /;
 const { CONSOLE_URL } = process.env;
 
-/** A login by somebody else, in the page's namespace. */
+/** A login by another client, in the namespace of the page. */
 async function otherLogIn(namespace, email, password = `${email.split("@")[0]}-pass`) {
   const response = await fetch(`${CONSOLE_URL}/api/v1/auth/login`, {
     method: "POST",
@@ -16,7 +16,7 @@ async function otherLogIn(namespace, email, password = `${email.split("@")[0]}-p
   return response.status;
 }
 
-onThePage("the journal shows each call as it happens, filtered, and stands still when paused", {}, async ({ page, namespace, api, press, answer, sees, section, shot }) => {
+onThePage("the journal shows new calls, can be filtered, and does not change while paused", {}, async ({ page, namespace, api, press, answer, sees, section, shot }) => {
   const rows = page.locator("#journal-list tr");
   await sees("#journal-empty", "No calls so far.");
   assert.equal(await otherLogIn(namespace, "alice@example.test"), 200);
@@ -44,7 +44,7 @@ onThePage("the journal shows each call as it happens, filtered, and stands still
   await pause.click();
   assert.equal(await pause.getAttribute("aria-pressed"), "true");
   await otherLogIn(namespace, "bob@example.test");
-  // The page has heard of the new session, and still shows the old calls.
+  // The page shows the new session, and still the old calls.
   await sees("#sessions-title", "Sessions (2)");
   assert.equal(await rows.count(), 2);
   await pause.click();
@@ -58,19 +58,19 @@ onThePage("the journal shows each call as it happens, filtered, and stands still
   await sees("#journal-count", "1 call");
 });
 
-onThePage("a journal that somebody else clears is cleared here", {}, async ({ page, namespace, api, sees }) => {
+onThePage("a journal cleared by another client is cleared on the page", {}, async ({ page, namespace, api, sees }) => {
   await otherLogIn(namespace, "alice@example.test");
   await otherLogIn(namespace, "alice@example.test");
   await sees("#journal-count", "2 calls");
   await sees("#sessions-title", "Sessions (2)");
-  // So that the page has seen how many there were.
+  // So that the page has received the count before the reset.
   await page.waitForResponse((response) => response.url().endsWith("/mock/v1/status"));
   await api("POST", "/mock/v1/reset");
   await sees("#journal-empty", "No calls so far.");
   await sees("#sessions-title", "Sessions (0)");
 });
 
-onThePage("the clock runs, is advanced, set, and goes back to real time", {}, async ({ page, api, press, sees, section }) => {
+onThePage("the clock runs, can be advanced and set, and returns to real time", {}, async ({ page, api, press, sees, section }) => {
   const offset = async () => (await api("GET", "/mock/v1/time")).offset_seconds;
   const shown = await page.innerText("#clock");
   await page.waitForFunction((before) => document.querySelector("#clock").textContent !== before, shown);
@@ -92,7 +92,7 @@ onThePage("the clock runs, is advanced, set, and goes back to real time", {}, as
   assert.equal(await offset(), 0);
 });
 
-onThePage("a gateway that does not answer is told of, and so is its return", { expected: BROKEN }, async ({ page, context, sees, section }) => {
+onThePage("an unreachable gateway is reported until it responds again", { expected: BROKEN }, async ({ page, context, sees, section }) => {
   await context.setOffline(true);
   await sees("#connection", "Not up to date: there is no answer. Is the gateway still running?");
   await section("state").getByRole("button", { name: "Take a snapshot" }).click();
