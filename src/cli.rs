@@ -88,7 +88,7 @@ pub enum Command {
 
 /// The program ends without a command: help was requested, or the arguments are wrong.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stop {
+pub struct EarlyExit {
     /// The text for standard output if `exit` is [`Exit::Ok`], otherwise for standard error.
     pub text: String,
     /// How the program ends.
@@ -99,11 +99,11 @@ pub struct Stop {
 ///
 /// # Errors
 ///
-/// [`Stop`] if there is no command to run.
+/// [`EarlyExit`] if there is no command to run.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: &BTreeMap<String, String>,
-) -> Result<Command, Stop> {
+) -> Result<Command, EarlyExit> {
     let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
     match command {
         None => Ok(Command::Serve {
@@ -118,8 +118,8 @@ impl Subcommands {
     ///
     /// # Errors
     ///
-    /// [`Stop`] if the arguments contradict each other.
-    pub fn command(self, environment: &BTreeMap<String, String>) -> Result<Command, Stop> {
+    /// [`EarlyExit`] if the arguments contradict each other.
+    pub fn command(self, environment: &BTreeMap<String, String>) -> Result<Command, EarlyExit> {
         Ok(match self {
             Self::Serve { config } => Command::Serve {
                 config: config.path(environment),
@@ -149,7 +149,7 @@ impl ConfigFile {
     }
 }
 
-impl From<clap::Error> for Stop {
+impl From<clap::Error> for EarlyExit {
     fn from(error: clap::Error) -> Self {
         Self {
             text: error.to_string(),

@@ -53,7 +53,7 @@ pub use session::SessionSettings;
 pub use token::TokenSettings;
 pub use upstream::UpstreamSettings;
 
-use known::Known;
+use known::KnownSettings;
 use layers::Layers;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
@@ -166,7 +166,7 @@ pub(crate) fn load_with<T>(
     registry: &Registry,
     prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
 ) -> Result<(Settings, T), InvalidSettings> {
-    let known = Known::new(registry);
+    let known = KnownSettings::new(registry);
     let mut problems = Problems::default();
     let layers = Layers::gather(file, environment, &known, &mut problems);
     let loaded = reading::settings(&layers, registry, &mut problems).and_then(|mut settings| {

@@ -9,7 +9,7 @@ pub mod knowledge;
 pub mod login_limiter;
 pub mod revocations;
 pub mod session;
-pub mod session_ends;
+pub mod session_revoker;
 mod single_flight;
 pub mod upstream_logouts;
 
@@ -39,7 +39,7 @@ use knowledge::{Freshness, IntrospectionRequest, Knowledge, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
 use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
-use session_ends::SessionEnds;
+use session_revoker::SessionRevoker;
 use single_flight::Admission;
 use upstream_logouts::{UpstreamLogout, UpstreamLogouts};
 
@@ -106,7 +106,7 @@ pub struct Gateway {
     session_tokens: SessionTokens,
     knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
-    session_ends: Arc<SessionEnds>,
+    session_revoker: Arc<SessionRevoker>,
     /// `None`: the IAM sends no logout tokens.
     logout_tokens: Option<LogoutTokens>,
     login_limiter: LoginRateLimiter,
@@ -150,7 +150,7 @@ impl Gateway {
             random: Arc::clone(&random),
             revocations: Arc::clone(&revocations),
         };
-        let session_ends = SessionEnds::new(
+        let session_revoker = SessionRevoker::new(
             Arc::clone(&iam),
             Arc::clone(&keys),
             Arc::clone(&clock),
@@ -167,7 +167,7 @@ impl Gateway {
             session_tokens,
             knowledge: Arc::new(knowledge),
             revocations,
-            session_ends: Arc::new(session_ends),
+            session_revoker: Arc::new(session_revoker),
             logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock)),
             upstream_logouts: Arc::new(upstream_logouts),
@@ -253,7 +253,7 @@ impl Gateway {
         let max_lifetime = self.policy.session_max_lifetime;
         let lifetime = authenticated
             .expires_in
-            .map_or(max_lifetime, |promised| promised.min(max_lifetime));
+            .map_or(max_lifetime, |lifetime| lifetime.min(max_lifetime));
         requested_at.unix_seconds() + lifetime.as_secs()
     }
 
@@ -368,7 +368,7 @@ impl Gateway {
         if has_ended_upstream() {
             self.upstream_logouts.ended_otherwise(logged_out.name);
             // This replica may know that from the IAM, which did not inform the others.
-            self.session_ends.share(logged_out, now).await;
+            self.session_revoker.share(logged_out, now).await;
             return Ok(());
         }
         let upstream = opened.session.upstream();
@@ -385,10 +385,10 @@ impl Gateway {
             || has_ended_upstream().then_some(()),
             || {
                 let logouts = Arc::clone(&self.upstream_logouts);
-                let ends = Arc::clone(&self.session_ends);
+                let session_revoker = Arc::clone(&self.session_revoker);
                 async move {
                     let ended = logouts.end(logout).await;
-                    ends.share(logged_out, now).await;
+                    session_revoker.share(logged_out, now).await;
                     ended
                 }
             },
@@ -413,7 +413,7 @@ impl Gateway {
         let tokens = self.logout_tokens.as_ref();
         let tokens = tokens.ok_or(GatewayError::NoLogoutTokens)?;
         let verified = tokens.verify(token).await?;
-        self.session_ends
+        self.session_revoker
             .end_by_logout_token(&verified.ended, verified.issued_at);
         tokens.mark_used(&verified);
         Ok(verified.ended)
@@ -423,7 +423,7 @@ impl Gateway {
     /// Some may have been missed, so cached data about sessions from before is not used.
     pub fn caught_up(&self) {
         self.knowledge.distrust_until(self.clock.now());
-        self.session_ends.serve_without_catching_up();
+        self.session_revoker.serve_without_catching_up();
     }
 
     /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
@@ -452,8 +452,8 @@ impl Gateway {
 
     /// Records and shares revocations.
     #[must_use]
-    pub fn session_ends(&self) -> &SessionEnds {
-        &self.session_ends
+    pub fn session_revoker(&self) -> &SessionRevoker {
+        &self.session_revoker
     }
 
     /// Ends sessions at the IAM, and finishes failed logouts.

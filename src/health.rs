@@ -174,7 +174,7 @@ impl Health {
         let (allowed, replicas) = &*replicas;
         readiness = readiness.max(*allowed);
         reasons.extend(replicas.iter().cloned());
-        if self.lifecycle.is_leaving() {
+        if self.lifecycle.is_shutting_down() {
             readiness = Readiness::NotReady;
             reasons.push(Reason {
                 code: ReasonCode::Stopping,

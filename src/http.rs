@@ -32,7 +32,7 @@ use problem::Problem;
 
 /// The state that the handlers of both listeners share.
 #[derive(Debug)]
-pub struct Front {
+pub struct AppState {
     /// The three operations.
     pub gateway: Arc<Gateway>,
     /// The metrics.
@@ -57,7 +57,7 @@ pub struct Front {
 
 /// An application with the middleware around every request, and no routes yet.
 pub fn app(
-    front: Data<Front>,
+    app_state: Data<AppState>,
 ) -> App<
     impl ServiceFactory<
         ServiceRequest,
@@ -67,7 +67,7 @@ pub fn app(
         InitError = (),
     >,
 > {
-    App::new().app_data(front).wrap(from_fn(handle_request))
+    App::new().app_data(app_state).wrap(from_fn(handle_request))
 }
 
 /// The routes of the public listener.

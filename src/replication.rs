@@ -31,7 +31,7 @@ use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
 use crate::gateway::revocations::Learned;
 use crate::gateway::{Gateway, Random};
 use crate::health::Health;
-use crate::telemetry::metrics::{Ignored, ReplicaFigures};
+use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
 use logins::LoginExchange;
 use redis::{Connection, Page, Primary};
 use shared_cache::RedisCache;
@@ -86,7 +86,7 @@ pub struct ReplicationStream {
     gateway: Arc<Gateway>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    figures: ReplicaFigures,
+    metrics: ReplicaMetrics,
     sync_state: SyncState,
     catch_up_deadline: Duration,
     /// `None`: cached data is not shared.
@@ -108,7 +108,7 @@ pub struct ReplicationParts {
     /// The source of random delays.
     pub random: Arc<dyn Random>,
     /// The metrics.
-    pub figures: ReplicaFigures,
+    pub metrics: ReplicaMetrics,
     /// How long a gateway that starts issues no tokens if it cannot read the stream.
     pub catch_up_deadline: Duration,
     /// Whether cached data is shared with the other replicas.
@@ -126,17 +126,17 @@ impl ReplicationStream {
             health,
             clock,
             random,
-            figures,
+            metrics,
             catch_up_deadline,
             share_knowledge,
         } = parts;
-        let revocations = Arc::clone(gateway.session_ends().revocations());
-        let pending = Arc::new(PendingQueue::new(revocations, figures.clone()));
+        let revocations = Arc::clone(gateway.session_revoker().revocations());
+        let pending = Arc::new(PendingQueue::new(revocations, metrics.clone()));
         gateway
-            .session_ends()
+            .session_revoker()
             .join(Arc::<PendingQueue>::clone(&pending));
         let shared_cache = share_knowledge
-            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&clock), figures.clone()));
+            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&clock), metrics.clone()));
         if let Some(cache) = &shared_cache {
             gateway.share_knowledge(Arc::new(cache.clone()));
         }
@@ -144,7 +144,7 @@ impl ReplicationStream {
             redis.clone(),
             Arc::clone(&gateway),
             Arc::clone(&random),
-            figures.clone(),
+            metrics.clone(),
         );
         Self {
             redis,
@@ -152,8 +152,8 @@ impl ReplicationStream {
             gateway,
             clock,
             random,
-            sync_state: SyncState::new(health, figures.clone()),
-            figures,
+            sync_state: SyncState::new(health, metrics.clone()),
+            metrics,
             catch_up_deadline,
             shared_cache,
             logins,
@@ -175,7 +175,7 @@ impl ReplicationStream {
     /// reports the ended ones as inactive. (With an IAM without sessions, it would have to refuse.)
     async fn bound_catch_up(&self) {
         sleep(self.catch_up_deadline).await;
-        if self.gateway.session_ends().serve_without_catching_up() {
+        if self.gateway.session_revoker().serve_without_catching_up() {
             self.sync_state.catch_up_overdue();
         }
     }
@@ -222,7 +222,7 @@ impl ReplicationStream {
         let mut is_first = true;
         loop {
             let keys = self.key_ids();
-            self.gateway.session_ends().revocations().begin_reading();
+            self.gateway.session_revoker().revocations().begin_reading();
             let stream = self.redis.revocations();
             let mut last = connection
                 .read_all(&stream, |page| self.learn(page))
@@ -261,17 +261,17 @@ impl ReplicationStream {
                     continue;
                 }
                 Err(why) => {
-                    self.figures.ignored(why, 1);
+                    self.metrics.ignored(why, 1);
                     continue;
                 }
             };
-            match self.gateway.session_ends().learn(&revocation) {
-                Learned::New => self.figures.received(),
+            match self.gateway.session_revoker().learn(&revocation) {
+                Learned::New => self.metrics.received(),
                 Learned::Known | Learned::Expired => {}
-                Learned::Implausible => self.figures.ignored(Ignored::Implausible, 1),
+                Learned::Implausible => self.metrics.ignored(Ignored::Implausible, 1),
             }
         }
-        self.figures.ignored(Ignored::Malformed, ignored);
+        self.metrics.ignored(Ignored::Malformed, ignored);
     }
 
     fn requeue_missing(&self) {

@@ -30,7 +30,7 @@ pub use tls::server_config;
 /// What an application adds to its listener.
 pub trait Hooks: Send + Sync + 'static {
     /// Counts a connection that was refused or closed because of the connection limit.
-    fn connection_shed(&self, reason: Shed);
+    fn connection_shed(&self, reason: ShedReason);
 
     /// The response to a connection, or to input, that never becomes a request of the application.
     ///
@@ -41,7 +41,7 @@ pub trait Hooks: Send + Sync + 'static {
 
 /// Why a connection was refused or closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shed {
+pub enum ShedReason {
     /// The limit is reached, and no connection is idle.
     Refused,
     /// The connection waited for its client the longest, and the limit is near.

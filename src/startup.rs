@@ -31,7 +31,7 @@ use crate::gateway::revocations::Revocations;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 use crate::gateway::{Gateway, GatewayParts, Policy};
 use crate::health::{Health, Lifecycle};
-use crate::http::{self, Front, LogoutTokenRateLimiter};
+use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 
@@ -104,8 +104,8 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
 impl Connected {
     /// The state that the handlers of the gateway's requests share.
     #[must_use]
-    pub fn front(&self, settings: &Settings, parts: &Parts) -> Front {
-        Front {
+    pub fn app_state(&self, settings: &Settings, parts: &Parts) -> AppState {
+        AppState {
             gateway: Arc::clone(&self.gateway),
             metrics: Arc::clone(&parts.metrics),
             health: Arc::clone(&self.health),
@@ -137,10 +137,10 @@ pub struct Addresses {
 
 /// What an [`Application`] serves: for each listener a function that makes the actix-web application
 /// of a worker, and the probes.
-pub struct Served<P, M> {
+pub struct ServiceParts<P, M> {
     /// The gateway of all requests for which a middleware chooses no other. It receives the
     /// revocations of the other replicas.
-    pub front: Arc<Front>,
+    pub app_state: Arc<AppState>,
     /// The application of the public listener.
     pub public: P,
     /// The application of the management listener.
@@ -149,9 +149,9 @@ pub struct Served<P, M> {
     pub background: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-impl<P, M> fmt::Debug for Served<P, M> {
+impl<P, M> fmt::Debug for ServiceParts<P, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served").finish_non_exhaustive()
+        f.debug_struct("ServiceParts").finish_non_exhaustive()
     }
 }
 
@@ -164,7 +164,7 @@ pub struct Application {
     logouts: Arc<UpstreamLogouts>,
     lifecycle: Lifecycle,
     replication: Option<ReplicationStream>,
-    keys: keys::Watch,
+    keys: keys::KeyFolderWatcher,
     shutdown_delay: Duration,
 }
 
@@ -177,12 +177,12 @@ impl Application {
     /// A port cannot be bound.
     pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Self> {
         let connected = connect(settings, &parts);
-        let front = Arc::new(connected.front(settings, &parts));
-        let data = Data::from(Arc::clone(&front));
+        let app_state = Arc::new(connected.app_state(settings, &parts));
+        let data = Data::from(Arc::clone(&app_state));
         let probing = probe::run(connected.iam, settings.upstream.probe_interval);
         let finishing = Arc::clone(connected.gateway.upstream_logouts()).run();
-        let served = Served {
-            front,
+        let served = ServiceParts {
+            app_state,
             public: {
                 let data = data.clone();
                 move || http::app(data.clone()).configure(http::public)
@@ -203,7 +203,7 @@ impl Application {
     pub fn serve<P, PI, PS, PB, M, MI, MS, MB>(
         settings: &Settings,
         parts: Parts,
-        served: Served<P, M>,
+        served: ServiceParts<P, M>,
     ) -> anyhow::Result<Self>
     where
         P: Fn() -> PI + Send + Clone + 'static,
@@ -225,11 +225,11 @@ impl Application {
         MS::Response: Into<Response<MB>> + 'static,
         MB: MessageBody + 'static,
     {
-        let front = Data::from(served.front);
+        let app_state = Data::from(served.app_state);
         let timeouts = parts.timeouts;
-        let (gateway, health) = (&front.gateway, &front.health);
+        let (gateway, health) = (&app_state.gateway, &app_state.health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
-        let keys = keys::Watch::new(settings, parts.keys, Arc::clone(&parts.clock));
+        let keys = keys::KeyFolderWatcher::new(settings, parts.keys, Arc::clone(&parts.clock));
         let workers = settings.http.workers;
         let workers = workers.unwrap_or_else(server::available_cores);
         let public = Listener {
@@ -248,9 +248,13 @@ impl Application {
             timeouts,
             shutdown_timeout: MANAGEMENT_SHUTDOWN_TIMEOUT,
         };
-        let (public, public_address) = bind("http.listen", public, &front, served.public)?;
-        let (management, management_address) =
-            bind("management.listen", management, &front, served.management)?;
+        let (public, public_address) = bind("http.listen", public, &app_state, served.public)?;
+        let (management, management_address) = bind(
+            "management.listen",
+            management,
+            &app_state,
+            served.management,
+        )?;
         Ok(Self {
             public,
             management,
@@ -259,7 +263,7 @@ impl Application {
                 management: management_address,
             },
             background: served.background,
-            logouts: Arc::clone(front.gateway.upstream_logouts()),
+            logouts: Arc::clone(app_state.gateway.upstream_logouts()),
             lifecycle: parts.lifecycle,
             replication,
             keys,
@@ -285,13 +289,13 @@ impl Application {
         let serving_management = actix_web::rt::spawn(self.management);
         let background = actix_web::rt::spawn(self.background);
         let replication = revocations::run(self.replication);
-        let watching = actix_web::rt::spawn(self.keys.run());
+        let key_watcher = actix_web::rt::spawn(self.keys.run());
         tracing::info!(
             http.address = %self.addresses.public,
             management.address = %self.addresses.management,
             "listening"
         );
-        let stopped = leave(stop, &self.lifecycle, self.shutdown_delay, &public);
+        let stopped = begin_shutdown(stop, &self.lifecycle, self.shutdown_delay, &public);
         let served = tokio::select! {
             served = serving => served,
             served = serving_management => served,
@@ -299,7 +303,7 @@ impl Application {
         };
         background.abort();
         tokio::join!(revocations::end(replication), finish_logouts(&self.logouts));
-        watching.abort();
+        key_watcher.abort();
         management.stop(true).await;
         tracing::info!("stopped");
         served?.context("a listener failed")
@@ -310,7 +314,7 @@ impl Application {
 fn bind<F, I, S, B>(
     setting: &str,
     listener: Listener,
-    front: &Data<Front>,
+    app_state: &Data<AppState>,
     app: F,
 ) -> anyhow::Result<(Server, SocketAddr)>
 where
@@ -324,7 +328,7 @@ where
     <S::Service as Service<Request>>::Future: 'static,
     B: MessageBody + 'static,
 {
-    let hooks: Arc<dyn Hooks> = front.clone().into_inner();
+    let hooks: Arc<dyn Hooks> = app_state.clone().into_inner();
     let address = listener.address;
     listener
         .bind(hooks, app)
@@ -359,7 +363,7 @@ async fn finish_logouts(logouts: &Arc<UpstreamLogouts>) {
     }
 }
 
-async fn leave(
+async fn begin_shutdown(
     stop: impl Future<Output = ()>,
     lifecycle: &Lifecycle,
     delay: Duration,
@@ -367,7 +371,7 @@ async fn leave(
 ) {
     stop.await;
     tracing::info!("stopping");
-    lifecycle.leave();
+    lifecycle.begin_shutdown();
     tokio::time::sleep(delay).await;
     lifecycle.drain();
     public.stop(true).await;

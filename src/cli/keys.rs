@@ -12,7 +12,7 @@ use clap::{Args, CommandFactory as _, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use super::error::UserError;
-use super::{Arguments, Command, ConfigFile, Exit, Stop};
+use super::{Arguments, Command, ConfigFile, EarlyExit, Exit};
 use crate::config::{self, KeySettings, Registry, Settings};
 use crate::gateway::keys::{
     self, Algorithm, FileTimes, KeyError, KeyFile, KeyPurpose, KeyState, Times,
@@ -48,7 +48,7 @@ impl KeyCommands {
     pub(super) fn command(
         self,
         file: impl Fn(ConfigFile) -> Option<PathBuf>,
-    ) -> Result<Command, Stop> {
+    ) -> Result<Command, EarlyExit> {
         let set_config = |times: &mut KeyTimes| {
             let config = times.config.take();
             times.config = file(ConfigFile { config });
@@ -224,7 +224,7 @@ fn duration(text: &str) -> Result<Duration, humantime_serde::re::humantime::Dura
     humantime_serde::re::humantime::parse_duration(text)
 }
 
-fn only_for_signing(signing: bool, algorithm: Option<SigningAlgorithm>) -> Result<(), Stop> {
+fn only_for_signing(signing: bool, algorithm: Option<SigningAlgorithm>) -> Result<(), EarlyExit> {
     if signing || algorithm.is_none() {
         return Ok(());
     }

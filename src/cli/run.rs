@@ -11,7 +11,7 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
 use super::error::{UserError, report};
-use super::{Command, Exit, Stop, check, keys, revoke, welcome};
+use super::{Command, EarlyExit, Exit, check, keys, revoke, welcome};
 use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
 use crate::telemetry;
@@ -40,7 +40,7 @@ impl Default for Program {
 
 /// The `main` of a program: parses the arguments and runs the command.
 pub fn execute<C>(
-    parse: impl FnOnce(Vec<OsString>, &BTreeMap<String, String>) -> Result<C, Stop>,
+    parse: impl FnOnce(Vec<OsString>, &BTreeMap<String, String>) -> Result<C, EarlyExit>,
     run: impl FnOnce(
         C,
         &BTreeMap<String, String>,

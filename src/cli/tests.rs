@@ -7,7 +7,7 @@ use super::*;
 use crate::config::sample::registry;
 use crate::startup::Parts;
 
-fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, Stop> {
+fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, EarlyExit> {
     let environment = variable.map(|name| (CONFIG_VARIABLE.to_owned(), name.to_owned()));
     parse(
         line.split(' ').map(OsString::from),

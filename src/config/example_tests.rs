@@ -37,7 +37,7 @@ fn keys_in(text: &str) -> BTreeSet<String> {
 fn example_names_exactly_the_existing_settings() {
     assert_eq!(
         keys_in(&all_enabled()),
-        Known::new(&Registry::default()).keys
+        KnownSettings::new(&Registry::default()).keys
     );
 }
 
@@ -100,7 +100,7 @@ fn settings_for_kubernetes_lack_only_the_mounted_files() {
     let manifests = manifests();
     let text = manifests[0]["data"]["auth-gateway.toml"].as_str();
     let text = text.expect("a file");
-    assert!(keys_in(text).is_subset(&Known::new(&Registry::default()).keys));
+    assert!(keys_in(text).is_subset(&KnownSettings::new(&Registry::default()).keys));
     let problems = load_text(text, &[])
         .expect_err("no such files here")
         .problems;

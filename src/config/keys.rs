@@ -94,7 +94,7 @@ mod tests {
     use crate::config::load_tests::problems;
 
     #[test]
-    fn the_folders_are_looked_at_often_enough_and_not_all_the_time() {
+    fn reload_interval_is_bounded() {
         for (interval, fine) in [
             ("1s", true),
             ("30s", true),

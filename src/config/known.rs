@@ -21,12 +21,12 @@ const PREFIX: &str = "AUTH_GATEWAY__";
 const SHORT_PREFIX: &str = "AUTH_GATEWAY_";
 
 /// The full keys of all settings (`http.listen`) and sections (`http`).
-pub(super) struct Known {
+pub(super) struct KnownSettings {
     pub(super) keys: BTreeSet<String>,
     sections: BTreeSet<String>,
 }
 
-impl Known {
+impl KnownSettings {
     pub(super) fn new(registry: &Registry) -> Self {
         let sections: [(_, &[&str]); _] = [
             ("", serde_introspect::<Settings>()),

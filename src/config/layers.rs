@@ -9,7 +9,7 @@ use ::config::{Value, ValueKind};
 use iam_adapters::{files, secret_file};
 use secrecy::ExposeSecret as _;
 
-use super::known::{Known, join};
+use super::known::{KnownSettings, join};
 use super::problems::Problems;
 
 /// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a
@@ -45,7 +45,7 @@ impl Layers {
     pub(super) fn gather(
         file: Option<&Path>,
         environment: &BTreeMap<String, String>,
-        known: &Known,
+        known: &KnownSettings,
         problems: &mut Problems,
     ) -> Self {
         let mut layers = Self::default();
@@ -100,7 +100,7 @@ impl Layers {
         key: String,
         value: Value,
         path: &Path,
-        known: &Known,
+        known: &KnownSettings,
         problems: &mut Problems,
     ) {
         let origin = path.display().to_string();

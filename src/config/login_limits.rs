@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_by_default_what_suits_the_iam() {
+    fn default_rate_depends_on_the_adapter() {
         let (keycloak, any) = (keycloak(), IamSettings::new(SampleSettings::default()));
         for (rate, iam, logins) in [
             (None, &keycloak, Some(30)),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn account_begins_twenty_sessions_a_minute_unless_the_iam_suits_more() {
+    fn account_may_begin_twenty_sessions_a_minute_unless_the_adapter_has_another_default() {
         let (keycloak, any) = (keycloak(), IamSettings::new(SampleSettings::default()));
         for (set, iam, most) in [
             (None, &keycloak, 20),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_falls_after_fifty_failures_unless_failures_have_no_bound() {
+    fn slow_pace_begins_after_fifty_failures_unless_failures_are_unlimited() {
         let slow = |account_failures| {
             let settings = LoginLimitSettings {
                 account_failures,

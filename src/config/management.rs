@@ -74,7 +74,7 @@ mod tests {
     use crate::config::load_tests::load_text;
 
     #[test]
-    fn token_is_one_that_a_bearer_can_send_from_one_place() {
+    fn token_has_only_characters_of_a_bearer_token_and_one_source() {
         let file = tempfile::NamedTempFile::new().unwrap();
         write(&file, "a-token_of.a~file+/==\n").unwrap();
         set_permissions(&file, Permissions::from_mode(0o600)).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_an_issuer_is_refused() {
+    fn public_url_that_cannot_be_an_issuer_is_refused() {
         use InvalidPublicUrl::{Credentials, QueryOrFragment, Scheme};
         for (text, problem) in [
             ("ftp://example.test", Scheme),

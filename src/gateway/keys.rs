@@ -127,7 +127,7 @@ impl Keys {
 
     /// Problems that need the operator. Contains no key material.
     #[must_use]
-    pub fn concerns(&self, now: Moment) -> Vec<Concern> {
+    pub fn warnings(&self, now: Moment) -> Vec<KeyWarning> {
         let unreadable = [
             (SigningKey::PURPOSE, self.signing.problem()),
             (SealingKey::PURPOSE, self.sealing.problem()),
@@ -135,12 +135,12 @@ impl Keys {
         .into_iter()
         .filter_map(|(purpose, problem)| {
             let problem = problem?;
-            Some(Concern::Unreadable { purpose, problem })
+            Some(KeyWarning::Unreadable { purpose, problem })
         });
         let key_set = self.sealing.key_set();
         let sealing = key_set.current(now);
         let old = age_seconds(sealing, now) > SEALING_KEY_AGE_MAX.as_secs().cast_signed();
-        let old = old.then(|| Concern::SealingKeyOld {
+        let old = old.then(|| KeyWarning::SealingKeyOld {
             kid: sealing.kid().to_owned(),
             first_use: sealing.first_use(),
         });
@@ -150,7 +150,7 @@ impl Keys {
 
 /// A problem with the keys that needs the operator and stops no operation. Contains no key material.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Concern {
+pub enum KeyWarning {
     /// A folder has changed and cannot be used.
     #[error(
         "the {purpose} keys read before stay in use, because they cannot be read again: {problem}"

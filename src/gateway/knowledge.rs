@@ -108,7 +108,7 @@ pub struct IntrospectionRequest {
 
 /// How old a value may be.
 #[derive(Debug, Clone, Copy)]
-enum Until {
+enum AgeLimit {
     /// A little less than its freshness, by a different amount for each key: data cached at one time,
     /// such as the end of an outage, must not expire at one time.
     Spread,
@@ -206,10 +206,10 @@ impl Knowledge {
     /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
     #[must_use]
     pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<Permissions>> {
-        self.known(of, now, Until::Spread)
+        self.known(of, now, AgeLimit::Spread)
     }
 
-    fn known(&self, of: &Fingerprint, now: Moment, until: Until) -> Option<Arc<Permissions>> {
+    fn known(&self, of: &Fingerprint, now: Moment, until: AgeLimit) -> Option<Arc<Permissions>> {
         let alive_at = self.liveness.get(&of.session)?;
         let age_max = self.age_max(self.freshness.liveness, &of.session, until);
         if now.since(alive_at) >= age_max || self.distrusts(alive_at) {
@@ -220,11 +220,11 @@ impl Knowledge {
         (now.since(known.requested_at) < age_max).then_some(known.permissions)
     }
 
-    fn age_max(&self, freshness: Duration, of: &Digest, until: Until) -> Duration {
+    fn age_max(&self, freshness: Duration, of: &Digest, until: AgeLimit) -> Duration {
         match until {
-            Until::Spread => spread(freshness, of),
-            Until::Full => freshness,
-            Until::Stale => freshness + self.freshness.stale_if_error,
+            AgeLimit::Spread => spread(freshness, of),
+            AgeLimit::Full => freshness,
+            AgeLimit::Stale => freshness + self.freshness.stale_if_error,
         }
     }
 
@@ -370,11 +370,11 @@ impl Knowledge {
     fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<Known> {
         let now = self.clock.now();
         // The call was made early, within the last 10 % of the freshness.
-        if let Some(permissions) = self.known(fingerprint, now, Until::Full) {
+        if let Some(permissions) = self.known(fingerprint, now, AgeLimit::Full) {
             return Some((permissions, Source::Hit));
         }
         is_unanswered(fault)
-            .then(|| self.known(fingerprint, now, Until::Stale))
+            .then(|| self.known(fingerprint, now, AgeLimit::Stale))
             .flatten()
             .map(|permissions| (permissions, Source::Stale))
     }

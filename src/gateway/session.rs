@@ -415,10 +415,10 @@ impl SealingKey {
     /// Opens the parts into `buffer`.
     fn unseal<'b>(
         &self,
-        parts: &Parts<'_>,
+        parts: &TokenParts<'_>,
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<&'b [u8], InvalidSession> {
-        let Parts { nonce, text, tag } = parts;
+        let TokenParts { nonce, text, tag } = parts;
         let mut nonce_bytes = [0; NONCE_LEN];
         if BASE64
             .decode_slice(nonce, &mut nonce_bytes)
@@ -453,7 +453,7 @@ impl SealingKey {
         // No base64url text is one character longer than a multiple of four.
         let length = length - usize::from(length % 4 == 1);
         let zeros = |length| ZEROS.get(..length).unwrap_or(ZEROS);
-        let parts = Parts {
+        let parts = TokenParts {
             nonce: zeros(NONCE_TEXT_LEN),
             text: zeros(length),
             tag: zeros(TAG_TEXT_LEN),
@@ -464,7 +464,7 @@ impl SealingKey {
 }
 
 /// The encrypted and authenticated parts of a token, each in base64url.
-struct Parts<'t> {
+struct TokenParts<'t> {
     nonce: &'t str,
     text: &'t str,
     tag: &'t str,
@@ -571,7 +571,7 @@ pub fn open<'b>(
         return Err(InvalidSession::Malformed);
     }
     let key = key_of(keys, header).ok_or(InvalidSession::UnknownKey)?;
-    read(key.unseal(&Parts { nonce, text, tag }, buffer)?)
+    read(key.unseal(&TokenParts { nonce, text, tag }, buffer)?)
 }
 
 /// Opens a session token as [`open`] does, and returns the revocation key of its sealing key too. If

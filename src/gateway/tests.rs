@@ -12,7 +12,7 @@ mod revoked_during_introspection;
 mod scope;
 pub(super) mod scripted_iam;
 mod secrets;
-mod session_ends;
+mod session_revoker;
 mod shared_cache;
 mod stale;
 mod steps;

@@ -8,7 +8,7 @@
 //! the IAM. A call that fails begins a pause for the whole table, because most faults concern the IAM
 //! and not the session. Pauses grow exponentially, and a success ends them: then the others follow
 //! without a pause. The next call after a pause is for the next session of the table, so a session
-//! for which the IAM always fails does not hold up the others.
+//! for which the IAM always fails does not delay the others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -99,7 +99,7 @@ impl Outcomes {
 
 /// Unfinished logouts that have waited for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Overdue {
+pub struct OverdueLogouts {
     /// The number of all unfinished logouts.
     pub unfinished: usize,
     /// The age of the oldest one.
@@ -114,7 +114,7 @@ pub struct UpstreamLogouts {
     revocations: Arc<Revocations>,
     /// The calls in flight, of clients and of [`Self::finish_due`].
     pub(super) calls: SingleFlight<Name, Result<(), IamError>>,
-    unfinished: Mutex<Unfinished>,
+    unfinished: Mutex<UnfinishedLogouts>,
 }
 
 impl UpstreamLogouts {
@@ -147,7 +147,7 @@ impl UpstreamLogouts {
         if let Err(fault) = &ended {
             let (now, jitter) = (self.clock.now(), self.jitter());
             self.unfinished()
-                .add(logout, Effect::of(fault), now, jitter);
+                .add(logout, FaultEffect::of(fault), now, jitter);
         }
         ended
     }
@@ -202,8 +202,8 @@ impl UpstreamLogouts {
         };
         let effect = match result {
             Ok(Ok(())) => return,
-            Ok(Err(fault)) => Effect::of(&fault),
-            Err(_) => Effect::FAILED,
+            Ok(Err(fault)) => FaultEffect::of(&fault),
+            Err(_) => FaultEffect::FAILED,
         };
         let (now, jitter) = (self.clock.now(), self.jitter());
         self.unfinished().failed_again(name, effect, now, jitter);
@@ -231,7 +231,7 @@ impl UpstreamLogouts {
 
     /// The unfinished logouts, if one of them has waited for longer than 30 s.
     #[must_use]
-    pub fn overdue(&self, now: Moment) -> Option<Overdue> {
+    pub fn overdue(&self, now: Moment) -> Option<OverdueLogouts> {
         self.unfinished().overdue(now)
     }
 
@@ -243,7 +243,7 @@ impl UpstreamLogouts {
         jitter
     }
 
-    fn unfinished(&self) -> MutexGuard<'_, Unfinished> {
+    fn unfinished(&self) -> MutexGuard<'_, UnfinishedLogouts> {
         self.unfinished
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -260,16 +260,16 @@ impl fmt::Debug for UpstreamLogouts {
 
 /// What a fault means for an unfinished logout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
+enum FaultEffect {
     /// Repeating cannot change the answer.
     Final,
-    /// The IAM was not called, which says nothing about it.
+    /// The IAM was not called, so its state is unknown.
     NotCalled,
     /// The call failed. The pause is not shorter than `pause_min`.
     Failed { pause_min: Duration },
 }
 
-impl Effect {
+impl FaultEffect {
     const FAILED: Self = Self::Failed {
         pause_min: Duration::ZERO,
     };
@@ -305,7 +305,7 @@ impl Effect {
 
 /// The logouts that failed, and the pause before the next call. Has no clock and no random numbers.
 #[derive(Default)]
-struct Unfinished {
+struct UnfinishedLogouts {
     /// By their numbers, which increase with time.
     by_age: BTreeMap<u64, Entry>,
     numbers: HashMap<Name, u64>,
@@ -334,15 +334,15 @@ struct Pause {
     length: Duration,
 }
 
-impl Unfinished {
+impl UnfinishedLogouts {
     /// Adds a logout of a client that failed.
-    fn add(&mut self, logout: UpstreamLogout, effect: Effect, now: Moment, jitter: u8) {
+    fn add(&mut self, logout: UpstreamLogout, effect: FaultEffect, now: Moment, jitter: u8) {
         let name = logout.confirmed.name;
         match (self.contains(name), effect) {
-            (true, Effect::Final) => return self.remove(name, Outcome::Rejected),
-            (false, Effect::Final) => return self.outcomes.count(Outcome::Rejected),
-            (true, Effect::NotCalled | Effect::Failed { .. }) => return,
-            (false, Effect::NotCalled | Effect::Failed { .. }) => {}
+            (true, FaultEffect::Final) => return self.remove(name, Outcome::Rejected),
+            (false, FaultEffect::Final) => return self.outcomes.count(Outcome::Rejected),
+            (true, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => return,
+            (false, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => {}
         }
         if self.by_age.len() >= CAPACITY {
             self.drop_oldest();
@@ -397,21 +397,21 @@ impl Unfinished {
         self.remove(name, Outcome::Finished);
     }
 
-    fn failed_again(&mut self, name: Name, effect: Effect, now: Moment, jitter: u8) {
-        if effect == Effect::Final {
+    fn failed_again(&mut self, name: Name, effect: FaultEffect, now: Moment, jitter: u8) {
+        if effect == FaultEffect::Final {
             self.remove(name, Outcome::Rejected);
         } else {
             self.begin_pause(effect, now, jitter);
         }
     }
 
-    fn begin_pause(&mut self, effect: Effect, now: Moment, jitter: u8) {
+    fn begin_pause(&mut self, effect: FaultEffect, now: Moment, jitter: u8) {
         let pause_min = match effect {
-            Effect::Failed { pause_min } => {
+            FaultEffect::Failed { pause_min } => {
                 self.failures = self.failures.saturating_add(1);
                 pause_min
             }
-            Effect::NotCalled | Effect::Final => Duration::ZERO,
+            FaultEffect::NotCalled | FaultEffect::Final => Duration::ZERO,
         };
         let length = pause_after(self.failures, jitter).max(pause_min);
         self.pause = Some(Pause { began: now, length });
@@ -448,12 +448,12 @@ impl Unfinished {
         }
     }
 
-    fn overdue(&self, now: Moment) -> Option<Overdue> {
+    fn overdue(&self, now: Moment) -> Option<OverdueLogouts> {
         let (_, entry) = self.by_age.first_key_value()?;
         // Not `since`, which is infinite after the wall clock was set back.
         let oldest = now.monotonic.saturating_sub(entry.failed_at.monotonic);
         let unfinished = self.by_age.len();
-        (oldest >= OVERDUE).then_some(Overdue { unfinished, oldest })
+        (oldest >= OVERDUE).then_some(OverdueLogouts { unfinished, oldest })
     }
 
     /// Logs when logouts become overdue, and when none are any more.

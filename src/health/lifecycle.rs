@@ -1,4 +1,4 @@
-//! The stages of the process: serving, leaving, draining.
+//! The stages of the process: serving, shutting down, draining.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +21,14 @@ struct Shared {
 enum Stage {
     #[default]
     Serving,
-    Leaving,
+    ShuttingDown,
     Draining,
 }
 
 impl Lifecycle {
     /// From now on the replica is not ready, so that load balancers stop sending requests.
-    pub fn leave(&self) {
-        self.enter(Stage::Leaving);
+    pub fn begin_shutdown(&self) {
+        self.enter(Stage::ShuttingDown);
     }
 
     /// From now on new requests are refused.
@@ -39,8 +39,8 @@ impl Lifecycle {
 
     /// Whether the process is about to stop.
     #[must_use]
-    pub fn is_leaving(&self) -> bool {
-        *self.0.stage.borrow() >= Stage::Leaving
+    pub fn is_shutting_down(&self) -> bool {
+        *self.0.stage.borrow() >= Stage::ShuttingDown
     }
 
     /// Whether new requests are refused.
@@ -70,20 +70,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn clones_share_the_stage_and_no_stage_comes_back() {
+    async fn clones_share_the_stage_and_stages_only_advance() {
         let lifecycle = Lifecycle::default();
         let other = lifecycle.clone();
-        assert!(!other.is_leaving() && !other.is_draining());
-        lifecycle.leave();
-        assert!(other.is_leaving() && !other.is_draining());
+        assert!(!other.is_shutting_down() && !other.is_draining());
+        lifecycle.begin_shutdown();
+        assert!(other.is_shutting_down() && !other.is_draining());
         let waiting = tokio::spawn({
             let other = other.clone();
             async move { other.drained().await }
         });
         lifecycle.drain();
         waiting.await.expect("drained");
-        lifecycle.leave();
-        assert!(other.is_leaving() && other.is_draining());
+        lifecycle.begin_shutdown();
+        assert!(other.is_shutting_down() && other.is_draining());
         other.drained().await;
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use iam_adapters::{IamError, Misconfiguration};
 use serde::{Serialize, Serializer};
 
-use crate::gateway::keys::Concern;
+use crate::gateway::keys::KeyWarning;
 
 /// Why a replica is degraded or not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -120,15 +120,15 @@ impl ReasonCode {
     }
 }
 
-impl From<Concern> for Reason {
-    fn from(concern: Concern) -> Self {
-        let code = match &concern {
-            Concern::Unreadable { .. } => ReasonCode::KeysUnreadable,
-            Concern::SealingKeyOld { .. } => ReasonCode::SealingKeyOld,
+impl From<KeyWarning> for Reason {
+    fn from(warning: KeyWarning) -> Self {
+        let code = match &warning {
+            KeyWarning::Unreadable { .. } => ReasonCode::KeysUnreadable,
+            KeyWarning::SealingKeyOld { .. } => ReasonCode::SealingKeyOld,
         };
         Self {
             code,
-            message: concern.to_string(),
+            message: warning.to_string(),
         }
     }
 }

@@ -117,7 +117,7 @@ fn misconfiguration_makes_a_replica_not_ready_only_before_its_first_success() {
 }
 
 #[test]
-fn misconfiguration_that_probes_cannot_find_repaired_keeps_the_replica_in_service() {
+fn misconfiguration_whose_repair_no_probe_detects_keeps_the_replica_in_service() {
     let wrong = misconfigured(Misconfiguration::Introspection);
     assert_eq!(after(&[wrong]).readiness, Readiness::Degraded);
 }

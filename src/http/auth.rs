@@ -16,7 +16,7 @@ use crate::gateway::error::GatewayError;
 use crate::gateway::knowledge::Source;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
-use super::Front;
+use super::AppState;
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::{RequestId, RequestLog, client_address, warn_of_untrusted_proxy};
 use super::problem::{InvalidRequest, Operation, Problem};
@@ -134,16 +134,16 @@ struct LogoutResponse {
 
 /// `POST /api/v1/auth/login`.
 pub(super) async fn log_in(
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, &front).await?;
-    let address = client_address(&front, &request);
+    let body = body::read(&request, payload, &app_state).await?;
+    let address = client_address(&app_state, &request);
     // After the body has been read: its connection can serve the next request.
-    if let Err(error) = front.gateway.admit_login(address) {
-        warn_of_untrusted_proxy(&front, &request);
-        return Err(front.failed(Operation::Login, error));
+    if let Err(error) = app_state.gateway.admit_login(address) {
+        warn_of_untrusted_proxy(&app_state, &request);
+        return Err(app_state.failed(Operation::Login, error));
     }
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
@@ -153,11 +153,11 @@ pub(super) async fn log_in(
         address,
         request_id: request_id.unwrap_or_default(),
     };
-    let attempt = front.gateway.log_in(&credentials, &client).await;
+    let attempt = app_state.gateway.log_in(&credentials, &client).await;
     with_log(&request, |log| log.account = Some(attempt.account));
     let session = attempt
         .result
-        .map_err(|error| front.failed(Operation::Login, error))?;
+        .map_err(|error| app_state.failed(Operation::Login, error))?;
     with_log(&request, |log| log.subject = Some(session.subject));
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
@@ -169,11 +169,11 @@ pub(super) async fn log_in(
 
 /// `POST /api/v1/auth/token`.
 pub(super) async fn exchange(
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, &front).await?;
+    let body = body::read(&request, payload, &app_state).await?;
     let exchange: TokenRequest<'_> = body::parse(&body)?;
     check_lengths(&exchange.session_id, &exchange.session_token)?;
     if exchange.grant_type != "session" {
@@ -181,7 +181,7 @@ pub(super) async fn exchange(
     }
     let scope = Scope::parse(&exchange.scope).map_err(Problem::InvalidScope)?;
     let id = with_log(&request, |log| log.id).unwrap_or_else(RequestId::new);
-    let exchanged = front
+    let exchanged = app_state
         .gateway
         .exchange(
             &exchange.session_id,
@@ -190,10 +190,10 @@ pub(super) async fn exchange(
             id.as_str(),
         )
         .await
-        .map_err(|error| front.failed(Operation::Token, error))?;
-    front.metrics.knowledge(exchanged.source);
+        .map_err(|error| app_state.failed(Operation::Token, error))?;
+    app_state.metrics.knowledge(exchanged.source);
     if exchanged.source == Source::Stale {
-        front.health.served_stale();
+        app_state.health.served_stale();
     }
     with_log(&request, |log| log.source = Some(exchanged.source));
     let response = TokenResponse {
@@ -206,18 +206,18 @@ pub(super) async fn exchange(
 
 /// `POST /api/v1/auth/logout`.
 pub(super) async fn log_out(
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, &front).await?;
+    let body = body::read(&request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
-    front
+    app_state
         .gateway
         .log_out(&logout.session_id, &logout.session_token)
         .await
-        .map_err(|error| front.failed(Operation::Logout, error))?;
+        .map_err(|error| app_state.failed(Operation::Logout, error))?;
     Ok(json(&LogoutResponse { status: "Ok" }))
 }
 
@@ -274,7 +274,7 @@ fn json_response(json: Vec<u8>) -> HttpResponse {
     response.body(json)
 }
 
-impl Front {
+impl AppState {
     /// The problem of an operation that failed. Counts logins that a limit refused.
     pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         if let GatewayError::TooManyLogins { limit, .. } = &error {

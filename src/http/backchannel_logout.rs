@@ -7,7 +7,7 @@ use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use url::form_urlencoded;
 
-use super::Front;
+use super::AppState;
 use super::body::{self, no_store};
 use super::middleware::client_address;
 use super::problem::{InvalidRequest, Operation, Problem};
@@ -18,34 +18,36 @@ const LOGOUT_TOKEN: &str = "logout_token";
 
 /// Independent of the limits of logins and logouts, so that an IAM may call it during either.
 pub(super) async fn receive(
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let sender = client_address(&front, &request);
-    let now = front.gateway.now();
+    let sender = client_address(&app_state, &request);
+    let now = app_state.gateway.now();
     if let Some(seconds) =
-        sender.and_then(|sender| front.logout_token_limiter.retry_after(sender, now))
+        sender.and_then(|sender| app_state.logout_token_limiter.retry_after(sender, now))
     {
-        front.metrics.logout_token(LogoutTokenOutcome::TurnedAway);
+        app_state
+            .metrics
+            .logout_token(LogoutTokenOutcome::TurnedAway);
         return Err(Problem::InvalidLogoutTokens(seconds));
     }
-    let body = body::read_form(&request, payload, &front).await?;
+    let body = body::read_form(&request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
-    let received = front.gateway.receive_logout_token(&token).await;
+    let received = app_state.gateway.receive_logout_token(&token).await;
     if let Some(outcome) = LogoutTokenOutcome::of(&received) {
-        front.metrics.logout_token(outcome);
+        app_state.metrics.logout_token(outcome);
     }
     if let Some(sender) = sender {
         match &received {
-            Ok(_) => front.logout_token_limiter.record_valid(sender, now),
+            Ok(_) => app_state.logout_token_limiter.record_valid(sender, now),
             Err(GatewayError::InvalidLogoutToken(_)) => {
-                front.logout_token_limiter.record_invalid(sender, now);
+                app_state.logout_token_limiter.record_invalid(sender, now);
             }
             Err(_) => {}
         }
     }
-    received.map_err(|error| front.failed(Operation::BackchannelLogout, error))?;
+    received.map_err(|error| app_state.failed(Operation::BackchannelLogout, error))?;
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     Ok(response.finish())

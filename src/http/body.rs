@@ -10,7 +10,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::Value;
 
-use super::Front;
+use super::AppState;
 use super::problem::{InvalidRequest, Problem};
 use crate::server::{self, BodyError};
 
@@ -45,10 +45,10 @@ pub(super) trait RequestBody<'a>: Deserialize<'a> {
 pub(super) async fn read(
     request: &HttpRequest,
     payload: Payload,
-    front: &Front,
+    app_state: &AppState,
 ) -> Result<Bytes, Problem> {
     // RFC 8259 section 11.
-    read_as("application/json", request, payload, front).await
+    read_as("application/json", request, payload, app_state).await
 }
 
 /// Reads a form as [`read`] does JSON.
@@ -59,17 +59,17 @@ pub(super) async fn read(
 pub(super) async fn read_form(
     request: &HttpRequest,
     payload: Payload,
-    front: &Front,
+    app_state: &AppState,
 ) -> Result<Bytes, Problem> {
     let media_type = "application/x-www-form-urlencoded";
-    read_as(media_type, request, payload, front).await
+    read_as(media_type, request, payload, app_state).await
 }
 
 async fn read_as(
     media_type: &str,
     request: &HttpRequest,
     payload: Payload,
-    front: &Front,
+    app_state: &AppState,
 ) -> Result<Bytes, Problem> {
     // Proxies and servers log queries (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
@@ -92,7 +92,7 @@ async fn read_as(
     let body = server::read_body(request, payload, BODY_BYTES_MAX).await?;
     // Only now, because the connection can serve the next request once the body has been read.
     if server::is_overloaded(request) {
-        front.metrics.shed().behind.inc();
+        app_state.metrics.shed().behind.inc();
         return Err(Problem::Overloaded);
     }
     Ok(body)

@@ -7,10 +7,10 @@ use actix_web::web::Data;
 use serde_json::json;
 
 use crate::gateway::keys::Key as _;
-use crate::gateway::upstream_logouts::Overdue;
+use crate::gateway::upstream_logouts::OverdueLogouts;
 use crate::health::{Readiness, Reason, ReasonCode};
 
-use super::Front;
+use super::AppState;
 
 /// `GET /health/live`: the process responds. Nothing else is checked, because a restart repairs
 /// nothing outside of the process.
@@ -20,21 +20,26 @@ pub(super) async fn live() -> HttpResponse {
 
 /// `GET /health/ready`: whether this replica should get traffic. It is ready during an outage of the
 /// IAM: otherwise all replicas would lose their traffic at once.
-pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
-    let now = front.gateway.now();
-    let keys = front.gateway.keys();
-    let mut report = front.health.report(now);
-    for concern in keys.concerns(now) {
-        report.degrade(concern.into());
+pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
+    let now = app_state.gateway.now();
+    let keys = app_state.gateway.keys();
+    let mut report = app_state.health.report(now);
+    for warning in keys.warnings(now) {
+        report.degrade(warning.into());
     }
-    if !front.gateway.session_ends().revocations().has_room(now) {
+    if !app_state
+        .gateway
+        .session_revoker()
+        .revocations()
+        .has_room(now)
+    {
         report.degrade(Reason {
             code: ReasonCode::RevocationsFull,
             message: "too many live revocations: no session can begin".to_owned(),
         });
     }
-    if let Some(overdue) = front.gateway.upstream_logouts().overdue(now) {
-        let Overdue { unfinished, oldest } = overdue;
+    if let Some(overdue) = app_state.gateway.upstream_logouts().overdue(now) {
+        let OverdueLogouts { unfinished, oldest } = overdue;
         let oldest = oldest.as_secs();
         report.degrade(Reason {
             code: ReasonCode::UnfinishedLogouts,
@@ -47,7 +52,7 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,
         Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut iam = json!({ "adapter": front.adapter, "last_result": report.last_result });
+    let mut iam = json!({ "adapter": app_state.adapter, "last_result": report.last_result });
     if let (Some(age), Some(iam)) = (report.age, iam.as_object_mut()) {
         iam.insert("age_seconds".to_owned(), age.as_secs().into());
     }
@@ -67,20 +72,24 @@ pub(super) async fn ready(front: Data<Front>) -> HttpResponse {
 }
 
 /// `GET /metrics`, in the text format of Prometheus.
-pub(super) async fn metrics(front: Data<Front>) -> HttpResponse {
-    front
+pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
+    app_state
         .metrics
-        .keys(front.gateway.keys(), front.gateway.now());
-    front.metrics.untracked(front.gateway.untracked_logins());
-    front
+        .keys(app_state.gateway.keys(), app_state.gateway.now());
+    app_state
+        .metrics
+        .untracked(app_state.gateway.untracked_logins());
+    app_state
         .metrics
         .replicas()
-        .take(front.gateway.session_ends().revocations());
-    front.metrics.logouts(front.gateway.upstream_logouts());
+        .take(app_state.gateway.session_revoker().revocations());
+    app_state
+        .metrics
+        .logouts(app_state.gateway.upstream_logouts());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(front.metrics.encode())
+        .body(app_state.metrics.encode())
 }
 
 fn uncached(status: StatusCode, body: &serde_json::Value) -> HttpResponse {

@@ -25,10 +25,10 @@ use tracing::{Instrument as _, Span};
 
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Account;
-use crate::server::{Hooks, Refusal, Shed};
+use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};
 
-use super::Front;
+use super::AppState;
 use super::problem::{InvalidRequest, Problem};
 
 /// What a handler adds to the log line of its request.
@@ -57,14 +57,14 @@ impl RequestLog {
 
 /// The middleware around both listeners.
 ///
-/// An outer middleware can choose the gateway of a request, by adding another [`Front`] to its data,
+/// An outer middleware can choose the gateway of a request, by adding another [`AppState`] to its data,
 /// and its [`Route`], by adding one to its extensions.
 ///
 /// # Errors
 ///
 /// The handler panicked. The error has the response.
 pub async fn handle_request(
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
@@ -72,12 +72,12 @@ pub async fn handle_request(
         began: Instant::now(),
         id: RequestId::of(request.headers()),
         route: route(&request),
-        client: client_address(&front, request.request()),
+        client: client_address(&app_state, request.request()),
     };
     let log = RequestLog::of(context.id);
     request.extensions_mut().insert(log);
-    if front.lifecycle.is_draining() && context.route.is_operation() {
-        let mut response = context.problem_response(&front, &Problem::Draining, None);
+    if app_state.lifecycle.is_draining() && context.route.is_operation() {
+        let mut response = context.problem_response(&app_state, &Problem::Draining, None);
         let head = response.head_mut();
         head.set_connection_type(ConnectionType::Close);
         return Ok(request.into_response(response));
@@ -85,16 +85,16 @@ pub async fn handle_request(
     // From here on the inner services own the request. In a panic it is lost with them.
     let handled = next.call(request).instrument(context.span());
     let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
-        let response = context.problem_response(&front, &Problem::Panic, None);
+        let response = context.problem_response(&app_state, &Problem::Panic, None);
         return Err(PanicError(RefCell::new(Some(response))).into());
     };
     let log = response.request().extensions_mut().remove::<RequestLog>();
     let problem = response.response().error();
     if let Some(problem) = problem.and_then(Error::as_error::<Problem>) {
-        let problem_response = context.problem_response(&front, problem, log.as_ref());
+        let problem_response = context.problem_response(&app_state, problem, log.as_ref());
         return Ok(response.into_response(problem_response));
     }
-    context.finish(&front, response.status(), None, log.as_ref());
+    context.finish(&app_state, response.status(), None, log.as_ref());
     let mut response = response.map_into_boxed_body();
     let headers = response.headers_mut();
     headers.insert(X_REQUEST_ID, context.id.header_value());
@@ -107,12 +107,12 @@ fn route(request: &ServiceRequest) -> Route {
     chosen.unwrap_or_else(|| Route::of(request.path()))
 }
 
-impl Hooks for Front {
-    fn connection_shed(&self, reason: Shed) {
+impl Hooks for AppState {
+    fn connection_shed(&self, reason: ShedReason) {
         let shed = self.metrics.shed();
         match reason {
-            Shed::Refused => shed.full.inc(),
-            Shed::Idle => shed.idle.inc(),
+            ShedReason::Refused => shed.full.inc(),
+            ShedReason::Idle => shed.idle.inc(),
         };
     }
 
@@ -157,21 +157,21 @@ impl RequestContext {
     /// The response to a request with a problem. Also logs and counts the request.
     fn problem_response(
         &self,
-        front: &Front,
+        app_state: &AppState,
         problem: &Problem,
         log: Option<&RequestLog>,
     ) -> HttpResponse {
         let mut response = problem.response(&self.id);
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, self.id.header_value());
-        self.finish(front, response.status(), Some(problem), log);
+        self.finish(app_state, response.status(), Some(problem), log);
         response
     }
 
     /// Writes the log line of the request, and counts it.
     fn finish(
         &self,
-        front: &Front,
+        app_state: &AppState,
         status: StatusCode,
         problem: Option<&Problem>,
         log: Option<&RequestLog>,
@@ -183,7 +183,7 @@ impl RequestContext {
             None if status.is_client_error() => Outcome::InvalidRequest,
             None => Outcome::Ok,
         };
-        front.metrics.request(self.route, outcome, took);
+        app_state.metrics.request(self.route, outcome, took);
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
@@ -193,7 +193,7 @@ impl RequestContext {
                     route = self.route.name(),
                     status = status.as_u16(),
                     outcome = outcome.name(),
-                    iam.adapter = front.adapter,
+                    iam.adapter = app_state.adapter,
                     cache = log.and_then(|log| log.source).map(Source::name),
                     account = log.and_then(|log| log.account).map(tracing::field::display),
                     subject = log.and_then(|log| log.subject.as_ref()).map(Subject::as_str),
@@ -326,23 +326,23 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// addresses. `Forwarded` (RFC 7239) is ignored, because a proxy that supports only one of the two
 /// headers passes the other on unchanged.
 #[must_use]
-pub(super) fn client_address(front: &Front, request: &HttpRequest) -> Option<ClientAddress> {
+pub(super) fn client_address(app_state: &AppState, request: &HttpRequest) -> Option<ClientAddress> {
     let peer = request.peer_addr()?.ip().into();
     Some(behind_proxies(
         peer,
         request.headers(),
-        &front.trusted_proxies,
+        &app_state.trusted_proxies,
     ))
 }
 
 /// Warns, once, about an untrusted peer that sends `X-Forwarded-For`: all of its clients have one
 /// address, and share its limits.
-pub(super) fn warn_of_untrusted_proxy(front: &Front, request: &HttpRequest) {
+pub(super) fn warn_of_untrusted_proxy(app_state: &AppState, request: &HttpRequest) {
     static WARNED: Once = Once::new();
     let Some(peer) = request.peer_addr() else {
         return;
     };
-    let is_untrusted = !is_in(&front.trusted_proxies, peer.ip().into());
+    let is_untrusted = !is_in(&app_state.trusted_proxies, peer.ip().into());
     if request.headers().contains_key(X_FORWARDED_FOR) && is_untrusted {
         WARNED.call_once(|| {
             tracing::warn!(

@@ -15,13 +15,13 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::Front;
+use super::AppState;
 use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::client_address;
 use super::problem::{InvalidRequest, Problem};
 use crate::gateway::session::SessionId;
-use crate::gateway::session_ends::{Propagation, RevokedSessions};
+use crate::gateway::session_revoker::{Propagation, RevokedSessions};
 
 /// The request has the bearer token `management.token`.
 #[derive(Debug)]
@@ -37,9 +37,9 @@ impl FromRequest for Operator {
 }
 
 fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
-    let front = request.app_data::<Data<Front>>();
-    let front = front.ok_or(Problem::NoOperatorToken)?;
-    let token = front.operator_token.as_ref();
+    let app_state = request.app_data::<Data<AppState>>();
+    let app_state = app_state.ok_or(Problem::NoOperatorToken)?;
+    let token = app_state.operator_token.as_ref();
     let token = token.ok_or(Problem::NoOperatorToken)?;
     let mut headers = request.headers().get_all(header::AUTHORIZATION);
     let sent = headers.next().ok_or(Problem::OperatorTokenMissing)?;
@@ -51,7 +51,7 @@ fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
     tracing::warn!(
         target: "auth_gateway::audit",
         path = request.path(),
-        client.address = client_address(front, request).map(tracing::field::display),
+        client.address = client_address(app_state, request).map(tracing::field::display),
         "operator call refused: wrong bearer token"
     );
     Err(Problem::OperatorTokenInvalid)
@@ -88,11 +88,11 @@ impl RequestBody<'_> for LoginLimitsResetRequest {
 /// `POST /admin/v1/login-limits/reset`.
 pub(super) async fn reset_login_limits(
     _: Operator,
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, &front).await?;
+    let body = body::read(&request, payload, &app_state).await?;
     let LoginLimitsResetRequest {
         email,
         client_address: network,
@@ -104,14 +104,14 @@ pub(super) async fn reset_login_limits(
         .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
         .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
-    let account = front
+    let account = app_state
         .gateway
         .reset_login_limits(credentials.email(), network);
     tracing::info!(
         target: "auth_gateway::audit",
         %account,
         network = network.map(tracing::field::display),
-        client.address = client_address(&front, &request).map(tracing::field::display),
+        client.address = client_address(&app_state, &request).map(tracing::field::display),
         "an operator has reset the login limits of an account"
     );
     let mut response = HttpResponse::NoContent();
@@ -223,15 +223,15 @@ struct RevocationResponse {
 /// `POST /admin/v1/sessions/revoke`.
 pub(super) async fn revoke_sessions(
     _: Operator,
-    front: Data<Front>,
+    app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body = body::read(&request, payload, &front).await?;
+    let body = body::read(&request, payload, &app_state).await?;
     let body: RevocationRequest = body::parse(&body)?;
-    let now = front.gateway.now().unix_seconds();
+    let now = app_state.gateway.now().unix_seconds();
     let (revoked, sessions) = body.sessions(now).map_err(Problem::InvalidRequest)?;
-    let delivered = front.gateway.session_ends().revoke(&sessions);
+    let delivered = app_state.gateway.session_revoker().revoke(&sessions);
     let delivered =
         delivered.map_err(|_| Problem::InvalidRequest(InvalidRequest::UnknownIam("iam")))?;
     let (subject, iam, begun_until) = match &sessions {
@@ -250,7 +250,7 @@ pub(super) async fn revoke_sessions(
         subject,
         iam,
         begun_until = begun_until.as_deref(),
-        client.address = client_address(&front, &request).map(tracing::field::display),
+        client.address = client_address(&app_state, &request).map(tracing::field::display),
         "an operator has revoked sessions"
     );
     Ok(json(&RevocationResponse {

@@ -5,16 +5,16 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::{Front, entity_tag};
+use super::{AppState, entity_tag};
 
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
-pub(super) async fn keys(front: Data<Front>, request: HttpRequest) -> HttpResponse {
-    let gateway = &front.gateway;
+pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
+    let gateway = &app_state.gateway;
     let lifetime = gateway.policy().token.lifetime;
     let keys = gateway.keys();
-    let published = keys.published(lifetime, front.jwks_max_age, gateway.now());
+    let published = keys.published(lifetime, app_state.jwks_max_age, gateway.now());
     document(
-        &front,
+        &app_state,
         &request,
         "application/jwk-set+json",
         &published.to_string(),
@@ -22,8 +22,8 @@ pub(super) async fn keys(front: Data<Front>, request: HttpRequest) -> HttpRespon
 }
 
 /// `GET /.well-known/oauth-authorization-server` (RFC 8414).
-pub(super) async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpResponse {
-    let issuer = &front.gateway.policy().token.issuer;
+pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
+    let issuer = &app_state.gateway.policy().token.issuer;
     let metadata = json!({
         "issuer": issuer,
         "token_endpoint": format!("{issuer}/api/v1/auth/token"),
@@ -32,13 +32,18 @@ pub(super) async fn metadata(front: Data<Front>, request: HttpRequest) -> HttpRe
         "grant_types_supported": ["session"],
         "token_endpoint_auth_methods_supported": ["none"],
     });
-    document(&front, &request, "application/json", &metadata.to_string())
+    document(
+        &app_state,
+        &request,
+        "application/json",
+        &metadata.to_string(),
+    )
 }
 
 /// `GET /openapi.yaml`.
-pub(super) async fn openapi(front: Data<Front>, request: HttpRequest) -> HttpResponse {
+pub(super) async fn openapi(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     document(
-        &front,
+        &app_state,
         &request,
         "application/yaml",
         include_str!("../../openapi.yaml"),
@@ -46,12 +51,12 @@ pub(super) async fn openapi(front: Data<Front>, request: HttpRequest) -> HttpRes
 }
 
 fn document(
-    front: &Front,
+    app_state: &AppState,
     request: &HttpRequest,
     content_type: &'static str,
     body: &str,
 ) -> HttpResponse {
-    let max_age = format!("public, max-age={}", front.jwks_max_age.as_secs());
+    let max_age = format!("public, max-age={}", app_state.jwks_max_age.as_secs());
     let headers = [(header::CACHE_CONTROL, max_age.as_str())];
     entity_tag::response(request, content_type, body, &headers)
 }

@@ -31,7 +31,7 @@ pub(super) type Entry = [u8; ENTRY_LEN];
 
 /// A login event, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Numbered {
+pub(super) struct NumberedEvent {
     /// The replica.
     pub(super) replica: u64,
     /// Its number; later events of the replica have higher ones.
@@ -41,7 +41,7 @@ pub(super) struct Numbered {
 }
 
 /// Writes an entry.
-pub(super) fn write(numbered: &Numbered, key: &EntryKey) -> Entry {
+pub(super) fn write(numbered: &NumberedEvent, key: &EntryKey) -> Entry {
     let event = &numbered.event;
     let (kind, hashes) = match event.change {
         LoginChange::Failed {
@@ -76,7 +76,7 @@ pub(super) fn write(numbered: &Numbered, key: &EntryKey) -> Entry {
 /// # Errors
 ///
 /// Why it is ignored.
-pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<Numbered, Ignored> {
+pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<NumberedEvent, Ignored> {
     let mut rest = entry.as_slice();
     let [version] = take(&mut rest)?;
     let forget_at = u64::from_be_bytes(take(&mut rest)?);
@@ -106,7 +106,7 @@ pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<Numbered, Ignored> {
         forget_at,
         change,
     };
-    Ok(Numbered {
+    Ok(NumberedEvent {
         replica,
         number,
         event,
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use crate::gateway::login_limiter::LoginKey;
 
-    fn numbered(change: LoginChange) -> Numbered {
-        Numbered {
+    fn numbered(change: LoginChange) -> NumberedEvent {
+        NumberedEvent {
             replica: 7,
             number: 8,
             event: LoginEvent {

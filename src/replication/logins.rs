@@ -14,13 +14,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::login_entry::{self, ENTRY_LEN, Numbered};
+use super::login_entry::{self, ENTRY_LEN, NumberedEvent};
 use super::redis::{Connection, Page, Primary, Redis, Stream};
 use super::{BATCH_MAX, Never, PAUSE_MAX, PAUSE_MIN, READING_INTERVAL, RedisFault, STABLE};
 use crate::gateway::entry_key::KEY_ID_LEN;
 use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginKey, LoginReplicas};
 use crate::gateway::{Gateway, Random};
-use crate::telemetry::metrics::{LoginEventOutcome, ReplicaFigures};
+use crate::telemetry::metrics::{LoginEventOutcome, ReplicaMetrics};
 
 /// How many events wait for Redis at most, about 1 MB. The oldest are dropped.
 const QUEUE_MAX: usize = 10_000;
@@ -50,7 +50,7 @@ pub(super) struct LoginExchange {
     redis: Redis,
     gateway: Arc<Gateway>,
     random: Arc<dyn Random>,
-    figures: ReplicaFigures,
+    metrics: ReplicaMetrics,
     queue: Arc<Queue>,
     login_numbers: Numbers,
     network_numbers: Numbers,
@@ -62,14 +62,14 @@ impl LoginExchange {
         redis: Redis,
         gateway: Arc<Gateway>,
         random: Arc<dyn Random>,
-        figures: ReplicaFigures,
+        metrics: ReplicaMetrics,
     ) -> Self {
         let replica = RandomState::new().hash_one(());
         let queue = Arc::new(Queue {
             replica,
             events: Mutex::default(),
             added: Notify::new(),
-            figures: figures.clone(),
+            metrics: metrics.clone(),
         });
         let limiter = gateway.login_limiter();
         limiter.join(Arc::<Queue>::clone(&queue));
@@ -78,7 +78,7 @@ impl LoginExchange {
             redis,
             gateway,
             random,
-            figures,
+            metrics,
             queue,
             login_numbers: numbers(),
             network_numbers: numbers(),
@@ -103,7 +103,7 @@ impl LoginExchange {
 
     /// Reports that this replica counts for itself.
     pub(super) fn disconnected(&self, fault: &RedisFault) {
-        self.figures.login_limits_in_step(false);
+        self.metrics.login_limits_synchronized(false);
         let mut last = lock(&self.last_fault);
         if last.as_ref() != Some(fault) {
             tracing::warn!(error = %fault, "login limits are not shared with the other replicas");
@@ -123,7 +123,7 @@ impl LoginExchange {
         let network_reading = self
             .read_all(&network_reader, &networks, &self.network_numbers)
             .await?;
-        self.figures.login_limits_in_step(true);
+        self.metrics.login_limits_synchronized(true);
         if lock(&self.last_fault).take().is_some() {
             tracing::info!("login limits are shared with the other replicas again");
         }
@@ -219,12 +219,12 @@ impl LoginExchange {
             *highest = numbered.number;
             drop(numbers);
             if limiter.learn(&numbered.event) {
-                self.figures.login_events(LoginEventOutcome::Received, 1);
+                self.metrics.login_events(LoginEventOutcome::Received, 1);
             } else {
                 ignored += 1;
             }
         }
-        self.figures
+        self.metrics
             .login_events(LoginEventOutcome::Ignored, ignored);
     }
 
@@ -239,7 +239,7 @@ impl LoginExchange {
             };
             let key = self.gateway.login_limiter().key();
             for (stream, of_networks) in [(&logins, false), (&networks, true)] {
-                let of_stream = |numbered: &&Numbered| {
+                let of_stream = |numbered: &&NumberedEvent| {
                     matches!(numbered.event.change, LoginChange::Known { .. }) == of_networks
                 };
                 let entries = batch.iter().filter(of_stream);
@@ -251,7 +251,7 @@ impl LoginExchange {
                 }
             }
             self.queue.remove_up_to(last.number);
-            self.figures
+            self.metrics
                 .login_events(LoginEventOutcome::Sent, batch.len());
         }
     }
@@ -262,14 +262,14 @@ impl LoginExchange {
 struct Queue {
     replica: u64,
     /// And the number of the last one.
-    events: Mutex<(VecDeque<Numbered>, u64)>,
+    events: Mutex<(VecDeque<NumberedEvent>, u64)>,
     added: Notify,
-    figures: ReplicaFigures,
+    metrics: ReplicaMetrics,
 }
 
 impl Queue {
     /// The oldest events. They stay until they are removed.
-    fn first(&self, most: usize) -> Vec<Numbered> {
+    fn first(&self, most: usize) -> Vec<NumberedEvent> {
         let events = lock(&self.events);
         events.0.iter().take(most).copied().collect()
     }
@@ -290,9 +290,9 @@ impl LoginReplicas for Queue {
         *last += 1;
         if events.len() >= QUEUE_MAX {
             events.pop_front();
-            self.figures.login_events(LoginEventOutcome::Dropped, 1);
+            self.metrics.login_events(LoginEventOutcome::Dropped, 1);
         }
-        events.push_back(Numbered {
+        events.push_back(NumberedEvent {
             replica: self.replica,
             number: *last,
             event,

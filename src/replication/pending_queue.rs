@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::RedisFault;
 use crate::gateway::revocations::{Delivery, Revocation, Revocations};
-use crate::gateway::session_ends::{Delivered, Replicas};
-use crate::telemetry::metrics::ReplicaFigures;
+use crate::gateway::session_revoker::{Delivered, Replicas};
+use crate::telemetry::metrics::ReplicaMetrics;
 
 /// How long a logout waits until its revocation is sent. Redis takes less than a millisecond; after a
 /// timeout no logout waits until Redis responds again.
@@ -23,20 +23,20 @@ pub struct PendingQueue {
     revocations: Arc<Revocations>,
     /// Their number; updated after every change.
     pending: watch::Sender<usize>,
-    added: Notify,
+    new_revocation: Notify,
     /// Whether Redis responds in time, so that logouts wait.
     responsive: Arc<AtomicBool>,
-    figures: ReplicaFigures,
+    metrics: ReplicaMetrics,
 }
 
 impl PendingQueue {
-    pub(super) fn new(revocations: Arc<Revocations>, figures: ReplicaFigures) -> Self {
+    pub(super) fn new(revocations: Arc<Revocations>, metrics: ReplicaMetrics) -> Self {
         Self {
             revocations,
             pending: watch::Sender::new(0),
-            added: Notify::new(),
+            new_revocation: Notify::new(),
             responsive: Arc::default(),
-            figures,
+            metrics,
         }
     }
 
@@ -72,8 +72,8 @@ impl PendingQueue {
             .settle(settled.map(|(revocation, result)| (*revocation, delivery(result))));
         for result in results {
             match result {
-                Ok(()) => self.figures.sent(),
-                Err(_) => self.figures.failed(),
+                Ok(()) => self.metrics.sent(),
+                Err(_) => self.metrics.failed(),
             }
         }
         if results.iter().any(Result::is_ok) {
@@ -89,13 +89,16 @@ impl PendingQueue {
     /// Queues the revocations again that the stream has lost; returns their number.
     pub(super) fn requeue_missing(&self, now: Moment) -> usize {
         let count = self.revocations.requeue_missing(now);
-        self.added();
+        self.notify_added();
         count
     }
 
     /// Waits for a new revocation, at most for `pause`; then refused ones are sent again.
     pub(super) async fn wait(&self, pause: Duration) {
-        if timeout(pause, self.added.notified()).await.is_err() {
+        if timeout(pause, self.new_revocation.notified())
+            .await
+            .is_err()
+        {
             self.revocations.retry_refused();
         }
         // Some may have expired meanwhile.
@@ -109,24 +112,24 @@ impl PendingQueue {
 
     /// A revocation was added. No logout has to be woken: with many of them, each new one would wake
     /// all the others.
-    fn added(&self) {
+    fn notify_added(&self) {
         self.pending.send_if_modified(|pending| {
             *pending = self.count();
             false
         });
-        self.added.notify_one();
+        self.new_revocation.notify_one();
     }
 
     fn count(&self) -> usize {
         let pending = self.revocations.pending();
-        self.figures.pending(pending);
+        self.metrics.pending(pending);
         pending
     }
 }
 
 impl Replicas for PendingQueue {
     fn send(&self, revocation: Revocation) -> Delivered {
-        self.added();
+        self.notify_added();
         if !self.responsive.load(Ordering::Acquire) {
             return Box::pin(std::future::ready(()));
         }

@@ -132,7 +132,7 @@ impl fmt::Debug for Redis {
     }
 }
 
-/// What a replica may have to know about a Redis before it relies on it.
+/// Settings of a Redis that a replica checks before it uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warning {
     /// A failover may lose revocations that Redis acknowledged.

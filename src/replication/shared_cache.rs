@@ -1,4 +1,4 @@
-//! Cached data about sessions in Redis. A Redis that is slow, away, full or hostile is as none.
+//! Cached data about sessions in Redis. A slow, unreachable, full or hostile Redis has the same effect as none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::gateway::knowledge::shared::{ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored};
 use crate::gateway::revocations::Name;
-use crate::telemetry::metrics::ReplicaFigures;
+use crate::telemetry::metrics::ReplicaMetrics;
 
 /// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.
 const LOOK_UP_DEADLINE: Duration = Duration::from_millis(20);
@@ -38,18 +38,18 @@ struct Inner {
     connection: ArcSwapOption<MultiplexedConnection>,
     circuit: CircuitBreaker,
     writes: Arc<Semaphore>,
-    figures: ReplicaFigures,
+    metrics: ReplicaMetrics,
 }
 
 impl RedisCache {
     /// Without a connection. All keys begin with the prefix.
-    pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>, figures: ReplicaFigures) -> Self {
+    pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>, metrics: ReplicaMetrics) -> Self {
         Self(Arc::new(Inner {
             prefix: prefix.to_owned(),
             connection: ArcSwapOption::empty(),
             circuit: CircuitBreaker::new(clock, report_pauses()),
             writes: Arc::new(Semaphore::new(WRITES_MAX)),
-            figures,
+            metrics,
         }))
     }
 
@@ -134,7 +134,7 @@ impl SharedCache for RedisCache {
         Box::pin(async move {
             let found = inner.look_up(name).await;
             found
-                .inspect_err(|result| inner.figures.looked_up(*result))
+                .inspect_err(|result| inner.metrics.looked_up(*result))
                 .ok()
         })
     }
@@ -160,7 +160,7 @@ impl SharedCache for RedisCache {
     }
 
     fn count(&self, result: LookUp) {
-        self.0.figures.looked_up(result);
+        self.0.metrics.looked_up(result);
     }
 }
 

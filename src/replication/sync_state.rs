@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RedisFault;
 use crate::health::{Health, Readiness, Reason, ReasonCode};
-use crate::telemetry::metrics::ReplicaFigures;
+use crate::telemetry::metrics::ReplicaMetrics;
 
 #[derive(Debug)]
 struct State {
@@ -21,11 +21,11 @@ struct State {
 pub(super) struct SyncState {
     state: Mutex<State>,
     health: Arc<Health>,
-    figures: ReplicaFigures,
+    metrics: ReplicaMetrics,
 }
 
 impl SyncState {
-    pub(super) fn new(health: Arc<Health>, figures: ReplicaFigures) -> Self {
+    pub(super) fn new(health: Arc<Health>, metrics: ReplicaMetrics) -> Self {
         let sync_state = Self {
             state: Mutex::new(State {
                 connection: None,
@@ -33,7 +33,7 @@ impl SyncState {
                 catching_up: true,
             }),
             health,
-            figures,
+            metrics,
         };
         sync_state.change(|_| false);
         sync_state
@@ -93,8 +93,8 @@ impl SyncState {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = state.connection.is_none();
         if change(&mut state) || is_first {
-            self.figures
-                .in_step(matches!(state.connection, Some(Ok(()))));
+            self.metrics
+                .synchronized(matches!(state.connection, Some(Ok(()))));
             let (readiness, reasons) = report(&state);
             self.health.replicas(readiness, reasons);
         }

@@ -20,7 +20,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::framing::BodyFault;
-use super::{ConnectionTimeouts, Hooks, Shed};
+use super::{ConnectionTimeouts, Hooks, ShedReason};
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,7 +267,7 @@ impl ConnectionLimiter {
             }
         }
         if open >= self.limit {
-            self.hooks.connection_shed(Shed::Refused);
+            self.hooks.connection_shed(ShedReason::Refused);
             return None;
         }
         let id = self.next_id.get();
@@ -292,7 +292,7 @@ impl ConnectionLimiter {
         }
         for (_, state) in idle.into_iter().take(count) {
             state.close();
-            self.hooks.connection_shed(Shed::Idle);
+            self.hooks.connection_shed(ShedReason::Idle);
         }
     }
 }
@@ -498,9 +498,11 @@ mod tests {
     struct Refused(AtomicUsize);
 
     impl Hooks for Refused {
-        fn connection_shed(&self, reason: Shed) {
-            self.0
-                .fetch_add(usize::from(reason == Shed::Refused), Ordering::Relaxed);
+        fn connection_shed(&self, reason: ShedReason) {
+            self.0.fetch_add(
+                usize::from(reason == ShedReason::Refused),
+                Ordering::Relaxed,
+            );
         }
 
         fn refusal(&self, _: Option<SocketAddr>, _: Refusal) -> HttpResponse {

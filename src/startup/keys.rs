@@ -56,14 +56,14 @@ fn open<K: StoredKey>(
 
 /// Reads the folders when the system reports a change, and periodically: network file systems report
 /// none, and a folder that was replaced is not the watched one.
-pub(super) struct Watch {
+pub(super) struct KeyFolderWatcher {
     keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
     folders: Vec<PathBuf>,
     interval: Duration,
 }
 
-impl Watch {
+impl KeyFolderWatcher {
     pub(super) fn new(settings: &Settings, keys: Arc<Keys>, clock: Arc<dyn Clock>) -> Self {
         let settings = &settings.keys;
         let folders = [&settings.signing_dir, &settings.sealing_dir];
@@ -86,7 +86,7 @@ impl Watch {
         loop {
             let next_watcher = current_watcher.or_else(|| watcher(&changed));
             current_watcher = self.reload(next_watcher).await;
-            self.log_concerns(&mut logged);
+            self.log_warnings(&mut logged);
             let _ = tokio::time::timeout(self.interval, changed.notified()).await;
             tokio::time::sleep(SETTLING).await;
         }
@@ -114,9 +114,9 @@ impl Watch {
     }
 
     /// Logs the differences to the reasons that are in `logged`.
-    fn log_concerns(&self, logged: &mut Vec<Reason>) {
-        let concerns = self.keys.concerns(self.clock.now());
-        let reasons: Vec<_> = concerns.into_iter().map(Reason::from).collect();
+    fn log_warnings(&self, logged: &mut Vec<Reason>) {
+        let warnings = self.keys.warnings(self.clock.now());
+        let reasons: Vec<_> = warnings.into_iter().map(Reason::from).collect();
         for new in reasons.iter().filter(|reason| !logged.contains(reason)) {
             tracing::warn!(code = new.code.name(), "{}", new.message);
         }

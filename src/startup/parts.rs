@@ -38,7 +38,7 @@ pub struct Parts {
     pub random: Arc<dyn Random>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The stage of the process: serving, leaving or draining.
+    /// The stage of the process: serving, shutting down or draining.
     pub lifecycle: Lifecycle,
     /// How long clients may take.
     pub timeouts: ConnectionTimeouts,

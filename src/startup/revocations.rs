@@ -74,7 +74,7 @@ pub(super) fn replication_stream(
         health: Arc::clone(health),
         clock: Arc::clone(&parts.clock),
         random: Arc::clone(&parts.random),
-        figures: parts.metrics.replicas(),
+        metrics: parts.metrics.replicas(),
         catch_up_deadline: settings.redis.as_ref()?.catch_up_deadline,
         share_knowledge: settings.redis.as_ref()?.share_knowledge,
     }))

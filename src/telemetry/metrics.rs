@@ -24,16 +24,16 @@ use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 
-pub use iam::IamFigures;
-pub use replicas::{Ignored, LoginEventOutcome, ReplicaFigures};
-pub use shed::Shed;
+pub use iam::IamMetrics;
+pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
+pub use shed::ShedMetrics;
 
-use keys::KeyFigures;
+use keys::KeyMetrics;
 
 pub use logout_tokens::LogoutTokenOutcome;
 
 use logout_tokens::LogoutTokenCounters;
-use unfinished_logouts::UnfinishedLogoutFigures;
+use unfinished_logouts::UnfinishedLogoutMetrics;
 
 /// In seconds: from 100 µs, which every exchange exceeds, to the longest deadline.
 const BUCKETS: [f64; 16] = [
@@ -54,15 +54,15 @@ pub struct Metrics {
     durations: [Histogram; Route::ALL.len()],
     knowledge: [Counter; Source::ALL.len()],
     /// Of the calls to the IAM.
-    pub iam: IamFigures,
-    keys: KeyFigures,
+    pub iam: IamMetrics,
+    keys: KeyMetrics,
     throttled: [Counter; Limit::ALL.len()],
     untracked: Counter,
     lines_dropped: Counter,
-    replicas: ReplicaFigures,
+    replicas: ReplicaMetrics,
     logout_tokens: LogoutTokenCounters,
-    unfinished_logouts: UnfinishedLogoutFigures,
-    shed: Shed,
+    unfinished_logouts: UnfinishedLogoutMetrics,
+    shed: ShedMetrics,
 }
 
 impl Default for Metrics {
@@ -81,8 +81,8 @@ impl Default for Metrics {
         registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
         let help = "Exchanges, by the source of their data";
         registry.register("knowledge", help, knowledge.clone());
-        let iam = IamFigures::registered_in(&mut registry);
-        let keys = KeyFigures::register(&mut registry);
+        let iam = IamMetrics::registered_in(&mut registry);
+        let keys = KeyMetrics::register(&mut registry);
         let help = "Logins refused with 429 by this replica's limits, by limit";
         registry.register("logins_throttled", help, throttled.clone());
         let help =
@@ -91,11 +91,11 @@ impl Default for Metrics {
         let help = "Log lines dropped because standard output was read too slowly";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
         let logout_tokens = LogoutTokenCounters::register(&mut registry);
-        let unfinished_logouts = UnfinishedLogoutFigures::register(&mut registry);
+        let unfinished_logouts = UnfinishedLogoutMetrics::register(&mut registry);
 
-        let replicas = ReplicaFigures::default();
+        let replicas = ReplicaMetrics::default();
         replicas.register(&mut registry);
-        let shed = Shed::registered_in(&mut registry);
+        let shed = ShedMetrics::registered_in(&mut registry);
 
         Self {
             requests: Route::ALL.map(|route| {
@@ -176,13 +176,13 @@ impl Metrics {
 
     /// The metrics of the replication.
     #[must_use]
-    pub fn replicas(&self) -> ReplicaFigures {
+    pub fn replicas(&self) -> ReplicaMetrics {
         self.replicas.clone()
     }
 
     /// The counters of load shedding.
     #[must_use]
-    pub fn shed(&self) -> &Shed {
+    pub fn shed(&self) -> &ShedMetrics {
         &self.shed
     }
 

@@ -49,7 +49,7 @@ impl LogoutFixture {
         answer.is_error(401, "invalid_grant");
     }
 
-    async fn is_alive(&self, session: &Session) {
+    async fn is_active(&self, session: &Session) {
         assert_eq!(self.gateway.exchange(session, READ).await.status, 200);
     }
 }
@@ -65,7 +65,7 @@ async fn logout_token_for_a_user_ends_all_earlier_sessions_of_the_user() {
     }
     let token = fixture.token().await;
     // The gateway has not received the token, and its data is fresh.
-    fixture.is_alive(&sessions[0]).await;
+    fixture.is_active(&sessions[0]).await;
     let answer = fixture.gateway.send_logout_token(&token).await;
     assert_eq!((answer.status, &*answer.body), (200, &b""[..]));
     assert_eq!(answer.header("cache-control"), "no-store");
@@ -73,10 +73,10 @@ async fn logout_token_for_a_user_ends_all_earlier_sessions_of_the_user() {
         fixture.is_over(session).await;
         assert_eq!(fixture.gateway.log_out(session).await.status, 200);
     }
-    fixture.is_alive(&neighbours).await;
+    fixture.is_active(&neighbours).await;
     fixture.iam.advance(1);
     let again = fixture.log_in().await;
-    fixture.is_alive(&again).await;
+    fixture.is_active(&again).await;
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn invalid_logout_token_is_a_400_and_ends_nothing() {
     let token = fixture.token().await;
     let (signed, signature) = token.rsplit_once('.').expect("a compact JWS");
     let (header, claims) = signed.split_once('.').expect("a compact JWS");
-    let stranger = LogoutFixture::new().await.token().await;
+    let foreign_token = LogoutFixture::new().await.token().await;
     for forged in [
         "",
         "a.b.c",
@@ -118,7 +118,7 @@ async fn invalid_logout_token_is_a_400_and_ends_nothing() {
         &format!("{header}.{claims}A.{signature}"),
         &format!("{token}="),
         &format!("{token}.x"),
-        &stranger,
+        &foreign_token,
         &session.session_token,
         &fixture
             .gateway
@@ -131,7 +131,7 @@ async fn invalid_logout_token_is_a_400_and_ends_nothing() {
         answer.is_error(400, "invalid_request");
         assert_eq!(answer.header("cache-control"), "no-store");
     }
-    fixture.is_alive(&session).await;
+    fixture.is_active(&session).await;
     assert_eq!(fixture.gateway.send_logout_token(&token).await.status, 200);
     fixture.is_over(&session).await;
 }
@@ -148,7 +148,7 @@ async fn logout_token_is_valid_once_and_expires() {
     fixture.iam.advance(120);
     let expired = fixture.gateway.send_logout_token(&late).await;
     expired.is_error(400, "invalid_request");
-    fixture.is_alive(&session).await;
+    fixture.is_active(&session).await;
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn only_a_form_with_exactly_one_logout_token_is_accepted() {
     let answer = fixture.gateway.get(BACKCHANNEL_LOGOUT, &[]).await;
     answer.is_error(405, "invalid_request");
     assert_eq!(answer.header("allow"), "POST");
-    fixture.is_alive(&session).await;
+    fixture.is_active(&session).await;
     let utf8 = [(
         "content-type",
         "application/x-www-form-urlencoded; charset=UTF-8",

@@ -10,7 +10,7 @@ use auth_gateway::gateway::error::{GatewayError, NotReady};
 use auth_gateway::health::{Health, Readiness, ReasonCode};
 use auth_gateway::replication::{Address, Redis, ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
-use auth_gateway::telemetry::metrics::ReplicaFigures;
+use auth_gateway::telemetry::metrics::ReplicaMetrics;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{ClientContext, Clock, Credentials, Scope};
 use secrecy::ExposeSecret as _;
@@ -47,7 +47,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
         health: Arc::clone(&health),
         clock,
         random: parts.random,
-        figures: ReplicaFigures::default(),
+        metrics: ReplicaMetrics::default(),
         catch_up_deadline: DEADLINE,
         share_knowledge: true,
     });

@@ -54,7 +54,7 @@ async fn cold_replicas_serve_all_sessions_within_the_concurrency_limit_of_the_ia
                 assert_eq!(answer.token().scope, READ);
                 return false;
             }
-            // A request beyond the limit is told to retry, and succeeds later.
+            // A request beyond the limit gets Retry-After and succeeds later.
             answer.is_error(503, "temporarily_unavailable");
             answer.header("retry-after");
             true

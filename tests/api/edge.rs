@@ -8,7 +8,7 @@ use test_support::gateway::TestGateway;
 use test_support::wire::{ALICE, Answer, Connection, post};
 
 mod bodies;
-mod crowded;
+mod connection_limit;
 mod descriptions;
 mod final_response;
 mod framing;
@@ -29,13 +29,13 @@ fn connect(gateway: &TestGateway) -> Connection<std::net::TcpStream> {
 
 /// The response to one request on a new connection.
 #[track_caller]
-fn ask(gateway: &TestGateway, request: impl AsRef<[u8]>) -> Answer {
+fn send(gateway: &TestGateway, request: impl AsRef<[u8]>) -> Answer {
     connect(gateway).send(request).answer()
 }
 
 /// Panics unless `openapi.yaml` describes the response and its form is right.
 #[track_caller]
-fn judge(method: &str, path: &str, answer: &Answer) {
+fn check_contract(method: &str, path: &str, answer: &Answer) {
     let mut headers = HeaderMap::new();
     for (name, value) in &answer.headers {
         let name = HeaderName::try_from(name).expect("a name");
@@ -74,7 +74,7 @@ fn in_form(answer: &Answer) {
 /// Panics unless this is that error, as `openapi.yaml` describes it.
 #[track_caller]
 fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
-    judge("POST", path, answer);
+    check_contract("POST", path, answer);
     assert_eq!(
         (answer.status, &answer.json()["error"]),
         (status, &json!(code)),
@@ -85,7 +85,7 @@ fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
 /// A new session of the demo user.
 #[track_caller]
 fn session(gateway: &TestGateway) -> Value {
-    ask(gateway, post(LOGIN, ALICE)).json()
+    send(gateway, post(LOGIN, ALICE)).json()
 }
 
 /// A request for a token with this session.

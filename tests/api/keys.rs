@@ -67,34 +67,34 @@ struct Replica {
 }
 
 /// Replicas in front of one IAM, by one clock, and the operator's copy of their keys.
-struct Fleet {
+struct KeyRotationFixture {
     iam: IamFixture,
     user: Account,
     folder: TempDir,
     replicas: Vec<Replica>,
 }
 
-impl Fleet {
+impl KeyRotationFixture {
     /// With one key of each purpose, in use for a long time.
     async fn new(replicas: usize) -> Self {
         let iam = IamFixture::in_memory();
         let user = iam.user(&[READ]).await;
-        let mut fleet = Self {
+        let mut fixture = Self {
             iam,
             user,
             folder: tempfile::tempdir().expect("a folder"),
             replicas: Vec::new(),
         };
         for folder in Folder::BOTH {
-            fleet.make(folder, Timestamp::UNIX_EPOCH);
+            fixture.make(folder, Timestamp::UNIX_EPOCH);
         }
         for number in 0..replicas {
-            let place = fleet.folder.path().join(number.to_string());
-            fleet.deliver_to(&place);
-            let replica = fleet.start(place);
-            fleet.replicas.push(replica);
+            let place = fixture.folder.path().join(number.to_string());
+            fixture.deliver_to(&place);
+            let replica = fixture.start(place);
+            fixture.replicas.push(replica);
         }
-        fleet
+        fixture
     }
 
     /// Starts a gateway with the keys in its folders.

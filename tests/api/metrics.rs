@@ -65,7 +65,7 @@ fn over_the_mock() -> TestGateway {
     TestGateway::start(&[])
 }
 
-pub(crate) fn figures(gateway: &TestGateway) -> Exposition {
+pub(crate) fn exposition(gateway: &TestGateway) -> Exposition {
     let answer = Connection::to(gateway.addresses().management)
         .send(get("/metrics"))
         .answer();
@@ -74,7 +74,7 @@ pub(crate) fn figures(gateway: &TestGateway) -> Exposition {
 }
 
 /// The status and body of a response.
-fn ask(gateway: &TestGateway, path: &str, body: &Value) -> (u16, Value) {
+fn send(gateway: &TestGateway, path: &str, body: &Value) -> (u16, Value) {
     let mut connection = Connection::to(gateway.addresses().public);
     let answer = connection.send(post(path, &body.to_string())).answer();
     (answer.status, answer.json())
@@ -100,7 +100,7 @@ fn requests(route: &str, outcome: &str) -> String {
 #[test]
 fn every_series_exists_before_the_first_event() {
     let gateway = over_the_mock();
-    let first = figures(&gateway);
+    let first = exposition(&gateway);
     for route in ROUTES {
         for outcome in OUTCOMES {
             assert_eq!(first.count(&requests(route, outcome)), 0);
@@ -208,7 +208,7 @@ fn number_of_series_is_independent_of_the_number_of_users() {
     let (identity, lifetime) = (Identity::default(), Duration::from_secs(3600));
     let directory = Directory::new(identity, users, lifetime, clock.clone());
     let gateway = TestGateway::with_adapter(Arc::new(Mock::new(Arc::new(directory))), clock, &[]);
-    let before = figures(&gateway);
+    let before = exposition(&gateway);
     let mut connection = Connection::to(gateway.addresses().public);
     for number in 0..1_000 {
         let login = json!({"email": format!("user{number}@example.test"), "password": "secret"});
@@ -221,7 +221,7 @@ fn number_of_series_is_independent_of_the_number_of_users() {
         assert_eq!(exchanged.status, 200, "{exchanged:?}");
         connection.send(get(&format!("/user/{number}"))).answer();
     }
-    let after = figures(&gateway);
+    let after = exposition(&gateway);
     assert_eq!(after.names(), before.names());
     for (route, outcome) in [
         ("login", "ok"),
@@ -242,18 +242,18 @@ fn histogram_contains_every_request_of_its_route() {
     let gateway = over_the_mock();
     let alice = serde_json::from_str(ALICE).expect("JSON");
     for _ in 0..20 {
-        ask(&gateway, LOGIN, &alice);
-        ask(&gateway, LOGIN, &json!({}));
+        send(&gateway, LOGIN, &alice);
+        send(&gateway, LOGIN, &json!({}));
     }
-    let figures = figures(&gateway);
+    let exposition = exposition(&gateway);
     let of =
         |series: &str| format!("auth_gateway_request_duration_seconds_{series}{{route=\"login\"}}");
-    assert_eq!(figures.count(&of("count")), 40);
-    let sum: f64 = figures.value(&of("sum")).parse().expect("a number");
+    assert_eq!(exposition.count(&of("count")), 40);
+    let sum: f64 = exposition.value(&of("sum")).parse().expect("a number");
     assert!(sum > 0.0);
-    assert_eq!(figures.count(&requests("login", "ok")), 20);
+    assert_eq!(exposition.count(&requests("login", "ok")), 20);
     let calls = "auth_gateway_iam_call_duration_seconds_count{operation=\"login\"}";
-    assert_eq!(figures.count(calls), 20);
+    assert_eq!(exposition.count(calls), 20);
 }
 
 #[test]
@@ -261,11 +261,11 @@ fn age_of_a_key_grows_with_time() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let gateway = TestGateway::start_with_clock(clock.clone(), &[]);
     for age in [0, 90, 180] {
-        let figures = figures(&gateway);
+        let exposition = exposition(&gateway);
         for purpose in ["signing", "sealing"] {
             let label = format!("purpose=\"{purpose}\"");
-            let series = figures.only("auth_gateway_key_age_seconds", &label);
-            assert_eq!(figures.count(series), age);
+            let series = exposition.only("auth_gateway_key_age_seconds", &label);
+            assert_eq!(exposition.count(series), age);
         }
         clock.advance(Duration::from_secs(90));
     }

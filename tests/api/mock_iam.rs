@@ -30,7 +30,7 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(8 * 3600);
 static KEYS: LazyLock<Arc<RealmKeys>> = LazyLock::new(Arc::default);
 
 /// A running mock without users. Dropping it stops it.
-struct Standing {
+struct RunningMock {
     url: String,
     namespaces: Arc<Namespaces>,
     permissions_client: Option<String>,
@@ -38,7 +38,7 @@ struct Standing {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Standing {
+impl RunningMock {
     /// Permissions are the roles of a client.
     fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with(clock, Some(PERMISSIONS_CLIENT.to_owned()), None)
@@ -67,7 +67,7 @@ impl Standing {
             clock,
             keys: Arc::clone(&KEYS),
         };
-        let (bound, standing) = mpsc::channel();
+        let (bound, running_mock) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || {
             System::new().block_on(async move {
@@ -78,7 +78,7 @@ impl Standing {
                 mock.run_until_stopped(stopped).await.expect("a listener");
             });
         });
-        let (address, namespaces) = standing.recv().expect("the mock started");
+        let (address, namespaces) = running_mock.recv().expect("the mock started");
         Self {
             url: format!("http://{address}"),
             namespaces,
@@ -117,7 +117,7 @@ fn adapter(settings: &KeycloakSettings) -> Keycloak {
     Keycloak::new(settings, Duration::from_secs(5), clock).expect("usable settings")
 }
 
-impl Drop for Standing {
+impl Drop for RunningMock {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()

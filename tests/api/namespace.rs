@@ -94,13 +94,13 @@ impl Namespace {
     }
 
     /// Sends JSON.
-    pub(crate) async fn tell(&self, method: Method, path: &str, body: &Value) -> Response {
+    pub(crate) async fn send_json(&self, method: Method, path: &str, body: &Value) -> Response {
         let json = [("content-type", "application/json")];
         self.send(method, path, &json, body.to_string()).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
-        self.tell(Method::POST, path, body).await
+        self.send_json(Method::POST, path, body).await
     }
 
     /// Makes a call without a body.

@@ -66,7 +66,7 @@ async fn serves(gateway: &TestGateway, session: &Session) -> bool {
 }
 
 #[tokio::test]
-async fn each_selector_revokes_its_sessions_at_a_replica_that_never_saw_them() {
+async fn each_selector_revokes_its_sessions_at_a_replica_without_requests_of_them() {
     for (selector, others, neighbours) in [
         ("session_id", true, true),
         ("subject", false, true),
@@ -131,7 +131,7 @@ async fn only_sessions_begun_until_the_given_time_are_revoked() {
 }
 
 #[tokio::test]
-async fn revoked_session_lives_on_at_the_iam_until_its_logout() {
+async fn revoked_session_stays_active_at_the_iam_until_its_logout() {
     let fixture = RevocationFixture::new().await;
     let session = session_of(&fixture.one, &fixture.alice).await;
     revoke(&fixture.other, &json!({ "all": true })).await;

@@ -189,7 +189,7 @@ fn crate_depends_only_on_crates_below_it() {
 
 #[test]
 fn every_form_of_a_path_is_found() {
-    let code = "use crate::http::Front;\nuse crate::{config::{A, B}, cli};\nsuper::super::health::f();\n\
+    let code = "use crate::http::AppState;\nuse crate::{config::{A, B}, cli};\nsuper::super::health::f();\n\
                 super::near::g(); other_crate::startup::h();";
     let found = root_items(code, 2);
     let expected = ["cli", "config", "health", "http"].map(str::to_owned);

@@ -11,8 +11,8 @@ use test_support::suite::session_of;
 
 use crate::administrator::PermissionsFrom;
 use crate::another_realm::{another_realm, send_logout_tokens};
-use crate::figures::{iam_calls, logout_tokens};
 use crate::fixture::{LONG_DEADLINES, LiveFixture};
+use crate::metrics::{iam_calls, logout_tokens};
 
 /// Cached data stays fresh for longer than a test takes, so an end that takes effect came by a
 /// logout token.
@@ -141,11 +141,11 @@ async fn logout_completes_while_keycloak_sends_its_logout_token() {
     assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
 
     // One more than these would be refused.
-    let mut crowd = Vec::new();
+    let mut concurrent = Vec::new();
     for _ in 0..8 {
-        crowd.push(session_of(&fixture.gateway, &user).await);
+        concurrent.push(session_of(&fixture.gateway, &user).await);
     }
-    let answers = join_all(crowd.iter().map(|one| fixture.gateway.log_out(one))).await;
+    let answers = join_all(concurrent.iter().map(|one| fixture.gateway.log_out(one))).await;
     assert!(answers.iter().all(|answer| answer.status == 200));
     assert_eq!(fixture.received().await, 9);
 }

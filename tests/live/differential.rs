@@ -8,13 +8,13 @@ use crate::keycloak::Instance;
 mod calls;
 mod cases;
 mod changes;
-mod mocked;
-mod real;
-mod side;
+mod keycloak_server;
+mod mock_server;
+mod server;
 
-use mocked::Mocked;
-use real::Real;
-use side::Client;
+use keycloak_server::KeycloakServer;
+use mock_server::MockServer;
+use server::Client;
 
 const GATEWAY: Client<'_> = Client("auth-gateway", "for-tests-only-4Qm8vX2rT7bN1kY6");
 const OTHER: Client<'_> = Client("other-gateway", "for-tests-only-6Gx1nV4yR8tK3mB7");
@@ -25,24 +25,24 @@ const OTHER: Client<'_> = Client("other-gateway", "for-tests-only-6Gx1nV4yR8tK3m
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn mock_responds_like_keycloak() {
     let instance = Instance::start_for_any_host().await;
-    let real = Real::new(&instance.keycloak).await;
-    let mocked = Mocked::start();
-    let theirs = cases::run(&real).await;
-    let ours = cases::run(&mocked).await;
+    let keycloak_server = KeycloakServer::new(&instance.keycloak).await;
+    let mock_server = MockServer::start();
+    let expected = cases::run(&keycloak_server).await;
+    let actual = cases::run(&mock_server).await;
     let names = |all: &[(String, Value)]| -> Vec<String> {
         all.iter().map(|(name, _)| name.clone()).collect()
     };
-    assert_eq!(names(&theirs), names(&ours));
-    let differences: Vec<_> = theirs
+    assert_eq!(names(&expected), names(&actual));
+    let differences: Vec<_> = expected
         .iter()
-        .zip(&ours)
-        .filter(|((_, theirs), (_, ours))| theirs != ours)
-        .map(|((name, theirs), (_, ours))| {
-            format!("{name}:\n  Keycloak {theirs}\n  mock     {ours}")
+        .zip(&actual)
+        .filter(|((_, expected), (_, actual))| expected != actual)
+        .map(|((name, expected), (_, actual))| {
+            format!("{name}:\n  Keycloak {expected}\n  mock     {actual}")
         })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(theirs.len() > 90, "{} cases", theirs.len());
+    assert!(expected.len() > 90, "{} cases", expected.len());
 }
 
 /// The part of a response that is compared.

@@ -3,7 +3,7 @@
 
     django_oauth.py fetch           install the packages, make the database; print the Python
     django_oauth.py start           run one instance until it is killed (see launcher.py)
-    django_oauth.py stop FOLDER     end every instance whose home lies in FOLDER, remove the homes
+    django_oauth.py stop FOLDER     stop every instance whose home is in FOLDER, and remove the homes
 
 Its administration API, at `admin.url` with the header `admin.header`, is in django-oauth/server.py. It locks no accounts.
 """
@@ -15,7 +15,7 @@ import urllib.request
 from pathlib import Path
 
 import population
-from launcher import Server, made_whole, main, seed_folder
+from launcher import Server, created_atomically, main, seed_folder
 from machine import build, virtual_environment
 
 PROGRAM = Path(__file__).resolve().parent / "django-oauth"
@@ -28,13 +28,13 @@ class DjangoOAuth(Server):
     def __init__(self):
         self.python = None
         population_text = json.dumps([population.SCOPES, population.USERS, population.CLIENTS])
-        ingredients = [path.read_text() for path in sorted(PROGRAM.glob("*.*"))] + [population_text]
-        self.seed = seed_folder(self.name, "".join(ingredients).encode())
+        inputs = [path.read_text() for path in sorted(PROGRAM.glob("*.*"))] + [population_text]
+        self.seed = seed_folder(self.name, "".join(inputs).encode())
 
     def fetch(self):
         self.python = virtual_environment("django-oauth-venv", PROGRAM / "requirements.txt")
         if not self.seed.exists():
-            with made_whole(self.seed) as scratch:
+            with created_atomically(self.seed) as scratch:
                 build([self.python, PROGRAM / "server.py"], env=self.environment(scratch))
         return self.python
 
@@ -44,7 +44,7 @@ class DjangoOAuth(Server):
             "PYTHONPATH": f"{PROGRAM}:{PROGRAM.parent}",
         }
 
-    def prepare(self, home, port, asked):
+    def prepare(self, home, port, options):
         if not (home / "database").exists():
             shutil.copyfile(self.seed / "database", home / "database")
         command = [
@@ -56,12 +56,12 @@ class DjangoOAuth(Server):
     def facts(self, home, port):
         url = f"http://127.0.0.1:{port}"
         issuer = f"{url}/o"
-        with urllib.request.urlopen(f"{url}/.well-known/oauth-authorization-server/o", timeout=5) as answer:
-            if json.load(answer)["issuer"] != issuer:
+        with urllib.request.urlopen(f"{url}/.well-known/oauth-authorization-server/o", timeout=5) as response:
+            if json.load(response)["issuer"] != issuer:
                 raise ValueError("another issuer")
         return {
             "url": url, "issuer": issuer, "clients": population.CLIENTS,
-            # A grant without a scope gives all that the user has.
+            # A grant without a scope gets all scopes of the user.
             "scope": None,
             "admin": {"url": f"{url}/api", "header": ["authorization", f"token {ADMIN_KEY}"]},
         }

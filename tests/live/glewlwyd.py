@@ -3,7 +3,7 @@
 
     glewlwyd.py fetch           install the package; print the program
     glewlwyd.py start           run one instance until it is killed (see launcher.py)
-    glewlwyd.py stop FOLDER     end every instance whose home lies in FOLDER, remove the homes
+    glewlwyd.py stop FOLDER     stop every instance whose home is in FOLDER, and remove the homes
 
 Its administration API is that of the server, at `admin.url`, with the header `admin.header`. It locks no accounts.
 """
@@ -22,7 +22,7 @@ SCHEMA = "/usr/share/dbconfig-common/data/glewlwyd/install/sqlite3"
 MODULES = "/usr/lib/glewlwyd"
 # Of the administrator that the schema creates.
 ADMIN = {"username": "admin", "password": "password"}
-SECONDS_OF_SESSIONS = 28800
+SESSION_SECONDS = 28800
 
 CONFIGURATION = """
 port = {port}
@@ -55,7 +55,7 @@ class Glewlwyd(Server):
         self.program, _ = debian("glewlwyd", "openssl")
         return self.program
 
-    def prepare(self, home, port, asked):
+    def prepare(self, home, port, options):
         configuration = home / "glewlwyd.conf"
         configuration.write_text(CONFIGURATION.format(port=port, url=url(port), home=home, modules=MODULES))
         if not (home / "glewlwyd.db").exists():
@@ -74,7 +74,7 @@ class Glewlwyd(Server):
             try:
                 populate(admin, home, issuer(port))
             except OSError as error:
-                # The server answers, so another attempt would fail as well.
+                # The server responds, so a retry would fail as well.
                 raise RuntimeError(error) from error
             populated.touch()
         clients = {**population.CLIENTS, "jwt": {**JWT_CLIENT, "key_file": str(home / "client.key")}}
@@ -90,12 +90,12 @@ JWT_CLIENT = {"id": "auth-gateway-jwt", "method": "private_key_jwt", "algorithm"
 
 
 class Administrator:
-    """Logged in; the session does not end."""
+    """An administrator with a session that does not expire."""
 
     def __init__(self, url):
         self.url, self.cookie = url, ""
-        with self.request("POST", "/auth/", ADMIN) as answer:
-            self.cookie = answer.headers["set-cookie"].partition(";")[0]
+        with self.request("POST", "/auth/", ADMIN) as response:
+            self.cookie = response.headers["set-cookie"].partition(";")[0]
 
     def request(self, method, path, body):
         headers = {"content-type": "application/json", "cookie": self.cookie}
@@ -107,19 +107,19 @@ class Administrator:
 
 
 def populate(admin, home, issuer):
-    # Ten minutes by default, after which the administrator would have to log in again.
+    # The default is ten minutes, after which the administrator would need a new login.
     admin.call("PUT", "/scope/g_admin", {"name": "g_admin", "password_required": True, "password_max_age": 0})
     plugin = {
         "iss": issuer, "jwt-type": "rsa", "jwt-key-size": "256",
         "key": (home / "signing.key").read_text(), "cert": (home / "signing.pub").read_text(),
-        "access-token-duration": SECONDS_OF_SESSIONS, "refresh-token-duration": SECONDS_OF_SESSIONS,
+        "access-token-duration": SESSION_SECONDS, "refresh-token-duration": SESSION_SECONDS,
         "code-duration": 600, "refresh-token-rolling": False, "refresh-token-one-use": "never",
         "allow-non-oidc": True, "subject-type": "public",
         **{f"auth-type-{kind}-enabled": False for kind in ("code", "token", "none", "client", "device")},
         **{f"auth-type-{kind}-enabled": True for kind in ("id-token", "password", "refresh")},
         "introspection-revocation-allowed": True, "introspection-revocation-allow-target-client": True,
         "introspection-revocation-auth-scope": [],
-        # Reads assertions of clients as well.
+        # Also enables assertions of clients.
         "request-parameter-allow": True, "client-pubkey-parameter": "pubkey",
     }
     admin.call("POST", "/mod/plugin/", {"module": "oidc", "name": "oidc", "parameters": plugin})

@@ -3,7 +3,7 @@
 
     keycloak.py fetch           download, unpack, build and seed; print the folder
     keycloak.py start           run one instance until it is killed (see launcher.py)
-    keycloak.py stop FOLDER     end every instance whose home lies in FOLDER, remove the homes
+    keycloak.py stop FOLDER     stop every instance whose home is in FOLDER, and remove the homes
 
 $KEYCLOAK_VERSION names another version than the default, one of `VERSIONS`. Everything is kept in target/live.
 """
@@ -20,27 +20,27 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from launcher import Server, made_whole, main, seed_folder
+from launcher import Server, created_atomically, main, seed_folder
 from machine import LIVE, CannotRun, build, free_ports, install
 
 
 class Version(NamedTuple):
     number: str
-    # What is downloaded is trusted by this alone, so a half download or another file is never used.
+    # A download with another digest is never used.
     sha256: str
     oldest_java: int
-    # None: any that is newer.
+    # None: no upper limit.
     newest_java: int | None
-    # The options of `start` that not all versions have, but for the name.
+    # Options of `start` that only some versions have, without that of the host name.
     options: tuple = ()
     hostname: str = "--hostname"
 
 
 MANAGEMENT = "--http-management-port={management}"
-# Not ::1 as well: it is taken for a host's name and looked up, and without a name server, every
-# request waits 5 s for that now and then.
+# Not ::1 as well: Keycloak would resolve it as a host name, and without a name server some requests
+# would wait 5 s.
 TRUSTED = "--proxy-trusted-addresses=127.0.0.1"
-# The first is the default. The library that builds the older ones reads no classes of Java 25.
+# The first is the default. The build of the older ones does not support classes of Java 25.
 VERSIONS = [
     Version("26.7.4", "04823c336b797a7e18889a44262a7a64e6bf624cbbcc518c85e2622176ff2eee", 21, None, (MANAGEMENT, TRUSTED)),
     Version("26.0.8", "8cf143b894afcf7d3be4549dc5af4790bda63bd471a5ac8e384094fb729e4b15", 17, 21, (MANAGEMENT, TRUSTED)),
@@ -52,8 +52,8 @@ COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 REALM_FILE = Path(__file__).resolve().parent / "realm.json"
 ADMIN = {"user": "admin", "password": "for-tests-only-admin"}
 
-# What bin/kc.sh passes. That script stays the parent of Java and does not survive a kill -9 together with it;
-# here the process that the caller started becomes Java itself.
+# The options of bin/kc.sh. That script stays the parent of Java, so a kill -9 of it leaves Java running;
+# here the process that the caller started becomes Java.
 JAVA_OPTIONS = [
     "-Xms64m", "-Xmx512m", "-XX:MetaspaceSize=96M", "-XX:MaxMetaspaceSize=256m", "-XX:+UseG1GC",
     "-XX:+ExitOnOutOfMemoryError", "-Dfile.encoding=UTF-8", "-Djava.security.egd=file:/dev/urandom",
@@ -72,20 +72,20 @@ def find_java(oldest, newest):
     candidates += sorted(str(path) for path in Path("/usr/lib/jvm").glob("*/bin/java"))
     for java in candidates:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
-            version = re.search(r'version "(\d+)', said)
+            output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+            version = re.search(r'version "(\d+)', output)
             number = int(version.group(1)) if version else 0
             if oldest <= number <= (newest or number):
                 return java
     places = ", ".join(candidates) or "JAVA_HOME, PATH and /usr/lib/jvm"
-    raise CannotRun(f"no JDK {oldest} to {newest or 'newer'} (looked at {places})")
+    raise CannotRun(f"no JDK {oldest} to {newest or 'newer'} (searched {places})")
 
 
 def environment():
-    """Keycloak takes settings from KC_* and KEYCLOAK_*: those of the caller's shell are none of ours."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KC_", "KEYCLOAK_"))}
+    """Without the KC_* and KEYCLOAK_* variables of the caller, because Keycloak reads settings from them."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KC_", "KEYCLOAK_"))}
     return {
-        **kept,
+        **inherited,
         "KC_BOOTSTRAP_ADMIN_USERNAME": ADMIN["user"],
         "KC_BOOTSTRAP_ADMIN_PASSWORD": ADMIN["password"],
         # The names before 26.0.
@@ -103,12 +103,12 @@ class Keycloak(Server):
         self.version = version
         self.archive = LIVE / f"keycloak-quarkus-dist-{version.number}.tar.gz"
         self.distribution = LIVE / f"keycloak-{version.number}"
-        ingredients = REALM_FILE.read_bytes() + json.dumps([ADMIN, version.sha256]).encode()
-        self.seed = seed_folder(self.name, ingredients)
+        inputs = REALM_FILE.read_bytes() + json.dumps([ADMIN, version.sha256]).encode()
+        self.seed = seed_folder(self.name, inputs)
         self.java = None
 
     def add_options(self, start):
-        start.add_argument("--durable", action="store_true", help="a kill -9 loses nothing that was committed")
+        start.add_argument("--durable", action="store_true", help="a kill -9 loses no committed data")
         start.add_argument("--any-host", action="store_true", help="issuers follow the Host header")
 
     def command(self, home, *arguments):
@@ -116,34 +116,34 @@ class Keycloak(Server):
         entry = "io.quarkus.bootstrap.runner.QuarkusEntryPoint"
         return [self.java, *JAVA_OPTIONS, f"-Dkc.home.dir={home}", "-cp", jar, entry, *arguments]
 
-    def furnish(self, home):
-        """A home shares the program with all the others and has its data to itself."""
+    def prepare_home(self, home):
+        """Creates a home with links to the shared program; its data are separate."""
         (home / "providers").mkdir(exist_ok=True)
         for shared in ("lib", "conf"):
             if not (home / shared).is_symlink():
                 (home / shared).symlink_to(self.distribution / shared)
 
     def fetch(self):
-        """Each of the four steps is skipped where an earlier run has finished it."""
+        """Downloads, unpacks, builds and seeds; skips steps that an earlier run has finished."""
         self.java = find_java(self.version.oldest_java, self.version.newest_java)
         if not self.distribution.exists():
-            if not self.is_whole(self.archive):
+            if not self.is_complete(self.archive):
                 self.download()
-            self.note("unpacking and building (half a minute)")
-            with made_whole(self.distribution) as scratch:
+            self.log("unpacking and building (half a minute)")
+            with created_atomically(self.distribution) as scratch:
                 build(["tar", "-xzf", self.archive, "-C", scratch, "--strip-components=1"])
                 # Built once, so that an instance starts in half the time and writes nothing to the program.
                 command = self.command(scratch, "build", "--db=dev-file", "--health-enabled=true")
                 build(command, env=environment(), cwd=scratch)
         if not self.seed.exists():
-            self.note("importing the realm (a quarter of a minute)")
-            with made_whole(self.seed) as scratch:
-                self.furnish(scratch)
+            self.log("importing the realm (a quarter of a minute)")
+            with created_atomically(self.seed) as scratch:
+                self.prepare_home(scratch)
                 arguments = ("import", "--optimized", f"--file={REALM_FILE}")
                 build(self.command(scratch, *arguments), env=environment(), cwd=scratch)
         return self.distribution
 
-    def is_whole(self, archive):
+    def is_complete(self, archive):
         digest = hashlib.sha256()
         with contextlib.suppress(FileNotFoundError), archive.open("rb") as file:
             for chunk in iter(lambda: file.read(1 << 20), b""):
@@ -151,41 +151,40 @@ class Keycloak(Server):
         return digest.hexdigest() == self.version.sha256
 
     def download(self):
-        self.note(f"downloading Keycloak {self.version.number} by Maven (175 MB)")
+        self.log(f"downloading Keycloak {self.version.number} by Maven (175 MB)")
         artifact = f"org.keycloak:keycloak-quarkus-dist:{self.version.number}:tar.gz"
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=LIVE) as folder:
             maven = ["mvn", "-B", "-q", "-ntp", COPY_GOAL, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
             install(maven, cwd=folder)
             downloaded = Path(folder) / self.archive.name
-            if not self.is_whole(downloaded):
-                raise CannotRun("the download is not the Keycloak whose digest is pinned here")
+            if not self.is_complete(downloaded):
+                raise CannotRun("the downloaded Keycloak does not have the pinned digest")
             downloaded.rename(self.archive)
 
-    def prepare(self, home, port, asked):
-        """Its database writes what was committed half a second later, so a kill -9 may lose users and sessions of that
-        time; a `durable` one writes at once, and is slower for it. With `any_host` it calls itself whatever name it is
-        called by.
+    def prepare(self, home, port, options):
+        """The database writes commits with a delay of half a second, so a kill -9 may lose the last users and sessions;
+        with `durable` it writes at once and is slower. With `any_host`, issuers follow the Host header of a request.
         """
-        self.furnish(home)
+        self.prepare_home(home)
         if not (home / "data").exists():
             shutil.copytree(self.seed / "data", home / "data")
-        name = "--hostname-strict=false" if asked.any_host else f"{self.version.hostname}={url(port)}"
+        name = "--hostname-strict=false" if options.any_host else f"{self.version.hostname}={url(port)}"
         (management,) = free_ports(1)
         command = self.command(
             home, "start", "--optimized", "--http-enabled=true", "--http-host=127.0.0.1",
             f"--http-port={port}", name, "--proxy-headers=xforwarded",
             *(option.format(management=management) for option in self.version.options),
-            *(["--db-url-properties=;WRITE_DELAY=0"] if asked.durable else []),
+            *(["--db-url-properties=;WRITE_DELAY=0"] if options.durable else []),
         )
         return command, environment()
 
     def facts(self, home, port):
-        """The realm has to answer under its own name."""
+        """Ready when the realm responds under its own name."""
         realm = json.loads(REALM_FILE.read_text())
         client = next(client for client in realm["clients"] if client["clientId"] == "auth-gateway")
         issuer = f"{url(port)}/realms/{realm['realm']}"
-        with urllib.request.urlopen(f"{issuer}/.well-known/openid-configuration", timeout=5) as answer:
-            if json.load(answer)["issuer"] != issuer:
+        with urllib.request.urlopen(f"{issuer}/.well-known/openid-configuration", timeout=5) as response:
+            if json.load(response)["issuer"] != issuer:
                 raise ValueError("another issuer")
         return {
             "url": url(port), "version": self.version.number, "realm": realm["realm"], "issuer": issuer,
@@ -200,9 +199,9 @@ def url(port):
 
 def chosen_version():
     """The default when $KEYCLOAK_VERSION is not set."""
-    wanted = os.environ.get("KEYCLOAK_VERSION") or VERSIONS[0].number
+    chosen = os.environ.get("KEYCLOAK_VERSION") or VERSIONS[0].number
     for version in VERSIONS:
-        if version.number == wanted:
+        if version.number == chosen:
             return version
     raise SystemExit(f"KEYCLOAK_VERSION is none of {', '.join(version.number for version in VERSIONS)}")
 

@@ -11,7 +11,7 @@ use crate::keycloak::Keycloak;
 use crate::process::{Process, gateway};
 
 /// A misconfiguration, its code in readiness, and its text in the log.
-struct Mistake {
+struct MisconfigurationCase {
     keycloak: Keycloak,
     code: &'static str,
     words: &'static str,
@@ -20,10 +20,10 @@ struct Mistake {
 const NO_GRANTS: (&str, &str) = ("auth-gateway-no-grants", "for-tests-only-9Lw3cJ5hD0sF8pZ2");
 const OTHER: (&str, &str) = ("other-gateway", "for-tests-only-6Gx1nV4yR8tK3mB7");
 
-fn mistakes(right: &Keycloak) -> Vec<Mistake> {
+fn cases(right: &Keycloak) -> Vec<MisconfigurationCase> {
     let secret = right.client_secret.expose_secret();
     let (no_grants, its_secret) = NO_GRANTS;
-    let of = |keycloak, code, words| Mistake {
+    let of = |keycloak, code, words| MisconfigurationCase {
         keycloak,
         code,
         words,
@@ -69,9 +69,9 @@ async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
     let wrong = SecretString::from("Aa1!not-the-password");
-    for mistake in mistakes(&fixture.keycloak) {
-        let Mistake { code, words, .. } = mistake;
-        let gateway = Process::start_and_probe(&mistake.keycloak.settings()).await;
+    for case in cases(&fixture.keycloak) {
+        let MisconfigurationCase { code, words, .. } = case;
+        let gateway = Process::start_and_probe(&case.keycloak.settings()).await;
         for password in [&user.password, &wrong] {
             let answer = gateway.client.log_in(&user.email, password).await;
             answer.is_error(500, "server_error");
@@ -87,12 +87,12 @@ async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401
         assert!(of_route("login"), "{code}: {log:#?}");
         let at_all = |line: &&&Value| line["message"] == "calls to the IAM fail";
         assert!(output.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
-        let others = mistakes(&fixture.keycloak);
+        let others = cases(&fixture.keycloak);
         let mut others = others.iter().filter(|other| other.code != code);
         let mixed_up = others.find(|other| log.iter().any(|line| has_error(line, other.words)));
         assert!(mixed_up.is_none(), "{code}: {log:#?}");
         let secrets = [
-            mistake.keycloak.client_secret.expose_secret(),
+            case.keycloak.client_secret.expose_secret(),
             user.password.expose_secret(),
             wrong.expose_secret(),
             &user.email,
@@ -163,18 +163,18 @@ async fn misconfigured_replica_never_reports_an_active_session_as_invalid() {
 async fn check_names_each_misconfiguration_and_exits_as_unavailable() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
-    for mistake in mistakes(&fixture.keycloak) {
+    for case in cases(&fixture.keycloak) {
         for account in [None, Some(&user)] {
-            let (code, output) = check(&mistake.keycloak, account);
-            assert_eq!(code, Some(69), "{}: {output}", mistake.code);
-            assert!(output.contains(mistake.words), "{}: {output}", mistake.code);
+            let (code, output) = check(&case.keycloak, account);
+            assert_eq!(code, Some(69), "{}: {output}", case.code);
+            assert!(output.contains(case.words), "{}: {output}", case.code);
         }
     }
-    let nobody = Keycloak {
+    let unreachable = Keycloak {
         url: "http://127.0.0.1:9".to_owned(),
         ..fixture.keycloak.clone()
     };
-    let (code, output) = check(&nobody, None);
+    let (code, output) = check(&unreachable, None);
     assert_eq!(code, Some(69), "{output}");
     assert!(output.contains("cannot be reached"), "{output}");
 }

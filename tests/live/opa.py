@@ -3,9 +3,9 @@
 
     opa.py fetch           build the program; print it
     opa.py start           run one instance until it is killed (see launcher.py)
-    opa.py stop FOLDER     end every instance whose home lies in FOLDER, remove the homes
+    opa.py stop FOLDER     stop every instance whose home is in FOLDER, and remove the homes
 
-A POST of `{"input": {"iam": …, "subject": …, "groups": […]}}` to `decision` answers `{"result": ["scope", …]}`. A test changes
+A POST of `{"input": {"iam": …, "subject": …, "groups": […]}}` to `decision` returns `{"result": ["scope", …]}`. A test changes
 the data with PUT or PATCH of `data`, and the policy with PUT of `policy` (text/plain).
 """
 
@@ -27,18 +27,18 @@ class OPA(Server):
     name = "opa"
 
     def __init__(self):
-        # A changed version makes another program.
+        # A changed version needs a new build.
         sums = (FOLDER / "go.sum").read_bytes()
         self.program = LIVE / f"opa-{hashlib.sha256(sums).hexdigest()[:12]}"
 
     def fetch(self):
         if not self.program.exists():
-            self.note("building (minutes)")
+            self.log("building (minutes)")
             install(["go", "mod", "download"], cwd=FOLDER)
             build(["go", "build", "-mod=readonly", "-o", self.program, MODULE], cwd=FOLDER, timeout=1500)
         return self.program
 
-    def prepare(self, home, port, asked):
+    def prepare(self, home, port, options):
         for name in (POLICY, DATA):
             shutil.copyfile(FOLDER / name, home / name)
         command = [

@@ -14,7 +14,7 @@ def _client(name):
 
 SCOPES = [role["name"] for role in _REALM["roles"]["client"][_PERMISSIONS_CLIENT]]
 
-# Those with a required action are missing: other servers have no such state.
+# Without users that have a required action: other servers have no such state.
 USERS = [
     {
         "username": user["email"],
@@ -31,6 +31,6 @@ CLIENTS = {
     "basic": _client("auth-gateway"),
     "other": _client("other-gateway"),
     "post": {"id": "auth-gateway-post", "secret": "for-tests-only-2Kd7sH9wP4xV6cJ1", "method": "client_secret_post"},
-    # RFC 6749 section 2.3.1 wants id and secret form-encoded in HTTP Basic; not all servers decode them.
+    # RFC 6749 section 2.3.1 requires a form-encoded id and secret in HTTP Basic; not all servers decode them.
     "special": {"id": "auth-gateway-special", "secret": "for+tests only%2F:é&=", "method": "client_secret_basic"},
 }

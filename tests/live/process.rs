@@ -7,8 +7,8 @@ use test_support::client::Client;
 use test_support::program::{Executable, Program};
 use test_support::wait::until;
 
-use crate::figures::iam_calls;
 use crate::fixture::LONG_DEADLINES;
+use crate::metrics::iam_calls;
 
 const GATEWAY: Executable = Executable {
     path: env!("CARGO_BIN_EXE_auth-gateway-dev"),

@@ -26,7 +26,7 @@ struct TestUser {
 }
 
 /// The changes to a user in one round, and the scopes requested afterwards.
-struct Turn {
+struct UserRound {
     changes: Vec<Change>,
     scopes: Vec<String>,
 }
@@ -81,21 +81,21 @@ async fn round(
     rng: &mut Rng,
 ) -> Vec<Case> {
     // All random numbers are drawn first, so that the run depends on the seed only.
-    let turns: Vec<_> = users.iter().map(|_| sources.turn(rng)).collect();
+    let rounds: Vec<_> = users.iter().map(|_| sources.user_round(rng)).collect();
     let shared_changes = sources.shared_changes(rng);
     sources.apply(fixture, None, &shared_changes).await;
-    let changes = users.iter().zip(&turns).map(async |(user, turn)| {
-        for change in &turn.changes {
+    let changes = users.iter().zip(&rounds).map(async |(user, user_round)| {
+        for change in &user_round.changes {
             let user = Some(&user.account.subject);
             sources.apply(fixture, user, change).await;
         }
     });
     join_all(changes).await;
     fixture.outlive_freshness();
-    let cases = users.iter().zip(turns).map(async |(user, turn)| {
+    let cases = users.iter().zip(rounds).map(async |(user, user_round)| {
         let subject = &user.account.subject;
         let held = fixture.administrator.effective_permissions(subject).await;
-        let exchanges = turn.scopes.into_iter().map(async |requested| {
+        let exchanges = user_round.scopes.into_iter().map(async |requested| {
             let token = gateway.exchange(&user.session, &requested).await.token();
             (requested, token.scope)
         });

@@ -6,10 +6,10 @@ use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
 use test_support::suite::{READ, session_of};
 
-use crate::figures::iam_calls;
 use crate::fixture::LiveFixture;
+use crate::metrics::iam_calls;
 
-const CROWD: usize = 200;
+const CONCURRENT: usize = 200;
 
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
@@ -45,9 +45,9 @@ async fn concurrent_exchanges_of_one_session_make_one_introspection() {
     // It has not seen the session.
     let cold = fixture.gateway(&keys.settings());
     // Connections are opened first, so that the exchanges are concurrent.
-    join_all((0..CROWD).map(|_| cold.get(JWKS, &[]))).await;
-    let crowd = (0..CROWD).map(|_| cold.exchange(&session, READ));
-    for answer in join_all(crowd).await {
+    join_all((0..CONCURRENT).map(|_| cold.get(JWKS, &[]))).await;
+    let concurrent = (0..CONCURRENT).map(|_| cold.exchange(&session, READ));
+    for answer in join_all(concurrent).await {
         assert_eq!(answer.token().scope, READ);
     }
     assert_eq!(introspections(&cold).await, 1);

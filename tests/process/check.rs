@@ -5,7 +5,7 @@ use test_support::program::Ended;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive,
 };
-use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
 use crate::GATEWAY;
 
@@ -68,8 +68,8 @@ fn wrong_password_of_the_test_account_is_reported_without_the_password() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
-    let nobody = Refusing::start();
-    let ended = online(&scripted_keycloak_settings(&nobody.url()));
+    let closed_port = RefusingPort::start();
+    let ended = online(&scripted_keycloak_settings(&closed_port.url()));
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(
         ended
@@ -79,9 +79,9 @@ async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
         ended.out
     );
 
-    let stranger = ScriptedUpstream::keycloak().await;
-    stranger.on(DISCOVERY, Answer::html(404));
-    let ended = online(&scripted_keycloak_settings(&stranger.url()));
+    let other_server = ScriptedUpstream::keycloak().await;
+    other_server.on(DISCOVERY, Answer::html(404));
+    let ended = online(&scripted_keycloak_settings(&other_server.url()));
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.out.contains("IAM           "), "{}", ended.out);
     assert!(

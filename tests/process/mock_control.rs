@@ -26,7 +26,7 @@ fn with_body(method: &str, path: &str, media_type: &str, body: &str) -> String {
     )
 }
 
-fn ask(address: SocketAddr, request: &str) -> Answer {
+fn send(address: SocketAddr, request: &str) -> Answer {
     Connection::to(address).send(request).answer()
 }
 
@@ -40,24 +40,24 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
     let (user, users) = (format!("/mock/v1/users/{email}"), "/mock/v1/users");
     let login = |password: &str| {
         let login = json!({ "email": email, "password": password });
-        ask(public, &post(LOGIN, &login.to_string()))
+        send(public, &post(LOGIN, &login.to_string()))
     };
-    let mut said = Vec::new();
-    let mut tell = |request: String, status: u16| {
-        let answer = ask(management, &request);
+    let mut responses = Vec::new();
+    let mut call = |request: String, status: u16| {
+        let answer = send(management, &request);
         assert_eq!(answer.status, status, "{request}: {answer:?}");
-        said.push(format!("{answer:?}"));
+        responses.push(format!("{answer:?}"));
     };
 
     let carol = json!({ "email": email, "password": carols }).to_string();
-    tell(post(users, &carol), 201);
-    tell(post(users, &carol), 409);
+    call(post(users, &carol), 201);
+    call(post(users, &carol), 409);
     assert_eq!(login(carols).status, 200);
     let change = json!({ "password": another }).to_string();
-    tell(with_body("PATCH", &user, json, &change), 200);
+    call(with_body("PATCH", &user, json, &change), 200);
     assert_eq!(login(carols).status, 401);
     assert_eq!(login(another).status, 200);
-    tell(
+    call(
         "POST /mock/v1/snapshots HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
         201,
     );
@@ -75,14 +75,14 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
             format!("users:\n- email: {email}\n  password: '{of_a_file}'\n"),
         ),
     ] {
-        tell(with_body("PUT", users, media_type, &file), 200);
+        call(with_body("PUT", users, media_type, &file), 200);
         // The error for a file does not contain its content.
         let wrong = file
             .replace(of_a_file, refused)
             .replace("password", "pasword");
-        tell(with_body("PUT", users, media_type, &wrong), 400);
+        call(with_body("PUT", users, media_type, &wrong), 400);
         let broken = file.replace(of_a_file, refused).replace("email", "\"{[");
-        tell(with_body("PUT", users, media_type, &broken), 400);
+        call(with_body("PUT", users, media_type, &broken), 400);
     }
     assert_eq!(login(of_a_file).status, 200);
     for wrong in [
@@ -92,10 +92,10 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
         format!("{{\"password\": \"{refused}"),
         format!("\"{refused}\""),
     ] {
-        tell(with_body("PATCH", &user, json, &wrong), 400);
+        call(with_body("PATCH", &user, json, &wrong), 400);
     }
     let query = "/mock/v1/users?password=canary%20that%20is%20refused";
-    tell(get(query), 400);
+    call(get(query), 400);
     for path in [
         "users",
         "sessions",
@@ -105,9 +105,9 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
         "namespaces",
         "faults",
     ] {
-        tell(get(&format!("/mock/v1/{path}")), 200);
+        call(get(&format!("/mock/v1/{path}")), 200);
     }
-    tell(get("/metrics"), 200);
+    call(get("/metrics"), 200);
 
     program.signal("TERM");
     let ended = program.wait();
@@ -115,19 +115,19 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
     let written = ended.everything();
     for password in PASSWORDS {
         let canary = Canary::new("a password", password);
-        for text in written.lines().chain(said.iter().map(String::as_str)) {
+        for text in written.lines().chain(responses.iter().map(String::as_str)) {
             assert!(!canary.is_in(text), "{text}");
         }
     }
     // The control: the same search finds text in that log and in those responses.
     let address = Canary::new("the address", email);
-    assert!(said.iter().any(|text| address.is_in(text)));
+    assert!(responses.iter().any(|text| address.is_in(text)));
     assert!(written.contains(r#""level":"TRACE""#), "the finest level");
     assert!(written.contains(r#""route":"management""#), "the calls");
 }
 
 #[test]
-fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
+fn waiting_journal_request_is_answered_when_the_gateway_stops() {
     let mut program = GATEWAY.serve(&[]);
     let (_, management) = program.addresses();
     let wait = get("/mock/v1/journal/wait?operation=login&timeout=60s");
@@ -136,7 +136,7 @@ fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
         waiter.send(&wait);
     }
     // By then the worker has begun with the earlier requests.
-    assert_eq!(ask(management, &get("/mock/v1/status")).status, 200);
+    assert_eq!(send(management, &get("/mock/v1/status")).status, 200);
     program.signal("TERM");
     for waiter in &mut waiters {
         let answer = waiter.answer();
@@ -147,13 +147,13 @@ fn whoever_waits_for_calls_is_answered_when_the_gateway_stops() {
 }
 
 #[test]
-fn an_iam_that_is_no_mock_has_no_controls() {
+fn control_api_is_absent_with_another_iam() {
     let mut program = GATEWAY.serve(&scripted_keycloak_settings("http://127.0.0.1:1"));
     let (public, management) = program.addresses();
     for address in [public, management] {
         for path in ["/mock/v1/status", "/mock/v1/users", "/mock/", "/mock"] {
-            assert_eq!(ask(address, &get(path)).status, 404, "{path}");
+            assert_eq!(send(address, &get(path)).status, 404, "{path}");
         }
     }
-    assert_eq!(ask(management, &get(LOGIN)).status, 404);
+    assert_eq!(send(management, &get(LOGIN)).status, 404);
 }

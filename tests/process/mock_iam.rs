@@ -110,7 +110,7 @@ fn with_session(gateway: SocketAddr, path: &str, session: &Value) -> (u16, Value
 }
 
 #[test]
-fn the_gateway_and_the_mock_run_with_one_configuration_and_tell_no_secret() {
+fn the_gateway_and_the_mock_run_with_one_configuration_and_write_no_secret() {
     let folder = TempDir::new().expect("a folder");
     let (config, [port, iam_port]) = configuration(folder.path());
     let users = users(folder.path());
@@ -195,7 +195,7 @@ fn without_a_receiver_no_logout_token_is_sent() {
 }
 
 #[test]
-fn without_a_configuration_the_first_screen_holds_one_to_paste() {
+fn without_a_configuration_the_start_screen_contains_one_to_copy() {
     let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
     let screen = iam.wait_for_stderr(LAST);
@@ -224,7 +224,7 @@ fn without_a_configuration_the_first_screen_holds_one_to_paste() {
 }
 
 #[test]
-fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
+fn the_mock_stops_at_once_during_a_hanging_request() {
     let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
     let rule = r#"{"operation": "keys", "answer": "timeout"}"#;
@@ -248,7 +248,7 @@ fn the_mock_ends_at_once_while_somebody_waits_for_an_answer_that_never_comes() {
 }
 
 #[test]
-fn production_refuses_the_mock_whatever_else_is_right() {
+fn production_refuses_the_mock_with_otherwise_valid_settings() {
     let production = [
         ("ENVIRONMENT", "production"),
         ("http.public_url", "https://gateway.test"),
@@ -281,7 +281,7 @@ fn production_refuses_the_mock_whatever_else_is_right() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_before_anything_is_listened_to() {
+fn invalid_settings_are_reported_before_a_port_is_bound() {
     let keycloak = [
         ("iam.keycloak.url", "https://keycloak.test"),
         ("iam.keycloak.realm", "shop"),

@@ -15,7 +15,7 @@ use test_support::wire::{ALICE, Connection, get, post};
 use crate::GATEWAY;
 
 /// A gateway with key folders.
-struct Scene {
+struct ReloadFixture {
     _folder: TempDir,
     signing: PathBuf,
     program: Program,
@@ -44,7 +44,7 @@ fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
     });
 }
 
-impl Scene {
+impl ReloadFixture {
     /// `lay` writes the first signing key to this folder.
     fn new(lay: impl FnOnce(&Path)) -> Self {
         Self::looking_every("30s", lay)
@@ -92,7 +92,7 @@ impl Scene {
 #[test]
 fn added_and_removed_keys_are_detected() {
     let mut first = String::new();
-    let mut fixture = Scene::new(|folder| first = generate(folder, "signing"));
+    let mut fixture = ReloadFixture::new(|folder| first = generate(folder, "signing"));
     fixture.publishes(&[&first]);
     let next = generate(&fixture.signing, "signing");
     fixture.publishes(&[&first, &next]);
@@ -106,7 +106,7 @@ fn added_and_removed_keys_are_detected() {
 #[test]
 fn broken_file_and_its_repair_are_reported_once_each() {
     let mut first = String::new();
-    let fixture = Scene::new(|folder| first = generate(folder, "signing"));
+    let fixture = ReloadFixture::new(|folder| first = generate(folder, "signing"));
     let path = fixture.signing.join("broken.jwk");
     for text in ["", "{\"kty\""] {
         fs::write(&path, text).expect("written");
@@ -140,7 +140,7 @@ fn swapped_mount_and_replaced_folder_are_detected() {
         (kid, link)
     };
     let mut first = (String::new(), PathBuf::new());
-    let fixture = Scene::new(|folder| first = generation(folder, "..2026_01"));
+    let fixture = ReloadFixture::new(|folder| first = generation(folder, "..2026_01"));
     fixture.publishes(&[&first.0]);
     let (second, _) = generation(&fixture.signing, "..2026_02");
     fs::remove_file(&first.1).expect("removed");
@@ -160,7 +160,7 @@ fn swapped_mount_and_replaced_folder_are_detected() {
 #[test]
 fn change_without_a_file_system_event_is_found_at_the_next_poll() {
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let fixture = Scene::looking_every("1s", |folder| {
+    let fixture = ReloadFixture::looking_every("1s", |folder| {
         let name = format!("{}.jwk", generate(elsewhere.path(), "signing"));
         fs::create_dir(folder).expect("a folder");
         symlink(elsewhere.path().join(&name), folder.join(&name)).expect("linked");
@@ -187,7 +187,7 @@ fn listed(folder: &Path) -> Vec<(String, String)> {
     ended.out.lines().map(key).collect()
 }
 
-impl Scene {
+impl ReloadFixture {
     /// The `kid` in the header of a new access token.
     fn signs_with(&self) -> String {
         let send = |path, body: &str| {
@@ -230,7 +230,7 @@ impl Scene {
 #[test]
 fn new_key_is_listed_as_waiting_until_gateways_sign_with_it() {
     let mut stolen = String::new();
-    let fixture = Scene::new(|folder| stolen = generate(folder, "signing"));
+    let fixture = ReloadFixture::new(|folder| stolen = generate(folder, "signing"));
     fixture.publishes(&[&stolen]);
     let folder = fixture.signing.to_str().expect("text");
     let made = GATEWAY.run(

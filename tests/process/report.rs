@@ -12,7 +12,7 @@ use test_support::program::{Ended, Program};
 use crate::GATEWAY;
 
 /// A user and a group that own no file.
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 /// A folder for the files of one gateway.
 struct Files(TempDir);
@@ -189,7 +189,7 @@ fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
     }
     let mut check = GATEWAY.command(&["check", "--config", &files.path("gateway.toml")], &[]);
     if rustix::process::geteuid().is_root() {
-        check.uid(NOBODY).gid(NOBODY);
+        check.uid(OTHER_USER).gid(OTHER_USER);
     }
     let ended = Program::start(check).wait();
     let denied =

@@ -64,10 +64,10 @@ async fn at_trace_level_no_log_line_error_or_metric_contains_a_secret() {
         "reqwest",
         "mio",
     ] {
-        let said = format!(r#""level":"TRACE","target":"{target}"#);
-        let said_more = format!(r#""level":"DEBUG","target":"{target}"#);
+        let first_line = format!(r#""level":"TRACE","target":"{target}"#);
+        let second_line = format!(r#""level":"DEBUG","target":"{target}"#);
         let request = format!(r#""level":"INFO","target":"{target}"#);
-        let expected = [said, said_more, request];
+        let expected = [first_line, second_line, request];
         assert!(
             expected.iter().any(|line| written.contains(line)),
             "{target}"

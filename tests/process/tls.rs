@@ -155,9 +155,9 @@ fn tls_1_1_is_refused() {
     let mut record = vec![0x16, 0x03, 0x01, 0, length + 4, 1, 0, 0, length];
     record.extend(hello);
     // A fatal alert (RFC 5246 section 7.2).
-    let said = Connection::to(public).send(record).rest();
-    assert_eq!(said.first(), Some(&0x15), "{said:?}");
-    assert_eq!(said.get(5), Some(&2), "{said:?}");
+    let response = Connection::to(public).send(record).rest();
+    assert_eq!(response.first(), Some(&0x15), "{response:?}");
+    assert_eq!(response.get(5), Some(&2), "{response:?}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ async fn no_command_writes_the_credentials_for_redis() {
     let iam = keycloak().await;
     let url = iam.url();
     // This address refuses connections.
-    let nobody = (URL, "redis://127.0.0.1:1");
+    let closed_port = (URL, "redis://127.0.0.1:1");
     for (arguments, more, code, expected) in [
         (
             &["check"][..],
@@ -115,20 +115,20 @@ async fn no_command_writes_the_credentials_for_redis() {
         ),
         (
             &["check"],
-            &[nobody, (WORD, "canary"), (FILE, "no/such/file")],
+            &[closed_port, (WORD, "canary"), (FILE, "no/such/file")],
             64,
             "exclude",
         ),
         (
             &["check"],
-            &[nobody, ("redis.pasword", "canary")],
+            &[closed_port, ("redis.pasword", "canary")],
             64,
             "PASWORD",
         ),
         (&["check"], &[("redis", "canary")], 64, "REDIS"),
         (
             &["check", "--online"],
-            &[nobody, (USER, "canary"), (WORD, "canary")],
+            &[closed_port, (USER, "canary"), (WORD, "canary")],
             69,
             "Redis  ",
         ),

@@ -51,7 +51,7 @@ impl Sentinel {
         }
     }
 
-    fn ask(&self, words: &[&str]) -> String {
+    fn command(&self, words: &[&str]) -> String {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port));
         let mut connection = client
             .expect("an address")
@@ -75,7 +75,7 @@ impl Drop for Sentinel {
 
 /// The replica of Redis misses a write that the primary acknowledged, and becomes the primary.
 #[tokio::test]
-async fn failover_that_loses_an_acknowledged_revocation_ends_no_promise() {
+async fn failover_that_loses_an_acknowledged_revocation_violates_no_guarantee() {
     let Some(mut fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -83,13 +83,13 @@ async fn failover_that_loses_an_acknowledged_revocation_ends_no_promise() {
     let primary = fixture.redis.port();
     let follow = format!("REPLICAOF 127.0.0.1 {primary}");
     successor.admin().run(&follow);
-    until("the replica of Redis to be in step", async || {
+    until("the replica of Redis to be synchronized", async || {
         format!("{:?}", successor.admin().run("ROLE")).contains("connected")
     })
     .await;
     let sentinel = Sentinel::of(&fixture.redis);
     until("the Sentinel to know the replica of Redis", async || {
-        let known = sentinel.ask(&["REPLICAS", MASTER]);
+        let known = sentinel.command(&["REPLICAS", MASTER]);
         known.contains(&successor.port().to_string())
     })
     .await;
@@ -103,7 +103,7 @@ async fn failover_that_loses_an_acknowledged_revocation_ends_no_promise() {
     ];
     let replicas = [(); 2].map(|()| fixture.gateway(&by_sentinel));
     for replica in &replicas {
-        fixture.in_step(replica).await;
+        fixture.synchronized(replica).await;
     }
     let [one, other] = &replicas;
     let [kept, lost] = [
@@ -124,7 +124,7 @@ async fn failover_that_loses_an_acknowledged_revocation_ends_no_promise() {
     fixture.redis.kill();
     successor.signal("CONT");
     until("the Sentinel to make it the primary", async || {
-        let primary = sentinel.ask(&["GET-MASTER-ADDR-BY-NAME", MASTER]);
+        let primary = sentinel.command(&["GET-MASTER-ADDR-BY-NAME", MASTER]);
         primary.contains(&successor.port().to_string())
     })
     .await;
@@ -133,13 +133,13 @@ async fn failover_that_loses_an_acknowledged_revocation_ends_no_promise() {
     })
     .await;
     for replica in &replicas {
-        fixture.in_step(replica).await;
+        fixture.synchronized(replica).await;
         for session in [&kept, &lost] {
             assert!(!serves(replica, session).await);
         }
     }
     let late = fixture.gateway(&by_sentinel);
-    fixture.in_step(&late).await;
+    fixture.synchronized(&late).await;
     for session in [&kept, &lost] {
         assert!(!serves(&late, session).await);
     }
@@ -158,7 +158,7 @@ async fn replicas_follow_the_primary_when_an_operator_replaces_it() {
     until(
         "the Sentinel to know a healthy replica of Redis",
         async || {
-            let known = sentinel.ask(&["REPLICAS", MASTER]);
+            let known = sentinel.command(&["REPLICAS", MASTER]);
             known.contains(&successor.port().to_string()) && known.contains("master-link-status")
         },
     )
@@ -170,7 +170,7 @@ async fn replicas_follow_the_primary_when_an_operator_replaces_it() {
     ];
     let replicas = [(); 2].map(|()| fixture.gateway(&by_sentinel));
     for replica in &replicas {
-        fixture.in_step(replica).await;
+        fixture.synchronized(replica).await;
     }
     until("the Sentinel to begin the failover", async || {
         let client = redis::Client::open(format!("redis://{address}")).expect("an address");
@@ -183,7 +183,7 @@ async fn replicas_follow_the_primary_when_an_operator_replaces_it() {
     let [one, other] = &replicas;
     let session = fixture.known_session(&[one, other]).await;
     until("the Sentinel to make it the primary", async || {
-        let primary = sentinel.ask(&["GET-MASTER-ADDR-BY-NAME", MASTER]);
+        let primary = sentinel.command(&["GET-MASTER-ADDR-BY-NAME", MASTER]);
         primary.contains(&successor.port().to_string())
     })
     .await;

@@ -25,7 +25,7 @@ pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";
 pub(crate) const PASSWORD: &str = "alice-pass-of-the-tests";
 
 /// Longer than any test takes, because the caches also drop entries by the machine's clock. So an
-/// end that another gateway learns earlier came through Redis.
+/// end that another gateway has earlier came through Redis.
 const FRESHNESS: Duration = Duration::from_secs(3_600);
 
 /// For a gateway that serves before it has read the earlier revocations from Redis.
@@ -72,11 +72,11 @@ impl ReplicaFixture {
         }
     }
 
-    /// Gateways with the Redis, all in step.
+    /// Gateways with the Redis, all synchronized.
     pub(crate) async fn replicas<const N: usize>(&self) -> [TestGateway; N] {
         let replicas = std::array::from_fn(|_| self.gateway(&[]));
         for replica in &replicas {
-            self.in_step(replica).await;
+            self.synchronized(replica).await;
         }
         replicas
     }
@@ -116,7 +116,7 @@ impl ReplicaFixture {
 
     /// Waits until the gateway receives every revocation. It distrusts what it cached up to this
     /// moment, so the clock advances.
-    pub(crate) async fn in_step(&self, gateway: &TestGateway) {
+    pub(crate) async fn synchronized(&self, gateway: &TestGateway) {
         gateway.wait_for_readiness("ready", &[]).await;
         self.clock.advance(Duration::from_millis(1));
     }
@@ -150,7 +150,7 @@ impl ReplicaFixture {
         }
     }
 
-    /// A session that all of these gateways have cached as alive.
+    /// A session that all of these gateways have cached as active.
     pub(crate) async fn known_session(&self, gateways: &[&TestGateway]) -> Session {
         let first = gateways.first().expect("a gateway");
         let session = log_in(first).await;

@@ -35,7 +35,7 @@ async fn no_change_in_redis_revives_a_session() {
     for gateway in [&one, &other] {
         until("it came back", async || {
             gateway.wait_for_readiness("ready", &[]).await;
-            gateway.metric("revocations_in_step", "").await == 1
+            gateway.metric("revocations_synchronized", "").await == 1
         })
         .await;
         assert!(!serves(gateway, &session).await);
@@ -85,7 +85,7 @@ async fn invalid_entry_is_ignored_and_counted() {
     admin.words(&["XADD", STREAM, "*", "x", "1"]);
     admin.words(&["XADD", STREAM, "*", "r", "1", "x", "2"]);
     let late = fixture.gateway(&[]);
-    fixture.in_step(&late).await;
+    fixture.synchronized(&late).await;
     for gateway in [&one, &other, &late] {
         for (reason, count) in expected {
             let metric = format!("revocations_ignored_total{{reason=\"{reason}\"}}");
@@ -101,7 +101,7 @@ async fn invalid_entry_is_ignored_and_counted() {
 
 /// As large as what another program once stored: 40 MB.
 #[tokio::test]
-async fn large_entry_keeps_no_replica_from_reading_the_others() {
+async fn large_entry_does_not_prevent_reading_the_others() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };

@@ -4,12 +4,12 @@ use crate::fixture::{EMAIL, ReplicaFixture, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 
 #[tokio::test]
-async fn new_replica_knows_earlier_revocations_without_calling_the_iam() {
+async fn new_replica_has_earlier_revocations_without_calling_the_iam() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
     let [early] = fixture.replicas().await;
-    let living = fixture.known_session(&[&early]).await;
+    let active = fixture.known_session(&[&early]).await;
     let mut ended = Vec::new();
     // More than one page.
     for _ in 0..1_020 {
@@ -22,9 +22,9 @@ async fn new_replica_knows_earlier_revocations_without_calling_the_iam() {
     for session in &ended {
         assert!(!serves(&late, session).await);
     }
-    let asked = "iam_calls_total{operation=\"introspection\",outcome=\"ok\"}";
-    assert_eq!(late.metric(asked, "").await, 0);
-    assert!(serves(&late, &living).await);
+    let calls = "iam_calls_total{operation=\"introspection\",outcome=\"ok\"}";
+    assert_eq!(late.metric(calls, "").await, 0);
+    assert!(serves(&late, &active).await);
     assert_eq!(late.metric("revocations_received_total", "").await, 1_020);
 }
 

@@ -10,7 +10,7 @@ use test_support::wire::Connection;
 use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, have_sealing_keys};
 use crate::server::{Admin, PREFIX};
 
-const STRANGER: &str = "stranger@example.test";
+const UNKNOWN_USER: &str = "unknown@example.test";
 const HOME: &str = "192.0.2.1";
 const OTHER: &str = "198.51.100.7";
 const TOKEN: &str = "operators-token-of-some-length";
@@ -49,7 +49,7 @@ async fn events(gateway: &TestGateway, outcome: &str) -> u64 {
 /// Waits until the gateway shares its login limits.
 pub(crate) async fn shares(gateway: &TestGateway) {
     until("login limits to be shared", async || {
-        gateway.metric("login_limits_in_step", "").await == 1
+        gateway.metric("login_limits_synchronized", "").await == 1
     })
     .await;
 }
@@ -57,7 +57,7 @@ pub(crate) async fn shares(gateway: &TestGateway) {
 pub(crate) async fn replicas<const N: usize>(fixture: &ReplicaFixture) -> [TestGateway; N] {
     let replicas = std::array::from_fn(|_| fixture.gateway(&SETTINGS));
     for replica in &replicas {
-        fixture.in_step(replica).await;
+        fixture.synchronized(replica).await;
         shares(replica).await;
     }
     replicas
@@ -87,7 +87,7 @@ async fn guess_in_turn(replicas: &[TestGateway], attempts: usize) -> u64 {
     let mut reached = 0;
     for number in 0..attempts {
         let replica = &replicas[number % replicas.len()];
-        reached += u64::from(guess(replica, STRANGER, OTHER).await);
+        reached += u64::from(guess(replica, UNKNOWN_USER, OTHER).await);
         exchanged(replicas, reached).await;
     }
     reached
@@ -103,7 +103,7 @@ async fn guesses_over_three_replicas_reach_the_iam_as_often_as_over_one() {
     let alone = [(); 3].map(|()| fixture.lone_gateway(&SETTINGS));
     let mut reached = 0;
     for number in 0..36 {
-        reached += usize::from(guess(&alone[number % 3], STRANGER, OTHER).await);
+        reached += usize::from(guess(&alone[number % 3], UNKNOWN_USER, OTHER).await);
     }
     assert_eq!(reached, 30);
 }
@@ -116,7 +116,7 @@ async fn concurrent_guesses_exceed_the_limit_by_those_in_flight_only() {
     let gateways = replicas::<3>(&fixture).await;
     let mut reached = 0;
     for _ in 0..20 {
-        let round = gateways.iter().map(|each| guess(each, STRANGER, OTHER));
+        let round = gateways.iter().map(|each| guess(each, UNKNOWN_USER, OTHER));
         let round = futures_util::future::join_all(round).await;
         reached += round.into_iter().map(u64::from).sum::<u64>();
         exchanged(&gateways, reached).await;
@@ -152,13 +152,13 @@ async fn reset_by_an_operator_takes_effect_at_every_replica() {
     };
     let gateways = replicas::<2>(&fixture).await;
     for _ in 0..10 {
-        assert!(guess(&gateways[0], STRANGER, OTHER).await);
+        assert!(guess(&gateways[0], UNKNOWN_USER, OTHER).await);
     }
     until("the limit", async || {
-        !guess(&gateways[1], STRANGER, OTHER).await
+        !guess(&gateways[1], UNKNOWN_USER, OTHER).await
     })
     .await;
-    let body = json!({ "email": STRANGER }).to_string();
+    let body = json!({ "email": UNKNOWN_USER }).to_string();
     let length = body.len();
     let answer = Connection::to(gateways[1].addresses().management)
         .send(format!(
@@ -169,7 +169,7 @@ async fn reset_by_an_operator_takes_effect_at_every_replica() {
         .answer();
     assert_eq!(answer.status, 204);
     until("the reset", async || {
-        guess(&gateways[0], STRANGER, OTHER).await
+        guess(&gateways[0], UNKNOWN_USER, OTHER).await
     })
     .await;
 }
@@ -182,18 +182,18 @@ async fn replica_without_redis_counts_for_itself_and_sends_its_events_later() {
     let gateways = replicas::<2>(&fixture).await;
     fixture.redis.kill();
     for _ in 0..10 {
-        assert!(guess(&gateways[0], STRANGER, OTHER).await);
+        assert!(guess(&gateways[0], UNKNOWN_USER, OTHER).await);
     }
-    assert!(!guess(&gateways[0], STRANGER, OTHER).await);
-    assert!(guess(&gateways[1], STRANGER, OTHER).await);
+    assert!(!guess(&gateways[0], UNKNOWN_USER, OTHER).await);
+    assert!(guess(&gateways[1], UNKNOWN_USER, OTHER).await);
     fixture.redis.start_again();
     until("the events", async || {
         events(&gateways[1], "received").await == 10
     })
     .await;
-    assert!(!guess(&gateways[1], STRANGER, OTHER).await);
+    assert!(!guess(&gateways[1], UNKNOWN_USER, OTHER).await);
     // The same key: the counts are not lost.
-    assert!(!guess(&gateways[0], STRANGER, OTHER).await);
+    assert!(!guess(&gateways[0], UNKNOWN_USER, OTHER).await);
 }
 
 fn entries(admin: &mut Admin, stream: &str) -> Vec<Vec<u8>> {
@@ -211,7 +211,7 @@ async fn forged_or_replayed_event_has_no_effect() {
     };
     let [one, other] = replicas(&fixture).await;
     assert_eq!(log_in(&one, EMAIL, PASSWORD, HOME).await.status, 200);
-    assert!(guess(&one, STRANGER, OTHER).await);
+    assert!(guess(&one, UNKNOWN_USER, OTHER).await);
     until("the events", async || events(&other, "received").await == 2).await;
     let mut admin = fixture.redis.admin();
     for stream in ["logins", "logins:networks"] {
@@ -242,7 +242,7 @@ async fn forged_or_replayed_event_has_no_effect() {
     assert_eq!(events(&late, "received").await, 2);
     let mut reached = 0;
     for _ in 0..20 {
-        reached += usize::from(guess(&late, STRANGER, OTHER).await);
+        reached += usize::from(guess(&late, UNKNOWN_USER, OTHER).await);
     }
     assert_eq!(reached, 9);
 }
@@ -333,7 +333,7 @@ async fn deleted_streams_end_no_limit_and_events_are_exchanged_through_new_ones(
         if number == 6 {
             admin.disconnect_all();
         }
-        reached += u64::from(guess(&gateways[number % 2], STRANGER, OTHER).await);
+        reached += u64::from(guess(&gateways[number % 2], UNKNOWN_USER, OTHER).await);
         exchanged(&gateways, 1 + reached).await;
     }
     assert_eq!(reached, 10);
@@ -355,7 +355,7 @@ async fn streams_keep_a_bounded_number_of_the_latest_events() {
     }
     let [gateway] = replicas(&fixture).await;
     assert_eq!(log_in(&gateway, EMAIL, PASSWORD, HOME).await.status, 200);
-    assert!(guess(&gateway, STRANGER, OTHER).await);
+    assert!(guess(&gateway, UNKNOWN_USER, OTHER).await);
     until("both events to be sent", async || {
         events(&gateway, "sent").await == 2
     })

@@ -16,7 +16,7 @@ async fn logout_at_one_replica_takes_effect_at_all_others_despite_fresh_data() {
     let other = fixture.known_session(&all).await;
     for round in 0..30 {
         let session = fixture.known_session(&all).await;
-        let asked = introspections(&all).await;
+        let calls = introspections(&all).await;
         log_out(all[round % 3], &session).await;
         assert!(!serves(all[round % 3], &session).await);
         for replica in &all {
@@ -27,7 +27,7 @@ async fn logout_at_one_replica_takes_effect_at_all_others_despite_fresh_data() {
         }
         assert_eq!(
             introspections(&all).await,
-            asked,
+            calls,
             "no introspection is needed"
         );
     }
@@ -89,7 +89,7 @@ async fn session_ended_by_the_iam_is_not_sent_to_other_replicas() {
 
 /// A measurement: `cargo test --test replicas -- --ignored --nocapture`.
 #[tokio::test]
-#[ignore = "measures, and tells nothing that could be right or wrong"]
+#[ignore = "a measurement without an assertion"]
 async fn measure_the_delay_of_a_logout_at_other_replicas() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;

@@ -21,7 +21,7 @@ async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
     fixture.break_logouts();
     assert_eq!(one.log_out(&session).await.status, 500);
     has_received(&other, 1).await;
-    // The replica that knows it first has gone.
+    // The replica that recorded it first is stopped.
     drop(one);
     let mut admin = fixture.redis.admin();
     admin.run("FLUSHALL");
@@ -30,7 +30,7 @@ async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
         admin.revocations().len() == 1
     })
     .await;
-    // The IAM does not know of the logout.
+    // The IAM has not received the logout.
     let [late] = fixture.replicas().await;
     assert!(!serves(&late, &session).await);
 }
@@ -83,7 +83,7 @@ async fn replica_whose_clock_is_ten_minutes_ahead_shares_revocations_and_removes
         has_sent_all(gateway).await;
     }
     fixture.redis.admin().disconnect_all();
-    fixture.in_step(&fast).await;
+    fixture.synchronized(&fast).await;
     assert_eq!(fixture.redis.admin().revocations().len(), 2);
     let [late] = fixture.replicas().await;
     has_received(&late, 2).await;
@@ -127,7 +127,7 @@ async fn gateways_with_different_public_urls_share_nothing_in_one_redis() {
     let (one, same) = (at("https://shop.test"), at("https://shop.test"));
     let other = at("https://shop.test/staging");
     for gateway in [&one, &same, &other] {
-        fixture.in_step(gateway).await;
+        fixture.synchronized(gateway).await;
     }
     let session = fixture.known_session(&[&one, &same, &other]).await;
     log_out(&one, &session).await;

@@ -31,12 +31,12 @@ async fn redis_that_starts_after_the_gateways_is_found() {
     let gateways = [(); 2].map(|()| fixture.gateway(&AT_ONCE));
     let [one, other] = &gateways;
     one.wait_for_readiness("degraded", &UNREACHABLE).await;
-    assert_eq!(one.metric("revocations_in_step", "").await, 0);
+    assert_eq!(one.metric("revocations_synchronized", "").await, 0);
     everything_works([one, other]).await;
     fixture.redis.start_again();
     for gateway in &gateways {
-        fixture.in_step(gateway).await;
-        assert_eq!(gateway.metric("revocations_in_step", "").await, 1);
+        fixture.synchronized(gateway).await;
+        assert_eq!(gateway.metric("revocations_synchronized", "").await, 1);
     }
     has_received(one, ENDS).await;
     let session = fixture.known_session(&[one, other]).await;
@@ -59,7 +59,7 @@ async fn outage_of_redis_is_reported_and_its_return_is_detected() {
         everything_works([&one, &other]).await;
         fixture.redis.start_again();
         for gateway in [&one, &other] {
-            fixture.in_step(gateway).await;
+            fixture.synchronized(gateway).await;
             has_sent_all(gateway).await;
         }
         let session = fixture.known_session(&[&one, &other]).await;
@@ -92,7 +92,7 @@ async fn hanging_redis_is_detected_and_delays_no_request() {
     has_received(&other, 2 * ENDS + 1).await;
     assert!(!serves(&other, &session).await);
     for gateway in [&one, &other] {
-        fixture.in_step(gateway).await;
+        fixture.synchronized(gateway).await;
         has_sent_all(gateway).await;
     }
 }
@@ -107,7 +107,7 @@ async fn hanging_redis_is_detected_by_an_idle_replica() {
         fixture.redis.signal("STOP");
         idle.wait_for_readiness("degraded", &UNREACHABLE).await;
         fixture.redis.signal("CONT");
-        fixture.in_step(&idle).await;
+        fixture.synchronized(&idle).await;
     }
 }
 

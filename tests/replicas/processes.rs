@@ -85,11 +85,11 @@ fn check_reports_whether_redis_can_be_reached() {
         evicting.out
     );
     redis.kill();
-    let gone = check(PASSWORD);
-    assert_eq!(gone.code, Some(69), "{}", gone.everything());
+    let unreachable = check(PASSWORD);
+    assert_eq!(unreachable.code, Some(69), "{}", unreachable.everything());
     assert!(
-        gone.out.contains("Redis         cannot be reached"),
+        unreachable.out.contains("Redis         cannot be reached"),
         "{}",
-        gone.out
+        unreachable.out
     );
 }

@@ -81,7 +81,7 @@ async fn key_of_another_type_degrades_only_until_it_is_deleted() {
     let one = fixture.gateway(&AT_ONCE);
     works_without_redis(&one).await;
     admin.words(&["DEL", STREAM]);
-    fixture.in_step(&one).await;
+    fixture.synchronized(&one).await;
     has_sent_all(&one).await;
     assert_eq!(admin.revocations().len(), 1);
 }
@@ -106,7 +106,7 @@ async fn wrong_password_of_redis_degrades_only_and_a_changed_password_is_detecte
         works_without_redis(gateway).await;
     }
     for gateway in [&right, &other] {
-        fixture.in_step(gateway).await;
+        fixture.synchronized(gateway).await;
     }
     a_logout_is_felt(&fixture, &right, &other).await;
     let mut admin = fixture.redis.admin();
@@ -118,10 +118,10 @@ async fn wrong_password_of_redis_degrades_only_and_a_changed_password_is_detecte
             .wait_for_readiness("degraded", &["revocations_unreachable"])
             .await;
     }
-    fixture.in_step(&wrong).await;
+    fixture.synchronized(&wrong).await;
     admin.words(&["CONFIG", "SET", "requirepass", "the password of this Redis"]);
     for gateway in [&right, &other] {
-        fixture.in_step(gateway).await;
+        fixture.synchronized(gateway).await;
     }
     a_logout_is_felt(&fixture, &right, &other).await;
 }
@@ -155,7 +155,7 @@ async fn documented_minimal_permissions_of_a_redis_user_suffice() {
     ];
     let (one, other) = (fixture.gateway(&user), fixture.gateway(&user));
     for gateway in [&one, &other] {
-        fixture.in_step(gateway).await;
+        fixture.synchronized(gateway).await;
         login_limits::shares(gateway).await;
     }
     a_logout_is_felt(&fixture, &one, &other).await;

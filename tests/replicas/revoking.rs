@@ -1,4 +1,4 @@
-//! Sessions that an operator revokes. The IAM does not know it, so only Redis informs the others.
+//! Sessions that an operator revokes. The IAM is not called, so the other replicas receive it only through Redis.
 
 use serde_json::{Value, json};
 use test_support::endpoints::REVOKE;
@@ -11,7 +11,7 @@ const TOKEN: &str = "operators-token-of-some-length";
 
 async fn replica(fixture: &ReplicaFixture) -> TestGateway {
     let gateway = fixture.gateway(&[("management.token", TOKEN)]);
-    fixture.in_step(&gateway).await;
+    fixture.synchronized(&gateway).await;
     gateway
 }
 

@@ -1,4 +1,4 @@
-//! What a reader of all data and traffic of Redis learns.
+//! A reader of all data and traffic of Redis finds no secrets.
 
 mod programs;
 
@@ -80,10 +80,10 @@ async fn redis_receives_no_address_and_no_account_of_a_login() {
     };
     let monitor = Monitor::of(fixture.redis.port());
     let [one, other] = login_limits::replicas(&fixture).await;
-    let stranger = "stranger@example.test";
+    let unknown_user = "unknown_user@example.test";
     let known = login_limits::log_in(&one, EMAIL, PASSWORD, "203.0.113.77").await;
     assert_eq!(known.status, 200);
-    let refused = login_limits::log_in(&one, stranger, "wrong-password", "203.0.113.78").await;
+    let refused = login_limits::log_in(&one, unknown_user, "wrong-password", "203.0.113.78").await;
     assert_eq!(refused.status, 401);
     login_limits::exchanged(&[one, other], 2).await;
     fixture.redis.admin().run("SET the-control 203.0.113.77");
@@ -98,7 +98,7 @@ async fn redis_receives_no_address_and_no_account_of_a_login() {
     for secret in [
         EMAIL,
         PASSWORD,
-        stranger,
+        unknown_user,
         "wrong-password",
         "203.0.113.7",
         "\\xcb\\x00qM",

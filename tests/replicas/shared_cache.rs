@@ -20,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LOOK_UPS: u64 = 20;
 
 impl ReplicaFixture {
-    /// Replicas that use data of each other. They distrust data from before they were in step, by more
+    /// Replicas that use data of each other. They distrust data from before they were synchronized, by more
     /// than the clocks of replicas may differ.
     async fn sharing<const N: usize>(&self) -> [TestGateway; N] {
         let replicas = self.replicas().await;
@@ -110,7 +110,7 @@ async fn session_without_share_knowledge_is_introspected_by_each_replica() {
     let off = [("redis.share_knowledge", "false")];
     let (one, other) = (fixture.gateway(&off), fixture.gateway(&off));
     for replica in [&one, &other] {
-        fixture.in_step(replica).await;
+        fixture.synchronized(replica).await;
     }
     fixture.clock.advance(2 * SECOND);
     let session = fixture.known_session(&[&one, &other]).await;
@@ -130,7 +130,7 @@ async fn hostile_entry_is_not_used_and_the_iam_is_called() {
     };
     let [one, other] = fixture.sharing().await;
     let mut admin = fixture.redis.admin();
-    let (_, foreign) = stored_session(&one, &mut admin).await;
+    let (_, other_entry) = stored_session(&one, &mut admin).await;
     let huge = "x".repeat(40 * 1024 * 1024);
     let spoil: [(&str, Spoil<'_>); 6] = [
         ("invalid", &|admin, key| {
@@ -140,7 +140,7 @@ async fn hostile_entry_is_not_used_and_the_iam_is_called() {
             admin.words(&["SET", key, &huge, "PX", "3600000"]);
         }),
         ("invalid", &|admin, key| {
-            let entry = admin.words(&["DUMP", &foreign]);
+            let entry = admin.words(&["DUMP", &other_entry]);
             admin.restore(key, &entry);
         }),
         ("stale", &|admin, key| {
@@ -179,7 +179,7 @@ fn sent(admin: &mut Admin) -> u64 {
 }
 
 #[tokio::test]
-async fn full_redis_shares_nothing_and_costs_nothing() {
+async fn full_redis_shares_nothing_and_delays_no_exchange() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -200,7 +200,7 @@ async fn full_redis_shares_nothing_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn stopped_redis_and_no_redis_leave_every_exchange_to_the_iam() {
+async fn with_redis_stopped_or_absent_every_exchange_calls_the_iam() {
     let Some(mut fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -227,7 +227,7 @@ async fn stopped_redis_and_no_redis_leave_every_exchange_to_the_iam() {
 
 /// The clock of the circuit breaker stands still, so the pause ends when the test advances it.
 #[tokio::test]
-async fn slow_redis_is_not_asked_for_a_while_after_some_look_ups() {
+async fn slow_redis_is_not_called_during_a_pause_after_failed_look_ups() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -236,7 +236,7 @@ async fn slow_redis_is_not_asked_for_a_while_after_some_look_ups() {
     let [one] = fixture.sharing().await;
     let url = format!("redis://127.0.0.1:{port}");
     let other = fixture.gateway(&[("redis.url", &url)]);
-    fixture.in_step(&other).await;
+    fixture.synchronized(&other).await;
     fixture.clock.advance(2 * SECOND);
     let mut admin = fixture.redis.admin();
     delay.store(50, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, serves};
 
 const CATCHING_UP: [&str; 1] = ["revocations_catching_up"];
 
-/// The IAM does not know the logout, so only Redis does.
+/// The IAM has not received the logout; only Redis has the revocation.
 #[tokio::test]
 async fn starting_replica_issues_no_token_for_a_session_revoked_elsewhere_while_redis_hangs() {
     let Some(fixture) = ReplicaFixture::new() else {
@@ -30,7 +30,7 @@ async fn starting_replica_issues_no_token_for_a_session_revoked_elsewhere_while_
     refused.is_error(503, "temporarily_unavailable");
     late.ready().await.is_readiness("not_ready", &CATCHING_UP);
     fixture.redis.signal("CONT");
-    fixture.in_step(&late).await;
+    fixture.synchronized(&late).await;
     assert!(serves(&late, &session).await);
     assert!(!serves(&late, &other).await && !serves(&late, &ended).await);
 }

@@ -73,7 +73,7 @@ async fn revocations_are_sent_over_tls() {
     let authority = fixture.redis.folder().join("ca.pem");
     let (one, other) = (gateway(&fixture, &authority), gateway(&fixture, &authority));
     for gateway in [&one, &other] {
-        fixture.in_step(gateway).await;
+        fixture.synchronized(gateway).await;
     }
     let session = fixture.known_session(&[&one, &other]).await;
     log_out(&one, &session).await;
@@ -86,9 +86,9 @@ async fn redis_with_an_invalid_certificate_is_not_used() {
     else {
         return;
     };
-    let foreign = tempfile::tempdir().expect("a folder");
-    certificates(foreign.path(), "localhost");
-    let unknown = gateway(&fixture, &foreign.path().join("ca.pem"));
+    let other_certificates = tempfile::tempdir().expect("a folder");
+    certificates(other_certificates.path(), "localhost");
+    let unknown = gateway(&fixture, &other_certificates.path().join("ca.pem"));
     let other_name = gateway(&misnamed, &misnamed.redis.folder().join("ca.pem"));
     let plain = fixture.gateway(&AT_ONCE);
     for gateway in [&unknown, &other_name, &plain] {

@@ -33,7 +33,7 @@ pub async fn session_is_active_after_login(fixture: &dyn Fixture) -> CheckResult
     ensure(
         begun
             .permissions
-            .is_none_or(|told| told == permissions(&[READ, WRITE])),
+            .is_none_or(|reported| reported == permissions(&[READ, WRITE])),
         "the login returned other permissions than the user's",
     )?;
     adapter

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
-use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, Stop, Subcommands};
+use auth_gateway::cli::{self, ABOUT, ConfigFile, EarlyExit, Exit, Program, Subcommands};
 use auth_gateway::config::Settings;
 use auth_gateway::startup::Addresses;
 use clap::{Parser, Subcommand};
@@ -75,11 +75,11 @@ enum AllSubcommands {
 ///
 /// # Errors
 ///
-/// [`Stop`] for help and invalid arguments.
+/// [`EarlyExit`] for help and invalid arguments.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: &BTreeMap<String, String>,
-) -> Result<Command, Stop> {
+) -> Result<Command, EarlyExit> {
     let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
     Ok(match command {
         None => Command::Gateway(cli::Command::Serve {

@@ -11,7 +11,7 @@ use auth_gateway::config::Settings;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::upstream_logouts::UpstreamLogouts;
 use auth_gateway::http;
-use auth_gateway::startup::{self, Application, Parts, Served};
+use auth_gateway::startup::{self, Application, Parts, ServiceParts};
 use auth_gateway::telemetry::metrics::Metrics;
 use futures_util::future::join_all;
 use iam_adapters::clock::ShiftedClock;
@@ -70,8 +70,8 @@ fn serve(
         .gateway
         .as_ref()
         .context("a mock without a gateway")?;
-    let front = Arc::clone(&gateway.front);
-    let data = Data::from(Arc::clone(&front));
+    let app_state = Arc::clone(&gateway.app_state);
+    let data = Data::from(Arc::clone(&app_state));
     let app = {
         let namespaces = Arc::clone(&namespaces);
         move || {
@@ -81,8 +81,8 @@ fn serve(
             }))
         }
     };
-    let served = Served {
-        front,
+    let served = ServiceParts {
+        app_state,
         background: {
             let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
             let finishing = finish_logouts(Arc::clone(&namespaces));
@@ -127,7 +127,7 @@ async fn finish_logouts(namespaces: Arc<Namespaces>) {
         let gateways = namespaces
             .iter()
             .filter_map(|namespace| namespace.gateway.as_ref());
-        let gateways = gateways.map(|gateway| &gateway.front.gateway);
+        let gateways = gateways.map(|gateway| &gateway.app_state.gateway);
         join_all(gateways.map(|gateway| gateway.upstream_logouts().finish_due())).await;
     }
 }
@@ -170,7 +170,7 @@ impl GatewayNamespaces {
         };
         let connected = startup::connect(settings, &parts);
         connected.health.needs_no_probe();
-        let front = connected.front(settings, &parts);
+        let app_state = connected.app_state(settings, &parts);
         let logout_notifier = Arc::new(GatewayLogoutNotifier {
             directory: Arc::clone(mock.directory()),
             gateway: connected.gateway,
@@ -181,7 +181,7 @@ impl GatewayNamespaces {
             clock,
             logout_notifier,
             gateway: Some(NamespaceGateway {
-                front: Arc::new(front),
+                app_state: Arc::new(app_state),
                 iam: connected.iam,
             }),
             snapshots: Arc::default(),

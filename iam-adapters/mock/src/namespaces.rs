@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use auth_gateway::health::Lifecycle;
-use auth_gateway::http::Front;
+use auth_gateway::http::AppState;
 use iam_adapters::clock::ShiftedClock;
 use iam_adapters::{ResilientAdapter, Subject};
 use thiserror::Error;
@@ -83,7 +83,7 @@ pub struct Namespace {
 #[derive(Debug)]
 pub struct NamespaceGateway {
     /// The shared state of its request handlers.
-    pub front: Arc<Front>,
+    pub app_state: Arc<AppState>,
     /// Its adapter, with deadlines and circuit breakers.
     pub iam: Arc<ResilientAdapter>,
 }

@@ -13,7 +13,7 @@ use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, Scope};
-use auth_gateway::http::{self, Front};
+use auth_gateway::http::{self, AppState};
 use auth_gateway::telemetry::metrics::Route;
 
 use crate::control::{self, ControlError};
@@ -81,14 +81,15 @@ pub(crate) async fn choose_gateway(
             request.extensions_mut().insert(InvalidNamespace(error));
         }
         Ok(namespace) => {
-            let application = request.app_data::<Data<Front>>();
+            let application = request.app_data::<Data<AppState>>();
             // Most requests are for the gateway that the application has already.
             if let Some(gateway) = &namespace.gateway
-                && application
-                    .is_none_or(|front| !ptr::eq(front.get_ref(), Arc::as_ptr(&gateway.front)))
+                && application.is_none_or(|app_state| {
+                    !ptr::eq(app_state.get_ref(), Arc::as_ptr(&gateway.app_state))
+                })
             {
                 let mut container = Extensions::new();
-                container.insert(Data::from(Arc::clone(&gateway.front)));
+                container.insert(Data::from(Arc::clone(&gateway.app_state)));
                 // What is added last is found first.
                 request.add_data_container(Rc::new(container));
             }

@@ -152,7 +152,7 @@ async fn connection_of_a_cancelled_call_is_not_reused() {
         () = upstream.received("/", 2) => None,
     };
     assert!(cancelled.is_none(), "{cancelled:?}");
-    upstream.hung_up(1).await;
+    upstream.disconnected(1).await;
     client.send(client.get(&url)).await.expect("an answer");
     assert_eq!(upstream.requests().len(), 3);
 }

@@ -1,6 +1,6 @@
 //! Tests of the adapters against scripted servers.
 
-// The attribute tells clippy that what helps the tests is test code as well.
+// The attribute tells clippy that the helpers of the tests are test code.
 #[cfg(test)]
 mod client;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::cli::parse;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn parsed(arguments: &str, variable: Option<&str>) -> Result<Command, Stop> {
+fn parsed(arguments: &str, variable: Option<&str>) -> Result<Command, EarlyExit> {
     let line = format!("auth-gateway keys {arguments}");
     let variable = variable.map(|file| ("AUTH_GATEWAY_CONFIG".to_owned(), file.to_owned()));
     let environment: BTreeMap<_, _> = variable.into_iter().collect();

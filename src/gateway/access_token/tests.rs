@@ -122,7 +122,7 @@ fn one_audience_is_a_string_and_several_are_an_array() {
 #[test]
 fn token_expires_after_its_lifetime_or_with_its_session() {
     let keys = key_set(Algorithm::EdDsa);
-    for (rest, lives) in [
+    for (rest, lifetime) in [
         (86_400, 3_600),
         (3_601, 3_600),
         (3_600, 3_600),
@@ -135,10 +135,10 @@ fn token_expires_after_its_lifetime_or_with_its_session() {
             ..GRANT
         };
         let token = minted(&keys, &["a"], grant);
-        assert_eq!(token.expires_in, lives);
+        assert_eq!(token.expires_in, lifetime);
         let (_, claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
         assert_eq!(claims["iat"], NOW);
-        assert_eq!(claims["exp"], NOW + lives);
+        assert_eq!(claims["exp"], NOW + lifetime);
     }
     let expired = Grant {
         session_expires_at: NOW - 1,

@@ -278,7 +278,7 @@ impl<K: Key> KeySet<K> {
 
 impl<K: StoredKey> KeySet<K> {
     /// The keys that a running replica finds in its folder. A new key is used after it was published
-    /// for long enough, whatever its file says. But if the key in use was removed, the next one is used
+    /// for long enough, whatever its file contains. But if the key in use was removed, the next one is used
     /// at once.
     ///
     /// # Errors

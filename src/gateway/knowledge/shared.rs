@@ -1,7 +1,7 @@
 //! Cached data that replicas share: how it is sealed, and how old it is.
 //!
 //! An entry is the IAM's statement that a session is active, with the permissions of its user. Only a
-//! holder of a signing key can make one. A sealing key is not enough: a thief of it could otherwise
+//! holder of a signing key can make one. A sealing key is not enough: an attacker with it could otherwise
 //! make sessions that are valid without the IAM. A holder of a signing key needs no entry to make
 //! access tokens.
 //!
@@ -94,7 +94,7 @@ pub struct Stored {
 /// The result of [`SharedCache::get`]; `None` if there is no entry, or if the store cannot be used.
 pub type Found = Pin<Box<dyn Future<Output = Option<Stored>> + Send>>;
 
-/// A store that all replicas use. Never fails visibly, and is fast or gives up.
+/// A store that all replicas use. Reports no errors, and returns within its deadline.
 pub trait SharedCache: fmt::Debug + Send + Sync {
     /// Looks up an entry. Counts the look-up if there is none.
     fn get(&self, name: Name) -> Found;
@@ -166,13 +166,13 @@ pub(in crate::gateway) fn seal(
 }
 
 /// The parts of an entry, of which nothing is authenticated yet.
-struct Parts<'e> {
+struct EntryParts<'e> {
     salt: &'e [u8],
     kid: &'e str,
     text: &'e [u8],
 }
 
-fn split(entry: &[u8]) -> Option<Parts<'_>> {
+fn split(entry: &[u8]) -> Option<EntryParts<'_>> {
     if entry.len() > ENTRY_BYTES_MAX {
         return None;
     }
@@ -183,12 +183,12 @@ fn split(entry: &[u8]) -> Option<Parts<'_>> {
     let (kid_len, rest) = rest.split_first()?;
     let (kid, text) = rest.split_at_checked(usize::from(*kid_len))?;
     let kid = std::str::from_utf8(kid).ok()?;
-    Some(Parts { salt, kid, text })
+    Some(EntryParts { salt, kid, text })
 }
 
 /// The content of an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::gateway) struct Statement {
+pub(in crate::gateway) struct EntryContent {
     /// When the IAM was called, by the clock of the replica that called it, since 1970.
     requested_at: Duration,
     /// How long after that the store must keep it.
@@ -196,7 +196,7 @@ pub(in crate::gateway) struct Statement {
     permissions: Permissions,
 }
 
-impl Statement {
+impl EntryContent {
     pub(in crate::gateway) fn encode(
         requested_at: Duration,
         lifetime: Duration,
@@ -268,7 +268,7 @@ impl SharedKnowledge {
         if remaining.is_zero() || self.random.fill(&mut salt).is_err() {
             return;
         }
-        let content = Statement::encode(requested_at.unix, lifetime, permissions);
+        let content = EntryContent::encode(requested_at.unix, lifetime, permissions);
         let key_set = self.keys.signing.key_set();
         let key = key_set.current(now);
         if let Some(entry) = seal(key.entries(), key.kid(), salt, of, content) {
@@ -293,7 +293,7 @@ impl SharedKnowledge {
     /// # Errors
     ///
     /// [`LookUp::Miss`] or [`LookUp::Invalid`].
-    fn open(&self, of: &Fingerprint, entry: &[u8]) -> Result<Statement, LookUp> {
+    fn open(&self, of: &Fingerprint, entry: &[u8]) -> Result<EntryContent, LookUp> {
         let parts = split(entry).ok_or(LookUp::Invalid)?;
         let key_set = self.keys.signing.key_set();
         let key = key_set.iter().find(|key| key.kid() == parts.kid);
@@ -303,7 +303,7 @@ impl SharedKnowledge {
             let mut text = parts.text.to_vec();
             let key = key.entries().of_entry(parts.salt).ok()?;
             let content = key.open_in_place(nonce(), aad, &mut text).ok()?;
-            Statement::decode(content)
+            EntryContent::decode(content)
         };
         opened().ok_or(LookUp::Invalid)
     }

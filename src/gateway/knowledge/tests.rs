@@ -176,8 +176,11 @@ fn refreshes_of_simultaneous_data_are_spread_over_the_last_tenth_of_its_freshnes
     let mut before = MANY;
     for tenth in 1..=10 {
         let left = fresh(27_000 + tenth * 300);
-        let gone = before - left;
-        assert!((MANY * 8 / 100..=MANY * 12 / 100).contains(&gone), "{gone}");
+        let expired = before - left;
+        assert!(
+            (MANY * 8 / 100..=MANY * 12 / 100).contains(&expired),
+            "{expired}"
+        );
         before = left;
     }
     assert_eq!(before, 0);

@@ -243,7 +243,7 @@ mod tests {
         let ascii: Vec<_> = ('!'..='~').map(|c| canonical(&format!("a{c}b"))).collect();
         let different = ascii.iter().collect::<std::collections::HashSet<_>>().len();
         let signs = ('!'..='~').filter(|sign| is_separator(*sign)).count();
-        // Those that tell nothing apart share one.
+        // Addresses that only such characters distinguish share one.
         assert_eq!(different, 26 + 10 + signs + 1);
     }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_database_takes_for_ascii_letters_or_digits_is_counted_as_those() {
+    fn characters_that_databases_equate_with_ascii_are_counted_as_ascii() {
         let database = database();
         let sort_key = |text: &str| {
             let mut key = Vec::new();

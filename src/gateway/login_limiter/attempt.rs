@@ -21,13 +21,13 @@ enum Outcome {
 
 /// What an attempt is counted as.
 #[derive(Debug, Clone, Copy)]
-enum Of {
+enum CountedAs {
     Failures,
     FailuresInARow,
     Sessions,
 }
 
-impl Of {
+impl CountedAs {
     /// How the attempt is counted in the end. If the response is unknown, the worst is assumed.
     const fn settlement(self, outcome: Outcome) -> Settlement {
         match (self, outcome) {
@@ -44,7 +44,7 @@ impl Of {
 
 /// The count of an attempt in one of the tables.
 struct Reservation<'a> {
-    of: Of,
+    of: CountedAs,
     counts: &'a Counts,
     key: u64,
     pace: Pace,
@@ -124,22 +124,24 @@ impl LoginRateLimiter {
             if let Some(hash) = attempt.networks.get_mut(place) {
                 *hash = key;
             }
-            let reservation = attempt.reserve(Of::Failures, &self.addresses, key, pace, now);
+            let reservation = attempt.reserve(CountedAs::Failures, &self.addresses, key, pace, now);
             reservation.map_err(|wait| too_many(Limit::Address, wait))?;
         }
         let of = attempt.of;
         if let Some(pace) = self.account {
-            let reservation = attempt.reserve(Of::Failures, &self.accounts, of, pace, now);
+            let reservation = attempt.reserve(CountedAs::Failures, &self.accounts, of, pace, now);
             reservation.map_err(|wait| too_many(Limit::Account, wait))?;
         }
         if attempt.is_guess {
             if let Some(pace) = self.slow {
-                let reservation = attempt.reserve(Of::FailuresInARow, &self.rows, of, pace, now);
+                let reservation =
+                    attempt.reserve(CountedAs::FailuresInARow, &self.rows, of, pace, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
             }
             if let Some(pace) = self.sessions {
                 let key = self.hash(Kind::Sessions, &[&account.hash().to_be_bytes()]);
-                let reservation = attempt.reserve(Of::Sessions, &self.accounts, key, pace, now);
+                let reservation =
+                    attempt.reserve(CountedAs::Sessions, &self.accounts, key, pace, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
             if let Some(rate) = &self.rate {
@@ -155,7 +157,7 @@ impl LoginRateLimiter {
 impl<'a> Attempt<'a> {
     fn reserve(
         &mut self,
-        of: Of,
+        of: CountedAs,
         counts: &'a Counts,
         key: u64,
         pace: Pace,

@@ -13,42 +13,48 @@ pub(super) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// shared events does not grow with each login.
 const SHARING_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The capacity of one half: seven eighths of 2^18 slots of 17 bytes each, 4.3 MiB.
+/// The capacity of one generation: seven eighths of 2^18 slots of 17 bytes each, 4.3 MiB.
 const CAPACITY: usize = 7 * 32 * 1024;
 
 /// Pairs of an account and a network with a successful login, as hashes of the two. When the newer
-/// half is full, the older half is removed: those users lose a privilege, and no attacker gains one.
+/// generation is full, the older generation is removed: those users lose a privilege, and no attacker gains one.
 #[derive(Debug, Default)]
-pub(super) struct KnownNetworks(Mutex<Halves>);
+pub(super) struct KnownNetworks(Mutex<Generations>);
 
 #[derive(Debug, Default)]
-struct Halves {
+struct Generations {
     /// When each pair last logged in.
     newer: HashMap<u64, u64>,
     older: HashMap<u64, u64>,
 }
 
 impl KnownNetworks {
-    /// Whether the pair has logged in lately.
+    /// Whether the pair has logged in within the retention.
     pub(super) fn contains(&self, pair: u64, now: u64) -> bool {
-        let halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let logged_in_at = halves.newer.get(&pair).or_else(|| halves.older.get(&pair));
+        let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged_in_at = generations
+            .newer
+            .get(&pair)
+            .or_else(|| generations.older.get(&pair));
         logged_in_at.is_some_and(|at| now.saturating_sub(*at) < nanoseconds(RETENTION))
     }
 
     /// Records a login, which may be older than others. Returns whether the other replicas must
     /// receive it.
     pub(super) fn insert(&self, pair: u64, at: u64) -> bool {
-        let mut halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = halves.newer.get(&pair).or_else(|| halves.older.get(&pair));
+        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = generations
+            .newer
+            .get(&pair)
+            .or_else(|| generations.older.get(&pair));
         let known = known.copied();
         if known.is_some_and(|known| known > at) {
             return false;
         }
-        if halves.newer.len() >= CAPACITY && !halves.newer.contains_key(&pair) {
-            halves.older = std::mem::take(&mut halves.newer);
+        if generations.newer.len() >= CAPACITY && !generations.newer.contains_key(&pair) {
+            generations.older = std::mem::take(&mut generations.newer);
         }
-        halves.newer.insert(pair, at);
+        generations.newer.insert(pair, at);
         let week = |at| at / nanoseconds(SHARING_INTERVAL);
         known.is_none_or(|known| week(known) < week(at))
     }
@@ -90,7 +96,7 @@ mod tests {
         let first_kept = latest - CAPACITY as u64;
         assert!((first_kept..latest).all(|pair| known.contains(pair, latest)));
         assert!(!known.contains(0, latest));
-        let halves = known.0.into_inner().unwrap();
-        assert!(halves.newer.len() <= CAPACITY && halves.older.len() <= CAPACITY);
+        let generations = known.0.into_inner().unwrap();
+        assert!(generations.newer.len() <= CAPACITY && generations.older.len() <= CAPACITY);
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn one_second_is_for_all_networks_and_another_for_known_ones() {
+    fn burst_has_one_second_for_all_networks_and_one_for_known_networks() {
         let rate = Rate::new(NonZeroU32::new(20).unwrap());
         assert_eq!(taken(&rate, 0, false), 20);
         assert_eq!(rate.left(0), Ok(()));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn in_no_time_are_there_more_than_the_rate_and_two_seconds_worth() {
+    fn no_interval_admits_more_than_the_rate_and_a_burst_of_two_seconds() {
         let rate = Rate::new(NonZeroU32::new(7).unwrap());
         let mut taken_in_all = 0;
         for step in 0..10_000 {

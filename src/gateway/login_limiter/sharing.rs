@@ -137,7 +137,7 @@ impl LoginRateLimiter {
         let Some(replicas) = self.replicas.get() else {
             return;
         };
-        // Before that, the others know none of the hashes.
+        // Before that, the other replicas cannot use the hashes.
         if !self.has_agreed.load(Ordering::Acquire) {
             return;
         }

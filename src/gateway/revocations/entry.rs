@@ -176,16 +176,18 @@ impl Entry {
         sent: &Revocation,
         delivery: Delivery,
         reading: u16,
-    ) -> Option<Again> {
+    ) -> Option<Resend> {
         // Removed and recorded anew in the meantime: it is queued already.
         if self.replication != Replication::Offered {
             return None;
         }
         let sent = (Seconds::new(sent.begun_until), Seconds::new(sent.forget_at));
         let (replication, again) = match delivery {
-            Delivery::Stored if sent != self.stored() => (Replication::Queued, Some(Again::AtOnce)),
+            Delivery::Stored if sent != self.stored() => {
+                (Replication::Queued, Some(Resend::AtOnce))
+            }
             Delivery::Stored => (Replication::Acknowledged, None),
-            Delivery::Refused => (Replication::Refused, Some(Again::Later)),
+            Delivery::Refused => (Replication::Refused, Some(Resend::Later)),
         };
         self.replication = replication;
         self.reading = reading;
@@ -216,7 +218,7 @@ impl Entry {
 
 /// When a revocation that Redis has not acknowledged is offered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum Resend {
     /// The entry has changed since it was sent.
     AtOnce,
     /// Redis refused it.

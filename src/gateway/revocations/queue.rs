@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::Key;
-use super::entry::Again;
+use super::entry::Resend;
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -50,11 +50,11 @@ impl Queue {
     }
 
     /// Queues an offered one again, if it must be.
-    pub(super) fn requeue(&mut self, key: Key, again: Option<Again>) {
+    pub(super) fn requeue(&mut self, key: Key, again: Option<Resend>) {
         match again {
             None => {}
-            Some(Again::AtOnce) => self.fresh.push_back(key),
-            Some(Again::Later) => self.refused.push_back(key),
+            Some(Resend::AtOnce) => self.fresh.push_back(key),
+            Some(Resend::Later) => self.refused.push_back(key),
         }
     }
 

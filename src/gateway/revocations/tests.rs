@@ -134,7 +134,7 @@ fn revocation_by_session_id_is_kept_for_the_longest_possible_session() {
     let youngest = 1_000 + CLOCK_SKEW.as_secs() + DAY.as_secs();
     assert_eq!(revoked.forget_at, youngest + CLOCK_SKEW.as_secs());
     revocations.record(&revoked, at(1_000));
-    // A logout knows the expiry, and does not weaken it.
+    // A logout has the expiry, and does not shorten it.
     revocations.record(&logged_out(session, 1_001), at(1_000));
     for _ in 0..2 * SWEEP_MIN {
         revocations.record(&logged_out(id(), youngest + 60), at(youngest));
@@ -396,7 +396,7 @@ fn expired_revocations_are_swept_whenever_the_table_has_doubled() {
 }
 
 #[test]
-fn table_filled_by_one_user_still_takes_the_logout_of_another() {
+fn table_filled_by_one_user_still_records_the_logout_of_another() {
     let revocations = Revocations::default();
     let now = at(0);
     for number in 0..1_000_000_u128 {
@@ -470,7 +470,7 @@ fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
 }
 
 #[test]
-fn offer_is_bounded_and_what_it_leaves_is_offered_next() {
+fn offer_is_bounded_and_the_rest_is_offered_next() {
     let revocations = Revocations::default();
     for expires_at in [10, 20, 30] {
         revocations.share(&logged_out(id(), expires_at), at(0));

@@ -21,15 +21,15 @@ async fn token_names_its_session_and_expires_with_it_at_the_latest() {
     };
     let gateway = TestGateway::with(iam, policy());
     let session = gateway.log_in("alice").await;
-    for (at, lives) in [(0, 3_600), (1_400, 3_600), (1_401, 3_599), (4_999, 1)] {
+    for (at, lifetime) in [(0, 3_600), (1_400, 3_600), (1_401, 3_599), (4_999, 1)] {
         gateway.clock.set_wall(Duration::from_secs(START + at));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
-        assert_eq!(exchanged.token.expires_in, lives);
+        assert_eq!(exchanged.token.expires_in, lifetime);
         let claims = claims(&exchanged);
         assert_eq!(claims["sub"], "alice");
         assert_eq!(claims["sid"], session.id);
         assert_eq!(claims["iat"], json!(START + at));
-        assert_eq!(claims["exp"], json!(START + at + lives));
+        assert_eq!(claims["exp"], json!(START + at + lifetime));
     }
 }
 
@@ -86,7 +86,7 @@ async fn id_and_token_of_different_sessions_are_refused_and_end_neither() {
         );
     }
     assert_eq!(gateway.iam.calls(Operation::Logout), 0);
-    assert_eq!(gateway.inner.session_ends().revocations().count(), 0);
+    assert_eq!(gateway.inner.session_revoker().revocations().count(), 0);
     gateway.clock.advance(LIVENESS);
     assert_eq!(gateway.granted(&alice).await.unwrap(), "read write");
     assert_eq!(gateway.granted(&bob).await.unwrap(), "read");

@@ -209,8 +209,8 @@ async fn no_token_has_a_permission_that_was_removed_before_the_permission_freshn
         let exchanged = gateway.exchange(&session, &names.join(" ")).await.unwrap();
         // Nothing is granted before the first introspection: the login was before all steps.
         if let Some(known) = exchanged.scope.strip_prefix('p') {
-            let gone = started.get(known.parse::<usize>().unwrap() + 1);
-            let ended_for = gone.map(|gone| gateway.inner.now().since(*gone));
+            let missing = started.get(known.parse::<usize>().unwrap() + 1);
+            let ended_for = missing.map(|missing| gateway.inner.now().since(*missing));
             assert!(ended_for.unwrap_or_default() < PERMISSIONS, "{ended_for:?}");
         } else {
             assert!(gateway.introspections() == 0, "{step}");

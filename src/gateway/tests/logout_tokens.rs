@@ -87,7 +87,7 @@ async fn logout_token_without_sid_ends_all_sessions_of_its_subject_up_to_its_sec
 }
 
 #[tokio::test]
-async fn clock_skew_spares_no_earlier_session_and_ends_no_later_one() {
+async fn clock_skew_leaves_no_earlier_session_active_and_ends_no_later_one() {
     // The seconds by which the IAM's clock is behind and ahead.
     for (behind, ahead) in [(59, 0), (30, 0), (0, 30), (0, 60)] {
         let gateway = test_gateway();
@@ -170,7 +170,7 @@ async fn invalid_logout_token_ends_nothing() {
         assert!(invalid, "{received:?}");
     }
     assert!(!has_ended(&gateway, &session).await);
-    assert_eq!(gateway.inner.session_ends().revocations().count(), 0);
+    assert_eq!(gateway.inner.session_revoker().revocations().count(), 0);
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_ever
     // Sent after the logout token.
     let later = here.log_in("alice").await;
     for sent in replicas.sent() {
-        there.inner.session_ends().learn(&sent);
+        there.inner.session_revoker().learn(&sent);
     }
     for gateway in [&here, &there] {
         assert!(has_ended(gateway, &session).await);

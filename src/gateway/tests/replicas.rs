@@ -10,7 +10,7 @@ use super::test_gateway::{LIVENESS, MILLISECOND, TestGateway, active, policy};
 use crate::gateway::Gateway;
 use crate::gateway::error::{InvalidSession, NotReady};
 use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
-use crate::gateway::session_ends::{Delivered, Replicas};
+use crate::gateway::session_revoker::{Delivered, Replicas};
 
 /// Stores the revocations it receives, as Redis does.
 #[derive(Debug)]
@@ -32,15 +32,15 @@ impl Replicas for RecordingReplicas {
 impl RecordingReplicas {
     pub(super) fn of(gateway: &TestGateway) -> Arc<Self> {
         let replicas = Arc::new(Self {
-            revocations: Arc::clone(gateway.inner.session_ends().revocations()),
+            revocations: Arc::clone(gateway.inner.session_revoker().revocations()),
             sent: Mutex::default(),
         });
         gateway
             .inner
-            .session_ends()
+            .session_revoker()
             .join(Arc::<Self>::clone(&replicas));
         // There are no earlier revocations.
-        gateway.inner.session_ends().serve_without_catching_up();
+        gateway.inner.session_revoker().serve_without_catching_up();
         replicas
     }
 
@@ -63,7 +63,7 @@ async fn logout_ends_the_session_at_the_other_replica_without_a_call_to_the_iam(
     let [sent] = replicas.sent()[..] else {
         panic!("not exactly one revocation");
     };
-    assert_eq!(there.inner.session_ends().learn(&sent), Learned::New);
+    assert_eq!(there.inner.session_revoker().learn(&sent), Learned::New);
     let introspections = there.introspections();
     let refused = there.granted(&session).await;
     assert_eq!(refused, Err(InvalidSession::Revoked.into()));
@@ -99,9 +99,9 @@ async fn ends_reported_by_the_iam_are_sent_to_the_replicas_and_inactive_is_not()
     assert_eq!(replicas.sent(), []);
     gateway
         .inner
-        .session_ends()
+        .session_revoker()
         .end_upstream_session("upstream");
-    gateway.inner.session_ends().end_sessions_of("alice", 0);
+    gateway.inner.session_revoker().end_sessions_of("alice", 0);
     assert_eq!(replicas.sent().len(), 2);
 }
 
@@ -132,7 +132,7 @@ async fn repeated_logouts_at_all_replicas_send_one_revocation() {
     let [sent] = recorded[0].sent()[..] else {
         panic!("not exactly one revocation");
     };
-    there.inner.session_ends().learn(&sent);
+    there.inner.session_revoker().learn(&sent);
     for _ in 0..3 {
         there.log_out(&session).await.unwrap();
     }
@@ -144,7 +144,10 @@ async fn later_logout_token_of_a_subject_is_sent_again_and_one_of_the_same_time_
     let gateway = TestGateway::new();
     let replicas = RecordingReplicas::of(&gateway);
     for (until, sent) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
-        gateway.inner.session_ends().end_sessions_of("alice", until);
+        gateway
+            .inner
+            .session_revoker()
+            .end_sessions_of("alice", until);
         assert_eq!(replicas.sent().len(), sent);
     }
 }
@@ -158,7 +161,7 @@ async fn revocation_received_during_an_introspection_refuses_the_exchange() {
     let (exchange, call) = there.exchange_in_flight(&session, &mut calls).await;
     here.log_out(&session).await.unwrap();
     for sent in replicas.sent() {
-        there.inner.session_ends().learn(&sent);
+        there.inner.session_revoker().learn(&sent);
     }
     call.reply(active("alice", "read write"));
     let refused = exchange.await.unwrap().err();
@@ -230,15 +233,15 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
 #[tokio::test]
 async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
     for catch_up in [Gateway::caught_up, |gateway: &Gateway| {
-        gateway.session_ends().serve_without_catching_up();
+        gateway.session_revoker().serve_without_catching_up();
     }] {
         let gateway = TestGateway::new();
         let before = gateway.log_in("alice").await;
         let replicas = Arc::new(RecordingReplicas {
-            revocations: Arc::clone(gateway.inner.session_ends().revocations()),
+            revocations: Arc::clone(gateway.inner.session_revoker().revocations()),
             sent: Mutex::default(),
         });
-        gateway.inner.session_ends().join(replicas);
+        gateway.inner.session_revoker().join(replicas);
         let [session, ended] = [gateway.log_in("alice").await, gateway.log_in("alice").await];
         gateway.log_out(&ended).await.unwrap();
         for session in [&before, &session, &ended] {

@@ -11,7 +11,9 @@ use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::revocations::Revocation;
 use crate::gateway::session::SessionId;
-use crate::gateway::session_ends::{Delivered, Propagation, Replicas, RevokedSessions, UnknownIam};
+use crate::gateway::session_revoker::{
+    Delivered, Propagation, Replicas, RevokedSessions, UnknownIam,
+};
 
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
@@ -35,12 +37,12 @@ fn of_iam(iam: Option<&str>, begun_until: u64) -> RevokedSessions {
 }
 
 async fn revoke(gateway: &TestGateway, sessions: &RevokedSessions) -> Propagation {
-    let revoked = gateway.inner.session_ends().revoke(sessions);
+    let revoked = gateway.inner.session_revoker().revoke(sessions);
     revoked.unwrap().await
 }
 
 #[tokio::test]
-async fn one_session_is_revoked_by_its_id_at_a_replica_that_never_saw_it() {
+async fn one_session_is_revoked_by_its_id_at_a_replica_without_requests_of_it() {
     let here = TestGateway::new();
     let there = here.replica();
     let (revoked, other) = (here.log_in("alice").await, here.log_in("alice").await);
@@ -48,7 +50,7 @@ async fn one_session_is_revoked_by_its_id_at_a_replica_that_never_saw_it() {
     assert_eq!(there.granted(&revoked).await, Err(REVOKED));
     assert!(there.granted(&other).await.is_ok());
     assert_eq!(there.introspections(), 1);
-    // Nothing was sent to the other replica, and the IAM knows nothing.
+    // Nothing was sent to the other replica or to the IAM.
     here.clock.advance(LIVENESS);
     assert!(here.granted(&revoked).await.is_ok());
 }
@@ -89,12 +91,12 @@ async fn all_sessions_of_the_iam_are_revoked_up_to_the_given_time() {
 #[tokio::test]
 async fn unknown_iam_is_refused_and_no_session_is_revoked() {
     let gateway = TestGateway::new();
-    let ends = gateway.inner.session_ends();
+    let session_revoker = gateway.inner.session_revoker();
     for name in ["", "other", "Scripted"] {
-        let refused = ends.revoke(&of_iam(Some(name), START)).err();
+        let refused = session_revoker.revoke(&of_iam(Some(name), START)).err();
         assert_eq!(refused, Some(UnknownIam), "{name}");
     }
-    assert_eq!(ends.revocations().count(), 0);
+    assert_eq!(session_revoker.revocations().count(), 0);
 }
 
 #[tokio::test]
@@ -165,7 +167,7 @@ async fn revocations_of_an_operator_reach_the_other_replicas() {
         let [sent] = replicas.sent()[..] else {
             panic!("not exactly one revocation");
         };
-        there.inner.session_ends().learn(&sent);
+        there.inner.session_revoker().learn(&sent);
         let expected = if kind == 1 { ENDED } else { REVOKED };
         assert_eq!(there.granted(&session).await, Err(expected));
         there.log_out(&session).await.unwrap();
@@ -177,7 +179,13 @@ async fn revocations_of_an_operator_reach_the_other_replicas() {
 async fn sessions_are_revoked_before_the_delivery_is_awaited() {
     let gateway = TestGateway::new();
     let session = gateway.log_in("alice").await;
-    drop(gateway.inner.session_ends().revoke(&one(&session)).unwrap());
+    drop(
+        gateway
+            .inner
+            .session_revoker()
+            .revoke(&one(&session))
+            .unwrap(),
+    );
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
@@ -194,13 +202,13 @@ impl Replicas for Unreachable {
 #[tokio::test]
 async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
     let (gateway, session) = TestGateway::with_session().await;
-    let ends = gateway.inner.session_ends();
-    ends.join(Arc::new(Unreachable));
-    ends.serve_without_catching_up();
+    let session_revoker = gateway.inner.session_revoker();
+    session_revoker.join(Arc::new(Unreachable));
+    session_revoker.serve_without_catching_up();
     for _ in 0..2 {
         let propagation = revoke(&gateway, &of_iam(None, START)).await;
         assert_eq!(propagation, Propagation::Pending);
     }
-    assert_eq!(ends.revocations().pending(), 1);
+    assert_eq!(session_revoker.revocations().pending(), 1);
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }

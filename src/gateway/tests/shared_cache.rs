@@ -423,7 +423,7 @@ async fn permissions_beyond_the_longest_entry_are_not_shared() {
 }
 
 #[tokio::test]
-async fn shared_data_stands_in_for_an_iam_that_does_not_respond() {
+async fn shared_data_is_used_while_the_iam_does_not_respond() {
     let mut policy = policy();
     policy.freshness.stale_if_error = LIVENESS;
     let (here, there, cache) = replicas(policy);
@@ -457,15 +457,15 @@ async fn entries_open_with_every_key_of_the_set_and_with_no_other() {
         let replica = |keys| replica_of(&here, keys, policy());
         let writer = replica(keys(&[&old]));
         let (before, after) = (replica(keys(&[&old])), replica(keys(&[&old, &new])));
-        let (removed, stranger) = (replica(keys(&[&new])), replica(keys(&[&other])));
-        let cache = MemoryCache::join(&[&writer, &before, &after, &removed, &stranger]);
+        let (removed, unrelated) = (replica(keys(&[&new])), replica(keys(&[&other])));
+        let cache = MemoryCache::join(&[&writer, &before, &after, &removed, &unrelated]);
         let session = writer.log_in("alice").await;
         let (name, entry) = cache.only();
         for (reader, result) in [
             (&before, LookUp::Hit),
             (&after, LookUp::Hit),
             (&removed, LookUp::Miss),
-            (&stranger, LookUp::Miss),
+            (&unrelated, LookUp::Miss),
         ] {
             cache.renew(name, entry.clone());
             reader.granted(&session).await.unwrap();
@@ -475,7 +475,7 @@ async fn entries_open_with_every_key_of_the_set_and_with_no_other() {
 }
 
 #[tokio::test]
-async fn store_learns_no_session_no_user_and_no_permission() {
+async fn entries_in_the_store_reveal_no_session_no_user_and_no_permission() {
     let (here, there, cache) = replicas(policy());
     let session = here.log_in("alice").await;
     there.granted(&session).await.unwrap();

@@ -1,4 +1,4 @@
-//! A thief of a sealing key who can also read and write the shared store gets no access token.
+//! An attacker with a sealing key who can also read and write the shared store gets no access token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::gateway::keys::Key as _;
 use crate::gateway::knowledge::Fingerprint;
 use crate::gateway::knowledge::Source;
 use crate::gateway::knowledge::shared::{
-    ENTRY_BYTES_MAX, EntryKey, LookUp, SALT_LEN, SharedCache as _, Statement, seal,
+    ENTRY_BYTES_MAX, EntryContent, EntryKey, LookUp, SALT_LEN, SharedCache as _, seal,
 };
 use crate::gateway::session::{self, FORMAT, SealedSession, SessionId};
 
-/// What the thief has: the sealing key, and the store.
-struct Thief<'a> {
+/// What the attacker has: the sealing key and the store.
+struct Attacker<'a> {
     victim: &'a TestGateway,
     cache: Arc<MemoryCache>,
 }
 
-impl Thief<'_> {
-    /// A session of Alice that the IAM does not know.
+impl Attacker<'_> {
+    /// A session of Alice that does not exist at the IAM.
     fn forge_session(&self) -> Session {
         let id = SessionId::generate(&SystemRandom::new())
             .unwrap()
@@ -85,16 +85,16 @@ impl Thief<'_> {
 fn sealed_with(secret: &[u8], kid: &str, of: &Fingerprint, requested_at: Duration) -> Vec<u8> {
     let permissions = ["read"].map(|name| iam_adapters::Permission::parse(name).unwrap());
     let permissions = permissions.into_iter().collect();
-    let content = Statement::encode(requested_at, LIVENESS, &permissions);
+    let content = EntryContent::encode(requested_at, LIVENESS, &permissions);
     let key = EntryKey::derive(secret).unwrap();
     seal(&key, kid, [7; SALT_LEN], of, content).unwrap()
 }
 
 #[tokio::test]
-async fn thief_of_a_sealing_key_with_access_to_the_store_gets_no_token() {
+async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
     let (here, there, cache) = replicas(policy());
     here.iam.end("forged");
-    let thief = Thief {
+    let attacker = Attacker {
         victim: &there,
         cache: Arc::clone(&cache),
     };
@@ -107,7 +107,7 @@ async fn thief_of_a_sealing_key_with_access_to_the_store_gets_no_token() {
     );
     cache.counted();
 
-    thief
+    attacker
         .try_with("an entry of another session", |_| true_entry.clone())
         .await;
     let sealing_secret: Vec<u8> = (0..32).collect();
@@ -123,9 +123,9 @@ async fn thief_of_a_sealing_key_with_access_to_the_store_gets_no_token() {
                 now + LIVENESS,
                 Duration::MAX,
             ] {
-                thief
-                    .try_with("a key of the thief", |session| {
-                        sealed_with(secret, kid, &thief.fingerprint(session), at)
+                attacker
+                    .try_with("a key of the attacker", |session| {
+                        sealed_with(secret, kid, &attacker.fingerprint(session), at)
                     })
                     .await;
             }
@@ -133,12 +133,12 @@ async fn thief_of_a_sealing_key_with_access_to_the_store_gets_no_token() {
     }
     for length in (0..true_entry.len()).step_by(7) {
         let cut = true_entry[..length].to_vec();
-        thief.try_with("a part of an entry", |_| cut).await;
+        attacker.try_with("a part of an entry", |_| cut).await;
     }
     for at in 0..true_entry.len() {
         let mut changed = true_entry.clone();
         changed[at] ^= 1;
-        thief.try_with("a changed entry", |_| changed).await;
+        attacker.try_with("a changed entry", |_| changed).await;
     }
     for length in [
         1,
@@ -148,7 +148,7 @@ async fn thief_of_a_sealing_key_with_access_to_the_store_gets_no_token() {
         10 * ENTRY_BYTES_MAX,
     ] {
         for byte in [0, 1, u8::MAX] {
-            thief.try_with("any bytes", |_| vec![byte; length]).await;
+            attacker.try_with("any bytes", |_| vec![byte; length]).await;
         }
     }
 
@@ -158,7 +158,7 @@ async fn thief_of_a_sealing_key_with_access_to_the_store_gets_no_token() {
     there.granted(&bob).await.unwrap();
     cache.counted();
     let entry_of_bob = cache.entries.lock().unwrap()[&cache.last_name()].0.clone();
-    thief
+    attacker
         .try_with("an entry of another user", |_| entry_of_bob)
         .await;
 }

@@ -8,7 +8,7 @@ use super::test_gateway::{Session, TestGateway, policy};
 use crate::gateway::error::InvalidSession;
 use crate::gateway::revocations::Kind;
 use crate::gateway::session::TOKEN_BYTES_MAX;
-use crate::gateway::session_ends::RevokedSessions;
+use crate::gateway::session_revoker::RevokedSessions;
 
 /// A gateway with a revocation of every kind, so that a look-up derives every name.
 async fn gateway_with_revocations() -> TestGateway {
@@ -24,15 +24,21 @@ async fn gateway_with_revocations() -> TestGateway {
 async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
     let other = gateway.log_in("bob").await;
     gateway.log_out(&other).await.unwrap();
-    gateway.inner.session_ends().end_upstream_session("another");
-    gateway.inner.session_ends().end_sessions_of("another", 0);
+    gateway
+        .inner
+        .session_revoker()
+        .end_upstream_session("another");
+    gateway
+        .inner
+        .session_revoker()
+        .end_sessions_of("another", 0);
     let all_before = RevokedSessions::OfIam {
         iam: None,
         begun_until: 0,
     };
     gateway
         .inner
-        .session_ends()
+        .session_revoker()
         .revoke(&all_before)
         .unwrap()
         .await;
@@ -110,7 +116,7 @@ async fn refusal_takes_the_same_steps_as_a_successful_exchange() {
     assert_eq!(refused, Err(InvalidSession::Foreign.into()));
     assert_eq!(taken, steps);
 
-    let alive = gateway.log_in("alice").await;
+    let active = gateway.log_in("alice").await;
     gateway.log_out(&good).await.unwrap();
     let (refused, taken) = steps::record(gateway.granted(&good)).await;
     assert_eq!(refused, Err(InvalidSession::Ended.into()));
@@ -119,7 +125,7 @@ async fn refusal_takes_the_same_steps_as_a_successful_exchange() {
     // The same steps for a session that was logged out before it expired.
     let at = Duration::from_secs(good.expires_at);
     gateway.clock.set_wall(at);
-    for expired in [good, alive] {
+    for expired in [good, active] {
         let (refused, taken) = steps::record(gateway.granted(&expired)).await;
         assert_eq!(refused, Err(InvalidSession::Expired.into()));
         assert_eq!(taken, steps);
@@ -164,7 +170,10 @@ async fn refusal_derives_no_revocation_name_while_the_table_is_empty() {
 async fn refusal_derives_only_revocation_names_of_recorded_kinds() {
     let gateway = TestGateway::new();
     let good = gateway.log_in("alice").await;
-    gateway.inner.session_ends().end_sessions_of("another", 0);
+    gateway
+        .inner
+        .session_revoker()
+        .end_sessions_of("another", 0);
     let subject = [Step::Read, Step::Compared, Step::LookedUp(Kind::Subject)];
     let (granted, steps) = steps::record(gateway.granted(&good)).await;
     granted.unwrap();

@@ -10,14 +10,14 @@ use super::login::faults;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{Session, TestGateway, policy};
 use crate::gateway::error::GatewayError;
-use crate::gateway::upstream_logouts::{Outcome, Overdue};
+use crate::gateway::upstream_logouts::{Outcome, OverdueLogouts};
 
 /// The longest pause between two calls.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn gone() -> IamError {
-    IamError::Unreachable("gone".to_owned())
+fn outage() -> IamError {
+    IamError::Unreachable("outage".to_owned())
 }
 
 impl TestGateway {
@@ -86,13 +86,14 @@ async fn successful_logout_is_never_unfinished() {
 }
 
 #[tokio::test]
-async fn iam_that_is_away_gets_one_call_at_a_time_and_then_all_logouts_without_a_pause() {
+async fn unreachable_iam_gets_one_call_at_a_time_and_after_its_return_all_logouts_without_a_pause()
+{
     const SESSIONS: usize = 1_000;
     let gateway = TestGateway::new();
     for _ in 0..SESSIONS {
-        gateway.fail_to_log_out(gone()).await;
+        gateway.fail_to_log_out(outage()).await;
     }
-    gateway.iam.set_outage(Some(gone()));
+    gateway.iam.set_outage(Some(outage()));
     gateway.finish_due_for(60).await;
     let probes = gateway.logouts() - SESSIONS;
     assert!((5..=9).contains(&probes), "{probes} calls in a minute");
@@ -107,7 +108,7 @@ async fn iam_that_is_away_gets_one_call_at_a_time_and_then_all_logouts_without_a
 async fn unfinished_logouts_are_one_call_in_flight() {
     let gateway = TestGateway::new();
     for _ in 0..3 {
-        gateway.fail_to_log_out(gone()).await;
+        gateway.fail_to_log_out(outage()).await;
     }
     gateway.clock.advance(PAUSE_MAX);
     let mut calls = gateway.iam.hold(Operation::Logout);
@@ -125,12 +126,14 @@ async fn unfinished_logouts_are_one_call_in_flight() {
 }
 
 #[tokio::test]
-async fn session_for_which_the_iam_always_fails_does_not_hold_up_the_others() {
+async fn session_for_which_the_iam_always_fails_does_not_delay_the_others() {
     let gateway = TestGateway::new();
     for _ in 0..3 {
-        gateway.fail_to_log_out(gone()).await;
+        gateway.fail_to_log_out(outage()).await;
     }
-    gateway.iam.script(Operation::Logout, Reply::Fault(gone()));
+    gateway
+        .iam
+        .script(Operation::Logout, Reply::Fault(outage()));
     gateway.finish_due_for(60).await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 3 + 4));
 }
@@ -138,7 +141,7 @@ async fn session_for_which_the_iam_always_fails_does_not_hold_up_the_others() {
 #[tokio::test]
 async fn logout_of_a_client_joins_the_call_that_finishes_it() {
     let gateway = TestGateway::new();
-    let session = gateway.fail_to_log_out(gone()).await;
+    let session = gateway.fail_to_log_out(outage()).await;
     gateway.clock.advance(PAUSE_MAX);
     let mut calls = gateway.iam.hold(Operation::Logout);
     let mut finishing = Box::pin(gateway.finish_due());
@@ -155,7 +158,7 @@ async fn logout_of_a_client_joins_the_call_that_finishes_it() {
 #[tokio::test]
 async fn repeated_logout_of_a_client_finishes_it() {
     let gateway = TestGateway::new();
-    let session = gateway.fail_to_log_out(gone()).await;
+    let session = gateway.fail_to_log_out(outage()).await;
     gateway.log_out(&session).await.unwrap();
     assert_eq!(
         (gateway.unfinished(), gateway.outcomes()),
@@ -168,9 +171,11 @@ async fn repeated_logout_of_a_client_finishes_it() {
 #[tokio::test]
 async fn repeated_logout_that_fails_is_one_unfinished_logout() {
     let gateway = TestGateway::new();
-    let session = gateway.fail_to_log_out(gone()).await;
+    let session = gateway.fail_to_log_out(outage()).await;
     for _ in 0..3 {
-        gateway.iam.script(Operation::Logout, Reply::Fault(gone()));
+        gateway
+            .iam
+            .script(Operation::Logout, Reply::Fault(outage()));
         gateway.log_out(&session).await.unwrap_err();
         assert_eq!(gateway.unfinished(), 1);
     }
@@ -179,8 +184,8 @@ async fn repeated_logout_that_fails_is_one_unfinished_logout() {
 #[tokio::test]
 async fn successful_logout_of_another_session_ends_the_pause() {
     let gateway = TestGateway::new();
-    gateway.fail_to_log_out(gone()).await;
-    gateway.iam.set_outage(Some(gone()));
+    gateway.fail_to_log_out(outage()).await;
+    gateway.iam.set_outage(Some(outage()));
     gateway.finish_due_for(20).await;
     gateway.iam.set_outage(None);
     gateway.finish_due().await;
@@ -198,7 +203,7 @@ async fn successful_logout_of_another_session_ends_the_pause() {
 async fn unfinished_logout_ends_with_the_session_without_a_call() {
     for (early, calls, outcomes) in [(1, 2, [1, 0, 0, 0]), (0, 1, [0, 1, 0, 0])] {
         let gateway = TestGateway::new();
-        let session = gateway.fail_to_log_out(gone()).await;
+        let session = gateway.fail_to_log_out(outage()).await;
         let at = Duration::from_secs(session.expires_at - early);
         gateway.clock.set_wall(at);
         gateway.finish_due().await;
@@ -210,9 +215,9 @@ async fn unfinished_logout_ends_with_the_session_without_a_call() {
 #[tokio::test]
 async fn session_that_the_iam_reports_as_ended_is_finished_by_a_repeated_logout_without_a_call() {
     let gateway = TestGateway::new();
-    let session = gateway.fail_to_log_out(gone()).await;
-    let ends = gateway.inner.session_ends();
-    ends.end_upstream_session("upstream-1");
+    let session = gateway.fail_to_log_out(outage()).await;
+    let session_revoker = gateway.inner.session_revoker();
+    session_revoker.end_upstream_session("upstream-1");
     gateway.log_out(&session).await.unwrap();
     assert_eq!(
         (gateway.unfinished(), gateway.outcomes()),
@@ -222,18 +227,19 @@ async fn session_that_the_iam_reports_as_ended_is_finished_by_a_repeated_logout_
 }
 
 #[tokio::test]
-async fn answer_that_repeating_cannot_change_is_final() {
-    let foreign = || IamError::misconfigured(Misconfiguration::ForeignClient, "another client");
+async fn fault_that_a_retry_cannot_change_is_final() {
+    let foreign_client =
+        || IamError::misconfigured(Misconfiguration::ForeignClient, "another client");
     let gateway = TestGateway::new();
-    gateway.fail_to_log_out(foreign()).await;
+    gateway.fail_to_log_out(foreign_client()).await;
     assert_eq!(
         (gateway.unfinished(), gateway.outcomes()),
         (0, [0, 0, 1, 0])
     );
-    gateway.fail_to_log_out(gone()).await;
+    gateway.fail_to_log_out(outage()).await;
     gateway
         .iam
-        .script(Operation::Logout, Reply::Fault(foreign()));
+        .script(Operation::Logout, Reply::Fault(foreign_client()));
     gateway.finish_due_for(60).await;
     assert_eq!(
         (gateway.unfinished(), gateway.outcomes()),
@@ -245,7 +251,7 @@ async fn answer_that_repeating_cannot_change_is_final() {
 #[tokio::test]
 async fn panic_during_the_call_is_repeated_after_a_pause() {
     let gateway = TestGateway::new();
-    gateway.fail_to_log_out(gone()).await;
+    gateway.fail_to_log_out(outage()).await;
     gateway.iam.script(Operation::Logout, Reply::Panic);
     gateway.clock.advance(PAUSE_MAX);
     gateway.finish_due().await;
@@ -259,9 +265,9 @@ async fn panic_during_the_call_is_repeated_after_a_pause() {
 async fn gateway_that_stops_calls_the_iam_once_more_without_a_pause() {
     let gateway = TestGateway::new();
     for _ in 0..3 {
-        gateway.fail_to_log_out(gone()).await;
+        gateway.fail_to_log_out(outage()).await;
     }
-    gateway.iam.set_outage(Some(gone()));
+    gateway.iam.set_outage(Some(outage()));
     gateway.inner.upstream_logouts().finish_now().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (3, 4));
     gateway.iam.set_outage(None);
@@ -272,15 +278,15 @@ async fn gateway_that_stops_calls_the_iam_once_more_without_a_pause() {
 #[tokio::test]
 async fn overdue_logouts_are_reported_until_they_are_finished() {
     let gateway = TestGateway::new();
-    gateway.fail_to_log_out(gone()).await;
-    gateway.iam.set_outage(Some(gone()));
+    gateway.fail_to_log_out(outage()).await;
+    gateway.iam.set_outage(Some(outage()));
     gateway.clock.advance(PAUSE_MAX);
     gateway.finish_due().await;
     let overdue = |gateway: &TestGateway| {
         let logouts = gateway.inner.upstream_logouts();
         logouts.overdue(gateway.inner.now())
     };
-    let expected = Overdue {
+    let expected = OverdueLogouts {
         unfinished: 1,
         oldest: PAUSE_MAX,
     };
@@ -330,7 +336,7 @@ async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finis
 #[tokio::test]
 async fn unfinished_logouts_show_no_secret() {
     let gateway = TestGateway::new();
-    gateway.fail_to_log_out(gone()).await;
+    gateway.fail_to_log_out(outage()).await;
     let shown = format!("{:?}", gateway.inner.upstream_logouts());
     assert_eq!(shown, "UpstreamLogouts { unfinished: 1, .. }");
 }

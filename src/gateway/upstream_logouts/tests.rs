@@ -29,22 +29,22 @@ fn id(logout: Option<&UpstreamLogout>) -> Option<&str> {
 
 struct Fixture {
     clock: ManualClock,
-    table: Unfinished,
+    table: UnfinishedLogouts,
 }
 
 impl Fixture {
     fn with(logouts: usize) -> Self {
         let mut fixture = Self {
             clock: ManualClock::at(Duration::from_secs(START)),
-            table: Unfinished::default(),
+            table: UnfinishedLogouts::default(),
         };
         for number in 0..logouts {
-            fixture.add(number, Effect::FAILED);
+            fixture.add(number, FaultEffect::FAILED);
         }
         fixture
     }
 
-    fn add(&mut self, number: usize, effect: Effect) {
+    fn add(&mut self, number: usize, effect: FaultEffect) {
         let now = self.clock.now();
         self.table.add(logout(number), effect, now, u8::MAX);
     }
@@ -54,7 +54,7 @@ impl Fixture {
     }
 
     /// The next call fails; the pause after it.
-    fn fail(&mut self, effect: Effect) -> Duration {
+    fn fail(&mut self, effect: FaultEffect) -> Duration {
         let name = self.next().unwrap().confirmed.name;
         let now = self.clock.now();
         self.table.failed_again(name, effect, now, u8::MAX);
@@ -101,7 +101,7 @@ fn calls_that_fail_lengthen_the_pause_and_the_next_call_is_for_the_next_session(
         let waiting = fixture.table.by_age.len();
         let before = fixture.table.next_call;
         assert_eq!(before % 3, failing % 3, "{before}");
-        let pause = fixture.fail(Effect::FAILED);
+        let pause = fixture.fail(FaultEffect::FAILED);
         assert_eq!(pause, Duration::from_secs(longest_s));
         fixture
             .clock
@@ -116,7 +116,7 @@ fn success_ends_the_pause_and_the_next_failure_begins_with_the_shortest_one() {
     let mut fixture = Fixture::with(3);
     for _ in 0..4 {
         fixture.clock.advance(PAUSE_MAX);
-        fixture.fail(Effect::FAILED);
+        fixture.fail(FaultEffect::FAILED);
     }
     assert!(fixture.next().is_none());
     // Also that of a session that was never in the table.
@@ -125,16 +125,16 @@ fn success_ends_the_pause_and_the_next_failure_begins_with_the_shortest_one() {
     let next = fixture.next().unwrap();
     fixture.table.succeeded(next.confirmed.name);
     assert_eq!(fixture.outcomes(), [1, 0, 0, 0]);
-    assert_eq!(fixture.fail(Effect::FAILED), PAUSE_MIN);
+    assert_eq!(fixture.fail(FaultEffect::FAILED), PAUSE_MIN);
 }
 
 #[test]
 fn call_that_the_iam_did_not_receive_does_not_lengthen_the_pause() {
     let mut fixture = Fixture::with(0);
-    fixture.add(0, Effect::NotCalled);
+    fixture.add(0, FaultEffect::NotCalled);
     for _ in 0..10 {
         fixture.clock.advance(PAUSE_MIN);
-        assert_eq!(fixture.fail(Effect::NotCalled), PAUSE_MIN);
+        assert_eq!(fixture.fail(FaultEffect::NotCalled), PAUSE_MIN);
     }
     assert_eq!(fixture.table.failures, 0);
 }
@@ -145,7 +145,7 @@ fn failures_of_clients_neither_lengthen_nor_restart_the_pause() {
     let half = PAUSE_MIN / 2;
     fixture.clock.advance(half);
     for number in 0..100 {
-        fixture.add(number, Effect::FAILED);
+        fixture.add(number, FaultEffect::FAILED);
     }
     assert!(fixture.next().is_none());
     fixture.clock.advance(half);
@@ -160,7 +160,7 @@ fn retry_after_of_the_iam_is_respected_up_to_five_minutes() {
         let mut fixture = Fixture::with(1);
         fixture.clock.advance(PAUSE_MAX);
         let retry_after = Some(Duration::from_secs(seconds));
-        let effect = Effect::of(&IamError::Throttled { retry_after });
+        let effect = FaultEffect::of(&IamError::Throttled { retry_after });
         assert_eq!(fixture.fail(effect), Duration::from_secs(pause));
     }
 }
@@ -171,7 +171,7 @@ fn full_table_drops_the_oldest_logout_and_counts_it() {
     fixture.clock.advance(PAUSE_MAX);
     let calls_before: Vec<_> = (0..2).map(|_| fixture.next().unwrap()).collect();
     assert_eq!(id(calls_before.first()), Some("upstream-0"));
-    fixture.add(CAPACITY, Effect::FAILED);
+    fixture.add(CAPACITY, FaultEffect::FAILED);
     assert_eq!(fixture.outcomes(), [0, 0, 0, 1]);
     assert_eq!(fixture.table.by_age.len(), CAPACITY);
     assert_eq!(fixture.table.numbers.len(), CAPACITY);
@@ -179,32 +179,35 @@ fn full_table_drops_the_oldest_logout_and_counts_it() {
     assert!(fixture.table.contains(logout(1).confirmed.name));
     assert!(fixture.table.contains(logout(CAPACITY).confirmed.name));
     // One that is in the table already drops none.
-    fixture.add(CAPACITY, Effect::FAILED);
+    fixture.add(CAPACITY, FaultEffect::FAILED);
     assert_eq!(fixture.outcomes(), [0, 0, 0, 1]);
 }
 
 #[test]
 fn every_fault_is_repeated_unless_only_other_settings_could_change_the_answer() {
-    let misconfigured = |what| Effect::of(&IamError::misconfigured(what, "detail"));
+    let misconfigured = |what| FaultEffect::of(&IamError::misconfigured(what, "detail"));
     for what in MISCONFIGURATIONS {
         let effect = match what {
-            Misconfiguration::ForeignClient => Effect::Final,
-            _ => Effect::FAILED,
+            Misconfiguration::ForeignClient => FaultEffect::Final,
+            _ => FaultEffect::FAILED,
         };
         assert_eq!(misconfigured(what), effect, "{what:?}");
     }
     let text = || "text".to_owned();
     for (fault, effect) in [
-        (IamError::Refused(Refusal::Disabled), Effect::Final),
-        (IamError::Unreachable(text()), Effect::FAILED),
-        (IamError::TimedOut(PAUSE_MIN), Effect::FAILED),
-        (IamError::Failed(text()), Effect::FAILED),
-        (IamError::Unreadable(text()), Effect::FAILED),
-        (IamError::Throttled { retry_after: None }, Effect::FAILED),
-        (IamError::Saturated, Effect::NotCalled),
-        (IamError::CircuitOpen, Effect::NotCalled),
+        (IamError::Refused(Refusal::Disabled), FaultEffect::Final),
+        (IamError::Unreachable(text()), FaultEffect::FAILED),
+        (IamError::TimedOut(PAUSE_MIN), FaultEffect::FAILED),
+        (IamError::Failed(text()), FaultEffect::FAILED),
+        (IamError::Unreadable(text()), FaultEffect::FAILED),
+        (
+            IamError::Throttled { retry_after: None },
+            FaultEffect::FAILED,
+        ),
+        (IamError::Saturated, FaultEffect::NotCalled),
+        (IamError::CircuitOpen, FaultEffect::NotCalled),
     ] {
-        assert_eq!(Effect::of(&fault), effect, "{fault:?}");
+        assert_eq!(FaultEffect::of(&fault), effect, "{fault:?}");
     }
 }
 
@@ -212,13 +215,13 @@ fn every_fault_is_repeated_unless_only_other_settings_could_change_the_answer() 
 fn logout_is_overdue_after_thirty_seconds() {
     let mut fixture = Fixture::with(0);
     assert_eq!(fixture.table.overdue(fixture.clock.now()), None);
-    fixture.add(0, Effect::FAILED);
+    fixture.add(0, FaultEffect::FAILED);
     let almost = OVERDUE.saturating_sub(Duration::from_millis(1));
     fixture.clock.advance(almost);
-    fixture.add(1, Effect::FAILED);
+    fixture.add(1, FaultEffect::FAILED);
     assert_eq!(fixture.table.overdue(fixture.clock.now()), None);
     fixture.clock.advance(Duration::from_millis(1));
-    let overdue = Overdue {
+    let overdue = OverdueLogouts {
         unfinished: 2,
         oldest: OVERDUE,
     };
@@ -231,7 +234,7 @@ fn logout_is_overdue_after_thirty_seconds() {
 fn final_answer_to_a_client_is_counted_and_not_repeated() {
     let mut fixture = Fixture::with(1);
     for number in [0, 1] {
-        fixture.add(number, Effect::Final);
+        fixture.add(number, FaultEffect::Final);
         assert!(fixture.table.by_age.is_empty());
     }
     assert_eq!(fixture.outcomes(), [0, 0, 2, 0]);

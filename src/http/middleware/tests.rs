@@ -10,7 +10,7 @@ use crate::health::Lifecycle;
 use crate::startup::{self, Parts};
 use crate::{config, http};
 
-fn front(lifecycle: &Lifecycle) -> Data<Front> {
+fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
     let settings =
         config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
     let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
@@ -19,13 +19,13 @@ fn front(lifecycle: &Lifecycle) -> Data<Front> {
         ..parts
     };
     let connected = startup::connect(&settings, &parts);
-    Data::new(connected.front(&settings, &parts))
+    Data::new(connected.app_state(&settings, &parts))
 }
 
 #[actix_web::test]
 async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     let lifecycle = Lifecycle::default();
-    let app = http::app(front(&lifecycle)).configure(http::public);
+    let app = http::app(app_state(&lifecycle)).configure(http::public);
     let app = init_service(app).await;
     let call = async |uri| {
         let request = TestRequest::post().uri(uri).to_request();
@@ -33,7 +33,7 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     };
     assert_eq!(call("/api/v1/auth/token").await.status(), 415);
 
-    lifecycle.leave();
+    lifecycle.begin_shutdown();
     assert_eq!(call("/api/v1/auth/token").await.status(), 415, "not yet");
 
     lifecycle.drain();

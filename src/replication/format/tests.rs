@@ -76,7 +76,7 @@ fn entry_with_any_changed_bit_is_ignored() {
 }
 
 #[test]
-fn entry_of_a_foreign_key_is_ignored_until_the_key_is_here() {
+fn entry_of_an_unknown_key_is_ignored_until_the_key_is_loaded() {
     let foreign = key("b", 2);
     let entry = write(&revocation(Kind::Session), foreign.revocations().entries());
     let own = keys(vec![key("a", 1)]);

@@ -16,7 +16,7 @@ fn full_queue_drops_the_oldest_events_and_counts_them() {
         replica: 7,
         events: Mutex::default(),
         added: Notify::new(),
-        figures: metrics.replicas(),
+        metrics: metrics.replicas(),
     };
     let has_dropped = |count: u64| {
         let series = format!("login_events_total{{outcome=\"dropped\"}} {count}\n");
@@ -33,7 +33,7 @@ fn full_queue_drops_the_oldest_events_and_counts_them() {
     assert!(has_dropped(3));
     let waiting = queue.first(usize::MAX);
     assert_eq!(waiting.len(), QUEUE_MAX);
-    let at = |numbered: &Numbered| (numbered.number, numbered.event.at);
+    let at = |numbered: &NumberedEvent| (numbered.number, numbered.event.at);
     assert_eq!(waiting.first().map(at), Some((4, 4)));
     assert_eq!(waiting.last().map(at), Some((most + 3, most + 3)));
     queue.remove_up_to(4);

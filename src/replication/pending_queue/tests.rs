@@ -9,7 +9,7 @@ use crate::gateway::revocations::{Cause, RevocationKey};
 use crate::gateway::session::SessionId;
 
 fn pending_queue() -> PendingQueue {
-    PendingQueue::new(Arc::default(), ReplicaFigures::default())
+    PendingQueue::new(Arc::default(), ReplicaMetrics::default())
 }
 
 const NOW: Moment = Moment {

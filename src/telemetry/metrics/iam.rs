@@ -27,37 +27,37 @@ const OUTCOMES: [&str; 10] = [
 
 /// The metrics of calls to the IAM.
 #[derive(Debug)]
-pub struct IamFigures {
+pub struct IamMetrics {
     calls: Family<Labels<2>, Counter>,
     durations: Histograms,
     circuits: Family<Labels<1>, Gauge>,
 }
 
-impl IamFigures {
+impl IamMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             calls: Family::default(),
             durations: histograms(),
             circuits: Family::default(),
         };
         let help = "Calls to the IAM, by operation and outcome";
-        registry.register("iam_calls", help, figures.calls.clone());
+        registry.register("iam_calls", help, metrics.calls.clone());
         let help = "Duration of calls to the IAM, retries included";
-        let durations = figures.durations.clone();
+        let durations = metrics.durations.clone();
         registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
         let help =
             "Circuit breaker of calls to the IAM, by operation: 0 closed, 1 half-open, 2 open";
-        registry.register("iam_circuit", help, figures.circuits.clone());
+        registry.register("iam_circuit", help, metrics.circuits.clone());
         for operation in Operation::ALL {
             let label = ("operation", operation.name());
-            let _ = figures.durations.get_or_create(&[label]);
-            figures.circuit(operation, Circuit::Closed);
+            let _ = metrics.durations.get_or_create(&[label]);
+            metrics.circuit(operation, Circuit::Closed);
             for outcome in OUTCOMES {
                 let labels = [label, ("outcome", outcome)];
-                let _ = figures.calls.get_or_create(&labels);
+                let _ = metrics.calls.get_or_create(&labels);
             }
         }
-        figures
+        metrics
     }
 
     /// Counts a call.

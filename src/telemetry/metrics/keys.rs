@@ -11,30 +11,30 @@ use prometheus_client::registry::{Registry, Unit};
 use super::Labels;
 use crate::gateway::keys::{KeyStore, Keys, StoredKey, age_seconds};
 
-pub(super) struct KeyFigures {
+pub(super) struct KeyMetrics {
     ages: Family<[(&'static str, String); 2], Gauge>,
     counts: Family<Labels<1>, Gauge>,
     unreadable: Family<Labels<1>, Gauge>,
     reloads: Family<Labels<2>, Counter>,
 }
 
-impl KeyFigures {
+impl KeyMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             ages: Family::default(),
             counts: Family::default(),
             unreadable: Family::default(),
             reloads: Family::default(),
         };
         let help = "Time since the first use of the key in use, by purpose and key id";
-        registry.register_with_unit("key_age", help, Unit::Seconds, figures.ages.clone());
+        registry.register_with_unit("key_age", help, Unit::Seconds, metrics.ages.clone());
         let help = "Keys loaded, by purpose";
-        registry.register("keys", help, figures.counts.clone());
+        registry.register("keys", help, metrics.counts.clone());
         let help = "Whether a folder of keys is not usable (1), by purpose";
-        registry.register("keys_unreadable", help, figures.unreadable.clone());
+        registry.register("keys_unreadable", help, metrics.unreadable.clone());
         let help = "Changes of key folders, by purpose and outcome";
-        registry.register("key_reloads", help, figures.reloads.clone());
-        figures
+        registry.register("key_reloads", help, metrics.reloads.clone());
+        metrics
     }
 
     pub(super) fn take(&self, keys: &Keys, now: Moment) {

@@ -68,28 +68,28 @@ impl LoginEventOutcome {
 
 /// Counts revocations that this replica has, sends and receives, and login events.
 #[derive(Debug, Clone, Default)]
-pub struct ReplicaFigures {
+pub struct ReplicaMetrics {
     live: Gauge,
     room: Gauge,
-    in_step: Gauge,
+    synchronized: Gauge,
     pending: Gauge,
     sent: Counter,
     failed: Counter,
     received: Counter,
     ignored: Family<[(&'static str, &'static str); 1], Counter>,
     look_ups: Family<[(&'static str, &'static str); 1], Counter>,
-    login_limits_in_step: Gauge,
+    login_limits_synchronized: Gauge,
     login_events: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
-impl ReplicaFigures {
+impl ReplicaMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Revocations in the table of this replica";
         registry.register("revocations", help, self.live.clone());
         let help = "Number of revocations from which on no session can begin";
         registry.register("revocations_max", help, self.room.clone());
         let help = "Whether all revocations of the other replicas are received (1) or not (0)";
-        registry.register("revocations_in_step", help, self.in_step.clone());
+        registry.register("revocations_synchronized", help, self.synchronized.clone());
         let help = "Revocations not yet sent to the other replicas";
         registry.register("revocations_pending", help, self.pending.clone());
         let help = "Revocations that Redis has stored for the other replicas";
@@ -110,9 +110,9 @@ impl ReplicaFigures {
         }
         let help = "Whether the login limits are shared with the other replicas (1) or not (0)";
         registry.register(
-            "login_limits_in_step",
+            "login_limits_synchronized",
             help,
-            self.login_limits_in_step.clone(),
+            self.login_limits_synchronized.clone(),
         );
         let help = "Login events that replicas share, by outcome";
         registry.register("login_events", help, self.login_events.clone());
@@ -129,8 +129,8 @@ impl ReplicaFigures {
     }
 
     /// Sets whether the revocations of the other replicas are received.
-    pub fn in_step(&self, in_step: bool) {
-        self.in_step.set(i64::from(in_step));
+    pub fn synchronized(&self, synchronized: bool) {
+        self.synchronized.set(i64::from(synchronized));
     }
 
     /// Sets the number of revocations that are not yet in the stream.
@@ -166,8 +166,8 @@ impl ReplicaFigures {
     }
 
     /// Sets whether login limits are shared with the other replicas.
-    pub fn login_limits_in_step(&self, in_step: bool) {
-        self.login_limits_in_step.set(i64::from(in_step));
+    pub fn login_limits_synchronized(&self, synchronized: bool) {
+        self.login_limits_synchronized.set(i64::from(synchronized));
     }
 
     /// Counts login events.

@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 
 /// The counters of load shedding.
 #[derive(Debug, Clone)]
-pub struct Shed {
+pub struct ShedMetrics {
     /// Requests refused because they had waited too long for their worker.
     pub behind: Counter,
     /// Connections refused because the limit was reached and none was idle.
@@ -15,7 +15,7 @@ pub struct Shed {
     pub idle: Counter,
 }
 
-impl Shed {
+impl ShedMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
         let help = "Requests refused by a worker that is behind, connections refused because all \

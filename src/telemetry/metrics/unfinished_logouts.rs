@@ -10,25 +10,25 @@ use prometheus_client::registry::Registry;
 use super::Labels;
 use crate::gateway::upstream_logouts::{Outcome, UpstreamLogouts};
 
-pub(super) struct UnfinishedLogoutFigures {
+pub(super) struct UnfinishedLogoutMetrics {
     unfinished: Gauge,
     ended: Family<Labels<1>, Counter>,
 }
 
-impl UnfinishedLogoutFigures {
+impl UnfinishedLogoutMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let figures = Self {
+        let metrics = Self {
             unfinished: Gauge::default(),
             ended: Family::default(),
         };
         let help = "Logouts that failed at the IAM and are not finished yet";
-        registry.register("unfinished_logouts", help, figures.unfinished.clone());
+        registry.register("unfinished_logouts", help, metrics.unfinished.clone());
         let help = "Logouts that failed at the IAM and are no longer repeated, by outcome";
-        registry.register("unfinished_logouts_ended", help, figures.ended.clone());
+        registry.register("unfinished_logouts_ended", help, metrics.ended.clone());
         for outcome in Outcome::ALL {
-            let _ = figures.of(outcome);
+            let _ = metrics.of(outcome);
         }
-        figures
+        metrics
     }
 
     pub(super) fn take(&self, logouts: &UpstreamLogouts) {

@@ -13,16 +13,16 @@ use test_support::gateway::TestGateway;
 use test_support::wrapper::{Wrapper, wrapped};
 
 use super::FRESHNESS;
-use crate::metrics::figures;
+use crate::metrics::exposition;
 
 #[derive(Debug)]
-struct CallingBack {
+struct IamWithCallback {
     mock: Mock,
     gateway: OnceLock<Client>,
 }
 
 #[async_trait]
-impl Wrapper for CallingBack {
+impl Wrapper for IamWithCallback {
     fn inner(&self) -> &dyn IamAdapter {
         &self.mock
     }
@@ -43,7 +43,7 @@ impl Wrapper for CallingBack {
 async fn logout_completes_while_the_iam_waits_for_its_logout_token_to_be_accepted() {
     let clock = Arc::new(SystemClock::default());
     let mock = Mock::connect(&MockSettings::default(), Arc::<SystemClock>::clone(&clock));
-    let iam = Arc::new(CallingBack {
+    let iam = Arc::new(IamWithCallback {
         mock: mock.expect("the demo users"),
         gateway: OnceLock::new(),
     });
@@ -63,10 +63,10 @@ async fn logout_completes_while_the_iam_waits_for_its_logout_token_to_be_accepte
         );
     }
     // One logout is in progress and eight may wait: a tenth would be refused.
-    for crowd in sessions.chunks(9) {
-        let answers = join_all(crowd.iter().map(|session| gateway.log_out(session))).await;
+    for batch in sessions.chunks(9) {
+        let answers = join_all(batch.iter().map(|session| gateway.log_out(session))).await;
         assert!(answers.iter().all(|answer| answer.status == 200));
     }
     let ended = "auth_gateway_logout_tokens_total{outcome=\"session_ended\"}";
-    assert_eq!(figures(&gateway).count(ended), 10);
+    assert_eq!(exposition(&gateway).count(ended), 10);
 }

@@ -6,7 +6,7 @@ use test_support::client::Response;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
 
 use super::{FORM, LogoutFixture};
-use crate::metrics::figures;
+use crate::metrics::exposition;
 
 /// Every client is a trusted proxy, so the tests choose the client addresses.
 const BEHIND_A_PROXY: [(&str, &str); 1] = [("http.trusted_proxies", "127.0.0.0/8")];
@@ -39,7 +39,7 @@ impl LogoutFixture {
     }
 
     fn key_fetches(&self) -> u64 {
-        figures(&self.gateway)
+        exposition(&self.gateway)
             .count("auth_gateway_iam_calls_total{operation=\"keys\",outcome=\"ok\"}")
     }
 }
@@ -54,7 +54,7 @@ async fn address_with_too_many_forged_logout_tokens_is_limited_and_the_iam_is_no
     let token = fixture.token().await;
     let answer = fixture.tell_from(FORGER, &token).await;
     answer.is_error(429, "temporarily_unavailable");
-    fixture.is_alive(&session).await;
+    fixture.is_active(&session).await;
     assert_eq!(fixture.tell_from(IAM, &token).await.status, 200);
     fixture.is_over(&session).await;
     fixture.iam.advance(10);
@@ -85,7 +85,7 @@ async fn outcome_of_each_logout_token_is_counted() {
         fixture.tell_from(IAM, &token).await;
     }
     fixture.flood_from(FORGER, 53).await;
-    let figures = figures(&fixture.gateway);
+    let exposition = exposition(&fixture.gateway);
     for (outcome, count) in [
         ("subject_ended", 1),
         ("session_ended", 0),
@@ -95,11 +95,11 @@ async fn outcome_of_each_logout_token_is_counted() {
         ("fault", 0),
     ] {
         let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
-        assert_eq!(figures.count(&series), count, "{outcome}");
+        assert_eq!(exposition.count(&series), count, "{outcome}");
     }
     let requests = |outcome: &str| {
         let labels = format!("route=\"backchannel_logout\",outcome=\"{outcome}\"");
-        figures.count(&format!("auth_gateway_requests_total{{{labels}}}"))
+        exposition.count(&format!("auth_gateway_requests_total{{{labels}}}"))
     };
     assert_eq!(requests("ok"), 1);
     assert_eq!(requests("invalid_request"), 51);

@@ -3,7 +3,7 @@
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::wire::{ALICE, chunked, get, post};
 
-use super::{ask, connect, gateway, refused};
+use super::{connect, gateway, refused, send};
 
 /// 16 KiB.
 const LARGEST: usize = 16 * 1024;
@@ -32,16 +32,16 @@ fn in_chunks(body: &str, size: usize) -> String {
 fn body_is_limited_to_16_kib_in_either_framing() {
     let gateway = gateway();
     let (fits, exceeds) = (padded(LARGEST), padded(LARGEST + 1));
-    assert_eq!(ask(&gateway, post(LOGIN, &fits)).status, 200);
+    assert_eq!(send(&gateway, post(LOGIN, &fits)).status, 200);
     refused(
         LOGIN,
-        &ask(&gateway, post(LOGIN, &exceeds)),
+        &send(&gateway, post(LOGIN, &exceeds)),
         413,
         "invalid_request",
     );
     for size in [1000, 4096, LARGEST + 1] {
-        assert_eq!(ask(&gateway, in_chunks(&fits, size)).status, 200, "{size}");
-        let answer = ask(&gateway, in_chunks(&exceeds, size));
+        assert_eq!(send(&gateway, in_chunks(&fits, size)).status, 200, "{size}");
+        let answer = send(&gateway, in_chunks(&exceeds, size));
         refused(LOGIN, &answer, 413, "invalid_request");
     }
 }
@@ -55,7 +55,7 @@ fn body_with_a_too_large_content_length_is_refused_before_it_arrives() {
                 "POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n\
                  Content-Length: {length}\r\n\r\n"
             );
-            let answer = ask(&gateway, request);
+            let answer = send(&gateway, request);
             refused(path, &answer, 413, "invalid_request");
             assert_eq!(answer.header("connection"), Some("close"));
         }
@@ -85,7 +85,7 @@ fn body_must_be_json_with_that_content_type() {
         "Content-Type: application/json\r\nContent-Encoding: identity\r\n",
         "Content-Type: application/json\r\nAccept: text/html\r\n",
     ] {
-        let answer = ask(&gateway, with_headers(headers, ALICE));
+        let answer = send(&gateway, with_headers(headers, ALICE));
         assert_eq!(answer.status, 200, "{headers}: {answer:?}");
     }
     for headers in [
@@ -102,7 +102,7 @@ fn body_must_be_json_with_that_content_type() {
         "Content-Type: application/json\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n",
         "Content-Type: application/\u{e9}\r\n",
     ] {
-        let answer = ask(&gateway, with_headers(headers, ALICE));
+        let answer = send(&gateway, with_headers(headers, ALICE));
         refused(LOGIN, &answer, 415, "invalid_request");
     }
 }
@@ -136,7 +136,7 @@ fn request_with_an_incomplete_body_is_not_processed() {
     connection.send(&request[..request.len() - 1]).finish();
     let answer = connection.rest();
     assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
-    assert_eq!(ask(&gateway, request).status, 200);
+    assert_eq!(send(&gateway, request).status, 200);
 }
 
 /// Such chunks cost far more to parse than the same bytes in one piece.
@@ -168,8 +168,8 @@ fn body_in_small_chunks_is_accepted() {
     let gateway = gateway();
     for size in [16, 17, 64, 1024] {
         let request = in_chunks(&padded(LARGEST), size);
-        assert_eq!(ask(&gateway, request).status, 200, "{size}");
+        assert_eq!(send(&gateway, request).status, 200, "{size}");
     }
-    assert_eq!(ask(&gateway, in_chunks(ALICE, 1)).status, 200);
-    assert_eq!(ask(&gateway, in_chunks(&padded(700), 1)).status, 200);
+    assert_eq!(send(&gateway, in_chunks(ALICE, 1)).status, 200);
+    assert_eq!(send(&gateway, in_chunks(&padded(700), 1)).status, 200);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::wire::{ALICE, Answer, post};
 
-use super::{ask, connect, gateway, refused};
+use super::{connect, gateway, refused, send};
 
 const BACKCHANNEL: &str = "/api/v1/auth/backchannel-logout";
 
@@ -107,7 +107,7 @@ fn description_of_a_400_names_the_member_and_what_is_wrong_with_it() {
             "The member `session_token` is missing.",
         ),
     ] {
-        let text = description(path, &ask(&gateway, post(path, body)), "invalid_request");
+        let text = description(path, &send(&gateway, post(path, body)), "invalid_request");
         assert_eq!(text, expected, "{path} {body}");
     }
 }
@@ -121,10 +121,10 @@ fn description_of_a_400_names_a_body_that_is_not_utf8_and_a_query() {
          Content-Length: {}\r\n\r\n",
         latin.len()
     );
-    let answer = ask(&gateway, [head.as_bytes(), &latin].concat());
+    let answer = send(&gateway, [head.as_bytes(), &latin].concat());
     let latin = description(LOGIN, &answer, "invalid_request");
     assert_eq!(latin, "The body is not text in UTF-8.");
-    let answer = ask(&gateway, post(&format!("{LOGIN}?canary=canary"), ALICE));
+    let answer = send(&gateway, post(&format!("{LOGIN}?canary=canary"), ALICE));
     let query = description(LOGIN, &answer, "invalid_request");
     assert_eq!(query, "A query is not allowed here.");
 }
@@ -132,11 +132,11 @@ fn description_of_a_400_names_a_body_that_is_not_utf8_and_a_query() {
 #[test]
 fn description_of_a_400_names_the_fault_of_the_scope_and_the_grant_type() {
     let gateway = gateway();
-    let asked = |grant_type: &str, scope: &str| {
+    let send_exchange = |grant_type: &str, scope: &str| {
         let body = json!({
             "session_id": "a", "session_token": "b", "grant_type": grant_type, "scope": scope,
         });
-        ask(&gateway, post(TOKEN, &body.to_string()))
+        send(&gateway, post(TOKEN, &body.to_string()))
     };
     for (scope, expected) in [
         (
@@ -156,14 +156,14 @@ fn description_of_a_400_names_the_fault_of_the_scope_and_the_grant_type() {
             "The member `scope` is longer than 2048 bytes.",
         ),
     ] {
-        let answer = asked("session", scope);
+        let answer = send_exchange("session", scope);
         assert_eq!(
             description(TOKEN, &answer, "invalid_scope"),
             expected,
             "{scope}"
         );
     }
-    let answer = asked("canary", "a");
+    let answer = send_exchange("canary", "a");
     assert_eq!(
         description(TOKEN, &answer, "unsupported_grant_type"),
         "The member `grant_type` must be `session`."
@@ -175,7 +175,7 @@ fn description_of_a_400_names_the_fault_of_the_scope_and_the_grant_type() {
 fn logout_has_the_same_description_for_every_invalid_session() {
     let gateway = gateway();
     let sessions = [(); 2].map(|()| {
-        let answer = ask(&gateway, post(LOGIN, ALICE));
+        let answer = send(&gateway, post(LOGIN, ALICE));
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
     });
@@ -220,7 +220,7 @@ fn description_of_a_refused_logout_token_names_the_parameter_alone() {
             "The parameter `logout_token` appears more than once.",
         ),
     ] {
-        let answer = ask(&gateway, form(body));
+        let answer = send(&gateway, form(body));
         assert_eq!(
             description(BACKCHANNEL, &answer, "invalid_request"),
             expected
@@ -232,7 +232,7 @@ fn description_of_a_refused_logout_token_names_the_parameter_alone() {
 fn description_of_a_400_names_the_header_with_an_invalid_namespace() {
     let gateway = gateway();
     let request = post(LOGIN, ALICE).replacen("\r\n", "\r\nMock-Namespace: a/b\r\n", 1);
-    let text = description(LOGIN, &ask(&gateway, request), "invalid_request");
+    let text = description(LOGIN, &send(&gateway, request), "invalid_request");
     assert_eq!(
         text,
         "The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -."

@@ -4,7 +4,7 @@
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::wire::{ALICE, bare, chunked, get, post};
 
-use super::{ask, connect, gateway, in_form, refused};
+use super::{connect, gateway, in_form, refused, send};
 
 const JSON: &str = "Host: gateway\r\nContent-Type: application/json\r\n";
 
@@ -142,9 +142,9 @@ const UPGRADES: [&str; 9] = [
     "Upgrade: websocket\r\n",
     "Connection: Upgrade\r\nUpgrade: websocket\r\n",
     "connection: UPGRADE\r\nupgrade: WebSocket\r\n",
-    "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n",
-    "Connection: upgrade , keep-alive\r\nUpgrade: websocket, h2c\r\n",
-    "Connection: keep-alive\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+    "Connection: keep-active, Upgrade\r\nUpgrade: websocket\r\n",
+    "Connection: upgrade , keep-active\r\nUpgrade: websocket, h2c\r\n",
+    "Connection: keep-active\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
     "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\nUpgrade: websocket\r\n",
     // As Java's HTTP client sends it.
     "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
@@ -224,7 +224,7 @@ fn with_head_of(bytes: usize) -> [String; 3] {
 fn request_head_is_limited_to_16_kib() {
     let gateway = gateway();
     for request in with_head_of(15 * 1024) {
-        assert_eq!(ask(&gateway, request).status, 404);
+        assert_eq!(send(&gateway, request).status, 404);
     }
     // The second is refused after parsing, the last before it is complete.
     for bytes in [17 * 1024, 20_000, 200_000] {

@@ -4,10 +4,10 @@ use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::wire::{ALICE, post};
 
-use super::{ask, exchange, gateway, refused, session};
+use super::{exchange, gateway, refused, send, session};
 
 /// As deep or as wide as the largest body allows.
-fn bombs() -> Vec<String> {
+fn hostile_bodies() -> Vec<String> {
     let deep = 8_000;
     let keys = (0..1_500)
         .map(|n| format!("\"k{n}\":0,"))
@@ -29,11 +29,11 @@ fn bombs() -> Vec<String> {
 #[test]
 fn deep_or_wide_json_is_refused() {
     let gateway = gateway();
-    for bomb in bombs() {
+    for body in hostile_bodies() {
         for path in [LOGIN, TOKEN, LOGOUT] {
             refused(
                 path,
-                &ask(&gateway, post(path, &bomb)),
+                &send(&gateway, post(path, &body)),
                 400,
                 "invalid_request",
             );
@@ -43,9 +43,9 @@ fn deep_or_wide_json_is_refused() {
         .map(|n| format!("\"k{n}\":0,"))
         .collect::<Vec<_>>()
         .concat();
-    let answer = ask(&gateway, post(LOGIN, &format!("{{{keys}\"a\":0}}")));
+    let answer = send(&gateway, post(LOGIN, &format!("{{{keys}\"a\":0}}")));
     refused(LOGIN, &answer, 413, "invalid_request");
-    assert_eq!(ask(&gateway, post(LOGIN, ALICE)).status, 200);
+    assert_eq!(send(&gateway, post(LOGIN, ALICE)).status, 200);
 }
 
 #[test]
@@ -62,12 +62,12 @@ fn duplicate_member_is_refused() {
         let twice = body.replacen('{', &format!("{{\"{member}\":\"x\","), 1);
         refused(
             path,
-            &ask(&gateway, post(path, &twice)),
+            &send(&gateway, post(path, &twice)),
             400,
             "invalid_request",
         );
     }
-    assert_eq!(ask(&gateway, good).status, 200);
+    assert_eq!(send(&gateway, good).status, 200);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn text_that_is_not_unicode_is_a_400_and_unusual_unicode_is_a_401() {
         "\u{1}",
         "\n",
     ] {
-        let answer = ask(&gateway, post(LOGIN, &password(text)));
+        let answer = send(&gateway, post(LOGIN, &password(text)));
         refused(LOGIN, &answer, 400, "invalid_request");
     }
     for text in [
@@ -96,13 +96,13 @@ fn text_that_is_not_unicode_is_a_400_and_unusual_unicode_is_a_401() {
         "'; --",
         "{{7*7}}",
     ] {
-        let answer = ask(&gateway, post(LOGIN, &password(text)));
+        let answer = send(&gateway, post(LOGIN, &password(text)));
         refused(LOGIN, &answer, 401, "invalid_grant");
     }
     let escaped = "alice-pass".chars();
     let escaped = escaped.map(|c| format!("\\u{:04x}", u32::from(c)));
     let escaped = escaped.collect::<Vec<_>>().concat();
-    assert_eq!(ask(&gateway, post(LOGIN, &password(&escaped))).status, 200);
+    assert_eq!(send(&gateway, post(LOGIN, &password(&escaped))).status, 200);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn email_address_with_control_characters_is_refused() {
         let body = json!({ "email": email, "password": "alice-pass" }).to_string();
         refused(
             LOGIN,
-            &ask(&gateway, post(LOGIN, &body)),
+            &send(&gateway, post(LOGIN, &body)),
             400,
             "invalid_request",
         );

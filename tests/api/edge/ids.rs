@@ -3,7 +3,7 @@
 use test_support::endpoints::LOGIN;
 use test_support::wire::ALICE;
 
-use super::{ask, gateway, in_form, judge};
+use super::{check_contract, gateway, in_form, send};
 
 fn login(id: &str, body: &str) -> String {
     format!(
@@ -24,8 +24,8 @@ fn valid_request_id_is_used_on_success_and_on_error() {
         &longest,
     ] {
         for (body, status) in [(ALICE, 200), ("{}", 400)] {
-            let answer = ask(&gateway, login(&format!("X-Request-ID: {id}\r\n"), body));
-            judge("POST", LOGIN, &answer);
+            let answer = send(&gateway, login(&format!("X-Request-ID: {id}\r\n"), body));
+            check_contract("POST", LOGIN, &answer);
             assert_eq!(answer.status, status);
             assert_eq!(answer.header("x-request-id"), Some(id));
         }
@@ -49,14 +49,14 @@ fn invalid_request_id_is_replaced_by_a_unique_one() {
         &too_long,
     ] {
         for (body, status) in [(ALICE, 200), ("{}", 400)] {
-            let answer = ask(&gateway, login(line, body));
+            let answer = send(&gateway, login(line, body));
             // A control character makes the header and the request malformed.
             if line.contains('\u{1b}') {
                 assert_eq!(answer.status, 400);
                 in_form(&answer);
             } else {
                 assert_eq!(answer.status, status, "{line:?}");
-                judge("POST", LOGIN, &answer);
+                check_contract("POST", LOGIN, &answer);
             }
             let id = answer.header("x-request-id").expect("an id").to_owned();
             assert!(id.len() == 16 && !line.contains(&id), "{line:?}: {id}");

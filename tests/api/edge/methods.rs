@@ -2,7 +2,7 @@
 
 use test_support::wire::{Connection, bare};
 
-use super::{ask, gateway, in_form, judge};
+use super::{check_contract, gateway, in_form, send};
 
 const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW",
@@ -49,7 +49,7 @@ fn wrong_method_is_a_405_with_the_allowed_methods() {
                 assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
                 assert_eq!(answer.header("allow"), Some(*allowed), "{method} {path}");
             }
-            judge(method, path, &answer);
+            check_contract(method, path, &answer);
         }
     }
 }
@@ -94,7 +94,7 @@ fn unknown_path_is_a_404_for_every_method() {
 fn head_is_allowed_wherever_get_is() {
     let gateway = gateway();
     for path in READ {
-        let got = ask(&gateway, bare("GET", path));
+        let got = send(&gateway, bare("GET", path));
         let mut connection = super::connect(&gateway);
         let head = connection.send(bare("HEAD", path)).answer_to_head();
         assert_eq!((got.status, head.status), (200, 200), "{path}");
@@ -111,7 +111,7 @@ fn trace_is_not_echoed() {
     let gateway = gateway();
     for path in ["/api/v1/auth/login", "/nowhere"] {
         let request = format!("TRACE {path} HTTP/1.1\r\nHost: gateway\r\nX-Canary: canary\r\n\r\n");
-        let answer = ask(&gateway, request);
+        let answer = send(&gateway, request);
         assert!([404, 405].contains(&answer.status), "{answer:?}");
         assert!(!format!("{answer:?}").contains("canary"), "{answer:?}");
     }
@@ -121,7 +121,7 @@ fn trace_is_not_echoed() {
 fn no_response_names_the_server_software() {
     let gateway = gateway();
     for path in POSTED.iter().chain(&READ).chain(&["/nowhere"]) {
-        let answer = ask(&gateway, bare("GET", path));
+        let answer = send(&gateway, bare("GET", path));
         for name in ["server", "x-powered-by", "via"] {
             assert_eq!(answer.header(name), None, "{path}");
         }

@@ -1,4 +1,4 @@
-//! Clients that are slow, and keep a connection open with it.
+//! Slow clients that keep a connection open.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -15,7 +15,9 @@ async fn check(faults: &[(IamError, Expected)]) {
         for (fault, expected) in faults {
             for operation in OPERATIONS {
                 let why = format!("{fault:?} at {}", operation.name());
-                let answer = fixture.meets(operation, Fault::Says(fault.clone())).await;
+                let answer = fixture
+                    .call_with_fault(operation, Fault::Error(fault.clone()))
+                    .await;
                 expected.is_in(&answer, precise, &why);
             }
         }
@@ -25,7 +27,7 @@ async fn check(faults: &[(IamError, Expected)]) {
 #[tokio::test]
 async fn unavailable_iam_is_a_500_with_retry_after() {
     check(&[
-        (IamError::Unreachable("gone".to_owned()), UNAVAILABLE),
+        (IamError::Unreachable("unreachable".to_owned()), UNAVAILABLE),
         (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
         (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
         (IamError::CircuitOpen, UNAVAILABLE),
@@ -74,11 +76,13 @@ async fn refusal_is_a_401_for_login_and_a_fault_elsewhere() {
             Refusal::Locked,
             Refusal::Incomplete,
         ] {
-            let fault = Fault::Says(IamError::Refused(refusal));
-            let answer = fixture.meets(Operation::Login, fault.clone()).await;
+            let fault = Fault::Error(IamError::Refused(refusal));
+            let answer = fixture
+                .call_with_fault(Operation::Login, fault.clone())
+                .await;
             answer.is_error(401, "invalid_grant");
             for operation in [Operation::Introspection, Operation::Logout] {
-                let answer = fixture.meets(operation, fault.clone()).await;
+                let answer = fixture.call_with_fault(operation, fault.clone()).await;
                 BROKEN.is_in(&answer, precise, operation.name());
             }
         }
@@ -90,7 +94,7 @@ async fn fresh_cached_data_needs_no_iam() {
     let fixture = AdapterFixture::new(&[]);
     let session = fixture.log_in().await.session();
     for operation in OPERATIONS {
-        fixture.fails(operation, Fault::Says(IamError::Saturated));
+        fixture.fails(operation, Fault::Error(IamError::Saturated));
     }
     assert_eq!(fixture.exchange(&session).await.status, 200);
     fixture.clock.advance(super::STALE);
@@ -102,10 +106,10 @@ async fn stale_data_is_used_during_an_outage_only() {
     let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
     let session = fixture.log_in().await.session();
     fixture.clock.advance(super::STALE);
-    let silent = IamError::Unreachable("gone".to_owned());
-    fixture.fails(Operation::Introspection, Fault::Says(silent));
+    let silent = IamError::Unreachable("unreachable".to_owned());
+    fixture.fails(Operation::Introspection, Fault::Error(silent));
     assert_eq!(fixture.exchange(&session).await.status, 200);
-    let strange = IamError::Unreadable("HTML".to_owned());
-    fixture.fails(Operation::Introspection, Fault::Says(strange));
+    let unreadable = IamError::Unreadable("HTML".to_owned());
+    fixture.fails(Operation::Introspection, Fault::Error(unreadable));
     BROKEN.is_in(&fixture.exchange(&session).await, false, "the IAM responds");
 }

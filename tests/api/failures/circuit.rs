@@ -20,8 +20,8 @@ const ENOUGH: usize = 20;
 /// How long a circuit stays open.
 const PAUSE: Duration = Duration::from_secs(3);
 
-fn gone() -> Fault {
-    Fault::Says(IamError::Unreachable("gone".to_owned()))
+fn outage() -> Fault {
+    Fault::Error(IamError::Unreachable("outage".to_owned()))
 }
 
 /// The state of the operation's circuit breaker: 0 closed, 1 half-open, 2 open.
@@ -36,7 +36,7 @@ async fn open_circuit_is_reported_to_clients_and_in_readiness() {
         let fixture = AdapterFixture::new(&[precisely(precise)]);
         let session = fixture.log_in().await.session();
         fixture.clock.advance(STALE);
-        fixture.fails(Operation::Introspection, gone());
+        fixture.fails(Operation::Introspection, outage());
         assert_eq!(circuit(&fixture, "introspection").await, 0);
         for _ in 0..ENOUGH {
             let answer = fixture.exchange(&session).await;
@@ -69,12 +69,12 @@ async fn open_circuit_is_reported_to_clients_and_in_readiness() {
 /// The clock stands still, so no circuit half-opens by time.
 #[tokio::test]
 async fn successful_probe_makes_a_replica_ready_again_without_a_request() {
-    let script = HashMap::from([(Operation::Probe, gone())]);
+    let script = HashMap::from([(Operation::Probe, outage())]);
     let fixture = AdapterFixture::with_script(script, &[("upstream.probe_interval", "20ms")]);
     let session = fixture.log_in().await.session();
     fixture.clock.advance(STALE);
-    fixture.fails(Operation::Introspection, gone());
-    fixture.fails(Operation::Login, gone());
+    fixture.fails(Operation::Introspection, outage());
+    fixture.fails(Operation::Login, outage());
     for _ in 0..ENOUGH {
         UNAVAILABLE.is_in(&fixture.exchange(&session).await, false, "exchange");
         UNAVAILABLE.is_in(&fixture.log_in().await, false, "login");

@@ -33,7 +33,7 @@ pub(super) const OPERATIONS: [Operation; 3] = [
 /// How an operation fails.
 #[derive(Debug, Clone)]
 pub(super) enum Fault {
-    Says(IamError),
+    Error(IamError),
     Panics,
     /// Does not fail. For the keys: the IAM sends no logout tokens.
     Never,
@@ -57,7 +57,7 @@ impl Faulty {
     fn play(&self, operation: Operation) -> Result<(), IamError> {
         match self.fault_of(operation) {
             None | Some(Fault::Never) => Ok(()),
-            Some(Fault::Says(error)) => Err(error),
+            Some(Fault::Error(error)) => Err(error),
             Some(Fault::Panics) => panic!("as in the script"),
         }
     }
@@ -186,7 +186,7 @@ impl AdapterFixture {
     }
 
     /// The response to the request that calls this operation, which fails in this way.
-    pub(super) async fn meets(&self, operation: Operation, fault: Fault) -> Response {
+    pub(super) async fn call_with_fault(&self, operation: Operation, fault: Fault) -> Response {
         self.recovers();
         let session = self.log_in().await.session();
         self.clock.advance(STALE);

@@ -76,7 +76,7 @@ impl KeycloakFixture {
     }
 
     /// The gateway's response to the request that calls this path, which has this answer.
-    pub(super) async fn meets(&self, path: &str, answer: &Answer) -> Response {
+    pub(super) async fn call_with_fault(&self, path: &str, answer: &Answer) -> Response {
         self.recovers();
         match path {
             INTROSPECTION => {

@@ -13,11 +13,11 @@ use super::{BROKEN, STALE, TOO_SLOW, UNAVAILABLE, throttled};
 #[tokio::test]
 async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated() {
     let fixture = AdapterFixture::new(&[]);
-    let fails_with = |error| Fault::Says(error);
+    let fails_with = |error| Fault::Error(error);
     let tls = IamError::misconfigured(Misconfiguration::Tls, "expired");
     for (fault, expected) in [
         (
-            fails_with(IamError::Unreachable("gone".to_owned())),
+            fails_with(IamError::Unreachable("unreachable".to_owned())),
             UNAVAILABLE,
         ),
         (
@@ -54,8 +54,8 @@ async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated(
 /// A session whose logout does not reach the IAM.
 async fn failed_logout(fixture: &AdapterFixture) -> Session {
     let session = fixture.log_in().await.session();
-    let gone = Fault::Says(IamError::Unreachable("gone".to_owned()));
-    fixture.fails(Operation::Logout, gone);
+    let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".to_owned()));
+    fixture.fails(Operation::Logout, unreachable_iam);
     let answer = fixture.gateway.log_out(&session).await;
     UNAVAILABLE.is_in(&answer, false, "not reached");
     session

@@ -28,7 +28,7 @@ async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again(
             let fixture = AdapterFixture::new(&[setting]);
             let session = fixture.log_in().await.session();
             let token = fixture.logout_token();
-            fixture.fails(Operation::Keys, Fault::Says(fault.clone()));
+            fixture.fails(Operation::Keys, Fault::Error(fault.clone()));
             for _ in 0..2 {
                 let answer = fixture.gateway.send_logout_token(&token).await;
                 answer.is_error(if precise { status } else { 500 }, code);

@@ -88,7 +88,7 @@ async fn gateway_misconfigured_later_stays_ready_as_degraded() {
     assert_eq!(fixture.log_in().await.status, 200);
     for (path, answer, code) in rows() {
         if path == TOKEN {
-            BROKEN.is_in(&fixture.meets(path, &answer).await, false, code);
+            BROKEN.is_in(&fixture.call_with_fault(path, &answer).await, false, code);
             fixture.is_ready("degraded", &[code]).await;
         }
     }

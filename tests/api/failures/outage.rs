@@ -3,7 +3,7 @@
 use test_support::client::Response;
 use test_support::gateway::{TestGateway, manual_clock};
 use test_support::scripted_upstream::keycloak::PERMISSIONS;
-use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
 use super::keycloak_fixture::{EMAIL, PASSWORD, PATHS, gateway};
 use super::{STALE, UNAVAILABLE, precisely};
@@ -15,7 +15,7 @@ async fn log_in(gateway: &TestGateway) -> Response {
 #[tokio::test]
 async fn gateway_starts_without_its_iam_and_recovers_without_a_restart() {
     for precise in [false, true] {
-        let (port, clock) = (Refusing::start(), manual_clock());
+        let (port, clock) = (RefusingPort::start(), manual_clock());
         let gateway = gateway(&port.url(), &clock, &[precisely(precise)]);
         gateway
             .wait_for_readiness("degraded", &["unreachable"])

@@ -49,8 +49,8 @@ async fn probing_continues_after_a_panic() {
         .gateway
         .wait_for_readiness("degraded", &["unreadable"])
         .await;
-    let gone = IamError::Unreachable("gone".to_owned());
-    fixture.fails(Operation::Probe, Fault::Says(gone));
+    let unreachable_iam = IamError::Unreachable("unreachable".to_owned());
+    fixture.fails(Operation::Probe, Fault::Error(unreachable_iam));
     fixture
         .gateway
         .wait_for_readiness("degraded", &["unreachable"])

@@ -12,9 +12,9 @@ use super::BROKEN;
 
 /// The system's random numbers, until they are switched off.
 #[derive(Debug, Default)]
-struct Well(AtomicBool);
+struct SwitchableRandom(AtomicBool);
 
-impl Random for Well {
+impl Random for SwitchableRandom {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal> {
         if self.0.load(Ordering::Relaxed) {
             return Err(Internal::Random);
@@ -25,9 +25,9 @@ impl Random for Well {
 
 #[tokio::test]
 async fn without_random_numbers_login_and_exchange_are_faults_and_no_refusals() {
-    let (settings, well) = (settings(&[]), Arc::<Well>::default());
+    let (settings, random) = (settings(&[]), Arc::<SwitchableRandom>::default());
     let mut parts = prepare(&settings, manual_clock());
-    parts.random = Arc::<Well>::clone(&well);
+    parts.random = Arc::<SwitchableRandom>::clone(&random);
     let gateway = TestGateway::with_namespaces(settings, parts);
     let log_in = async || {
         gateway
@@ -36,12 +36,12 @@ async fn without_random_numbers_login_and_exchange_are_faults_and_no_refusals() 
     };
     let session = log_in().await.session();
 
-    well.0.store(true, Ordering::Relaxed);
+    random.0.store(true, Ordering::Relaxed);
     log_in().await.is_error(BROKEN.status, BROKEN.error);
     let exchanged = gateway.exchange(&session, "").await;
     exchanged.is_error(BROKEN.status, BROKEN.error);
 
-    well.0.store(false, Ordering::Relaxed);
+    random.0.store(false, Ordering::Relaxed);
     gateway.exchange(&session, "").await.token();
     log_in().await.session();
 }

@@ -75,8 +75,8 @@ async fn probe_without_an_answer_in_time_is_reported_as_timed_out() {
 async fn replica_is_not_ready_while_the_iam_hangs_at_the_first_probe() {
     let keycloak = healthy().await;
     keycloak.on(DISCOVERY, Answer::hanging());
-    let patient = [("upstream.probe_deadline", "30s")];
-    let gateway = gateway(&keycloak.url(), &manual_clock(), &patient);
+    let long_deadline = [("upstream.probe_deadline", "30s")];
+    let gateway = gateway(&keycloak.url(), &manual_clock(), &long_deadline);
     gateway
         .ready()
         .await

@@ -14,7 +14,9 @@ async fn no_credential_follows_a_redirect() {
     for status in [301, 302, 303, 307, 308] {
         for path in PATHS {
             let there = format!("{}{path}", elsewhere.url());
-            let response = fixture.meets(path, &Answer::redirect(status, &there)).await;
+            let response = fixture
+                .call_with_fault(path, &Answer::redirect(status, &there))
+                .await;
             BROKEN.is_in(&response, false, &format!("{status} from {path}"));
             fixture.is_ready("degraded", &["other"]).await;
         }

@@ -13,11 +13,11 @@ async fn holds(path: &str, deadline: &str, ready: &str) {
     for precise in [false, true] {
         for answer in [Answer::hanging(), Answer::dripping()] {
             let fixture = KeycloakFixture::new(&[precisely(precise), (deadline, SHORT)]).await;
-            let response = fixture.meets(path, &answer).await;
+            let response = fixture.call_with_fault(path, &answer).await;
             TOO_SLOW.is_in(&response, precise, path);
             fixture.is_ready(ready, &["timed_out"]).await;
             // The adapter closes the connection of an abandoned call.
-            fixture.keycloak.hung_up(1).await;
+            fixture.keycloak.disconnected(1).await;
         }
     }
 }

@@ -24,8 +24,8 @@ async fn tokens_signed_on_stale_data_are_counted_and_reported_in_readiness_while
     assert_eq!(stale_tokens(&fixture).await, 0);
     fixture.gateway.wait_for_readiness("ready", &[]).await;
 
-    let gone = Fault::Says(IamError::Unreachable("gone".to_owned()));
-    fixture.fails(Operation::Introspection, gone);
+    let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".to_owned()));
+    fixture.fails(Operation::Introspection, unreachable_iam);
     // More calls than open the circuit: stale data is also used while it is open.
     for _ in 0..30 {
         assert_eq!(fixture.exchange(&session).await.status, 200);
@@ -57,7 +57,7 @@ async fn stale_data_is_not_used_after_its_limit() {
     let session = fixture.log_in().await.session();
     fixture.fails(
         Operation::Introspection,
-        Fault::Says(IamError::TimedOut(Duration::from_secs(2))),
+        Fault::Error(IamError::TimedOut(Duration::from_secs(2))),
     );
     let bound = Duration::from_secs(30 + 5 * 60);
     fixture

@@ -74,7 +74,7 @@ async fn wire_fault_is_never_a_401() {
             let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
             for (name, answer, expected, code) in rows() {
                 let why = format!("{name} from {path}");
-                let response = fixture.meets(path, &answer).await;
+                let response = fixture.call_with_fault(path, &answer).await;
                 expected.is_in(&response, precise, &why);
                 fixture.is_ready("degraded", &[code]).await;
                 if path == TOKEN {
@@ -97,7 +97,7 @@ async fn incomplete_success_is_a_fault() {
                 (whole.clone().truncated(), BROKEN, "unreadable"),
                 (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
             ] {
-                let response = fixture.meets(path, &answer).await;
+                let response = fixture.call_with_fault(path, &answer).await;
                 expected.is_in(&response, precise, path);
                 fixture.is_ready("degraded", &[code]).await;
             }
@@ -126,7 +126,7 @@ async fn success_with_unexpected_content_is_a_fault() {
         (TOKEN, changed(grant(), "session_state", json!("another"))),
         (TOKEN, changed(grant(), "refresh_expires_in", json!("1800"))),
     ] {
-        let response = fixture.meets(path, &answer).await;
+        let response = fixture.call_with_fault(path, &answer).await;
         BROKEN.is_in(&response, false, &format!("{answer:?}"));
         fixture.is_ready("degraded", &["unreadable"]).await;
     }
@@ -161,10 +161,10 @@ async fn only_a_refusal_of_keycloak_is_a_401() {
         (400, "an unknown description"),
     ] {
         let no = refusal(status, "invalid_grant", description);
-        let response = fixture.meets(TOKEN, &no).await;
+        let response = fixture.call_with_fault(TOKEN, &no).await;
         response.is_error(401, "invalid_grant");
     }
-    let response = fixture.meets(INTROSPECTION, &inactive()).await;
+    let response = fixture.call_with_fault(INTROSPECTION, &inactive()).await;
     response.is_error(401, "invalid_grant");
     fixture.is_ready("ready", &[]).await;
 }

@@ -7,23 +7,23 @@ use serde_json::json;
 use test_support::client::Response;
 use test_support::suite::READ;
 
-use super::{Fleet, Folder, MAX_AGE, Replica};
-use crate::metrics::figures;
+use super::{Folder, KeyRotationFixture, MAX_AGE, Replica};
+use crate::metrics::exposition;
 
 impl Replica {
     /// Adds an incomplete file to its keys.
-    fn breaks(&self, fleet: &Fleet, folder: Folder) {
+    fn breaks(&self, fixture: &KeyRotationFixture, folder: Folder) {
         let path = self.place.join(folder.name()).join("broken.jwk");
         let draft = path.with_extension("draft");
         fs::write(&draft, "{\"kty\":\"oct\",\"k\":\"canary").expect("written");
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         fs::set_permissions(&draft, private).expect("set");
         fs::rename(draft, path).expect("renamed");
-        self.keys.reload(fleet.iam.clock.now()).for_each(drop);
+        self.keys.reload(fixture.iam.clock.now()).for_each(drop);
     }
 
-    fn figure(&self, name: &str, labels: &str) -> u64 {
-        figures(&self.app).count(&format!("auth_gateway_{name}{{{labels}}}"))
+    fn metric(&self, name: &str, labels: &str) -> u64 {
+        exposition(&self.app).count(&format!("auth_gateway_{name}{{{labels}}}"))
     }
 }
 
@@ -39,14 +39,14 @@ fn reasons(report: &Response) -> Vec<String> {
 #[tokio::test]
 async fn broken_key_folder_is_reported_and_refuses_no_session() {
     for folder in Folder::BOTH {
-        let fleet = Fleet::new(1).await;
-        let replica = &fleet.replicas[0];
+        let fixture = KeyRotationFixture::new(1).await;
+        let replica = &fixture.replicas[0];
         let purpose = format!("purpose=\"{}\"", folder.name());
         let refused = format!("{purpose},outcome=\"refused\"");
-        let session = fleet.log_in(0).await;
-        assert_eq!(replica.figure("keys_unreadable", &purpose), 0);
+        let session = fixture.log_in(0).await;
+        assert_eq!(replica.metric("keys_unreadable", &purpose), 0);
 
-        replica.breaks(&fleet, folder);
+        replica.breaks(&fixture, folder);
         let report = replica.app.ready().await;
         assert_eq!(report.status, 200);
         assert_eq!(report.json()["status"], json!("degraded"));
@@ -57,29 +57,29 @@ async fn broken_key_folder_is_reported_and_refuses_no_session() {
                 && reasons_of_folder[0].contains(folder.name())
         );
         assert!(!report.text().contains("canary"));
-        assert_eq!(replica.figure("keys_unreadable", &purpose), 1);
-        assert_eq!(replica.figure("key_reloads_total", &refused), 1);
-        fleet.token(0, &session).await;
-        fleet.log_in(0).await;
+        assert_eq!(replica.metric("keys_unreadable", &purpose), 1);
+        assert_eq!(replica.metric("key_reloads_total", &refused), 1);
+        fixture.token(0, &session).await;
+        fixture.log_in(0).await;
 
-        fleet.deliver(0);
+        fixture.deliver(0);
         let report = replica.app.ready().await;
         assert_eq!(reasons(&report), [""; 0], "{}", report.text());
-        assert_eq!(replica.figure("keys_unreadable", &purpose), 0);
-        assert_eq!(replica.figure("key_reloads_total", &refused), 1);
-        fleet.token(0, &session).await;
+        assert_eq!(replica.metric("keys_unreadable", &purpose), 0);
+        assert_eq!(replica.metric("key_reloads_total", &refused), 1);
+        fixture.token(0, &session).await;
     }
 }
 
 #[tokio::test]
 async fn session_sealed_with_an_unreadable_key_is_a_fault_and_no_refusal() {
-    let fleet = Fleet::new(2).await;
-    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
-    fleet.deliver(0);
-    fleet.replicas[1].breaks(&fleet, Folder::Sealing);
-    fleet.iam.advance(2 * MAX_AGE.as_secs());
-    let session = fleet.log_in(0).await;
-    let behind = &fleet.replicas[1].app;
+    let fixture = KeyRotationFixture::new(2).await;
+    fixture.make(Folder::Sealing, fixture.now() + 2 * MAX_AGE);
+    fixture.deliver(0);
+    fixture.replicas[1].breaks(&fixture, Folder::Sealing);
+    fixture.iam.advance(2 * MAX_AGE.as_secs());
+    let session = fixture.log_in(0).await;
+    let behind = &fixture.replicas[1].app;
     behind
         .exchange(&session, READ)
         .await
@@ -91,30 +91,30 @@ async fn session_sealed_with_an_unreadable_key_is_a_fault_and_no_refusal() {
         .exchange(&garbage, READ)
         .await
         .is_error(401, "invalid_grant");
-    fleet.deliver(1);
-    fleet.token(1, &session).await;
+    fixture.deliver(1);
+    fixture.token(1, &session).await;
 }
 
 #[tokio::test]
 async fn age_and_id_of_the_key_in_use_are_reported_across_a_rotation() {
-    let fleet = Fleet::new(1).await;
+    let fixture = KeyRotationFixture::new(1).await;
     let series = |purpose: &str| {
-        let figures = figures(&fleet.replicas[0].app);
+        let exposition = exposition(&fixture.replicas[0].app);
         let label = format!("purpose=\"{purpose}\"");
-        let series = figures.only("auth_gateway_key_age_seconds", &label);
-        (series.to_owned(), figures.count(series))
+        let series = exposition.only("auth_gateway_key_age_seconds", &label);
+        (series.to_owned(), exposition.count(series))
     };
     for folder in Folder::BOTH {
-        let next = fleet.make(folder, fleet.now() + 2 * MAX_AGE);
-        fleet.deliver(0);
+        let next = fixture.make(folder, fixture.now() + 2 * MAX_AGE);
+        fixture.deliver(0);
         let kid = format!("kid=\"{next}\"");
         let (before, _) = series(folder.name());
         assert!(!before.contains(&kid), "{before}");
-        fleet.iam.advance(2 * MAX_AGE.as_secs() + 7);
+        fixture.iam.advance(2 * MAX_AGE.as_secs() + 7);
         let (after, age) = series(folder.name());
         assert!(after.contains(&kid), "{after}");
         assert_eq!(age, 7);
-        let report = fleet.replicas[0].app.ready().await.json();
+        let report = fixture.replicas[0].app.ready().await.json();
         let member = format!("{}_kid", folder.name());
         assert_eq!(report["keys"][member], json!(next));
     }
@@ -122,27 +122,27 @@ async fn age_and_id_of_the_key_in_use_are_reported_across_a_rotation() {
 
 #[tokio::test]
 async fn sealing_key_is_reported_as_old_until_it_is_rotated() {
-    let fleet = Fleet::new(1).await;
+    let fixture = KeyRotationFixture::new(1).await;
     let codes = async || {
-        let report = fleet.replicas[0].app.ready().await.json();
+        let report = fixture.replicas[0].app.ready().await.json();
         let reasons = report["reasons"].as_array().expect("reasons").clone();
         let codes = reasons.into_iter().map(|reason| reason["code"].clone());
         (report["status"].clone(), codes.collect::<Vec<_>>())
     };
     let degraded = (json!("degraded"), vec![json!("sealing_key_old")]);
-    fleet.replicas[0]
+    fixture.replicas[0]
         .app
         .wait_for_readiness("degraded", &["sealing_key_old"])
         .await;
-    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
-    fleet.deliver(0);
-    fleet.iam.advance(2 * MAX_AGE.as_secs() - 1);
+    fixture.make(Folder::Sealing, fixture.now() + 2 * MAX_AGE);
+    fixture.deliver(0);
+    fixture.iam.advance(2 * MAX_AGE.as_secs() - 1);
     assert_eq!(codes().await, degraded);
-    fleet.iam.advance(1);
+    fixture.iam.advance(1);
     assert_eq!(codes().await, (json!("ready"), vec![]));
     let month = 32 * 24 * 3600;
-    fleet.iam.advance(month);
+    fixture.iam.advance(month);
     assert_eq!(codes().await, (json!("ready"), vec![]));
-    fleet.iam.advance(1);
+    fixture.iam.advance(1);
     assert_eq!(codes().await, degraded);
 }

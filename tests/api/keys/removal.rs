@@ -5,7 +5,7 @@ use test_support::endpoints::JWKS;
 use test_support::suite::READ;
 use test_support::suite::verifier::Verifier;
 
-use super::{Fleet, Folder, MAX_AGE};
+use super::{Folder, KeyRotationFixture, MAX_AGE};
 
 fn published(keys: &Response) -> Vec<String> {
     let keys = keys.json()["keys"].as_array().expect("keys").clone();
@@ -22,7 +22,7 @@ fn kid_of(token: &str) -> String {
         .to_owned()
 }
 
-impl Fleet {
+impl KeyRotationFixture {
     async fn published(&self) -> Vec<String> {
         published(&self.replicas[0].app.get(JWKS, &[]).await)
     }
@@ -35,63 +35,63 @@ impl Fleet {
 
 #[tokio::test]
 async fn removed_signing_key_is_unpublished_at_once_and_expires_at_verifiers_after_the_max_age() {
-    let fleet = Fleet::new(1).await;
-    let session = fleet.log_in(0).await;
-    let stolen = fleet.token(0, &session).await;
+    let fixture = KeyRotationFixture::new(1).await;
+    let session = fixture.log_in(0).await;
+    let stolen = fixture.token(0, &session).await;
     let kid = kid_of(&stolen);
-    Verifier::discover(&fleet.replicas[0].app)
+    Verifier::discover(&fixture.replicas[0].app)
         .await
         .claims(&stolen);
 
-    let next = fleet.make(Folder::Signing, fleet.now());
-    fleet.deliver_to_all();
-    assert_eq!(fleet.published().await, [kid.clone(), next.clone()]);
+    let next = fixture.make(Folder::Signing, fixture.now());
+    fixture.deliver_to_all();
+    assert_eq!(fixture.published().await, [kid.clone(), next.clone()]);
     assert_eq!(
-        fleet.signed_with().await,
+        fixture.signed_with().await,
         kid,
         "verifiers have not seen the next"
     );
 
-    fleet.remove(Folder::Signing, &kid);
-    fleet.deliver_to_all();
-    assert_eq!(fleet.published().await, [&*next]);
-    assert_eq!(fleet.signed_with().await, next, "nothing else is left");
-    fleet.iam.advance(MAX_AGE.as_secs());
-    let verifier = Verifier::discover(&fleet.replicas[0].app).await;
+    fixture.remove(Folder::Signing, &kid);
+    fixture.deliver_to_all();
+    assert_eq!(fixture.published().await, [&*next]);
+    assert_eq!(fixture.signed_with().await, next, "nothing else is left");
+    fixture.iam.advance(MAX_AGE.as_secs());
+    let verifier = Verifier::discover(&fixture.replicas[0].app).await;
     assert!(verifier.try_claims(&stolen).is_err());
-    verifier.claims(&fleet.token(0, &session).await);
+    verifier.claims(&fixture.token(0, &session).await);
 }
 
 #[tokio::test]
 async fn waiting_key_replaces_a_removed_key_at_once() {
-    let fleet = Fleet::new(1).await;
-    let kid = fleet.signed_with().await;
-    let waiting = fleet.make(Folder::Signing, fleet.now() + 10 * MAX_AGE);
-    fleet.deliver_to_all();
-    assert_eq!(fleet.signed_with().await, kid);
-    fleet.remove(Folder::Signing, &kid);
-    fleet.deliver_to_all();
-    assert_eq!(fleet.signed_with().await, waiting);
+    let fixture = KeyRotationFixture::new(1).await;
+    let kid = fixture.signed_with().await;
+    let waiting = fixture.make(Folder::Signing, fixture.now() + 10 * MAX_AGE);
+    fixture.deliver_to_all();
+    assert_eq!(fixture.signed_with().await, kid);
+    fixture.remove(Folder::Signing, &kid);
+    fixture.deliver_to_all();
+    assert_eq!(fixture.signed_with().await, waiting);
 }
 
 #[tokio::test]
 async fn removing_a_sealing_key_ends_its_sessions_only() {
-    let fleet = Fleet::new(2).await;
-    let old = fleet.log_in(0).await;
-    let kid = fleet.replicas[0].keys.sealing.key_set();
+    let fixture = KeyRotationFixture::new(2).await;
+    let old = fixture.log_in(0).await;
+    let kid = fixture.replicas[0].keys.sealing.key_set();
     let kid = auth_gateway::gateway::keys::Key::kid(kid.iter().next().expect("a key")).to_owned();
-    fleet.make(Folder::Sealing, fleet.now() + 2 * MAX_AGE);
-    fleet.deliver_to_all();
-    fleet.iam.advance(2 * MAX_AGE.as_secs());
-    let new = fleet.log_in(0).await;
+    fixture.make(Folder::Sealing, fixture.now() + 2 * MAX_AGE);
+    fixture.deliver_to_all();
+    fixture.iam.advance(2 * MAX_AGE.as_secs());
+    let new = fixture.log_in(0).await;
     for session in [&old, &new] {
-        fleet.token(1, session).await;
+        fixture.token(1, session).await;
     }
-    fleet.remove(Folder::Sealing, &kid);
-    fleet.deliver_to_all();
+    fixture.remove(Folder::Sealing, &kid);
+    fixture.deliver_to_all();
     for replica in 0..2 {
-        let refused = fleet.replicas[replica].app.exchange(&old, READ).await;
+        let refused = fixture.replicas[replica].app.exchange(&old, READ).await;
         refused.is_error(401, "invalid_grant");
-        fleet.token(replica, &new).await;
+        fixture.token(replica, &new).await;
     }
 }

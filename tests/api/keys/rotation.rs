@@ -9,7 +9,7 @@ use test_support::endpoints::JWKS;
 use test_support::gateway::TestGateway;
 use test_support::suite::verifier::Verifier;
 
-use super::{Fleet, Folder, TOKEN_LIFETIME};
+use super::{Folder, KeyRotationFixture, TOKEN_LIFETIME};
 
 const STEP: u64 = 60;
 
@@ -38,50 +38,50 @@ impl Caching {
 }
 
 /// Does what `keys rotate` does, by the clock of the test.
-fn rotate(fleet: &Fleet, folder: Folder) -> bool {
-    let mut files = keys::read_dir(&fleet.master(folder)).expect("a folder");
+fn rotate(fixture: &KeyRotationFixture, folder: Folder) -> bool {
+    let mut files = keys::read_dir(&fixture.master(folder)).expect("a folder");
     files.sort_by_key(|(_, key)| key.first_use());
     let first_uses: Vec<_> = files.iter().map(|(_, key)| key.first_use()).collect();
-    let plan = keys::plan(&first_uses, folder.times(), EVERY, fleet.now());
+    let plan = keys::plan(&first_uses, folder.times(), EVERY, fixture.now());
     for retired in plan.retired {
         fs::remove_file(&files[retired].0).expect("removed");
     }
     if let Some(first_use) = plan.next {
-        fleet.make(folder, first_use);
+        fixture.make(folder, first_use);
     }
     plan.next.is_some()
 }
 
 #[tokio::test]
 async fn repeated_rotation_invalidates_no_session_and_no_token() {
-    let fleet = Fleet::new(2).await;
+    let fixture = KeyRotationFixture::new(2).await;
     let mut verifiers = Vec::new();
     for _ in 0..3 {
-        verifiers.push(Caching::fetch(&fleet.replicas[0].app, fleet.iam.now()).await);
+        verifiers.push(Caching::fetch(&fixture.replicas[0].app, fixture.iam.now()).await);
     }
     let mut sessions: Vec<(u64, Session)> = Vec::new();
     let mut tokens: Vec<(u64, String)> = Vec::new();
     let (mut rotations, mut verified) = (0, 0);
     for step in 0..STEPS {
         for folder in Folder::BOTH {
-            rotations += u64::from(rotate(&fleet, folder));
+            rotations += u64::from(rotate(&fixture, folder));
         }
         // One replica receives the file at once, the other half a minute later.
-        fleet.deliver(0);
+        fixture.deliver(0);
         for half in 0..2 {
-            fleet.deliver(half);
-            let now = fleet.iam.now();
+            fixture.deliver(half);
+            let now = fixture.iam.now();
             let at = usize::try_from(step + half as u64).expect("small") % 2;
-            sessions.push((now + 15 * 60, fleet.log_in(at).await));
+            sessions.push((now + 15 * 60, fixture.log_in(at).await));
             sessions.retain(|(expires_at, _)| *expires_at > now);
             for replica in 0..2 {
                 for (_, session) in [sessions.first(), sessions.last()].into_iter().flatten() {
-                    tokens.push((now, fleet.token(replica, session).await));
+                    tokens.push((now, fixture.token(replica, session).await));
                 }
             }
             for (number, verifier) in verifiers.iter_mut().enumerate() {
                 if verifier.until <= now {
-                    let replica = &fleet.replicas[(at + number) % 2];
+                    let replica = &fixture.replicas[(at + number) % 2];
                     *verifier = Caching::fetch(&replica.app, now).await;
                 }
                 // At once and at the last moment, the two extremes.
@@ -93,7 +93,7 @@ async fn repeated_rotation_invalidates_no_session_and_no_token() {
                 }
             }
             tokens.retain(|(at, _)| *at + TOKEN_LIFETIME.as_secs() > now);
-            fleet.iam.advance(STEP / 2);
+            fixture.iam.advance(STEP / 2);
         }
     }
     assert!(
@@ -102,7 +102,7 @@ async fn repeated_rotation_invalidates_no_session_and_no_token() {
     );
     assert!(verified > 1_000, "{verified}");
     for folder in Folder::BOTH {
-        let left = fs::read_dir(fleet.master(folder))
+        let left = fs::read_dir(fixture.master(folder))
             .expect("a folder")
             .count();
         assert!((2..=8).contains(&left), "{left} {} keys", folder.name());
@@ -111,11 +111,11 @@ async fn repeated_rotation_invalidates_no_session_and_no_token() {
 
 #[tokio::test]
 async fn etag_of_the_key_set_changes_with_the_keys() {
-    let fleet = Fleet::new(1).await;
-    let gateway = &fleet.replicas[0].app;
+    let fixture = KeyRotationFixture::new(1).await;
+    let gateway = &fixture.replicas[0].app;
     let before = gateway.get(JWKS, &[]).await;
-    fleet.make(Folder::Signing, fleet.now() + Duration::from_secs(3600));
-    fleet.deliver_to_all();
+    fixture.make(Folder::Signing, fixture.now() + Duration::from_secs(3600));
+    fixture.deliver_to_all();
     let known = [("if-none-match", before.header("etag"))];
     let after = gateway.get(JWKS, &known).await;
     assert_eq!(after.status, 200);

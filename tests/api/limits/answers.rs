@@ -9,7 +9,7 @@ use super::{ALICE, LimitFixture, RIGHT, is_stopped};
 async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists() {
     let fixture = LimitFixture::new(&[]);
     let mut responses = Vec::new();
-    for email in [ALICE, "nobody@example.test"] {
+    for email in [ALICE, "unknown@example.test"] {
         for _ in 0..10 {
             let answer = fixture.log_in(email, "wrong").await;
             answer.is_error(401, "invalid_grant");
@@ -109,7 +109,7 @@ async fn login_rate_at_the_iam_is_limited_by_the_setting() {
 }
 
 #[tokio::test]
-async fn account_begins_no_more_sessions_than_the_bound_however_many_logins_come_at_once() {
+async fn concurrent_logins_of_an_account_begin_no_more_sessions_than_the_limit() {
     let fixture = LimitFixture::new(&[("login_limits.account_sessions_per_minute", "20")]);
     let logins = (0..60).map(|_| fixture.log_in(ALICE, RIGHT));
     let answers = futures_util::future::join_all(logins).await;

@@ -17,7 +17,7 @@ impl Exposition {
     /// Panics if the text breaks a rule of the format.
     #[track_caller]
     pub(crate) fn parse(text: &str) -> Self {
-        let body = text.strip_suffix("# EOF\n").expect("an end that is said");
+        let body = text.strip_suffix("# EOF\n").expect("an explicit end");
         let (mut series, mut seen) = (BTreeMap::new(), BTreeSet::new());
         let mut family = Family::default();
         for line in body.lines() {

@@ -9,7 +9,7 @@ use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, i
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wire::{ALICE, Connection};
 
-use super::{EXCHANGE, ask, figures, with};
+use super::{EXCHANGE, exposition, send, with};
 
 struct IamFixture {
     keycloak: ScriptedUpstream,
@@ -40,15 +40,15 @@ impl IamFixture {
 
     fn log_in(&self) -> (u16, Value) {
         let alice = serde_json::from_str(ALICE).expect("JSON");
-        ask(&self.gateway, LOGIN, &alice)
+        send(&self.gateway, LOGIN, &alice)
     }
 
     /// Panics unless exactly these counters change, by one each.
     #[track_caller]
     fn counts(&self, counters: &[&str], happens: impl FnOnce()) {
-        let before = figures(&self.gateway);
+        let before = exposition(&self.gateway);
         happens();
-        let after = figures(&self.gateway);
+        let after = exposition(&self.gateway);
         let aside = ["management", "probe"];
         let moved: BTreeSet<_> = after
             .names()
@@ -166,7 +166,7 @@ async fn each_outcome_of_an_exchange_and_a_logout_is_counted() {
         ),
     ] {
         fixture.counts(counters, || {
-            let (answered, _) = ask(&fixture.gateway, path, &with(&session, more));
+            let (answered, _) = send(&fixture.gateway, path, &with(&session, more));
             assert_eq!(answered, status, "{path} {more:?}");
         });
     }

@@ -34,7 +34,7 @@ fn faults() -> Vec<(Value, u16, u16, &'static str, &'static str)> {
 }
 
 /// The response of an operation while the IAM has this fault.
-async fn meets(mock: &Namespace, operation: &str, fault: &Value) -> Response {
+async fn call_with_fault(mock: &Namespace, operation: &str, fault: &Value) -> Response {
     let session = mock.session(ALICE).await;
     mock.advance("61s").await;
     mock.fault(json!({"operation": operation, "answer": fault}))
@@ -56,7 +56,7 @@ async fn every_fault(precise: bool) {
         for (number, (fault, plain, message, code, outcome)) in faults().iter().enumerate() {
             // One namespace each, so that no circuit opens.
             let mock = Namespace::named(&gateway, &format!("{operation}-{number}"));
-            let answer = meets(&mock, operation, fault).await;
+            let answer = call_with_fault(&mock, operation, fault).await;
             answer.is_error(if precise { *message } else { *plain }, code);
             assert_ne!(answer.status, 401, "{operation} {fault}");
             let pause = (*fault != json!("throttled")).then_some("3");
@@ -85,7 +85,7 @@ async fn faults_have_precise_statuses_if_the_setting_is_on() {
 }
 
 #[tokio::test]
-async fn a_login_that_the_iam_refuses_is_a_401_whatever_its_reason() {
+async fn a_login_that_the_iam_refuses_is_a_401_for_every_reason() {
     let gateway = gateway();
     for (number, reason) in ["invalid_credentials", "disabled", "locked", "incomplete"]
         .into_iter()
@@ -113,7 +113,7 @@ async fn inactive_ends_a_session_and_an_answer_about_another_one_is_a_fault() {
         ("another_session", 500, "server_error"),
     ] {
         let mock = Namespace::named(&gateway, answer);
-        let message = meets(&mock, "introspection", &json!(answer)).await;
+        let message = call_with_fault(&mock, "introspection", &json!(answer)).await;
         message.is_error(status, code);
     }
 }
@@ -164,8 +164,8 @@ async fn fault_without_a_count_applies_until_it_is_removed() {
     mock.done(Method::DELETE, &format!("/faults/{}", second["id"]))
         .await;
     mock.session(ALICE).await;
-    for gone in [format!("/faults/{}", first["id"]), "/faults/x".to_owned()] {
-        let answer = mock.call(Method::DELETE, &gone).await;
+    for removed in [format!("/faults/{}", first["id"]), "/faults/x".to_owned()] {
+        let answer = mock.call(Method::DELETE, &removed).await;
         answer.is_error(404, "not_found");
     }
 }
@@ -265,8 +265,8 @@ async fn contradictory_rule_is_refused_with_the_reason() {
     ] {
         let answer = mock.post("/faults", &rule).await;
         answer.is_error(400, "invalid_request");
-        let said = answer.json()["error_description"].to_string();
-        assert!(said.contains(message), "{rule} got {said}");
+        let description = answer.json()["error_description"].to_string();
+        assert!(description.contains(message), "{rule} got {description}");
     }
     assert_eq!(mock.read("/faults").await["faults"], json!([]));
     let session = mock.session(BOB).await;

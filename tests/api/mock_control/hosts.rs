@@ -10,7 +10,7 @@ use crate::namespace::{gateway, gateway_with};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
-fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+fn send(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\n{headers}{JSON}Content-Length: {length}\r\n\
@@ -68,7 +68,7 @@ fn mock_is_served_under_ip_addresses_localhost_and_allowed_hosts_only() {
     let address = gateway.addresses().management;
     for host in REFUSED {
         for (method, path, body, _) in routes() {
-            refused(&ask(address, method, path, host, body));
+            refused(&send(address, method, path, host, body));
         }
     }
     for host in [
@@ -84,7 +84,7 @@ fn mock_is_served_under_ip_addresses_localhost_and_allowed_hosts_only() {
         let gateway = gateway_with(&[("management.allowed_hosts", "Mock.test, mock-2")]);
         let address = gateway.addresses().management;
         for (method, path, body, status) in routes() {
-            let answer = ask(address, method, path, &format!("Host: {host}\r\n"), body);
+            let answer = send(address, method, path, &format!("Host: {host}\r\n"), body);
             assert_eq!(answer.status, status, "{host} {method} {path}: {answer:?}");
         }
     }
@@ -94,7 +94,7 @@ fn mock_is_served_under_ip_addresses_localhost_and_allowed_hosts_only() {
 fn a_request_for_the_mock_has_one_host() {
     let gateway = gateway();
     let address = gateway.addresses().management;
-    let twice = ask(
+    let twice = send(
         address,
         "GET",
         "/mock/v1/status",
@@ -102,14 +102,14 @@ fn a_request_for_the_mock_has_one_host() {
         "",
     );
     assert_eq!(twice.status, 400);
-    let none = ask(address, "GET", "/mock/v1/status", "", "");
+    let none = send(address, "GET", "/mock/v1/status", "", "");
     assert_eq!(none.status, 400);
     let mut older = Connection::to(address);
     let received = older.send("GET /mock/v1/status HTTP/1.0\r\n\r\n").rest();
     let received = String::from_utf8(received).expect("text");
     assert!(received.starts_with("HTTP/1.0 403 "), "{received}");
     let absolute = "http://evil.test/mock/v1/status";
-    refused(&ask(address, "GET", absolute, "Host: localhost\r\n", ""));
+    refused(&send(address, "GET", absolute, "Host: localhost\r\n", ""));
 }
 
 /// Orchestrators and scrapers use names of services and pods.
@@ -118,7 +118,7 @@ fn health_and_metrics_are_served_under_every_host() {
     let gateway = gateway();
     let address = gateway.addresses().management;
     for path in ["/health/live", "/health/ready", "/metrics"] {
-        let answer = ask(
+        let answer = send(
             address,
             "GET",
             path,
@@ -134,6 +134,6 @@ fn health_and_metrics_are_served_under_every_host() {
 fn the_public_listener_is_served_under_every_host() {
     let gateway = gateway();
     let address = gateway.addresses().public;
-    let answer = ask(address, "POST", LOGIN, "Host: auth.example.com\r\n", ALICE);
+    let answer = send(address, "POST", LOGIN, "Host: auth.example.com\r\n", ALICE);
     assert_eq!(answer.status, 200, "{answer:?}");
 }

@@ -61,10 +61,13 @@ async fn every_call_refuses_unknown_parameters() {
     for (path, verbs) in paths() {
         for verb in verbs {
             let odd = format!("{path}?nonsense=1");
-            let answer = mock.tell(method(&verb), &odd, &json!({})).await;
+            let answer = mock.send_json(method(&verb), &odd, &json!({})).await;
             answer.is_error(400, "invalid_request");
-            let said = answer.json()["error_description"].to_string();
-            assert!(said.contains("nonsense"), "{verb} {path} got {said}");
+            let description = answer.json()["error_description"].to_string();
+            assert!(
+                description.contains("nonsense"),
+                "{verb} {path} got {description}"
+            );
         }
     }
     // None of them created the namespace.
@@ -83,7 +86,7 @@ async fn call_without_a_body_refuses_a_body() {
         (Method::DELETE, "/sessions"),
         (Method::GET, "/journal"),
     ] {
-        let answer = mock.tell(verb, path, &json!({"all": true})).await;
+        let answer = mock.send_json(verb, path, &json!({"all": true})).await;
         answer.is_error(400, "invalid_request");
         assert_eq!(
             answer.json()["error_description"],

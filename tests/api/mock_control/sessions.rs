@@ -18,8 +18,8 @@ async fn active_sessions_are_listed_newest_first() {
     assert_eq!(users, [&json!(BOB), &json!(ALICE)]);
     let of_bob = mock.read(&format!("/sessions?user={BOB}")).await;
     assert_eq!(of_bob["sessions"], json!([all[0]]));
-    let nobody = mock.call(Method::GET, "/sessions?user=nobody@x").await;
-    nobody.is_error(404, "not_found");
+    let unknown = mock.call(Method::GET, "/sessions?user=unknown@x").await;
+    unknown.is_error(404, "not_found");
     // A session has a lifetime of eight hours.
     mock.advance("7h 59m 59s").await;
     assert_eq!(mock.read("/sessions").await["sessions"], json!([all[0]]));
@@ -81,8 +81,8 @@ async fn all_sessions_of_a_user_end_with_one_logout_token_each() {
     // The user can log in again.
     let back = mock.session(ALICE).await;
     assert_eq!(mock.exchange(&back, READ).await.status, 200);
-    let nobody = mock.call(Method::DELETE, "/users/nobody@x/sessions").await;
-    nobody.is_error(404, "not_found");
+    let unknown = mock.call(Method::DELETE, "/users/unknown@x/sessions").await;
+    unknown.is_error(404, "not_found");
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ async fn clock_can_be_set_and_reset_to_real_time() {
     let mock = Namespace::unnamed(&gateway);
     assert_eq!(mock.read("/time").await["offset_seconds"], json!(0.0));
     let midnight = json!({ "now": "2030-01-01T00:00:00Z" });
-    let set = mock.tell(Method::PUT, "/time", &midnight).await.json();
+    let set = mock.send_json(Method::PUT, "/time", &midnight).await.json();
     assert_eq!(set["now"], json!("2030-01-01T00:00:00.000Z"));
     assert!(set["offset_seconds"].as_f64() > Some(0.0), "{set}");
     let session = mock.session(ALICE).await;
@@ -33,7 +33,7 @@ async fn clock_can_be_set_and_reset_to_real_time() {
     assert_eq!(now["now"], json!("2030-01-01T00:01:30.000Z"));
     // A time with an offset is the same moment.
     let earlier = json!({ "now": "2029-12-31T23:00:00-01:00" });
-    let set = mock.tell(Method::PUT, "/time", &earlier).await.json();
+    let set = mock.send_json(Method::PUT, "/time", &earlier).await.json();
     assert_eq!(set["now"], json!("2030-01-01T00:00:00.000Z"));
     let real = mock.call(Method::DELETE, "/time").await.json();
     assert_eq!(real["offset_seconds"], json!(0.0));
@@ -60,7 +60,7 @@ async fn invalid_time_changes_nothing() {
         ("/time", Method::PUT, json!({"now": "1969-12-31T23:59:59Z"})),
         ("/time", Method::PUT, json!({"now": "2300-01-01T00:00:00Z"})),
     ] {
-        let answer = mock.tell(method, path, &body).await;
+        let answer = mock.send_json(method, path, &body).await;
         answer.is_error(400, "invalid_request");
     }
     assert_eq!(mock.read("/time").await, before);

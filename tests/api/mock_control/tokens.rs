@@ -80,8 +80,11 @@ async fn signing_key_is_returned_only_if_it_is_the_published_one() {
     let mock = Namespace::unnamed(&secret);
     let answer = mock.call(Method::GET, "/signing-key").await;
     answer.is_error(404, "not_found");
-    let said = answer.json()["error_description"].to_string();
-    assert!(said.contains("iam.mock.fixed_signing_key = true"), "{said}");
+    let description = answer.json()["error_description"].to_string();
+    assert!(
+        description.contains("iam.mock.fixed_signing_key = true"),
+        "{description}"
+    );
 
     let fixed = gateway_with(&[("iam.mock.fixed_signing_key", "true")]);
     let mock = Namespace::named(&fixed, "any");
@@ -96,8 +99,8 @@ async fn a_scope_is_explained_name_by_name() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let scope = format!("{READ} {BROWSE} {READ}");
-    let asked = json!({"user": ALICE, "scope": scope});
-    let message = mock.post("/scopes/explain", &asked).await.json();
+    let requested = json!({"user": ALICE, "scope": scope});
+    let message = mock.post("/scopes/explain", &requested).await.json();
     assert_eq!(message["granted"], json!(READ));
     let reasons: Vec<_> = (0..3)
         .map(|name| &message["names"][name]["reason"])
@@ -109,16 +112,16 @@ async fn a_scope_is_explained_name_by_name() {
         json!(mock.exchange(&session, &scope).await.token().scope),
         message["granted"]
     );
-    for (asked, status, code) in [
+    for (requested, status, code) in [
         (
             json!({"user": ALICE, "scope": "a  b"}),
             400,
             "invalid_request",
         ),
         (json!({"user": ALICE}), 400, "invalid_request"),
-        (json!({"user": "nobody@x", "scope": "a"}), 404, "not_found"),
+        (json!({"user": "unknown@x", "scope": "a"}), 404, "not_found"),
     ] {
-        let answer = mock.post("/scopes/explain", &asked).await;
+        let answer = mock.post("/scopes/explain", &requested).await;
         answer.is_error(status, code);
     }
 }

@@ -37,8 +37,8 @@ async fn users_are_listed_by_address_without_passwords() {
     assert_eq!(mock.read(&format!("/users/{ALICE}")).await, *alice);
     // Addresses are case-insensitive and may be percent-encoded.
     assert_eq!(mock.read("/users/Alice%40EXAMPLE.test").await, *alice);
-    let nobody = mock.call(Method::GET, "/users/nobody@example.test").await;
-    nobody.is_error(404, "not_found");
+    let unknown = mock.call(Method::GET, "/users/unknown@example.test").await;
+    unknown.is_error(404, "not_found");
 }
 
 #[tokio::test]
@@ -111,10 +111,10 @@ async fn user_without_address_or_password_or_with_an_invalid_permission_is_refus
     ] {
         let answer = mock.post("/users", &user).await;
         answer.is_error(400, "invalid_request");
-        let said = answer.json()["error_description"]
+        let description = answer.json()["error_description"]
             .to_string()
             .replace('\\', "");
-        assert!(said.contains(message), "{user} got {said}");
+        assert!(description.contains(message), "{user} got {description}");
     }
     assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
 }
@@ -124,14 +124,20 @@ async fn removed_permission_takes_effect_within_a_session() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);
     let session = mock.session(ALICE).await;
-    let asked = format!("{READ} {WRITE}");
-    assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
+    let requested = format!("{READ} {WRITE}");
+    assert_eq!(
+        mock.exchange(&session, &requested).await.token().scope,
+        requested
+    );
     let path = format!("/users/{ALICE}");
     let change = json!({ "permissions": [READ] });
-    let changed = mock.tell(Method::PATCH, &path, &change).await;
+    let changed = mock.send_json(Method::PATCH, &path, &change).await;
     assert_eq!(changed.json()["permissions"], json!([READ]));
     mock.advance("61s").await;
-    assert_eq!(mock.exchange(&session, &asked).await.token().scope, READ);
+    assert_eq!(
+        mock.exchange(&session, &requested).await.token().scope,
+        READ
+    );
 }
 
 #[tokio::test]
@@ -140,30 +146,32 @@ async fn patch_changes_the_named_members_only() {
     let mock = Namespace::unnamed(&gateway);
     let path = format!("/users/{ALICE}");
     let change = json!({ "password": "another" });
-    let changed = mock.tell(Method::PATCH, &path, &change).await;
+    let changed = mock.send_json(Method::PATCH, &path, &change).await;
     assert_eq!(changed.json()["permissions"], json!([READ, WRITE]));
     mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");
     let another = SecretString::from("another");
     mock.log_in(ALICE, &another).await.session();
     let locked = json!({ "state": "locked" });
-    let changed = mock.tell(Method::PATCH, &path, &locked).await;
+    let changed = mock.send_json(Method::PATCH, &path, &locked).await;
     assert_eq!(changed.json()["state"], json!("locked"));
     mock.log_in(ALICE, &another)
         .await
         .is_error(401, "invalid_grant");
     // One invalid member rejects the whole change.
     let half = json!({ "state": "active", "password": "" });
-    let refused = mock.tell(Method::PATCH, &path, &half).await;
+    let refused = mock.send_json(Method::PATCH, &path, &half).await;
     refused.is_error(400, "invalid_request");
     let half = json!({ "password": "x", "permissions": ["a b"] });
-    let refused = mock.tell(Method::PATCH, &path, &half).await;
+    let refused = mock.send_json(Method::PATCH, &path, &half).await;
     refused.is_error(400, "invalid_request");
     assert_eq!(mock.read(&path).await["state"], json!("locked"));
     let unlocked = json!({ "state": "active" });
-    mock.tell(Method::PATCH, &path, &unlocked).await;
+    mock.send_json(Method::PATCH, &path, &unlocked).await;
     mock.log_in(ALICE, &another).await.session();
-    let nobody = mock.tell(Method::PATCH, "/users/nobody@x", &locked).await;
-    nobody.is_error(404, "not_found");
+    let unknown = mock
+        .send_json(Method::PATCH, "/users/unknown@x", &locked)
+        .await;
+    unknown.is_error(404, "not_found");
 }
 
 #[tokio::test]
@@ -229,8 +237,8 @@ async fn invalid_users_file_changes_nothing_and_is_reported() {
         let json = [("content-type", "application/json")];
         let answer = mock.send(Method::PUT, "/users", &json, file).await;
         answer.is_error(400, "invalid_request");
-        let said = answer.json()["error_description"].to_string();
-        assert!(said.contains(message), "{file} got {said}");
+        let description = answer.json()["error_description"].to_string();
+        assert!(description.contains(message), "{file} got {description}");
     }
     assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
 }
@@ -243,7 +251,7 @@ async fn sessions_of_kept_users_stay_active_after_a_new_users_file() {
     let file = json!({"users": [
         {"email": ALICE, "password": "new-pass", "permissions": [BROWSE]},
     ]});
-    let answer = mock.tell(Method::PUT, "/users", &file).await;
+    let answer = mock.send_json(Method::PUT, "/users", &file).await;
     assert_eq!(answer.json()["users"][0]["sessions"], json!(1));
     mock.advance("61s").await;
     assert_eq!(mock.exchange(&stays, BROWSE).await.token().scope, BROWSE);
@@ -255,23 +263,32 @@ async fn sessions_of_kept_users_stay_active_after_a_new_users_file() {
 async fn clearing_the_caches_affects_one_namespace_only() {
     let gateway = gateway();
     let [mock, other] = ["one", "other"].map(|name| Namespace::named(&gateway, name));
-    let asked = format!("{READ} {WRITE}");
+    let requested = format!("{READ} {WRITE}");
     let session = mock.session(ALICE).await;
     let elsewhere = other.session(ALICE).await;
     let fewer = json!({"permissions": [READ]});
     let path = format!("/users/{ALICE}");
     for namespace in [&mock, &other] {
-        namespace.tell(Method::PATCH, &path, &fewer).await;
+        namespace.send_json(Method::PATCH, &path, &fewer).await;
     }
-    assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
+    assert_eq!(
+        mock.exchange(&session, &requested).await.token().scope,
+        requested
+    );
     // The clock does not advance here, and data of the same instant is distrusted as well.
     mock.advance("1s").await;
-    assert_eq!(mock.exchange(&session, &asked).await.token().scope, asked);
+    assert_eq!(
+        mock.exchange(&session, &requested).await.token().scope,
+        requested
+    );
     mock.done(Method::POST, "/forget").await;
     mock.advance("1s").await;
-    assert_eq!(mock.exchange(&session, &asked).await.token().scope, READ);
+    assert_eq!(
+        mock.exchange(&session, &requested).await.token().scope,
+        READ
+    );
     assert_eq!(mock.calls("operation=introspection").await, 1);
-    let kept = other.exchange(&elsewhere, &asked).await.token();
-    assert_eq!(kept.scope, asked);
+    let kept = other.exchange(&elsewhere, &requested).await.token();
+    assert_eq!(kept.scope, requested);
     assert_eq!(other.calls("operation=introspection").await, 0);
 }

@@ -9,22 +9,22 @@ use mock_iam::{Directory, MockFixture};
 use secrecy::SecretString;
 use test_support::logout_inbox::LogoutInbox;
 
-use super::Standing;
+use super::RunningMock;
 
 pub(super) struct Administrator {
-    pub(super) standing: Standing,
+    pub(super) running_mock: RunningMock,
     fixture: MockFixture,
     inbox: Option<LogoutInbox>,
 }
 
 impl Administrator {
-    pub(super) fn of(standing: Standing, inbox: Option<LogoutInbox>) -> Self {
+    pub(super) fn of(running_mock: RunningMock, inbox: Option<LogoutInbox>) -> Self {
         Self {
             fixture: MockFixture::over(
-                Arc::clone(standing.namespace().mock.directory()),
-                Arc::new(standing.adapter()),
+                Arc::clone(running_mock.namespace().mock.directory()),
+                Arc::new(running_mock.adapter()),
             ),
-            standing,
+            running_mock,
             inbox,
         }
     }
@@ -35,7 +35,7 @@ impl Administrator {
     }
 
     fn directory(&self) -> Arc<Directory> {
-        Arc::clone(self.standing.namespace().mock.directory())
+        Arc::clone(self.running_mock.namespace().mock.directory())
     }
 
     /// Sends logout tokens as the control API does, and returns those received over the wire.
@@ -44,7 +44,7 @@ impl Administrator {
             return Vec::new();
         };
         let before = inbox.tokens().len();
-        let namespace = self.standing.namespace();
+        let namespace = self.running_mock.namespace();
         for (subject, session) in ended {
             let accepted = namespace.logout_notifier.notify(subject, session).await;
             assert!(accepted, "the inbox takes all");
@@ -89,15 +89,15 @@ impl Fixture for Administrator {
     }
 
     async fn end_session(&self, user: &Account, session: &UpstreamSession) -> Vec<String> {
-        assert!(self.directory().end_session_by_id(&session.id), "alive");
+        assert!(self.directory().end_session_by_id(&session.id), "active");
         let ended = (user.subject.clone(), session.id.clone());
         self.notify(&[ended]).await
     }
 
     async fn end_sessions_of(&self, user: &Account) -> Vec<String> {
         let directory = self.directory();
-        let living = directory.sessions();
-        let ended: Vec<_> = living
+        let active_sessions = directory.sessions();
+        let ended: Vec<_> = active_sessions
             .into_iter()
             .filter(|session| session.subject == user.subject)
             .map(|session| (session.subject, session.id))

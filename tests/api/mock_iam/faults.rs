@@ -19,10 +19,10 @@ use secrecy::SecretString;
 use test_support::resilient::resilient;
 
 use super::administrator::Administrator;
-use super::{REALM, Standing};
+use super::{REALM, RunningMock};
 
 /// The timeout of waits for expected events.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const OPERATIONS: [Operation; 5] = [
     Operation::Login,
@@ -32,15 +32,15 @@ const OPERATIONS: [Operation; 5] = [
     Operation::Probe,
 ];
 
-pub(super) struct Scene {
+pub(super) struct FaultFixture {
     administrator: Administrator,
     pub(super) user: Account,
 }
 
-impl Scene {
+impl FaultFixture {
     pub(super) async fn new() -> Self {
-        let standing = Standing::new(Arc::new(SystemClock::default()));
-        let administrator = Administrator::of(standing, None);
+        let running_mock = RunningMock::new(Arc::new(SystemClock::default()));
+        let administrator = Administrator::of(running_mock, None);
         let password = SecretString::from("alice-pass");
         let email = "alice@example.test".to_owned();
         let none = Permissions::default();
@@ -56,8 +56,8 @@ impl Scene {
         }
     }
 
-    pub(super) fn standing(&self) -> &Standing {
-        &self.administrator.standing
+    pub(super) fn running_mock(&self) -> &RunningMock {
+        &self.administrator.running_mock
     }
 
     pub(super) fn credentials(&self) -> Credentials {
@@ -73,7 +73,7 @@ impl Scene {
 
     /// Until another fault is set.
     fn message(&self, operation: Operation, answer: Answer) {
-        let namespace = self.standing().namespace();
+        let namespace = self.running_mock().namespace();
         let faults = namespace.mock.faults();
         faults.clear();
         let rule = Rule {
@@ -88,7 +88,7 @@ impl Scene {
     }
 
     /// The result of an operation if all calls have this answer.
-    async fn meets(
+    async fn call_with_fault(
         &self,
         iam: &dyn IamAdapter,
         session: &UpstreamSession,
@@ -107,22 +107,22 @@ impl Scene {
 }
 
 /// An adapter after a successful introspection, and a session.
-pub(super) async fn proven(scene: &Scene) -> (Keycloak, UpstreamSession) {
-    let iam = scene.standing().adapter();
+pub(super) async fn proven(fixture: &FaultFixture) -> (Keycloak, UpstreamSession) {
+    let iam = fixture.running_mock().adapter();
     iam.probe().await.expect("a healthy mock");
-    let session = scene.log_in(&iam).await.expect("a login");
+    let session = fixture.log_in(&iam).await.expect("a login");
     (iam, session)
 }
 
 #[tokio::test]
 async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
-    let scene = Scene::new().await;
-    let (iam, _) = proven(&scene).await;
+    let fixture = FaultFixture::new().await;
+    let (iam, _) = proven(&fixture).await;
     let throttled = IamError::Throttled {
         retry_after: Some(Duration::from_secs(3)),
     };
     for operation in OPERATIONS {
-        let session = scene.log_in(&iam).await.expect("a login");
+        let session = fixture.log_in(&iam).await.expect("a login");
         for (answer, kind) in [
             (Answer::Unreachable, "unreachable"),
             (Answer::Reset, "unreachable"),
@@ -134,14 +134,16 @@ async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
             (Answer::Redirect, "misconfigured"),
             (Answer::Misconfigured, "misconfigured"),
         ] {
-            let met = scene.meets(&iam, &session, operation, answer).await;
-            let met = met.expect_err("a fault");
-            let why = format!("{} of {}: {met}", answer.name(), operation.name());
-            assert_eq!(met.kind(), kind, "{why}");
+            let outcome = fixture
+                .call_with_fault(&iam, &session, operation, answer)
+                .await;
+            let outcome = outcome.expect_err("a fault");
+            let why = format!("{} of {}: {outcome}", answer.name(), operation.name());
+            assert_eq!(outcome.kind(), kind, "{why}");
             if answer == Answer::Misconfigured {
                 let what = Misconfiguration::ClientSecret;
                 assert!(
-                    matches!(met, IamError::Misconfigured { what: seen, .. } if seen == what),
+                    matches!(outcome, IamError::Misconfigured { what: seen, .. } if seen == what),
                     "{why}"
                 );
             }
@@ -149,30 +151,34 @@ async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
         let three = Answer::Throttled {
             retry_after: Some(Duration::from_millis(2001)),
         };
-        let met = scene.meets(&iam, &session, operation, three).await;
-        assert_eq!(met, Err(throttled.clone()), "{operation:?}");
-        scene.standing().namespace().mock.faults().clear();
-        let alive = iam.introspect(&session).await;
+        let outcome = fixture
+            .call_with_fault(&iam, &session, operation, three)
+            .await;
+        assert_eq!(outcome, Err(throttled.clone()), "{operation:?}");
+        fixture.running_mock().namespace().mock.faults().clear();
+        let active = iam.introspect(&session).await;
         assert!(
-            matches!(alive, Ok(Introspection::Active { .. })),
-            "after the faults of {operation:?}: {alive:?}"
+            matches!(active, Ok(Introspection::Active { .. })),
+            "after the faults of {operation:?}: {active:?}"
         );
         // This fault performs the operation.
         let cut = Answer::Truncated;
-        let met = scene.meets(&iam, &session, operation, cut).await;
-        let met = met.map_err(|error| error.kind());
-        assert_eq!(met, Err("unreachable"), "{operation:?}");
-        scene.standing().namespace().mock.faults().clear();
-        let alive = iam.introspect(&session).await.expect("an answer");
-        let ended = alive == Introspection::Inactive;
+        let outcome = fixture
+            .call_with_fault(&iam, &session, operation, cut)
+            .await;
+        let outcome = outcome.map_err(|error| error.kind());
+        assert_eq!(outcome, Err("unreachable"), "{operation:?}");
+        fixture.running_mock().namespace().mock.faults().clear();
+        let active = iam.introspect(&session).await.expect("an answer");
+        let ended = active == Introspection::Inactive;
         assert_eq!(ended, operation == Operation::Logout, "{operation:?}");
     }
 }
 
 #[tokio::test]
 async fn login_is_refused_for_each_reason_that_keycloak_reports() {
-    let scene = Scene::new().await;
-    let (iam, session) = proven(&scene).await;
+    let fixture = FaultFixture::new().await;
+    let (iam, session) = proven(&fixture).await;
     for (reason, message) in [
         (Refusal::InvalidCredentials, Refusal::InvalidCredentials),
         // Keycloak does not report it.
@@ -181,53 +187,57 @@ async fn login_is_refused_for_each_reason_that_keycloak_reports() {
         (Refusal::Incomplete, Refusal::Incomplete),
     ] {
         let refused = Answer::Refused(reason);
-        let met = scene.meets(&iam, &session, Operation::Login, refused).await;
-        assert_eq!(met, Err(IamError::Refused(message)));
+        let outcome = fixture
+            .call_with_fault(&iam, &session, Operation::Login, refused)
+            .await;
+        assert_eq!(outcome, Err(IamError::Refused(message)));
     }
 }
 
 #[tokio::test]
 async fn fault_makes_a_session_inactive_or_returns_another_session() {
-    let scene = Scene::new().await;
-    let (iam, session) = proven(&scene).await;
-    scene.message(Operation::Introspection, Answer::Inactive);
+    let fixture = FaultFixture::new().await;
+    let (iam, session) = proven(&fixture).await;
+    fixture.message(Operation::Introspection, Answer::Inactive);
     assert_eq!(iam.introspect(&session).await, Ok(Introspection::Inactive));
     // Before its first active introspection the adapter confirms an inactive one by a refresh.
-    let doubtful = scene.standing().adapter();
+    let doubtful = fixture.running_mock().adapter();
     assert_eq!(
         doubtful.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    scene.message(Operation::Introspection, Answer::AnotherSession);
-    let met = iam.introspect(&session).await;
-    assert_eq!(met.map_err(|error| error.kind()), Err("unreadable"));
+    fixture.message(Operation::Introspection, Answer::AnotherSession);
+    let outcome = iam.introspect(&session).await;
+    assert_eq!(outcome.map_err(|error| error.kind()), Err("unreadable"));
 }
 
 #[tokio::test]
 async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
-    let scene = Scene::new().await;
-    let (_, session) = proven(&scene).await;
+    let fixture = FaultFixture::new().await;
+    let (_, session) = proven(&fixture).await;
     let limit = Limit {
         deadline: Duration::from_millis(500),
         concurrency: 4,
     };
     for operation in OPERATIONS {
         for answer in [Answer::Timeout, Answer::SlowBody] {
-            let bare = Arc::new(scene.standing().adapter());
+            let bare = Arc::new(fixture.running_mock().adapter());
             let iam = resilient(bare, limit, Arc::new(SystemClock::default()));
-            let met = scene.meets(&iam, &session, operation, answer).await;
-            let met = met.map_err(|error| error.kind());
+            let outcome = fixture
+                .call_with_fault(&iam, &session, operation, answer)
+                .await;
+            let outcome = outcome.map_err(|error| error.kind());
             let why = format!("{} of {}", answer.name(), operation.name());
-            assert_eq!(met, Err("timed_out"), "{why}");
+            assert_eq!(outcome, Err("timed_out"), "{why}");
             // The mock detects the disconnect.
-            let namespace = scene.standing().namespace();
+            let namespace = fixture.running_mock().namespace();
             let filter = Filter {
                 operation: Some(operation),
                 outcome: Some("timed_out".to_owned()),
                 ..Filter::default()
             };
-            let (noticed, _) = namespace.mock.journal().wait(&filter, 1, 1, PATIENCE).await;
-            assert!(noticed, "{why}");
+            let (found, _) = namespace.mock.journal().wait(&filter, 1, 1, TIMEOUT).await;
+            assert!(found, "{why}");
             namespace.mock.journal().clear();
         }
     }
@@ -236,25 +246,25 @@ async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
 /// An HTTP client cannot distinguish them from a closed connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn reset_and_truncated_response_are_visible_on_the_connection() {
-    let scene = Scene::new().await;
+    let fixture = FaultFixture::new().await;
     for (answer, ending) in [
         (Answer::Reset, Err(ErrorKind::ConnectionReset)),
         (Answer::Unreachable, Err(ErrorKind::ConnectionReset)),
         (Answer::Truncated, Ok(())),
     ] {
-        scene.message(Operation::Probe, answer);
-        let address = scene.standing().url.replace("http://", "");
+        fixture.message(Operation::Probe, answer);
+        let address = fixture.running_mock().url.replace("http://", "");
         let mut tcp = TcpStream::connect(&address).expect("a listener");
-        tcp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        tcp.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let path = format!("/realms/{REALM}/.well-known/openid-configuration");
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
         tcp.write_all(request.as_bytes()).expect("sent");
-        let mut said = Vec::new();
-        let ended = tcp.read_to_end(&mut said).map(drop);
+        let mut received = Vec::new();
+        let ended = tcp.read_to_end(&mut received).map(drop);
         assert_eq!(ended.map_err(|error| error.kind()), ending, "{answer:?}");
-        let said = String::from_utf8(said).expect("text");
+        let received = String::from_utf8(received).expect("text");
         if answer == Answer::Truncated {
-            let (head, body) = said.split_once("\r\n\r\n").expect("a head");
+            let (head, body) = received.split_once("\r\n\r\n").expect("a head");
             let head = head.to_ascii_lowercase();
             let (_, length) = head.split_once("content-length: ").expect("a length");
             let length = length
@@ -262,9 +272,9 @@ async fn reset_and_truncated_response_are_visible_on_the_connection() {
                 .next()
                 .and_then(|it| it.parse::<usize>().ok());
             let half = length.expect("a number") / 2;
-            assert_eq!(body.len(), half, "{said}");
+            assert_eq!(body.len(), half, "{received}");
         } else {
-            assert_eq!(said, "");
+            assert_eq!(received, "");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use iam_adapters::clock::SystemClock;
 use test_support::wire::Connection;
 
-use super::{REALM, Standing};
+use super::{REALM, RunningMock};
 
 #[test]
 fn mock_iam_is_served_under_ip_addresses_localhost_its_own_and_allowed_hosts_only() {
-    let mock = Standing::new(Arc::new(SystemClock::default()));
+    let mock = RunningMock::new(Arc::new(SystemClock::default()));
     let address = mock
         .url
         .trim_start_matches("http://")

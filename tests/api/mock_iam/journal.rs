@@ -5,14 +5,14 @@ use iam_adapters::{ClientContext, IamAdapter as _};
 use mock_iam::faults::{Answer, Rule};
 use mock_iam::journal::Filter;
 
-use super::faults::{Scene, proven};
+use super::faults::{FaultFixture, proven};
 use super::{CLIENT, SECRET};
 
 #[tokio::test]
 async fn fault_of_one_user_affects_no_other_user_and_is_used_up() {
-    let scene = Scene::new().await;
-    let (iam, _) = proven(&scene).await;
-    let namespace = scene.standing().namespace();
+    let fixture = FaultFixture::new().await;
+    let (iam, _) = proven(&fixture).await;
+    let namespace = fixture.running_mock().namespace();
     let rule = |user: &str| Rule {
         operation: Operation::Login,
         user: Some(user.to_owned()),
@@ -23,25 +23,25 @@ async fn fault_of_one_user_affects_no_other_user_and_is_used_up() {
     };
     let faults = namespace.mock.faults();
     faults.add(rule("bob@example.test")).expect("a fair rule");
-    scene.log_in(&iam).await.expect("a login");
+    fixture.log_in(&iam).await.expect("a login");
     faults.add(rule("ALICE@example.test")).expect("a fair rule");
-    let met = scene.log_in(&iam).await.map_err(|error| error.kind());
-    assert_eq!(met.err(), Some("failed"));
-    scene.log_in(&iam).await.expect("a login");
+    let outcome = fixture.log_in(&iam).await.map_err(|error| error.kind());
+    assert_eq!(outcome.err(), Some("failed"));
+    fixture.log_in(&iam).await.expect("a login");
 }
 
 #[tokio::test]
 async fn journal_has_caller_and_operation_and_no_secret() {
-    let scene = Scene::new().await;
-    let (iam, session) = proven(&scene).await;
+    let fixture = FaultFixture::new().await;
+    let (iam, session) = proven(&fixture).await;
     let client = ClientContext {
         address: Some(std::net::IpAddr::from([203, 0, 113, 9]).into()),
         request_id: "a-request".to_owned(),
     };
-    let begun = iam.authenticate(&scene.credentials(), &client).await;
+    let begun = iam.authenticate(&fixture.credentials(), &client).await;
     let begun = begun.expect("a login").session;
     iam.end_session(&session).await.expect("a logout");
-    let namespace = scene.standing().namespace();
+    let namespace = fixture.running_mock().namespace();
     let all = namespace
         .mock
         .journal()
@@ -56,7 +56,7 @@ async fn journal_has_caller_and_operation_and_no_secret() {
     assert_eq!(login.request_id.as_deref(), Some("a-request"));
     assert_eq!(login.client_address.map(Into::into), client.address);
     assert_eq!(login.session.as_deref(), Some(begun.id.as_str()));
-    assert_eq!(login.subject.as_ref(), Some(&scene.user.subject));
+    assert_eq!(login.subject.as_ref(), Some(&fixture.user.subject));
     let logout = of(Operation::Logout).next().expect("a logout");
     assert_eq!(logout.session.as_deref(), Some(session.id.as_str()));
     assert_eq!(logout.user.as_deref(), Some("alice@example.test"));

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use test_support::suite::{self, IamFixture};
 
-use super::Standing;
+use super::RunningMock;
 use super::administrator::Administrator;
 
 fn fixture() -> IamFixture {
-    IamFixture::new(|clock| Arc::new(Administrator::of(Standing::new(clock), None)))
+    IamFixture::new(|clock| Arc::new(Administrator::of(RunningMock::new(clock), None)))
 }
 
 macro_rules! over_the_wire {

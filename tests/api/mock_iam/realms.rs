@@ -13,12 +13,12 @@ use mock_iam::User;
 use serde_json::{Value, json};
 use test_support::client::http_client;
 
-use super::{Standing, adapter};
+use super::{RunningMock, adapter};
 
 const EMAIL: &str = "alice@example.test";
 
-fn standing() -> Standing {
-    Standing::new(Arc::new(SystemClock::default()))
+fn running_mock() -> RunningMock {
+    RunningMock::new(Arc::new(SystemClock::default()))
 }
 
 fn credentials() -> Credentials {
@@ -29,18 +29,18 @@ fn alice() -> User {
     User::new(EMAIL, "alice-pass".into(), Permissions::default()).expect("a valid user")
 }
 
-fn in_realm(standing: &Standing, realm: &str) -> KeycloakSettings {
+fn in_realm(running_mock: &RunningMock, realm: &str) -> KeycloakSettings {
     KeycloakSettings {
         realm: realm.to_owned(),
-        ..standing.settings()
+        ..running_mock.settings()
     }
 }
 
 #[tokio::test]
 async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
-    let standing = standing();
+    let running_mock = running_mock();
     let name = NamespaceName::parse("checkout-42").expect("a name");
-    let theirs = adapter(&in_realm(&standing, name.as_str()));
+    let theirs = adapter(&in_realm(&running_mock, name.as_str()));
     let client = ClientContext::default();
     let none = theirs.authenticate(&credentials(), &client).await;
     let realm = Misconfiguration::Tenant;
@@ -48,7 +48,7 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         matches!(none, Err(IamError::Misconfigured { what, .. }) if what == realm),
         "{none:?}"
     );
-    let namespace = standing.namespaces.get_or_create(&name).expect("room");
+    let namespace = running_mock.namespaces.get_or_create(&name).expect("room");
     namespace
         .mock
         .directory()
@@ -56,35 +56,35 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         .expect("new");
     let begun = theirs.authenticate(&credentials(), &client).await;
     let session = begun.expect("a login").session;
-    let ours = standing.adapter();
+    let ours = running_mock.adapter();
     let refused = ours.authenticate(&credentials(), &client).await;
-    let nobody = IamError::Refused(Refusal::InvalidCredentials);
-    assert_eq!(refused.err(), Some(nobody));
+    let unknown = IamError::Refused(Refusal::InvalidCredentials);
+    assert_eq!(refused.err(), Some(unknown));
     // A session of one realm is unknown in the other.
     assert_eq!(ours.introspect(&session).await, Ok(Introspection::Inactive));
     ours.end_session(&session).await.expect("nothing to end");
-    let alive = theirs.introspect(&session).await;
+    let active = theirs.introspect(&session).await;
     assert!(
-        matches!(alive, Ok(Introspection::Active { .. })),
-        "{alive:?}"
+        matches!(active, Ok(Introspection::Active { .. })),
+        "{active:?}"
     );
     // The name of the default namespace is not a realm.
-    let unnamed = adapter(&in_realm(&standing, "default")).probe().await;
+    let unnamed = adapter(&in_realm(&running_mock, "default")).probe().await;
     assert_eq!(unnamed.map_err(|error| error.kind()), Err("misconfigured"));
     // The realm of the settings is the default namespace, by both names.
     let shop = NamespaceName::parse("shop").expect("a name");
-    let by_name = standing.namespaces.get_or_create(&shop).expect("room");
-    assert!(Arc::ptr_eq(&by_name, &standing.namespace()));
-    assert_eq!(standing.namespaces.count(), 2);
+    let by_name = running_mock.namespaces.get_or_create(&shop).expect("room");
+    assert!(Arc::ptr_eq(&by_name, &running_mock.namespace()));
+    assert_eq!(running_mock.namespaces.count(), 2);
     // A snapshot restores a session.
-    let url = format!("{}/mock/v1/snapshots", standing.url);
+    let url = format!("{}/mock/v1/snapshots", running_mock.url);
     let http = http_client();
-    let asked = |url: &str| {
+    let post_to = |url: &str| {
         http.post(url)
             .header("mock-namespace", "checkout-42")
             .send()
     };
-    let taken: Value = asked(&url)
+    let taken: Value = post_to(&url)
         .await
         .expect("an answer")
         .json()
@@ -98,25 +98,25 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         theirs.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    let restored = asked(&format!("{url}/{id}/restore")).await;
+    let restored = post_to(&format!("{url}/{id}/restore")).await;
     assert_eq!(restored.expect("an answer").status(), 204);
-    let alive = theirs.introspect(&session).await;
+    let active = theirs.introspect(&session).await;
     assert!(
-        matches!(alive, Ok(Introspection::Active { .. })),
-        "{alive:?}"
+        matches!(active, Ok(Introspection::Active { .. })),
+        "{active:?}"
     );
-    standing.namespaces.reset(&name).expect("room");
+    running_mock.namespaces.reset(&name).expect("room");
     assert_eq!(
         theirs.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    standing.namespaces.delete(&name).expect("it is there");
-    let gone = theirs.introspect(&session).await;
-    assert_eq!(gone.map_err(|error| error.kind()), Err("misconfigured"));
+    running_mock.namespaces.delete(&name).expect("it is there");
+    let deleted = theirs.introspect(&session).await;
+    assert_eq!(deleted.map_err(|error| error.kind()), Err("misconfigured"));
 }
 
-async fn set(standing: &Standing, change: Value) -> Value {
-    let url = format!("{}/mock/v1/realm", standing.url);
+async fn set(running_mock: &RunningMock, change: Value) -> Value {
+    let url = format!("{}/mock/v1/realm", running_mock.url);
     let answer = http_client().patch(url).json(&change).send().await;
     let answer = answer.expect("an answer");
     assert_eq!(answer.status(), 200);
@@ -125,7 +125,7 @@ async fn set(standing: &Standing, change: Value) -> Value {
 
 #[tokio::test]
 async fn probe_reports_each_wrong_realm_setting() {
-    let standing = standing();
+    let running_mock = running_mock();
     let direct_grants = json!({"direct_grants": false});
     for (change, back, what) in [
         (
@@ -144,14 +144,14 @@ async fn probe_reports_each_wrong_realm_setting() {
             Misconfiguration::Tls,
         ),
     ] {
-        let iam = standing.adapter();
-        set(&standing, change).await;
-        let met = iam.probe().await;
+        let iam = running_mock.adapter();
+        set(&running_mock, change).await;
+        let outcome = iam.probe().await;
         assert!(
-            matches!(met, Err(IamError::Misconfigured { what: seen, .. }) if seen == what),
-            "{what:?}: {met:?}"
+            matches!(outcome, Err(IamError::Misconfigured { what: seen, .. }) if seen == what),
+            "{what:?}: {outcome:?}"
         );
-        let shown = set(&standing, back).await;
+        let shown = set(&running_mock, back).await;
         let whole = json!({
             "realm": "shop",
             "enabled": true,
@@ -165,36 +165,36 @@ async fn probe_reports_each_wrong_realm_setting() {
 }
 
 #[tokio::test]
-async fn another_client_of_the_realm_sees_no_session_of_the_gateway() {
-    let standing = standing();
-    let namespace = standing.namespace();
+async fn another_client_of_the_realm_cannot_introspect_a_session_of_the_gateway() {
+    let running_mock = running_mock();
+    let namespace = running_mock.namespace();
     namespace
         .mock
         .directory()
         .create_user(alice())
         .expect("new");
     let other = json!({"client_id": "other-gateway", "client_secret": "another secret"});
-    let shown = set(&standing, json!({"other_clients": [other]})).await;
+    let shown = set(&running_mock, json!({"other_clients": [other]})).await;
     assert_eq!(shown["other_clients"], json!(["other-gateway"]));
     let client = ClientContext::default();
-    let ours = standing.adapter();
+    let ours = running_mock.adapter();
     let begun = ours.authenticate(&credentials(), &client).await;
     let session = begun.expect("a login").session;
     let theirs = adapter(&KeycloakSettings {
         client_id: "other-gateway".to_owned(),
         client_secret: Some("another secret".into()),
-        ..standing.settings()
+        ..running_mock.settings()
     });
-    theirs.probe().await.expect("they may ask");
+    theirs.probe().await.expect("a valid client");
     let foreign = Misconfiguration::ForeignClient;
-    let met = theirs.introspect(&session).await;
+    let outcome = theirs.introspect(&session).await;
     assert!(
-        matches!(met, Err(IamError::Misconfigured { what, .. }) if what == foreign),
-        "{met:?}"
+        matches!(outcome, Err(IamError::Misconfigured { what, .. }) if what == foreign),
+        "{outcome:?}"
     );
-    let alive = ours.introspect(&session).await;
+    let active = ours.introspect(&session).await;
     assert!(
-        matches!(alive, Ok(Introspection::Active { .. })),
-        "{alive:?}"
+        matches!(active, Ok(Introspection::Active { .. })),
+        "{active:?}"
     );
 }

@@ -87,11 +87,11 @@ async fn open_circuit_of_one_namespace_does_not_affect_another() {
     }
     one.done(Method::DELETE, "/faults").await;
     // The circuit is open: no call is made.
-    let asked = one.calls("operation=login").await;
+    let before = one.calls("operation=login").await;
     one.try_log_in(ALICE)
         .await
         .is_error(500, "temporarily_unavailable");
-    assert_eq!(one.calls("operation=login").await, asked);
+    assert_eq!(one.calls("operation=login").await, before);
     other.session(ALICE).await;
     assert_eq!(other.ready().await.json()["reasons"], json!([]));
     assert_eq!(one.ready().await.json()["status"], json!("degraded"));
@@ -106,7 +106,7 @@ async fn caches_belong_to_one_namespace() {
     );
     let sessions = (one.session(ALICE).await, other.session(ALICE).await);
     let none = json!({ "permissions": [] });
-    one.tell(Method::PATCH, &format!("/users/{ALICE}"), &none)
+    one.send_json(Method::PATCH, &format!("/users/{ALICE}"), &none)
         .await;
     // A change in one namespace does not affect the same subject in the other.
     one.advance("2h").await;

@@ -20,8 +20,11 @@ async fn invalid_name_is_refused_and_creates_no_namespace() {
             .is_error(400, "invalid_request");
         let answer = mock.call(Method::GET, "/status").await;
         answer.is_error(400, "invalid_request");
-        let said = answer.json()["error_description"].to_string();
-        assert!(said.contains("1 to 64 of A-Z a-z 0-9 . _ -"), "{said}");
+        let description = answer.json()["error_description"].to_string();
+        assert!(
+            description.contains("1 to 64 of A-Z a-z 0-9 . _ -"),
+            "{description}"
+        );
     }
     let twice = [("mock-namespace", "a"), ("mock-namespace", "b")];
     let mock = Namespace::unnamed(&gateway);

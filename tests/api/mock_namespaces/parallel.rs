@@ -12,7 +12,7 @@ async fn a_test(mock: Namespace, number: u64) {
     if locked {
         let locked = json!({ "state": "locked" });
         let bob = format!("/users/{BOB}");
-        mock.tell(Method::PATCH, &bob, &locked).await;
+        mock.send_json(Method::PATCH, &bob, &locked).await;
     }
     let carol = json!({"email": "carol@example.test", "password": "carol-pass",
         "permissions": [format!("urn:test:{number}")]});
@@ -35,8 +35,8 @@ async fn a_test(mock: Namespace, number: u64) {
     } else {
         assert_eq!(own.token().scope, format!("urn:test:{number}"));
     }
-    let asked = format!("{READ} {WRITE} {BROWSE}");
-    let granted = mock.exchange(&alice, &asked).await.token().scope;
+    let requested = format!("{READ} {WRITE} {BROWSE}");
+    let granted = mock.exchange(&alice, &requested).await.token().scope;
     assert_eq!(granted, format!("{READ} {WRITE}"));
 
     let status = mock.read("/status").await;

@@ -18,7 +18,7 @@ pub(super) enum Case {
     Fault,
     /// Something happened while the introspection was in progress.
     Concurrent,
-    /// A replica finished a logout that had failed, when the scenario asked for it.
+    /// A replica finished a logout that had failed, when the scenario requested it.
     LogoutFinished,
 }
 

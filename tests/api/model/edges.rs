@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::fixture::ModelFixture;
-use super::scenario::Edge;
+use super::scenario::Boundary;
 
 impl ModelFixture {
-    pub(super) fn wait_for(&self, edge: Edge, at: usize, session: u8, millis: i8) {
+    pub(super) fn wait_for(&self, edge: Boundary, at: usize, session: u8, millis: i8) {
         let left = self
             .session(session)
             .and_then(|session| self.left(edge, at, session));
@@ -21,23 +21,23 @@ impl ModelFixture {
     }
 
     /// The time until then, by the replica's clocks; `None` if it is over.
-    fn left(&self, edge: Edge, at: usize, session: usize) -> Option<Duration> {
+    fn left(&self, edge: Boundary, at: usize, session: usize) -> Option<Duration> {
         let (now, state) = (self.clock_of(at), &self.session_states[session]);
         let setting = &self.setting;
         let bound = match edge {
-            Edge::Liveness => setting.freshness,
-            Edge::StaleLiveness => setting.freshness + setting.stale_if_error,
-            Edge::Permissions => setting.permissions_ttl,
-            Edge::StalePermissions => setting.permissions_ttl + setting.stale_if_error,
-            Edge::Expiry => {
+            Boundary::Liveness => setting.freshness,
+            Boundary::StaleLiveness => setting.freshness + setting.stale_if_error,
+            Boundary::Permissions => setting.permissions_ttl,
+            Boundary::StalePermissions => setting.permissions_ttl + setting.stale_if_error,
+            Boundary::Expiry => {
                 return Duration::from_secs(state.pair.expires_at).checked_sub(now.unix);
             }
         };
         let reports = self.replicas[at].iam.reports();
-        let asked = reports
+        let requested_at = reports
             .iter()
             .rfind(|report| report.session == state.upstream)?
-            .asked;
-        (asked.monotonic + Duration::from_secs(bound)).checked_sub(now.monotonic)
+            .requested_at;
+        (requested_at.monotonic + Duration::from_secs(bound)).checked_sub(now.monotonic)
     }
 }

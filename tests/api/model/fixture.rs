@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::gateway::session::SessionId;
-use auth_gateway::gateway::session_ends::RevokedSessions;
+use auth_gateway::gateway::session_revoker::RevokedSessions;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, Moment, Subject};
 use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
@@ -17,7 +17,7 @@ use super::replication::ReplicationModel;
 use super::replication_stream::ReplicationStream;
 use super::scenario::{REPLICAS, Setting};
 use super::sessions::Login;
-use super::state::{History, Known, SessionState, User};
+use super::state::{History, KnownEnd, SessionState, User};
 
 /// The time at which every scenario begins, since 1970.
 const START: Duration = Duration::from_secs(1_800_000_000);
@@ -207,7 +207,7 @@ impl ModelFixture {
             pair,
             upstream: upstream.session,
             sent_at: login.sent_at,
-            promised_until: login.sent + Duration::from_secs(self.setting.session_lifetime),
+            expires_at: login.sent + Duration::from_secs(self.setting.session_lifetime),
             ended,
             known: [None; REPLICAS],
             unfinished: [false; REPLICAS],
@@ -240,7 +240,7 @@ impl ModelFixture {
                 };
                 self.ended(session);
                 if end.confirmed {
-                    self.learned(at, session, Known::Ended);
+                    self.learned(at, session, KnownEnd::Ended);
                 }
                 learned.push((at, session));
             }
@@ -248,7 +248,7 @@ impl ModelFixture {
         learned
     }
 
-    pub(super) fn learned(&mut self, replica: usize, session: usize, known: Known) {
+    pub(super) fn learned(&mut self, replica: usize, session: usize, known: KnownEnd) {
         let before = &mut self.session_states[session].known[replica];
         *before = (*before).max(Some(known));
     }
@@ -277,9 +277,9 @@ impl ModelFixture {
     pub(super) fn end_session(&mut self, session: usize, notified: Option<usize>) {
         let upstream = &self.session_states[session].upstream;
         self.directory.end_session_by_id(upstream);
-        let heard = notified.filter(|at| self.replicas[*at].api.end_upstream_session(upstream));
+        let reached = notified.filter(|at| self.replicas[*at].api.end_upstream_session(upstream));
         self.ended(session);
-        if let Some(at) = heard {
+        if let Some(at) = reached {
             self.publish_session_end(at, session);
         }
     }
@@ -288,13 +288,13 @@ impl ModelFixture {
         let User { email, subject, .. } = &self.users[user];
         self.directory.end_sessions_of(email).expect("known");
         let until = self.true_clock.now().unix_seconds();
-        let heard = notified.filter(|at| self.replicas[*at].api.end_sessions_of(subject, until));
+        let reached = notified.filter(|at| self.replicas[*at].api.end_sessions_of(subject, until));
         for session in 0..self.session_states.len() {
             if self.session_states[session].user == user {
                 self.ended(session);
             }
         }
-        if let Some(at) = heard {
+        if let Some(at) = reached {
             self.publish_user_end(at, user, until);
         }
     }

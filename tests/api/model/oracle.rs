@@ -12,7 +12,7 @@ use super::fixture::ModelFixture;
 use super::names::Names;
 use super::recording_iam::Report;
 use super::replica::{Answer, Failure, Granted};
-use super::state::{Known, Window};
+use super::state::{KnownEnd, Window};
 
 /// A violated rule, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub(super) struct Violation(pub(super) String);
 pub(super) type Verdict = Result<(), Violation>;
 
 /// Does not panic, so that the scenario can be reduced.
-pub(super) fn hold(promise: bool, violation: impl FnOnce() -> String) -> Verdict {
-    if promise {
+pub(super) fn ensure(condition: bool, violation: impl FnOnce() -> String) -> Verdict {
+    if condition {
         Ok(())
     } else {
         Err(Violation(violation()))
@@ -38,7 +38,7 @@ pub(super) fn violation<T>(how: impl fmt::Debug) -> Result<T, Violation> {
 pub(super) struct Exchange {
     pub(super) at: usize,
     pub(super) session: usize,
-    pub(super) asked: Names,
+    pub(super) requested: Names,
     pub(super) began: Duration,
     pub(super) reports_before: usize,
     /// Whether the replica knew before that the session is over.
@@ -59,28 +59,29 @@ impl Exchange {
                 other => violation(format!("a replica that is starting answers {other:?}")),
             };
         }
-        let view = View::new(fixture, self);
+        let expected = ExpectedResult::new(fixture, self);
         match answer {
             Ok(granted) => {
-                view.may_grant(&granted)?;
-                counts.count(view.case_of(&granted));
+                expected.may_grant(&granted)?;
+                counts.count(expected.case_of(&granted));
             }
             Err(Failure::Refused) => {
-                let reported_inactive = view.reported_inactive();
-                hold(view.expired || view.known || reported_inactive, || {
-                    format!("an active session is refused: {view:?}")
-                })?;
+                let reported_inactive = expected.reported_inactive();
+                ensure(
+                    expected.expired || expected.known || reported_inactive,
+                    || format!("an active session is refused: {expected:?}"),
+                )?;
                 counts.count(if reported_inactive {
                     Case::EndedByIntrospection
                 } else {
                     Case::Refused
                 });
                 if reported_inactive {
-                    fixture.learned(self.at, self.session, Known::Inactive);
+                    fixture.learned(self.at, self.session, KnownEnd::Inactive);
                 }
             }
             Err(Failure::Fault(fault)) => {
-                view.may_fail(&fault)?;
+                expected.may_fail(&fault)?;
                 counts.count(Case::Fault);
             }
             Err(Failure::Unexpected(what)) => return violation(what),
@@ -90,7 +91,7 @@ impl Exchange {
 }
 
 /// Everything that the result depends on.
-struct View<'a> {
+struct ExpectedResult<'a> {
     fixture: &'a ModelFixture,
     exchange: Exchange,
     clock: Moment,
@@ -104,7 +105,7 @@ struct View<'a> {
     permissions: Duration,
 }
 
-impl<'a> View<'a> {
+impl<'a> ExpectedResult<'a> {
     fn new(fixture: &'a ModelFixture, exchange: Exchange) -> Self {
         let (setting, at) = (&fixture.setting, exchange.at);
         let state = &fixture.session_states[exchange.session];
@@ -125,20 +126,21 @@ impl<'a> View<'a> {
     }
 
     fn may_grant(&self, granted: &Granted) -> Verdict {
-        let (fixture, asked) = (self.fixture, self.exchange.asked);
+        let (fixture, requested) = (self.fixture, self.exchange.requested);
         let state = &fixture.session_states[self.exchange.session];
         let user = &fixture.users[state.user];
-        hold(!self.expired, || format!("an expired session: {self:?}"))?;
-        hold(!self.known, || format!("a session is revived: {self:?}"))?;
+        ensure(!self.expired, || format!("an expired session: {self:?}"))?;
+        ensure(!self.known, || format!("a session is revived: {self:?}"))?;
         let window = fixture.window(&self.exchange, self.liveness);
-        hold(state.was_alive(user, window), || {
+        ensure(state.was_alive(user, window), || {
             format!("a token too long after the end of its session: {self:?}")
         })?;
         let window = Window::before(fixture.now(), self.permissions);
         let names = granted.names;
-        hold(
-            user.names.ever(window, |held, _| held.and(asked) == names),
-            || format!("granted {names:?}, which the user did not hold: {self:?}"),
+        ensure(
+            user.names
+                .ever(window, |held, _| held.and(requested) == names),
+            || format!("granted {names:?}, which the user did not have: {self:?}"),
         )?;
         self.rests_on_the_iams_word(names)?;
         let claims = &granted.claims;
@@ -149,21 +151,23 @@ impl<'a> View<'a> {
             && claims["sid"] == state.pair.id.as_str()
             && times[0] == self.clock.unix_seconds()
             && (times[0]..=state.pair.expires_at).contains(&times[1]);
-        hold(right, || format!("unexpected claims {claims}: {self:?}"))
+        ensure(right, || format!("unexpected claims {claims}: {self:?}"))
     }
 
     /// The token must rest on reports of the IAM, to this replica or to one that shares its data.
     fn rests_on_the_iams_word(&self, granted: Names) -> Verdict {
-        let asked = self.exchange.asked;
-        let says = |report: &Report| report.names.map(|held| held.and(asked));
+        let requested = self.exchange.requested;
+        let reported = |report: &Report| report.names.map(|held| held.and(requested));
         let state = &self.fixture.session_states[self.exchange.session];
         let subject = &self.fixture.users[state.user].subject;
-        let is_alive = |report: &Report| report.session == state.upstream && report.names.is_some();
-        let is_held = |report: &Report| report.subject == *subject && says(report) == Some(granted);
+        let is_active =
+            |report: &Report| report.session == state.upstream && report.names.is_some();
+        let is_held =
+            |report: &Report| report.subject == *subject && reported(report) == Some(granted);
         let reports = self.fixture.replicas[self.exchange.at].iam.reports();
         let mut latest = reports.iter().enumerate().rev();
-        let alive = latest.any(|(number, report)| {
-            is_alive(report)
+        let active = latest.any(|(number, report)| {
+            is_active(report)
                 && (report.counts || number >= self.exchange.reports_before)
                 && self.is_younger(report, self.liveness)
         });
@@ -171,19 +175,19 @@ impl<'a> View<'a> {
             .iter()
             .rev()
             .any(|report| is_held(report) && self.is_younger(report, self.permissions));
-        let alive = alive || self.is_shared(self.liveness, is_alive);
+        let active = active || self.is_shared(self.liveness, is_active);
         let held = held || self.is_shared(self.permissions, is_held);
-        hold(alive && held, || {
+        ensure(active && held, || {
             format!("granted {granted:?} without a report of the IAM: {self:?}")
         })
     }
 
     /// Whether another replica, or a replaced one, may have shared such a report, by the wall clock of
-    /// this replica. The true age is checked by itself: the session was alive within the time of the
+    /// this replica. The true age is checked by itself: the session was active within the time of the
     /// data.
     fn is_shared(&self, bound: Duration, wanted: impl Fn(&Report) -> bool) -> bool {
         let is_usable = |report: &Report| {
-            wanted(report) && self.clock.unix.saturating_sub(report.asked.unix) < bound
+            wanted(report) && self.clock.unix.saturating_sub(report.requested_at.unix) < bound
         };
         let replicas = self.fixture.replicas.iter().enumerate();
         let mut others = replicas.filter(|(other, _)| *other != self.exchange.at);
@@ -194,13 +198,13 @@ impl<'a> View<'a> {
 
     /// A fault is allowed only if the IAM may be down and cached data does not suffice.
     fn may_fail(&self, fault: &str) -> Verdict {
-        hold(self.outage.may_be_down(), || {
+        ensure(self.outage.may_be_down(), || {
             format!("the IAM is available, but {fault}: {self:?}")
         })?;
-        hold(!self.exchange.over_before, || {
+        ensure(!self.exchange.over_before, || {
             format!("what is known is not reported, but {fault}: {self:?}")
         })?;
-        hold(!self.is_sure(), || {
+        ensure(!self.is_sure(), || {
             format!("fresh data is not used, but {fault}: {self:?}")
         })
     }
@@ -236,9 +240,12 @@ impl<'a> View<'a> {
     /// The age is the longer one by the replica's two clocks. If the wall clock was set back by
     /// more than a minute, everything is stale.
     fn is_younger(&self, report: &Report, bound: Duration) -> bool {
-        let ran = self.clock.monotonic.saturating_sub(report.asked.monotonic);
-        let set_back = (report.asked.unix + ran).saturating_sub(self.clock.unix);
-        let age = ran.max(self.clock.unix.saturating_sub(report.asked.unix));
+        let ran = self
+            .clock
+            .monotonic
+            .saturating_sub(report.requested_at.monotonic);
+        let set_back = (report.requested_at.unix + ran).saturating_sub(self.clock.unix);
+        let age = ran.max(self.clock.unix.saturating_sub(report.requested_at.unix));
         set_back <= Duration::from_secs(60) && age < bound
     }
 
@@ -253,9 +260,9 @@ impl<'a> View<'a> {
     fn case_of(&self, granted: &Granted) -> Case {
         let state = &self.fixture.session_states[self.exchange.session];
         let user = &self.fixture.users[state.user];
-        if !state.is_alive(user, self.fixture.now()) {
+        if !state.is_active(user, self.fixture.now()) {
             Case::GrantedAfterEnd
-        } else if user.names.now().and(self.exchange.asked) != granted.names {
+        } else if user.names.now().and(self.exchange.requested) != granted.names {
             Case::GrantedFromBefore
         } else if self.outage.is_down() {
             Case::GrantedInAnOutage
@@ -265,17 +272,17 @@ impl<'a> View<'a> {
     }
 }
 
-impl fmt::Debug for View<'_> {
+impl fmt::Debug for ExpectedResult<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = &self.fixture.session_states[self.exchange.session];
-        f.debug_struct("View")
+        f.debug_struct("ExpectedResult")
             .field("now", &self.fixture.now())
             .field("exchange", &self.exchange)
             .field("expired", &self.expired)
             .field("known", &state.known)
             .field("outage", &self.outage)
             .field("ended", &state.ended)
-            .field("promised_until", &state.promised_until)
+            .field("expires_at", &state.expires_at)
             .field("user", &self.fixture.users[state.user])
             .finish_non_exhaustive()
     }

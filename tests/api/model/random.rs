@@ -3,7 +3,7 @@
 use test_support::rng::Rng;
 
 use super::recording_iam::Outage;
-use super::scenario::{Clocks, Delayed, Edge, Password, Scenario, Setting, Step};
+use super::scenario::{Boundary, Clocks, Delayed, Password, Scenario, Setting, Step};
 
 impl Setting {
     fn random(rng: &mut Rng, cached_at_least: u64) -> Self {
@@ -36,7 +36,7 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
         (40, |_, rng, [at, session, _]| Step::Exchange {
             at,
             session,
-            asked: asked(rng),
+            requested: requested(rng),
         }),
         (14, |_, rng, [at, _, user]| Step::LogIn {
             at,
@@ -65,11 +65,11 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
         (10, |setting, rng, _| wait(setting, rng)),
         (8, |_, rng, [at, session, _]| Step::WaitFor {
             edge: rng.weighted(&[
-                (6, Edge::Liveness),
-                (2, Edge::StaleLiveness),
-                (4, Edge::Permissions),
-                (2, Edge::StalePermissions),
-                (1, Edge::Expiry),
+                (6, Boundary::Liveness),
+                (2, Boundary::StaleLiveness),
+                (4, Boundary::Permissions),
+                (2, Boundary::StalePermissions),
+                (1, Boundary::Expiry),
             ]),
             at,
             session,
@@ -98,7 +98,7 @@ fn step(setting: &Setting, rng: &mut Rng) -> Step {
 }
 
 /// Most request all scopes: what the response lacks was not held.
-fn asked(rng: &mut Rng) -> u8 {
+fn requested(rng: &mut Rng) -> u8 {
     if rng.one_in(3) { rng.byte() } else { u8::MAX }
 }
 
@@ -152,7 +152,7 @@ fn exchange_concurrently(setting: &Setting, rng: &mut Rng, [at, session, user]: 
     Step::ExchangeConcurrently {
         at: (0..replicas).map(|_| rng.byte()).collect(),
         session,
-        asked: asked(rng),
+        requested: requested(rng),
         held: *rng.one_of(&[Delayed::Requests, Delayed::Responses]),
         meanwhile,
         millis: if rng.one_in(2) {

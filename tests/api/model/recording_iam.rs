@@ -66,7 +66,7 @@ pub(super) struct Report {
     pub(super) session: String,
     pub(super) subject: String,
     /// When the request was sent, by the clocks of the replica.
-    pub(super) asked: Moment,
+    pub(super) requested_at: Moment,
     /// The permissions of the user; `None`: the session is inactive.
     pub(super) names: Option<Names>,
     /// Whether the replica may still trust it: not after it has missed revocations.
@@ -114,7 +114,7 @@ impl RecordingIam {
 
     /// From now on introspections wait, or the responses to logins; `None` releases those that
     /// wait.
-    pub(super) fn hold(&self, what: Option<Delayed>) {
+    pub(super) fn ensure(&self, what: Option<Delayed>) {
         self.held.send_replace(what);
     }
 
@@ -128,11 +128,11 @@ impl RecordingIam {
         std::mem::take(&mut *self.ends.lock().expect("the ends"))
     }
 
-    fn note(&self, session: &UpstreamSession, asked: Moment, names: Option<Names>) {
+    fn note(&self, session: &UpstreamSession, requested_at: Moment, names: Option<Names>) {
         self.reports().push(Report {
             session: session.id.clone(),
             subject: session.subject.as_str().to_owned(),
-            asked,
+            requested_at,
             names,
             counts: true,
         });
@@ -163,7 +163,7 @@ impl Wrapper for RecordingIam {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        let asked = self.clock.now();
+        let requested_at = self.clock.now();
         let held = *self.held.borrow();
         if self.outage() != Some(Outage::ResponseLost) {
             self.serves()?;
@@ -175,7 +175,11 @@ impl Wrapper for RecordingIam {
             .permissions
             .as_ref()
             .expect("the mock publish them");
-        self.note(&notified.session, asked, Some(Names::reported(names)));
+        self.note(
+            &notified.session,
+            requested_at,
+            Some(Names::reported(names)),
+        );
         if held == Some(Delayed::Responses) {
             self.pass().await;
         }
@@ -183,7 +187,7 @@ impl Wrapper for RecordingIam {
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let asked = self.clock.now();
+        let requested_at = self.clock.now();
         let held = *self.held.borrow();
         if held == Some(Delayed::Requests) {
             self.pass().await;
@@ -194,7 +198,7 @@ impl Wrapper for RecordingIam {
             Introspection::Inactive => None,
             Introspection::Active { permissions, .. } => Some(Names::reported(permissions)),
         };
-        self.note(session, asked, names);
+        self.note(session, requested_at, names);
         if held == Some(Delayed::Responses) {
             self.pass().await;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::GatewayError;
-use auth_gateway::gateway::session_ends::RevokedSessions;
+use auth_gateway::gateway::session_revoker::RevokedSessions;
 use auth_gateway::startup::{Parts, connect};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -154,17 +154,17 @@ impl Api {
         }
     }
 
-    pub(super) async fn exchange(&self, pair: &Pair, asked: Names) -> Answer<Granted> {
-        let asked = asked.scope();
+    pub(super) async fn exchange(&self, pair: &Pair, requested: Names) -> Answer<Granted> {
+        let requested = requested.scope();
         let (scope, claims) = match self {
             Self::Operations(gateway) => {
-                let scope = Scope::parse(&asked).expect("names of scopes");
+                let scope = Scope::parse(&requested).expect("names of scopes");
                 let exchanged = gateway.exchange(&pair.id, &pair.token, scope, "").await;
                 let exchanged = exchanged.map_err(Failure::from)?;
                 (exchanged.scope, unverified(exchanged.token.expose()))
             }
             Self::Service(client, verifier) => {
-                let answer = client.exchange(&pair.session(), &asked).await;
+                let answer = client.exchange(&pair.session(), &requested).await;
                 let token = success(&answer, (401, "invalid_grant"))?.token();
                 (token.scope, verifier.claims(&token.access_token))
             }
@@ -200,7 +200,7 @@ impl Api {
 impl Api {
     pub(super) fn end_upstream_session(&self, upstream: &str) -> bool {
         match self {
-            Self::Operations(gateway) => gateway.session_ends().end_upstream_session(upstream),
+            Self::Operations(gateway) => gateway.session_revoker().end_upstream_session(upstream),
             Self::Service(..) => return false,
         }
         true
@@ -209,7 +209,9 @@ impl Api {
     pub(super) fn end_sessions_of(&self, subject: &str, begun_until: u64) -> bool {
         match self {
             Self::Operations(gateway) => {
-                gateway.session_ends().end_sessions_of(subject, begun_until);
+                gateway
+                    .session_revoker()
+                    .end_sessions_of(subject, begun_until);
             }
             Self::Service(..) => return false,
         }
@@ -222,7 +224,7 @@ impl Api {
     pub(super) async fn revoke(&self, sessions: RevokedSessions) -> bool {
         match self {
             Self::Operations(gateway) => {
-                let revoked = gateway.session_ends().revoke(&sessions);
+                let revoked = gateway.session_revoker().revoke(&sessions);
                 revoked.expect("every IAM").await;
             }
             Self::Service(..) => return false,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::fixture::ModelFixture;
 use super::oracle::Exchange;
 use super::scenario::REPLICAS;
-use super::state::{Known, Window};
+use super::state::{KnownEnd, Window};
 
 /// The largest difference between the clocks of replicas.
 pub(super) const SKEW: u64 = 60;
@@ -127,7 +127,7 @@ impl ModelFixture {
             retained_until: self.retained_until(at),
         };
         self.publish(at, Target::Session(session), end);
-        self.learned(at, session, Known::LoggedOut);
+        self.learned(at, session, KnownEnd::LoggedOut);
     }
 
     /// An operator revoked all sessions at the replica.
@@ -151,7 +151,7 @@ impl ModelFixture {
             retained_until: self.retained_until(at),
         };
         self.publish(at, Target::Upstream(session), end);
-        self.learned(at, session, Known::Ended);
+        self.learned(at, session, KnownEnd::Ended);
     }
 
     /// The IAM reported the end of all sessions of a user to the replica, or an operator revoked
@@ -200,8 +200,8 @@ impl ModelFixture {
         }
         self.replication.extend(at, what, end);
         match what {
-            Target::Session(session) => self.learned(at, session, Known::LoggedOut),
-            Target::Upstream(session) => self.learned(at, session, Known::Ended),
+            Target::Session(session) => self.learned(at, session, KnownEnd::LoggedOut),
+            Target::Upstream(session) => self.learned(at, session, KnownEnd::Ended),
             Target::User(user) => self.learn_user_end(at, user, end.until),
             Target::All => self.learn_end_of_all(at, end.until),
         }
@@ -235,11 +235,11 @@ impl ModelFixture {
         for at in 0..REPLICAS {
             let state = &self.session_states[session];
             if Some(state.sent_at) <= self.user_ended_until[at][state.user] {
-                self.learned(at, session, Known::Inactive);
+                self.learned(at, session, KnownEnd::Inactive);
             }
             let state = &self.session_states[session];
             if Some(state.sent_at) <= self.all_ended_until[at] {
-                self.learned(at, session, Known::LoggedOut);
+                self.learned(at, session, KnownEnd::LoggedOut);
             }
         }
     }

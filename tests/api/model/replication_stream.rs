@@ -10,7 +10,7 @@ use std::time::Duration;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
 use auth_gateway::gateway::revocations::{Delivery, Name, Revocation};
-use auth_gateway::gateway::session_ends::{Delivered, Replicas};
+use auth_gateway::gateway::session_revoker::{Delivered, Replicas};
 
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
@@ -50,7 +50,7 @@ impl ReplicationStream {
             let stream = Arc::clone(self);
             Arc::new(Sender { stream, number })
         };
-        gateway.session_ends().join(sender());
+        gateway.session_revoker().join(sender());
         gateway.share_knowledge(sender());
     }
 
@@ -68,7 +68,7 @@ impl ReplicationStream {
         self.connected()[number] = Some(Arc::downgrade(gateway));
         self.deliver(number);
         for revocation in &*self.stored() {
-            gateway.session_ends().learn(revocation);
+            gateway.session_revoker().learn(revocation);
         }
         gateway.caught_up();
     }
@@ -79,18 +79,18 @@ impl ReplicationStream {
         let Some(sender) = connected[number].as_ref().and_then(Weak::upgrade) else {
             return;
         };
-        let pending = sender.session_ends().revocations().offer(usize::MAX);
+        let pending = sender.session_revoker().revocations().offer(usize::MAX);
         let others = connected.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
             for revocation in &pending {
-                gateway.session_ends().learn(revocation);
+                gateway.session_revoker().learn(revocation);
             }
         }
         self.stored().extend(&pending);
         let stored = pending.into_iter();
         let stored = stored.map(|revocation| (revocation, Delivery::Stored));
-        sender.session_ends().revocations().settle(stored);
+        sender.session_revoker().revocations().settle(stored);
     }
 
     fn connected(&self) -> MutexGuard<'_, [Option<Weak<Gateway>>; REPLICAS]> {

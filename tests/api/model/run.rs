@@ -11,7 +11,7 @@ use tokio::task::{self, JoinHandle};
 use super::case_counts::{Case, CaseCounts};
 use super::fixture::ModelFixture;
 use super::names::Names;
-use super::oracle::{Exchange, Verdict, Violation, hold, violation};
+use super::oracle::{Exchange, Verdict, Violation, ensure, violation};
 use super::recording_iam::Outage;
 use super::replica::{Answer, Extent, Failure, Granted, Pair};
 use super::scenario::{Delayed, Password, REPLICAS, Scenario, Step};
@@ -54,9 +54,11 @@ impl ModelFixture {
                 notified,
                 millis,
             } => self.log_in_slowly(at, user, notified, millis).await,
-            Step::Exchange { at, session, asked } => {
-                self.exchange(at, session, asked, counts).await
-            }
+            Step::Exchange {
+                at,
+                session,
+                requested,
+            } => self.exchange(at, session, requested, counts).await,
             Step::MixPairs {
                 at,
                 id_of,
@@ -65,7 +67,7 @@ impl ModelFixture {
             Step::ExchangeConcurrently {
                 ref at,
                 session,
-                asked,
+                requested,
                 held,
                 ref meanwhile,
                 millis,
@@ -73,7 +75,7 @@ impl ModelFixture {
                 let Some(session) = self.session(session) else {
                     return Ok(());
                 };
-                let exchanges = self.exchanges(at, session, asked);
+                let exchanges = self.exchanges(at, session, requested);
                 match self.extent {
                     Extent::Operations => {
                         self.exchange_concurrently(&exchanges, held, meanwhile, millis, counts)
@@ -168,7 +170,7 @@ impl ModelFixture {
             let answer = sent.await;
             return sessions::log_in(self, login, answer);
         }
-        self.hold(Some(Delayed::Responses));
+        self.ensure(Some(Delayed::Responses));
         let sent = task::spawn(sent);
         settle().await;
         self.advance(Duration::from_millis(millis / 2));
@@ -177,7 +179,7 @@ impl ModelFixture {
             self.end_sessions_of(user, Some(Self::replica(notified)));
         }
         self.advance(Duration::from_millis(millis / 2));
-        self.hold(None);
+        self.ensure(None);
         let answer = sent.await.expect("no panic");
         sessions::log_in(self, login, answer)
     }
@@ -186,13 +188,13 @@ impl ModelFixture {
         &mut self,
         at: u8,
         session: u8,
-        asked: u8,
+        requested: u8,
         counts: &mut CaseCounts,
     ) -> Verdict {
         let Some(session) = self.session(session) else {
             return Ok(());
         };
-        for exchange in self.exchanges(&[at], session, asked) {
+        for exchange in self.exchanges(&[at], session, requested) {
             let answer = self.send(exchange).await.expect("no panic");
             exchange.check(self, answer, counts)?;
         }
@@ -239,20 +241,20 @@ impl ModelFixture {
             Err(Failure::Fault(_)) => starting,
             Ok(_) | Err(Failure::Unexpected(_)) => false,
         };
-        hold(refused, || {
+        ensure(refused, || {
             format!("two halves are exchanged: {exchanged:?}")
         })?;
         let logged_out = api.log_out(&pair).await;
-        hold(logged_out == Err(Failure::Refused), || {
+        ensure(logged_out == Err(Failure::Refused), || {
             format!("two halves are logged out: {logged_out:?}")
         })
     }
 
-    fn exchanges(&self, at: &[u8], session: usize, asked: u8) -> Vec<Exchange> {
+    fn exchanges(&self, at: &[u8], session: usize, requested: u8) -> Vec<Exchange> {
         let exchanges = at.iter().map(|at| Self::replica(*at)).map(|at| Exchange {
             at,
             session,
-            asked: Names::from_bits(asked),
+            requested: Names::from_bits(requested),
             began: self.now(),
             reports_before: self.replicas[at].iam.reports().len(),
             over_before: self.is_known_to_be_over(session, at),
@@ -263,7 +265,7 @@ impl ModelFixture {
     fn send(&self, exchange: Exchange) -> JoinHandle<Answer<Granted>> {
         let api = self.replicas[exchange.at].api.clone();
         let pair = self.session_states[exchange.session].pair.clone();
-        task::spawn(async move { api.exchange(&pair, exchange.asked).await })
+        task::spawn(async move { api.exchange(&pair, exchange.requested).await })
     }
 
     /// Results that arrive before the other steps are checked before them.
@@ -275,7 +277,7 @@ impl ModelFixture {
         millis: u64,
         counts: &mut CaseCounts,
     ) -> Verdict {
-        self.hold(Some(held));
+        self.ensure(Some(held));
         let mut waiting = Vec::new();
         for (exchange, sent) in exchanges
             .iter()
@@ -293,13 +295,13 @@ impl ModelFixture {
             self.happen(step).await?;
         }
         self.advance(Duration::from_millis(millis));
-        self.hold(None);
+        self.ensure(None);
         for (exchange, sent) in waiting {
             let answer = sent.await.expect("no panic");
             exchange.check(self, answer, counts)?;
             counts.count(Case::Concurrent);
         }
-        self.asked_at_most_once(exchanges)
+        self.introspected_at_most_once(exchanges)
     }
 
     /// All at the same time, on separate connections.
@@ -314,27 +316,27 @@ impl ModelFixture {
             exchange.check(self, answer.expect("no panic"), counts)?;
             counts.count(Case::Concurrent);
         }
-        self.asked_at_most_once(exchanges)
+        self.introspected_at_most_once(exchanges)
     }
 
     /// Concurrent exchanges share one introspection, or two if the replica reconnected in between.
-    fn asked_at_most_once(&self, exchanges: &[Exchange]) -> Verdict {
+    fn introspected_at_most_once(&self, exchanges: &[Exchange]) -> Verdict {
         for exchange in exchanges {
             let reports = self.replicas[exchange.at].iam.reports().len();
-            let asked = reports - exchange.reports_before;
+            let calls = reports - exchange.reports_before;
             let reconnected_at = self.reconnected_at[exchange.at];
             let again =
                 reconnected_at.is_some_and(|reconnected_at| reconnected_at >= exchange.began);
-            hold(asked <= 1 + usize::from(again), || {
-                format!("the IAM was asked {asked} times")
+            ensure(calls <= 1 + usize::from(again), || {
+                format!("the IAM was called {calls} times")
             })?;
         }
         Ok(())
     }
 
-    fn hold(&self, what: Option<Delayed>) {
+    fn ensure(&self, what: Option<Delayed>) {
         for replica in &self.replicas {
-            replica.iam.hold(what);
+            replica.iam.ensure(what);
         }
     }
 

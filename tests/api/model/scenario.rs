@@ -59,7 +59,7 @@ pub(super) enum Step {
     Exchange {
         at: u8,
         session: u8,
-        asked: u8,
+        requested: u8,
     },
     LogOut {
         at: u8,
@@ -76,7 +76,7 @@ pub(super) enum Step {
     ExchangeConcurrently {
         at: Vec<u8>,
         session: u8,
-        asked: u8,
+        requested: u8,
         held: Delayed,
         meanwhile: Vec<Step>,
         millis: u64,
@@ -138,7 +138,7 @@ pub(super) enum Step {
     },
     /// Advances the clocks to the moment of the edge, or a millisecond before or after.
     WaitFor {
-        edge: Edge,
+        edge: Boundary,
         at: u8,
         session: u8,
         millis: i8,
@@ -171,7 +171,7 @@ pub(super) enum Delayed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Edge {
+pub(super) enum Boundary {
     /// The last report about the session is no longer fresh.
     Liveness,
     /// It may not be used as stale data either.

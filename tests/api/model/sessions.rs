@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::case_counts::{Case, CaseCounts};
 use super::fixture::ModelFixture;
-use super::oracle::{Verdict, hold, violation};
+use super::oracle::{Verdict, ensure, violation};
 use super::replica::{Answer, Failure, Pair};
 use super::scenario::Password;
-use super::state::Known;
+use super::state::KnownEnd;
 
 /// A login that was sent.
 #[derive(Debug, Clone, Copy)]
@@ -44,24 +44,24 @@ pub(super) fn log_in(fixture: &mut ModelFixture, login: Login, answer: Answer<Pa
     let good = fixture.users[user].enabled.now() && password == Password::Right;
     match answer {
         Ok(pair) => {
-            hold(!outage.is_down() && good, || "a login succeeds".to_owned())?;
+            ensure(!outage.is_down() && good, || "a login succeeds".to_owned())?;
             let setting = fixture.setting;
             let lifetime = setting.session_lifetime.min(setting.max_lifetime);
             let right = pair.expires_at == login.sent_at + lifetime
                 && pair.verified_at == fixture.clock_of(at).unix_seconds();
-            hold(right, || format!("{pair:?}"))?;
+            ensure(right, || format!("{pair:?}"))?;
             fixture.began(login, pair);
             Ok(())
         }
         Err(Failure::Refused) => {
-            let asked = !outage.is_down() && !good;
-            hold(asked || password == Password::Empty, || {
+            let refused_by_iam = !outage.is_down() && !good;
+            ensure(refused_by_iam || password == Password::Empty, || {
                 format!("a valid login is refused: {outage:?}")
             })
         }
         Err(Failure::Fault(fault)) => {
             let excused = outage.may_be_down() && password != Password::Empty;
-            hold(excused, || format!("a login fails: {fault}"))
+            ensure(excused, || format!("a login fails: {fault}"))
         }
         Err(Failure::Unexpected(what)) => violation(what),
     }
@@ -78,15 +78,15 @@ pub(super) fn log_out(
     let state = &fixture.session_states[session];
     let expires_at = state.pair.expires_at;
     let expired = fixture.clock_of(at).unix_seconds() >= expires_at;
-    let over = expired || state.known[at] == Some(Known::Ended);
-    let gone = state.ended.is_some() || fixture.now() >= state.promised_until;
+    let over = expired || state.known[at] == Some(KnownEnd::Ended);
+    let has_ended = state.ended.is_some() || fixture.now() >= state.expires_at;
     let notified = fixture.learn_ends().contains(&(at, session));
     let confirmed = answer.is_ok();
     match answer {
-        Ok(()) => hold(notified && !outage.is_down() || over || gone, || {
+        Ok(()) => ensure(notified && !outage.is_down() || over || has_ended, || {
             "a logout is confirmed without a call to the IAM".to_owned()
         })?,
-        Err(Failure::Fault(fault)) => hold(outage.may_be_down() && !over, || {
+        Err(Failure::Fault(fault)) => ensure(outage.may_be_down() && !over, || {
             format!("a logout fails: {fault}")
         })?,
         Err(Failure::Refused) => return violation("a logout of a valid pair is refused"),
@@ -95,9 +95,9 @@ pub(super) fn log_out(
     if !expired {
         fixture.session_states[session].unfinished[at] = !confirmed;
         let known = if confirmed {
-            Known::Ended
+            KnownEnd::Ended
         } else {
-            Known::LoggedOut
+            KnownEnd::LoggedOut
         };
         fixture.learned(at, session, known);
         // The other replicas receive it, also if the IAM did not confirm it.
@@ -116,8 +116,8 @@ pub(super) fn finished(fixture: &mut ModelFixture, at: usize, counts: &mut CaseC
         }
         let expired = wall >= state.pair.expires_at;
         if available && !expired {
-            let gone = state.ended.is_some() || now >= state.promised_until;
-            hold(gone, || format!("a logout is not finished: {state:?}"))?;
+            let has_ended = state.ended.is_some() || now >= state.expires_at;
+            ensure(has_ended, || format!("a logout is not finished: {state:?}"))?;
             counts.count(Case::LogoutFinished);
         }
         state.unfinished[at] = !available && !expired;

@@ -90,7 +90,7 @@ impl User {
 
 /// How a replica knows that a session is over. It never changes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Known {
+pub(super) enum KnownEnd {
     /// A logout at the replica, which the IAM may not have received.
     LoggedOut,
     /// The IAM reported it as inactive.
@@ -109,24 +109,24 @@ pub(super) struct SessionState {
     /// When its login was sent, by the clock of its replica, in seconds since 1970.
     pub(super) sent_at: u64,
     /// When it expires at the IAM.
-    pub(super) promised_until: Duration,
+    pub(super) expires_at: Duration,
     /// When it ended at the IAM before that.
     pub(super) ended: Option<Duration>,
-    pub(super) known: [Option<Known>; REPLICAS],
+    pub(super) known: [Option<KnownEnd>; REPLICAS],
     /// Whether a logout at the replica failed, so that the replica must finish it.
     pub(super) unfinished: [bool; REPLICAS],
 }
 
 impl SessionState {
     /// Whether it is active at the IAM.
-    pub(super) fn is_alive(&self, user: &User, now: Duration) -> bool {
-        user.enabled.now() && self.ended.is_none() && now < self.promised_until
+    pub(super) fn is_active(&self, user: &User, now: Duration) -> bool {
+        user.enabled.now() && self.ended.is_none() && now < self.expires_at
     }
 
     /// Whether it was active at the IAM at some moment of the window.
     pub(super) fn was_alive(&self, user: &User, window: Window) -> bool {
         let end = self.ended.unwrap_or(Duration::MAX);
-        let end = end.min(self.promised_until);
+        let end = end.min(self.expires_at);
         window.reaches(end) && user.enabled.ever(window, |on, from| on && from <= end)
     }
 }

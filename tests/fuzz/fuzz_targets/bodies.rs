@@ -1,5 +1,5 @@
-//! The bodies of the three endpoints, over HTTP. `@ID@` and `@TOKEN@` in the input stand for a
-//! living session, so that the way past the seal is open.
+//! The bodies of the three endpoints, over HTTP. `@ID@` and `@TOKEN@` in the input are replaced by an
+//! active session, so that inputs get past the seal.
 
 #![no_main]
 
@@ -10,42 +10,42 @@ use auth_gateway_fuzz::{claims, is_scope_name};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
-struct Scene {
+struct Fixture {
     gateway: Gateway,
     session: (String, String),
 }
 
 fuzz_target!(|input: &[u8]| {
-    thread_local!(static SCENE: RefCell<Scene> = RefCell::new({
+    thread_local!(static FIXTURE: RefCell<Fixture> = RefCell::new({
         let mut gateway = Gateway::start(&[]);
         let session = gateway.session();
-        Scene { gateway, session }
+        Fixture { gateway, session }
     }));
     let Some((endpoint, body)) = input.split_first() else {
         return;
     };
-    SCENE.with_borrow_mut(|scene| {
-        let body = replaced(body, b"@ID@", &scene.session.0);
-        let body = replaced(&body, b"@TOKEN@", &scene.session.1);
+    FIXTURE.with_borrow_mut(|fixture| {
+        let body = replaced(body, b"@ID@", &fixture.session.0);
+        let body = replaced(&body, b"@TOKEN@", &fixture.session.1);
         let endpoint = match endpoint % 3 {
             0 => "login",
             1 => "token",
             _ => "logout",
         };
         let path = format!("/api/v1/auth/{endpoint}");
-        let answer = scene.gateway.post_json(&path, &body);
+        let answer = fixture.gateway.post_json(&path, &body);
         answer.is_well_formed();
         if answer.status != 200 {
             return;
         }
-        let living = scene.session.clone();
+        let active = fixture.session.clone();
         if endpoint == "logout" {
             assert_eq!(answer.json(), json!({ "status": "Ok" }));
-            scene.session = scene.gateway.session();
+            fixture.session = fixture.gateway.session();
         }
-        // Another reader of JSON, which the gateway does not use, has to see the same.
+        // Another JSON parser, which the gateway does not use, must find the same values.
         assert!(std::str::from_utf8(&body).is_ok());
-        // It also looks into what nobody reads, where there may be half a surrogate pair.
+        // It also parses ignored members, which may contain half a surrogate pair.
         let Ok(sent) = serde_json::from_slice::<Value>(&body) else {
             return;
         };
@@ -59,7 +59,7 @@ fuzz_target!(|input: &[u8]| {
             sent("session_id").to_owned(),
             sent("session_token").to_owned(),
         );
-        assert_eq!(session, living);
+        assert_eq!(session, active);
         if endpoint == "token" {
             assert_eq!(sent("grant_type"), "session");
             is_granted(&answer, sent("scope"));
@@ -67,12 +67,12 @@ fuzz_target!(|input: &[u8]| {
     });
 });
 
-fn is_granted(answer: &Answer, asked: &str) {
+fn is_granted(answer: &Answer, requested: &str) {
     let answer = answer.json();
     let granted = answer["scope"].as_str().expect("a scope");
     for name in granted.split(' ').filter(|name| !name.is_empty()) {
         assert!(is_scope_name(name) && PERMISSIONS.contains(&name));
-        assert!(asked.split(' ').any(|asked| asked == name));
+        assert!(requested.split(' ').any(|requested| requested == name));
     }
     let claims = claims(answer["access_token"].as_str().expect("a token")).expect("claims");
     assert_eq!(

@@ -33,27 +33,27 @@ fuzz_target!(|input: &[u8]| {
             return;
         };
         if answer.status != 200 {
-            // No request at all, or too much of it.
+            // Not a request, or a request beyond a limit.
             assert!(matches!(answer.status, 400 | 429 | 431), "{answer:?}");
             answer.is_well_formed();
             return;
         }
-        let told = answer.header("x-request-id").expect("an id");
+        let request_id = answer.header("x-request-id").expect("an id");
         let fit = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
         let id = id.trim_ascii();
         if (1..=64).contains(&id.len()) && id.iter().all(fit) {
-            assert_eq!(told.as_bytes(), id);
+            assert_eq!(request_id.as_bytes(), id);
         } else {
             assert!(
-                told.len() == 16 && told.bytes().all(|byte| fit(&byte)),
-                "{told}"
+                request_id.len() == 16 && request_id.bytes().all(|byte| fit(&byte)),
+                "{request_id}"
             );
         }
         assert_eq!(gateway.seen(), Some(client(&hops)), "{hops:?}");
     });
 });
 
-/// The first from the right that is no trusted proxy; the peer where anything up to there is no
+/// The first address from the right that is no trusted proxy, or the peer if an entry before it is no
 /// address.
 fn client(hops: &[&[u8]]) -> IpAddr {
     let list: Vec<&[u8]> = hops

@@ -1,4 +1,4 @@
-//! A key file: one purpose at most, and of a signing key nothing but its public half is published.
+//! A key file has at most one purpose, and only the public part of a signing key is published.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The key set of an IAM: read or refused, and never without a key that verifies.
+//! The key set of an IAM is refused, or has at least one key that can verify.
 
 #![no_main]
 

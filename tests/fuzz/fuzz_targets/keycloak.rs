@@ -1,5 +1,5 @@
-//! What Keycloak answers, over HTTP: nobody is let in, and no session is called alive or ended, but
-//! by an answer that says so.
+//! Responses of Keycloak over HTTP: no login succeeds, and no session is reported as active or ended,
+//! unless a response states it.
 
 #![no_main]
 
@@ -20,10 +20,10 @@ use tokio::runtime::{Builder, Runtime};
 const ISSUER: &str = "https://iam.test/realms/shop";
 const CLIENT: &str = "auth-gateway";
 
-/// Between two answers.
+/// The separator of two responses.
 const NEXT: u8 = 0x1e;
 
-struct Scene {
+struct Fixture {
     runtime: Runtime,
     upstream: Upstream,
     iam: Keycloak,
@@ -31,14 +31,14 @@ struct Scene {
     session: UpstreamSession,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let upstream = Upstream::start();
         let settings = KeycloakSettings {
             url: upstream.url().parse().expect("a URL"),
             realm: "shop".to_owned(),
             client_id: CLIENT.to_owned(),
-            client_secret: Some("kept-from-everybody".into()),
+            client_secret: Some("a-client-secret".into()),
             client_secret_file: None,
             permissions_client: Some("shop-api".to_owned()),
             ca_file: None,
@@ -67,10 +67,10 @@ impl Scene {
     }
 }
 
-// An operation; then answers, each a status and a body. The adapter lives on from input to input,
-// so that whatever it has taken for proven, nothing here may break.
+// An operation; then responses, each a status and a body. All inputs use one adapter, so the checks must
+// hold in every state of the adapter.
 fuzz_target!(|input: &[u8]| {
-    thread_local!(static SCENE: Scene = Scene::new());
+    thread_local!(static FIXTURE: Fixture = Fixture::new());
     let Some((operation, script)) = input.split_first() else {
         return;
     };
@@ -85,17 +85,17 @@ fuzz_target!(|input: &[u8]| {
             )
         })
         .collect();
-    SCENE.with(|scene| {
-        scene.upstream.answer(answers.clone());
-        let Some(said) = read(&answers) else {
+    FIXTURE.with(|fixture| {
+        fixture.upstream.answer(answers.clone());
+        let Some(bodies) = read(&answers) else {
             return;
         };
-        let fault = scene.runtime.block_on(async {
+        let fault = fixture.runtime.block_on(async {
             match operation % 4 {
-                0 => logs_in(scene, &said).await,
-                1 => introspects(scene, &said).await,
-                2 => scene.iam.end_session(&scene.session).await.err(),
-                _ => scene.iam.probe().await.err(),
+                0 => log_in(fixture, &bodies).await,
+                1 => introspect(fixture, &bodies).await,
+                2 => fixture.iam.end_session(&fixture.session).await.err(),
+                _ => fixture.iam.probe().await.err(),
             }
         });
         if let Some(fault) = fault {
@@ -105,38 +105,42 @@ fuzz_target!(|input: &[u8]| {
                 "{shown}"
             );
             if let IamError::Refused(_) = fault {
-                assert!(operation % 4 == 0 && says(&said, "error", &"invalid_grant".into()));
+                assert!(operation % 4 == 0 && contains(&bodies, "error", &"invalid_grant".into()));
             }
         }
     });
 });
 
-/// What another reader of JSON makes of the answers; none where it stumbles over something, such as
-/// half a surrogate pair, that the adapter has no need to look at.
+/// The responses as another JSON parser reads them; `None` if it fails at something that the adapter
+/// ignores, such as half a surrogate pair.
 fn read(answers: &[Answer]) -> Option<Vec<Value>> {
-    let mut said = Vec::new();
+    let mut bodies = Vec::new();
     for (_, body) in answers {
         match serde_json::from_slice(body) {
-            Ok(value) => said.push(value),
+            Ok(value) => bodies.push(value),
             Err(_) if body.contains(&b'{') && std::str::from_utf8(body).is_ok() => return None,
             Err(_) => {}
         }
     }
-    Some(said)
+    Some(bodies)
 }
 
-fn says(said: &[Value], name: &str, value: &Value) -> bool {
-    said.iter().any(|said| said.get(name) == Some(value))
+fn contains(bodies: &[Value], name: &str, value: &Value) -> bool {
+    bodies.iter().any(|body| body.get(name) == Some(value))
 }
 
-async fn logs_in(scene: &Scene, said: &[Value]) -> Option<IamError> {
+async fn log_in(fixture: &Fixture, bodies: &[Value]) -> Option<IamError> {
     let client = ClientContext::default();
-    let login = match scene.iam.authenticate(&scene.credentials, &client).await {
+    let login = match fixture
+        .iam
+        .authenticate(&fixture.credentials, &client)
+        .await
+    {
         Ok(login) => login,
         Err(error) => return Some(error),
     };
     let token = login.session.secret.expose_secret();
-    assert!(says(said, "refresh_token", &token.into()));
+    assert!(contains(bodies, "refresh_token", &token.into()));
     let claims = claims(token).expect("a refresh token");
     assert_eq!(claims["sub"], login.session.subject.as_str());
     assert_eq!(claims["sid"], login.session.id.as_str());
@@ -144,24 +148,24 @@ async fn logs_in(scene: &Scene, said: &[Value]) -> Option<IamError> {
     None
 }
 
-async fn introspects(scene: &Scene, said: &[Value]) -> Option<IamError> {
-    match scene.iam.introspect(&scene.session).await {
+async fn introspect(fixture: &Fixture, bodies: &[Value]) -> Option<IamError> {
+    match fixture.iam.introspect(&fixture.session).await {
         Ok(Introspection::Active {
             subject,
             permissions,
         }) => {
-            assert_eq!(subject, scene.session.subject);
+            assert_eq!(subject, fixture.session.subject);
             assert!(permissions.iter().all(|held| is_scope_name(held.as_str())));
-            let alive = said
+            let active = bodies
                 .iter()
-                .find(|said| said.get("active") == Some(&true.into()));
-            let alive = alive.expect("a word that it is alive");
-            assert_eq!(alive["sub"], scene.session.subject.as_str());
-            assert_eq!(alive["sid"], scene.session.id.as_str());
+                .find(|body| body.get("active") == Some(&true.into()));
+            let active = active.expect("a response that reports it as active");
+            assert_eq!(active["sub"], fixture.session.subject.as_str());
+            assert_eq!(active["sid"], fixture.session.id.as_str());
             None
         }
         Ok(Introspection::Inactive) => {
-            assert!(says(said, "active", &false.into()));
+            assert!(contains(bodies, "active", &false.into()));
             None
         }
         Err(error) => Some(error),

@@ -1,5 +1,5 @@
-//! A logout token: what the IAM did not sign is refused before it is read, and what it did sign is
-//! accepted for nothing but what it says.
+//! A logout token without a signature of the IAM is refused before it is parsed, and a signed one is
+//! accepted only with its actual content.
 
 #![no_main]
 
@@ -23,26 +23,26 @@ use mock_iam::LogoutSigner;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-struct Scene {
+struct Fixture {
     runtime: Runtime,
     tokens: LogoutTokens,
     signer: Arc<LogoutSigner>,
 }
 
-// `@KID@`, `@ISS@` and `@AUD@` in the input stand for the IAM's own, `@NOW@` for the time. The part
-// before the first NUL is the token, or else a header with the claims behind the NUL.
+// `@KID@`, `@ISS@` and `@AUD@` in the input are replaced by those of the IAM, `@NOW@` by the time. The
+// part before the first NUL is the token, or a header; then the claims follow the NUL.
 fuzz_target!(|input: &str| {
-    thread_local!(static SCENE: Scene = scene());
-    SCENE.with(|scene| {
+    thread_local!(static FIXTURE: Fixture = fixture());
+    FIXTURE.with(|fixture| {
         let now = NOW.unix_seconds();
         let input = input
-            .replace("@KID@", scene.signer.key_id())
+            .replace("@KID@", fixture.signer.key_id())
             .replace("@ISS@", ISSUER)
             .replace("@AUD@", CLIENT)
             .replace("@NOW@", &now.to_string());
-        let verify = |token: &str| scene.runtime.block_on(scene.tokens.verify(token));
+        let verify = |token: &str| fixture.runtime.block_on(fixture.tokens.verify(token));
         let (header, payload) = input.split_once('\0').unwrap_or((&input, ""));
-        // Nobody but the IAM signs.
+        // Only the IAM can sign.
         assert!(verify(&input).is_err());
         assert!(
             verify(&format!(
@@ -53,9 +53,9 @@ fuzz_target!(|input: &str| {
             .is_err()
         );
 
-        let token = scene.signer.sign(header, payload).expect("a signature");
+        let token = fixture.signer.sign(header, payload).expect("a signature");
         match verify(&token) {
-            Ok(notice) => means(scene, header, &token, &notice),
+            Ok(notice) => has_content(fixture, header, &token, &notice),
             Err(LogoutTokenError::Invalid(_)) => {}
             Err(LogoutTokenError::NoKeys(fault)) => panic!("{fault}"),
         }
@@ -65,16 +65,16 @@ fuzz_target!(|input: &str| {
 const ISSUER: &str = "https://iam.test/realms/shop";
 const CLIENT: &str = "auth-gateway";
 
-/// An IAM that is good for its keys alone.
+/// An IAM that has only keys.
 #[derive(Debug)]
 struct Iam(Arc<LogoutSigner>);
 
-fn scene() -> Scene {
+fn fixture() -> Fixture {
     let signer = Arc::new(LogoutSigner::generate().expect("randomness"));
     let clock = Arc::new(ManualClock::at(NOW.unix));
     let tokens = LogoutTokens::of(Arc::new(Iam(Arc::clone(&signer))), clock);
     let runtime = Builder::new_current_thread().enable_all().build();
-    Scene {
+    Fixture {
         runtime: runtime.expect("a runtime"),
         tokens: tokens.expect("an IAM that sends tokens"),
         signer,
@@ -125,13 +125,13 @@ impl IamAdapter for Iam {
     }
 }
 
-/// Another reader of JSON has to find the same in the token, where it can read it.
-fn means(scene: &Scene, header: &str, token: &str, notice: &LogoutNotice) {
+/// Another JSON parser must find the same values in the token, if it can parse it.
+fn has_content(fixture: &Fixture, header: &str, token: &str, notice: &LogoutNotice) {
     let Ok(header) = serde_json::from_str::<Value>(header) else {
         return;
     };
     assert_eq!(header["alg"], "ES256");
-    assert_eq!(header["kid"], scene.signer.key_id());
+    assert_eq!(header["kid"], fixture.signer.key_id());
     let typ = header["typ"].as_str().expect("a type").to_ascii_lowercase();
     assert!(typ.ends_with("logout+jwt"));
     assert!(header.get("crit").is_none());

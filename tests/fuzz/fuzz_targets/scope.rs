@@ -1,4 +1,5 @@
-//! A scope string: read by the grammar alone, and what is granted of it was asked for and is held.
+//! A scope string is accepted exactly if it matches the grammar, and a granted scope was requested and
+//! is permitted.
 
 #![no_main]
 
@@ -7,16 +8,16 @@ use iam_adapters::scope::{SCOPE_BYTES_MAX, SCOPE_NAMES_MAX};
 use iam_adapters::{Permission, Permissions, Scope};
 use libfuzzer_sys::fuzz_target;
 
-// The part before the first NUL is what is asked for, each part after it the name of a permission.
+// The part before the first NUL is the requested scope, each part after it the name of a permission.
 fuzz_target!(|text: &str| {
     let mut parts = text.split('\0');
-    let asked = parts.next().unwrap_or_default();
-    let names: Vec<_> = asked.split(' ').collect();
-    let legal = asked.is_empty()
-        || asked.len() <= SCOPE_BYTES_MAX
+    let requested = parts.next().unwrap_or_default();
+    let names: Vec<_> = requested.split(' ').collect();
+    let legal = requested.is_empty()
+        || requested.len() <= SCOPE_BYTES_MAX
             && names.len() <= SCOPE_NAMES_MAX
             && names.iter().all(|name| is_scope_name(name));
-    let Ok(scope) = Scope::parse(asked) else {
+    let Ok(scope) = Scope::parse(requested) else {
         assert!(!legal);
         return;
     };
@@ -30,8 +31,8 @@ fuzz_target!(|text: &str| {
         })
         .collect();
     let granted = scope.granted(&held);
-    assert!(granted.len() <= asked.len());
-    let again = Scope::parse(&granted).expect("what is granted can be asked for");
+    assert!(granted.len() <= requested.len());
+    let again = Scope::parse(&granted).expect("a granted scope is a valid scope");
     assert_eq!(again.granted(&held), granted);
     let mut granted: Vec<_> = again.names().collect();
     let mut both: Vec<_> = names

@@ -1,4 +1,4 @@
-//! The seal of session tokens: what was sealed opens the same, and nothing else opens.
+//! The seal of session tokens: a sealed session opens unchanged, and no other text opens.
 
 #![no_main]
 
@@ -30,7 +30,7 @@ fn opens(keys: &KeySet<SealingKey>, token: &str) -> bool {
 fuzz_target!(|text: &str| {
     thread_local!(static KEYS: KeySet<SealingKey> = key_set());
     KEYS.with(|keys| {
-        // Nobody without the key makes a token, also where the header is right.
+        // Without the key no token can be made, even with the right header.
         assert!(!opens(keys, text));
         let header = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid":"k1"}"#;
         let header = URL_SAFE_NO_PAD.encode(header);
@@ -54,12 +54,12 @@ fuzz_target!(|text: &str| {
             return;
         };
         let mut buffer = Zeroizing::default();
-        let opened = open(keys, &token, &mut buffer).expect("our own");
+        let opened = open(keys, &token, &mut buffer).expect("a token that was just sealed");
         assert_eq!(
             serde_json::to_value(&opened).expect("JSON"),
             serde_json::to_value(&session).expect("JSON")
         );
-        // The input also says which character becomes which.
+        // The input also selects the changed character.
         let seed: usize = text.bytes().map(usize::from).sum();
         let at = seed % token.len();
         let mut other = token.into_bytes();

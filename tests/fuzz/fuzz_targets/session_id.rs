@@ -1,4 +1,4 @@
-//! A session id: one text for each, and no other text is it.
+//! A session id has exactly one text form.
 
 #![no_main]
 

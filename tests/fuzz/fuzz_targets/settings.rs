@@ -1,4 +1,4 @@
-//! The configuration file: used whole or refused with reasons, and no message shows a secret.
+//! The configuration file is used completely or refused with reasons, and no message contains a secret.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|text: &[u8]| {
                         settings.keys.signing_dir.is_some() && settings.keys.sealing_dir.is_some()
                     );
                 }
-                // What is set is often written down; what is secret never is.
+                // Debug output of the settings never contains the secret.
                 if let Some(secret) = secret_of(text) {
                     assert!(!format!("{settings:?}").contains(&secret));
                 }
@@ -38,12 +38,12 @@ fuzz_target!(|text: &[u8]| {
     });
 });
 
-/// The client secret, where the corpus' canary is what it is.
+/// The client secret, if it is the canary of the corpus.
 fn secret_of(text: &[u8]) -> Option<String> {
     let table: toml::Table = std::str::from_utf8(text).ok()?.parse().ok()?;
     let secret = table.get("iam")?.get("keycloak")?.get("client_secret")?;
     let secret = secret.as_str()?;
-    // Whoever writes it elsewhere too has it shown there.
+    // A file with the same text in another setting may show it there.
     let once = text
         .windows(CANARY.len())
         .filter(|part| *part == CANARY.as_bytes());

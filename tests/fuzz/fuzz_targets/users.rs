@@ -1,5 +1,5 @@
-//! The users file of the mock, in each of its formats: all of it or none, and no message shows a
-//! password.
+//! The users file of the mock, in each of its formats, is used completely or refused, and no message
+//! contains a password.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use auth_gateway_fuzz::CANARY;
 use libfuzzer_sys::fuzz_target;
 use mock_iam::Format;
 
-/// A password that is not named where a key belongs: messages name unknown keys of letters and
+/// A password with characters that keys do not have: messages name unknown keys of letters and
 /// underscores only.
 const PASSWORD: &str = "CANARY-7";
 
@@ -17,16 +17,16 @@ fuzz_target!(|text: &str| {
         match mock_iam::parse(text, format, "the file") {
             Ok(users) => assert!(users.iter().len() > 0),
             Err(refused) => {
-                let told = refused.to_string();
-                assert!(!without_addresses(&told).contains(PASSWORD), "{told}");
+                let message = refused.to_string();
+                assert!(!without_addresses(&message).contains(PASSWORD), "{message}");
             }
         }
     }
 });
 
 /// A message without the addresses that it may name.
-fn without_addresses(told: &str) -> String {
-    let mut parts = told.split("(\"");
+fn without_addresses(message: &str) -> String {
+    let mut parts = message.split("(\"");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |rest, part| match part.split_once("\")") {
         Some((address, after)) if address.contains('@') => rest + after,

@@ -1,4 +1,4 @@
-//! The whole gateway on a free port of this process, and a client that sends it any bytes.
+//! A gateway on a free port of this process, and a client that sends arbitrary bytes.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -23,13 +23,13 @@ use crate::NOW;
 pub const EMAIL: &str = "alice@example.test";
 /// Her password.
 pub const PASSWORD: &str = "alice-pass";
-/// What she may do.
+/// Her permissions.
 pub const PERMISSIONS: [&str; 2] = ["urn:shop:orders:order:read", "urn:shop:orders:order:write"];
 
-/// The users of the mock, beside which nobody logs in.
+/// The users of the mock. No other user exists.
 pub const USERS: [(&str, &str); 2] = [(EMAIL, PASSWORD), ("bob@example.test", "bob-pass")];
 
-/// A gateway before the mock, and one connection to it.
+/// A gateway with the mock, and one connection to it.
 #[derive(Debug)]
 pub struct Gateway {
     address: SocketAddr,
@@ -37,7 +37,7 @@ pub struct Gateway {
     seen: Arc<Mutex<Option<IpAddr>>>,
 }
 
-/// What the gateway answered.
+/// A response of the gateway.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
@@ -52,8 +52,8 @@ impl Answer {
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
-            let (said, value) = line.split_once(':')?;
-            said.eq_ignore_ascii_case(name).then(|| value.trim())
+            let (field, value) = line.split_once(':')?;
+            field.eq_ignore_ascii_case(name).then(|| value.trim())
         })
     }
 
@@ -63,22 +63,22 @@ impl Answer {
         serde_json::from_slice(&self.body).expect("a body of JSON")
     }
 
-    /// Panics where the answer is not of the one form that every answer has.
+    /// Panics unless the response has the form of all responses.
     pub fn is_well_formed(&self) {
         let json = self.json();
-        let told = json.as_object().expect("an object");
+        let members = json.as_object().expect("an object");
         assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
         if self.status == 200 {
             return;
         }
         assert!(self.status < 500, "{self:?}");
-        assert_eq!(told.len(), 3, "{self:?}");
-        let told = |name: &str| told[name].as_str().expect("text").to_owned();
+        assert_eq!(members.len(), 3, "{self:?}");
+        let text = |name: &str| members[name].as_str().expect("text").to_owned();
         let fit = |c| matches!(c, ' ' | '!' | '#'..='[' | ']'..='~');
-        assert!(told("error").chars().all(fit), "{self:?}");
-        assert!(told("error_description").chars().all(fit), "{self:?}");
+        assert!(text("error").chars().all(fit), "{self:?}");
+        assert!(text("error_description").chars().all(fit), "{self:?}");
         assert_eq!(
-            Some(told("request_id").as_str()),
+            Some(text("request_id").as_str()),
             self.header("x-request-id")
         );
         let challenged = self.header("www-authenticate").is_some();
@@ -94,7 +94,7 @@ impl Gateway {
             ("http.listen", "127.0.0.1:0"),
             ("management.listen", "127.0.0.1:0"),
             ("http.workers", "1"),
-            // A million logins are what is wanted here.
+            // The targets log in very often.
             ("login_limits.account_failures", "0"),
             ("login_limits.address_failures", "0"),
             ("login_limits.rate", "0"),
@@ -108,19 +108,19 @@ impl Gateway {
             })
             .collect();
         let seen = Arc::<Mutex<_>>::default();
-        let watching = Arc::clone(&seen);
+        let recorded = Arc::clone(&seen);
         let (bound, address) = mpsc::channel();
         thread::spawn(move || {
             System::new().block_on(async move {
                 let settings = mock_iam::settings(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let parts = Parts::prepare(&settings, clock).expect("parts");
-                let watched = Arc::new(Watched {
+                let recording = Arc::new(RecordingIam {
                     iam: Arc::clone(&parts.iam),
-                    seen: watching,
+                    seen: recorded,
                 });
                 let parts = Parts {
-                    iam: wrapped(&watched),
+                    iam: wrapped(&recording),
                     ..parts
                 };
                 let application = Application::build(&settings, parts).expect("ports");
@@ -140,13 +140,13 @@ impl Gateway {
         }
     }
 
-    /// Where the last login came from, as the IAM was told.
+    /// The client address that the IAM received with the last login.
     #[must_use]
     pub fn seen(&self) -> Option<IpAddr> {
         self.seen.lock().expect("no other panic").take()
     }
 
-    /// Posts a body with header lines; none where the gateway closed without a word.
+    /// Posts a body with header lines; `None` if the gateway closed the connection without a response.
     pub fn post(&mut self, path: &str, lines: &[u8], body: &[u8]) -> Option<Answer> {
         let length = body.len();
         let mut request =
@@ -179,9 +179,9 @@ impl Gateway {
         let body = json!({ "email": EMAIL, "password": PASSWORD }).to_string();
         let answer = self.post_json("/api/v1/auth/login", body.as_bytes());
         assert_eq!(answer.status, 200, "{answer:?}");
-        let told = answer.json();
-        let told = |name: &str| told[name].as_str().expect("text").to_owned();
-        (told("session_id"), told("session_token"))
+        let body = answer.json();
+        let text = |name: &str| body[name].as_str().expect("text").to_owned();
+        (text("session_id"), text("session_token"))
     }
 }
 
@@ -204,23 +204,23 @@ fn read(connection: &mut TcpStream) -> Option<Answer> {
             }
         }
         match connection.read(&mut chunk) {
-            // libFuzzer's clock rings.
-            Err(rang) if rang.kind() == ErrorKind::Interrupted => {}
+            // The timer signal of libFuzzer.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return None,
             Ok(count) => bytes.extend_from_slice(&chunk[..count]),
         }
     }
 }
 
-/// Remembers where a login came from.
+/// Records the client address of a login.
 #[derive(Debug)]
-struct Watched {
+struct RecordingIam {
     iam: Arc<dyn IamAdapter>,
     seen: Arc<Mutex<Option<IpAddr>>>,
 }
 
 #[async_trait]
-impl Wrapper for Watched {
+impl Wrapper for RecordingIam {
     fn inner(&self) -> &dyn IamAdapter {
         &*self.iam
     }

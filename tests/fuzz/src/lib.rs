@@ -1,4 +1,4 @@
-//! What the fuzz targets share.
+//! Helpers of the fuzz targets.
 
 pub mod gateway;
 pub mod upstream;
@@ -16,10 +16,10 @@ pub const NOW: Moment = Moment {
     monotonic: Duration::ZERO,
 };
 
-/// Stands in the corpus where something secret would; no message may show it.
+/// A secret in the corpus; no message may contain it.
 pub const CANARY: &str = "CANARY";
 
-/// RFC 6749 section 3.3, said another way than the code under test says it.
+/// RFC 6749 section 3.3, implemented differently from the code under test.
 #[must_use]
 pub fn is_scope_name(name: &str) -> bool {
     !name.is_empty()
@@ -28,7 +28,7 @@ pub fn is_scope_name(name: &str) -> bool {
             .all(|c| ('!'..='~').contains(&c) && c != '"' && c != '\\')
 }
 
-/// The claims of a JWT, whoever signed it.
+/// The claims of a JWT, without verification.
 #[must_use]
 pub fn claims(jwt: &str) -> Option<Value> {
     let payload = URL_SAFE_NO_PAD.decode(jwt.split('.').nth(1)?).ok()?;

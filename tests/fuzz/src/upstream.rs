@@ -1,4 +1,4 @@
-//! An HTTP server that answers whatever it is asked with the bytes that it was given.
+//! An HTTP server that responds to every request with configured bytes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -38,7 +38,7 @@ impl Upstream {
         format!("http://{}", self.address)
     }
 
-    /// From now on these are the answers, the last of them again and again.
+    /// Sets the responses; the last one is repeated.
     pub fn answer(&self, mut answers: Vec<Answer>) {
         answers.reverse();
         *self.answers.lock().expect("no other panic") = answers;
@@ -74,7 +74,7 @@ fn serve(connection: TcpStream, script: &Mutex<Vec<Answer>>) -> Option<()> {
             }
         };
         let mut answer = format!(
-            "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "HTTP/1.1 {status} Reason\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         )
         .into_bytes();

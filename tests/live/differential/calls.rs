@@ -5,15 +5,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::side::{Client, Side, roles};
+use super::server::{Client, RealmServer, roles};
 use super::{GATEWAY, compared};
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 pub(super) const PROTOCOL: &str = "/realms/shop/protocol/openid-connect";
 
-/// All responses of one side, by name.
-pub(super) struct Seen<'s> {
-    pub(super) side: &'s dyn Side,
+/// All responses of one server, by name.
+pub(super) struct RecordedResponses<'s> {
+    pub(super) server: &'s dyn RealmServer,
     /// The host name by which the server is called.
     pub(super) host: &'static str,
     pub(super) all: Vec<(String, Value)>,
@@ -22,10 +22,10 @@ pub(super) struct Seen<'s> {
 /// Members of a form.
 pub(super) type Form<'a> = &'a [(&'a str, &'a str)];
 
-impl<'s> Seen<'s> {
-    pub(super) fn at(side: &'s dyn Side) -> Self {
+impl<'s> RecordedResponses<'s> {
+    pub(super) fn at(server: &'s dyn RealmServer) -> Self {
         Self {
-            side,
+            server,
             host: "localhost",
             all: Vec::new(),
         }
@@ -39,11 +39,14 @@ impl<'s> Seen<'s> {
         client: Option<Client<'_>>,
         form: Form<'_>,
     ) -> Value {
-        let mut request = self.side.request(Method::POST, self.host, path).form(form);
+        let mut request = self
+            .server
+            .request(Method::POST, self.host, path)
+            .form(form);
         if let Some(Client(id, secret)) = client {
             request = request.basic_auth(id, Some(secret));
         }
-        self.note(name, request).await
+        self.record(name, request).await
     }
 
     pub(super) async fn token(&mut self, name: &str, client: Client<'_>, form: Form<'_>) -> Value {
@@ -76,8 +79,8 @@ impl<'s> Seen<'s> {
     }
 
     pub(super) async fn get(&mut self, name: &str, path: &str) -> Value {
-        let request = self.side.request(Method::GET, self.host, path);
-        self.note(name, request).await
+        let request = self.server.request(Method::GET, self.host, path);
+        self.record(name, request).await
     }
 
     /// The refresh token of a login that has to succeed.
@@ -87,20 +90,20 @@ impl<'s> Seen<'s> {
         token.unwrap_or_else(|| panic!("{name}: {body}")).to_owned()
     }
 
-    async fn note(&mut self, name: &str, request: reqwest::RequestBuilder) -> Value {
+    async fn record(&mut self, name: &str, request: reqwest::RequestBuilder) -> Value {
         let answer = request.send().await.expect("an answer");
         let status = answer.status().as_u16();
         let retry = answer.headers().contains_key("retry-after");
         let bytes = answer.bytes().await.expect("a whole answer");
-        let mut seen = compared(status, retry, &bytes);
+        let mut recorded = compared(status, retry, &bytes);
         let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        seen["read"] = Self::read_by_the_adapter(&body);
+        recorded["read"] = Self::read_by_the_adapter(&body);
         // The issuer differs by design.
-        let text = seen.to_string();
-        let port = self.side.url().rsplit(':').next().expect("a port");
+        let text = recorded.to_string();
+        let port = self.server.url().rsplit(':').next().expect("a port");
         let text = text.replace(&format!(":{port}"), ":PORT");
-        let seen = serde_json::from_str(&text).expect("JSON");
-        self.all.push((name.to_owned(), seen));
+        let recorded = serde_json::from_str(&text).expect("JSON");
+        self.all.push((name.to_owned(), recorded));
         body
     }
 
@@ -147,7 +150,7 @@ impl<'s> Seen<'s> {
             part(&body["refresh_token"], 0),
             part(&body["refresh_token"], 1),
         );
-        let lives = body["refresh_expires_in"].as_i64().expect("seconds");
+        let lifetime = body["refresh_expires_in"].as_i64().expect("seconds");
         // A second may pass during the login.
         let near = |seconds: i64| (28_700..=28_800).contains(&seconds);
         let exp =
@@ -156,7 +159,7 @@ impl<'s> Seen<'s> {
         json!({
             "token_type": body["token_type"],
             "not-before-policy": body["not-before-policy"].is_u64(),
-            "lives": [near(lives), near(exp), (290..=300).contains(&short)],
+            "lifetime": [near(lifetime), near(exp), (290..=300).contains(&short)],
             "sid": refresh["sid"] == body["session_state"] && refresh["sid"].is_string(),
             "sub": refresh["sub"].is_string(),
             "azp": refresh["azp"],

@@ -1,53 +1,63 @@
 //! Changes by an administrator or an operator, and other host names of the server.
 
 use super::GATEWAY;
-use super::calls::{PROTOCOL, Seen, login};
+use super::calls::{PROTOCOL, RecordedResponses, login};
 use super::cases::{ALICE, BOB, WRONG};
-use super::side::Setting;
+use super::server::Setting;
 
-pub(super) async fn hosts(seen: &mut Seen<'_>) {
-    let token = seen.log_in("by one name", ALICE.0, ALICE.1).await;
-    seen.host = "127.0.0.1";
-    seen.get(
-        "discovery by another name",
-        "/realms/shop/.well-known/openid-configuration",
-    )
-    .await;
-    seen.introspect("by another name", GATEWAY, &token).await;
-    seen.refresh("by another name", GATEWAY, &token).await;
-    seen.log_out("by another name", GATEWAY, &token).await;
-    seen.log_in("by another name", ALICE.0, ALICE.1).await;
-    seen.host = "localhost";
-    seen.introspect("by its own name again", GATEWAY, &token)
+pub(super) async fn hosts(recorded: &mut RecordedResponses<'_>) {
+    let token = recorded.log_in("by one name", ALICE.0, ALICE.1).await;
+    recorded.host = "127.0.0.1";
+    recorded
+        .get(
+            "discovery by another name",
+            "/realms/shop/.well-known/openid-configuration",
+        )
+        .await;
+    recorded
+        .introspect("by another name", GATEWAY, &token)
+        .await;
+    recorded.refresh("by another name", GATEWAY, &token).await;
+    recorded.log_out("by another name", GATEWAY, &token).await;
+    recorded.log_in("by another name", ALICE.0, ALICE.1).await;
+    recorded.host = "localhost";
+    recorded
+        .introspect("by its own name again", GATEWAY, &token)
         .await;
 }
 
-pub(super) async fn administration(seen: &mut Seen<'_>) {
-    let token = seen.log_in("to be disabled", ALICE.0, ALICE.1).await;
-    seen.side.disable(ALICE.0, true).await;
-    seen.introspect("user disabled", GATEWAY, &token).await;
-    seen.refresh("user disabled", GATEWAY, &token).await;
-    seen.log_out("user disabled", GATEWAY, &token).await;
-    seen.side.disable(ALICE.0, false).await;
-    seen.introspect("user enabled again", GATEWAY, &token).await;
-    let token = seen.log_in("to be ended", ALICE.0, ALICE.1).await;
-    seen.side.end_sessions_of(ALICE.0).await;
-    seen.introspect("ended by the administrator", GATEWAY, &token)
+pub(super) async fn administration(recorded: &mut RecordedResponses<'_>) {
+    let token = recorded.log_in("to be disabled", ALICE.0, ALICE.1).await;
+    recorded.server.disable(ALICE.0, true).await;
+    recorded.introspect("user disabled", GATEWAY, &token).await;
+    recorded.refresh("user disabled", GATEWAY, &token).await;
+    recorded.log_out("user disabled", GATEWAY, &token).await;
+    recorded.server.disable(ALICE.0, false).await;
+    recorded
+        .introspect("user enabled again", GATEWAY, &token)
         .await;
-    seen.refresh("ended by the administrator", GATEWAY, &token)
+    let token = recorded.log_in("to be ended", ALICE.0, ALICE.1).await;
+    recorded.server.end_sessions_of(ALICE.0).await;
+    recorded
+        .introspect("ended by the administrator", GATEWAY, &token)
         .await;
-    seen.log_out("ended by the administrator", GATEWAY, &token)
+    recorded
+        .refresh("ended by the administrator", GATEWAY, &token)
         .await;
-    let token = seen.log_in("to be deleted", ALICE.0, ALICE.1).await;
-    seen.side.delete(ALICE.0).await;
-    seen.introspect("user deleted", GATEWAY, &token).await;
-    seen.refresh("user deleted", GATEWAY, &token).await;
-    seen.log_out("user deleted", GATEWAY, &token).await;
-    seen.token("user deleted", GATEWAY, &login(ALICE.0, ALICE.1))
+    recorded
+        .log_out("ended by the administrator", GATEWAY, &token)
+        .await;
+    let token = recorded.log_in("to be deleted", ALICE.0, ALICE.1).await;
+    recorded.server.delete(ALICE.0).await;
+    recorded.introspect("user deleted", GATEWAY, &token).await;
+    recorded.refresh("user deleted", GATEWAY, &token).await;
+    recorded.log_out("user deleted", GATEWAY, &token).await;
+    recorded
+        .token("user deleted", GATEWAY, &login(ALICE.0, ALICE.1))
         .await;
 }
 
-pub(super) async fn settings(seen: &mut Seen<'_>) {
+pub(super) async fn settings(recorded: &mut RecordedResponses<'_>) {
     for (name, off, on) in [
         (
             "direct grants off",
@@ -65,49 +75,60 @@ pub(super) async fn settings(seen: &mut Seen<'_>) {
             Setting::SslRequired(false),
         ),
     ] {
-        let token = seen.log_in(&format!("before {name}"), BOB.0, BOB.1).await;
-        seen.side.set(off).await;
-        seen.get(
-            &format!("{name}, discovery"),
-            "/realms/shop/.well-known/openid-configuration",
-        )
-        .await;
-        seen.get(&format!("{name}, keys"), &format!("{PROTOCOL}/certs"))
+        let token = recorded
+            .log_in(&format!("before {name}"), BOB.0, BOB.1)
             .await;
-        seen.token(name, GATEWAY, &login(BOB.0, BOB.1)).await;
-        seen.token(
-            &format!("{name}, wrong password"),
-            GATEWAY,
-            &login(BOB.0, "wrong"),
-        )
-        .await;
-        seen.token(
-            &format!("{name}, no user"),
-            GATEWAY,
-            &[("grant_type", "password")],
-        )
-        .await;
-        seen.token(
-            &format!("{name}, odd grant"),
-            GATEWAY,
-            &[("grant_type", "odd")],
-        )
-        .await;
-        seen.token(
-            &format!("{name}, wrong secret"),
-            WRONG,
-            &login(BOB.0, BOB.1),
-        )
-        .await;
-        seen.introspect(name, GATEWAY, &token).await;
-        seen.introspect(&format!("{name}, wrong secret"), WRONG, &token)
+        recorded.server.set(off).await;
+        recorded
+            .get(
+                &format!("{name}, discovery"),
+                "/realms/shop/.well-known/openid-configuration",
+            )
             .await;
-        seen.refresh(name, GATEWAY, &token).await;
-        seen.log_out(&format!("{name}, garbage"), GATEWAY, "garbage")
+        recorded
+            .get(&format!("{name}, keys"), &format!("{PROTOCOL}/certs"))
             .await;
-        seen.log_out(name, GATEWAY, &token).await;
-        seen.side.set(on).await;
-        seen.introspect(&format!("after {name}"), GATEWAY, &token)
+        recorded.token(name, GATEWAY, &login(BOB.0, BOB.1)).await;
+        recorded
+            .token(
+                &format!("{name}, wrong password"),
+                GATEWAY,
+                &login(BOB.0, "wrong"),
+            )
+            .await;
+        recorded
+            .token(
+                &format!("{name}, no user"),
+                GATEWAY,
+                &[("grant_type", "password")],
+            )
+            .await;
+        recorded
+            .token(
+                &format!("{name}, odd grant"),
+                GATEWAY,
+                &[("grant_type", "odd")],
+            )
+            .await;
+        recorded
+            .token(
+                &format!("{name}, wrong secret"),
+                WRONG,
+                &login(BOB.0, BOB.1),
+            )
+            .await;
+        recorded.introspect(name, GATEWAY, &token).await;
+        recorded
+            .introspect(&format!("{name}, wrong secret"), WRONG, &token)
+            .await;
+        recorded.refresh(name, GATEWAY, &token).await;
+        recorded
+            .log_out(&format!("{name}, garbage"), GATEWAY, "garbage")
+            .await;
+        recorded.log_out(name, GATEWAY, &token).await;
+        recorded.server.set(on).await;
+        recorded
+            .introspect(&format!("after {name}"), GATEWAY, &token)
             .await;
     }
 }

@@ -1,7 +1,7 @@
-"""An OAuth 2 server with django-oauth-toolkit, as small as its documentation shows one.
+"""A minimal OAuth 2 server with django-oauth-toolkit.
 
 A permission is a group of Django. The administration API has the requests of Glewlwyd's that tests need, so that one test
-fixture administers both. Run as a program, it makes the database.
+fixture administers both. As a program, it creates the database.
 """
 
 import base64
@@ -28,7 +28,7 @@ settings.configure(
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "oauth2_provider"],
     OAUTH2_PROVIDER={"ACCESS_TOKEN_EXPIRE_SECONDS": 28800, "SCOPES_BACKEND_CLASS": "server.GroupScopes"},
-    # The real ones take half a second of a processor.
+    # The default hashers need half a second of processor time.
     PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
     ROOT_URLCONF="server",
     SECRET_KEY="for-tests-only",
@@ -56,7 +56,7 @@ from oauth2_provider.urls import metadata_urlpatterns
 
 
 class GroupScopes(BaseScopes):
-    """A user has the groups' names as scopes."""
+    """The scopes of a user are the names of its groups."""
 
     def get_all_scopes(self):
         return {name: name for name in Group.objects.values_list("name", flat=True)}
@@ -114,12 +114,12 @@ def token_hash(token):
 
 
 @administration
-def sessions(request, body, wanted=None):
+def sessions(request, body, wanted_hash=None):
     tokens = RefreshToken.objects.filter(user__username=request.GET["impersonate"])
-    if wanted is None:
+    if wanted_hash is None:
         return JsonResponse(
             [{"token_hash": token_hash(token.token), "enabled": token.revoked is None} for token in tokens], safe=False)
-    found = [token for token in tokens if token.revoked is None and token_hash(token.token) == wanted]
+    found = [token for token in tokens if token.revoked is None and token_hash(token.token) == wanted_hash]
     for token in found:
         token.revoke()
     return HttpResponse(status=200 if found else 404)
@@ -132,7 +132,7 @@ urlpatterns = [
     path("api/user/<str:name>", one_user),
     path("api/scope/", scopes),
     path("api/oidc/token", sessions),
-    path("api/oidc/token/<str:wanted>", sessions),
+    path("api/oidc/token/<str:wanted_hash>", sessions),
 ]
 application = get_wsgi_application()
 
@@ -146,7 +146,7 @@ def make_database():
     for user in population.USERS:
         change_user(User.objects.create_user(user["username"], user["email"]), user)
     for client in population.CLIENTS.values():
-        # Hashed, the secret would take the time of a password with every request.
+        # A hashed secret would need the time of a password hash in every request.
         Application.objects.create(
             client_id=client["id"], client_secret=client["secret"], hash_client_secret=False, name=client["id"],
             client_type=Application.CLIENT_CONFIDENTIAL, authorization_grant_type=Application.GRANT_PASSWORD)

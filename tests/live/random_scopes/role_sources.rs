@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use test_support::rng::Rng;
 use test_support::suite::unique_name;
 
-use super::{REQUESTS, Turn};
+use super::{REQUESTS, UserRound};
 use crate::admin_api::AdminApi;
 use crate::fixture::LiveFixture;
 
@@ -90,7 +90,7 @@ impl RoleSources {
     }
 
     /// The changes and scopes of one user in one round.
-    pub(super) fn turn(&self, rng: &mut Rng) -> Turn {
+    pub(super) fn user_round(&self, rng: &mut Rng) -> UserRound {
         let changes = (0..=rng.index(3)).map(|_| {
             let given = rng.one_in(2);
             match rng.index(4) {
@@ -101,7 +101,7 @@ impl RoleSources {
         });
         let changes = changes.collect();
         let scopes = (0..REQUESTS).map(|_| self.scope(rng)).collect();
-        Turn { changes, scopes }
+        UserRound { changes, scopes }
     }
 
     /// A change that affects many users at once.

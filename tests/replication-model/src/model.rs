@@ -111,7 +111,7 @@ struct Replica {
     repeats_logout: bool,
     /// The time of the request to the IAM on which its cached data is based.
     cached: Option<i8>,
-    /// The time of a request to the IAM without a response yet, and whether the session was alive.
+    /// The time of a request to the IAM without a response yet, and whether the session was active.
     in_flight: Option<(i8, bool)>,
     /// Whether the stream had the revocation when this replica started, and has not lost it since.
     started_after_revocation: bool,
@@ -453,13 +453,13 @@ impl Model for Protocol {
                 replica.started_after_revocation = has_entry;
             }
             Action::Introspect(number) => {
-                let is_alive = state.ended_at.is_none();
-                state.replicas.get_mut(number)?.in_flight = Some((now, is_alive));
+                let is_active = state.ended_at.is_none();
+                state.replicas.get_mut(number)?.in_flight = Some((now, is_active));
             }
             Action::Receive(number) => {
                 let replica = state.replicas.get_mut(number)?;
-                let (requested_at, is_alive) = replica.in_flight.take()?;
-                if is_alive {
+                let (requested_at, is_active) = replica.in_flight.take()?;
+                if is_active {
                     replica.cached = Some(requested_at);
                     if replica.is_connected && now - requested_at < FRESHNESS {
                         state.redis.store(requested_at, skew(number), now);

@@ -82,17 +82,17 @@ impl Contract {
     /// as `NotFound`.
     #[track_caller]
     pub fn check(&self, method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
-        let judged = self.judge(method, path, status, headers, body);
+        let result = self.check_response(method, path, status, headers, body);
         assert!(
-            judged.is_ok(),
+            result.is_ok(),
             "{method} {path} answered {status}, which {} does not describe: {}\n{headers:#?}\n{}",
             self.name,
-            judged.err().unwrap_or_default(),
+            result.err().unwrap_or_default(),
             String::from_utf8_lossy(body),
         );
     }
 
-    fn judge(
+    fn check_response(
         &self,
         method: &str,
         path: &str,

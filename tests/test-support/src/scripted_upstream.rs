@@ -64,7 +64,7 @@ struct Script {
 struct Shared {
     script: Mutex<Script>,
     requests: watch::Sender<Vec<Request>>,
-    hung_up: watch::Sender<usize>,
+    disconnected: watch::Sender<usize>,
     released: Semaphore,
 }
 
@@ -85,7 +85,7 @@ impl ScriptedUpstream {
     }
 
     /// Starts on a port that refused connections so far.
-    pub fn in_place_of(port: Refusing) -> Self {
+    pub fn in_place_of(port: RefusingPort) -> Self {
         Self::at(port.0.listen(1024).expect("the port"))
     }
 
@@ -94,7 +94,7 @@ impl ScriptedUpstream {
         let shared = Arc::new(Shared {
             script: Mutex::default(),
             requests: watch::Sender::default(),
-            hung_up: watch::Sender::default(),
+            disconnected: watch::Sender::default(),
             released: Semaphore::new(0),
         });
         let mut server = JoinSet::new();
@@ -149,9 +149,9 @@ impl ScriptedUpstream {
     }
 
     /// Waits until so many clients have closed their connection without a response since the start.
-    pub async fn hung_up(&self, count: usize) {
-        let mut hung_up = self.shared.hung_up.subscribe();
-        let seen = hung_up.wait_for(|seen| *seen >= count).await;
+    pub async fn disconnected(&self, count: usize) {
+        let mut disconnected = self.shared.disconnected.subscribe();
+        let seen = disconnected.wait_for(|seen| *seen >= count).await;
         seen.expect("the server runs");
     }
 
@@ -163,9 +163,9 @@ impl ScriptedUpstream {
 
 /// An address that refuses connections until this is dropped.
 #[derive(Debug)]
-pub struct Refusing(TcpSocket);
+pub struct RefusingPort(TcpSocket);
 
-impl Refusing {
+impl RefusingPort {
     /// Binds a port without listening on it.
     pub fn start() -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
@@ -184,12 +184,12 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         // A client may close its connection at any time.
-        connections.spawn(converse(stream, Arc::clone(&shared)));
+        connections.spawn(serve_connection(stream, Arc::clone(&shared)));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut stream: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer).await? {
@@ -226,11 +226,11 @@ async fn perform(answer: &Answer, stream: &mut TcpStream, shared: &Shared) -> io
         }
         Manner::Bare => stream.write_all(&answer.body).await?,
         Manner::Reset => stream.set_zero_linger()?,
-        Manner::Hanging => gone(stream, shared).await,
+        Manner::Hanging => closed_by_client(stream, shared).await,
         Manner::Held => {
             tokio::select! {
                 permit = shared.released.acquire() => permit.expect("open").forget(),
-                () = gone(stream, shared) => return Ok(false),
+                () = closed_by_client(stream, shared) => return Ok(false),
             }
             stream.write_all(&answer.bytes()).await?;
             return Ok(true);
@@ -245,17 +245,17 @@ async fn perform(answer: &Answer, stream: &mut TcpStream, shared: &Shared) -> io
                     _ = stream.read(&mut one) => break,
                 }
             }
-            shared.hung_up.send_modify(|count| *count += 1);
+            shared.disconnected.send_modify(|count| *count += 1);
         }
     }
     Ok(false)
 }
 
-async fn gone(stream: &mut TcpStream, shared: &Shared) {
+async fn closed_by_client(stream: &mut TcpStream, shared: &Shared) {
     // The client has sent its request, so reading returns when it closes the connection.
     let mut one = [0];
     let _ = stream.read(&mut one).await;
-    shared.hung_up.send_modify(|count| *count += 1);
+    shared.disconnected.send_modify(|count| *count += 1);
 }
 
 async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {

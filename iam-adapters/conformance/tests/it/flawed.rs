@@ -269,10 +269,10 @@ impl IamAdapter for Flawed {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         let directory = self.mock.directory();
-        let alive = directory.introspect(session) != Introspection::Inactive;
+        let active = directory.introspect(session) != Introspection::Inactive;
         match self.flaw {
             Flaw::EndsNothing => {}
-            Flaw::EndsOnlyActiveSessions if !alive => {
+            Flaw::EndsOnlyActiveSessions if !active => {
                 return Err(IamError::Unreadable("404".to_owned()));
             }
             Flaw::EndsEverything => {

@@ -105,7 +105,7 @@ function pause() {
   paused = !paused;
   byId("journal-pause").setAttribute("aria-pressed", paused);
   restart();
-  return paused ? "Paused: what happens now is shown when you go on." : "";
+  return paused ? "Paused: new calls are shown when you continue." : "";
 }
 
 async function clear() {

@@ -10,7 +10,7 @@ const SHOWN_MAX = 200;
 /** Asks for confirmation, with or without logout tokens, and ends the sessions of the path. */
 export function endSessions(path, what, output) {
   return attempt(output, async () => {
-    const text = "Without a notification the gateway learns it when its cached data is no longer fresh.";
+    const text = "Without a notification the gateway accepts the session until its cached data is no longer fresh.";
     const agreed = await ask({ title: `End ${what}?`, text, act: "End", notify: true });
     if (!agreed) return;
     const { ended, notified } = await call("DELETE", path + query({ notify: agreed.notify ? "true" : "" }));

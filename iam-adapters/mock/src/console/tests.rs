@@ -72,13 +72,13 @@ async fn cached_file_is_answered_304() {
 
 #[actix_web::test]
 async fn page_without_slash_redirects_and_keeps_the_namespace() {
-    for (asked, told) in [
+    for (path, location) in [
         ("/mock", "/mock/"),
         ("/mock?namespace=a", "/mock/?namespace=a"),
     ] {
-        let response = ask(TestRequest::get().uri(asked)).await;
+        let response = ask(TestRequest::get().uri(path)).await;
         assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT);
-        assert_eq!(header_of(&response, "location"), told);
+        assert_eq!(header_of(&response, "location"), location);
     }
 }
 

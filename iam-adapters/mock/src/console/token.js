@@ -15,7 +15,7 @@ export async function inspect(text, lifetime = null) {
   const since = inspection.claims.iat ?? now() / 1000;
   token = typeof exp === "number" ? { text, exp, lifetime: lifetime ?? exp - since, valid: inspection.valid, asking: false } : null;
   byId("token-verdict").textContent = inspection.valid
-    ? "Verified: signed by this gateway, and good now."
+    ? "Verified: signed by this gateway, and valid now."
     : "Not valid. A service would refuse it:";
   byId("token-verdict").className = inspection.valid ? "good" : "bad";
   byId("token-problems").replaceChildren(...inspection.problems.map((problem) => el("li", {}, problem)));

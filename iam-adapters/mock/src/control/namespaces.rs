@@ -137,7 +137,7 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 
 /// `POST forget`: clears the caches of the gateway.
 pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
-    call.gateway()?.front.gateway.caught_up();
+    call.gateway()?.app_state.gateway.caught_up();
     Ok(no_content())
 }
 

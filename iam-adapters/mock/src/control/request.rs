@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_named_with_its_place() {
+    fn refused_member_is_named_with_its_path() {
         let message = body_error(r#"{"name": []}"#);
         assert!(
             message.contains("unknown field `name`, expected `password` or `names`"),

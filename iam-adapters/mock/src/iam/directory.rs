@@ -459,7 +459,7 @@ impl Directory {
     }
 
     /// Restores users and sessions. Sessions that ended since are active again until their expiry;
-    /// those that began since are gone.
+    /// later ones are removed.
     pub fn restore(&self, snapshot: &DirectorySnapshot) {
         // Copy before taking the lock.
         let DirectorySnapshot { users, sessions } = snapshot.clone();

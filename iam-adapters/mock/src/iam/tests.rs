@@ -179,18 +179,18 @@ async fn a_session_is_not_ended_with_the_secret_of_another() {
 fn invalid_administration_is_an_error() {
     let fixture = Fixture::new();
     let iam = fixture.iam();
-    let nobody = "nobody@example.test";
+    let unknown = "unknown@example.test";
     let read = || Permission::parse("a").into_iter().collect::<Permissions>();
-    assert_eq!(iam.delete_user(nobody), Err(UsersError::Unknown));
+    assert_eq!(iam.delete_user(unknown), Err(UsersError::Unknown));
     assert_eq!(
-        iam.set_permissions(nobody, read()),
+        iam.set_permissions(unknown, read()),
         Err(UsersError::Unknown)
     );
     assert_eq!(
-        iam.set_state(nobody, AccountState::Locked),
+        iam.set_state(unknown, AccountState::Locked),
         Err(UsersError::Unknown)
     );
-    assert_eq!(iam.end_sessions_of(nobody), Err(UsersError::Unknown));
+    assert_eq!(iam.end_sessions_of(unknown), Err(UsersError::Unknown));
     assert!(!iam.end_session_by_id("AAAAAAAAAAAAAAAAAAAAAA"));
     assert!(matches!(
         iam.set_password(ALICE, SecretString::default()),

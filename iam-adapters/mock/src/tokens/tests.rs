@@ -89,10 +89,12 @@ fn test_token_without_overrides_is_a_valid_access_token() {
 #[test]
 fn overrides_replace_members_and_null_removes_them() {
     let fixture = Fixture::new(&[]);
-    let said = json!({"sub": "me", "scope": "a", "aud": ["x", "http://localhost:8080"], "own": [1, {"a": null}]});
-    let inspected =
-        fixture.inspect(&fixture.token(said.clone(), json!({"typ": "application/AT+JWT", "x": 1})));
-    for (name, value) in said.as_object().expect("an object") {
+    let claimed = json!({"sub": "me", "scope": "a", "aud": ["x", "http://localhost:8080"], "own": [1, {"a": null}]});
+    let inspected = fixture.inspect(&fixture.token(
+        claimed.clone(),
+        json!({"typ": "application/AT+JWT", "x": 1}),
+    ));
+    for (name, value) in claimed.as_object().expect("an object") {
         assert_eq!(inspected.claims[name], *value);
     }
     assert_eq!(inspected.header["x"], 1);
@@ -206,18 +208,18 @@ fn signature_by_another_key_or_over_other_claims_is_a_problem() {
     let token = fixture.token(json!({"sub": "alice"}), json!({}));
     let (header, rest) = token.split_once('.').expect("a header");
     let (claims, signature) = rest.split_once('.').expect("claims");
-    let said = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
-    let said = String::from_utf8(said)
+    let claimed = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
+    let claimed = String::from_utf8(claimed)
         .expect("text")
         .replace("alice", "admin");
-    let altered = format!("{header}.{}.{signature}", URL_SAFE_NO_PAD.encode(said));
+    let altered = format!("{header}.{}.{signature}", URL_SAFE_NO_PAD.encode(claimed));
     let inspected = fixture.inspect(&altered);
     assert_eq!(inspected.claims["sub"], "admin", "it is shown all the same");
     assert_eq!(inspected.problems, ["signature: a wrong signature"]);
 
     let header = json!({"typ": "at+jwt", "alg": "ES256", "kid": "test-only-not-secret"});
-    let forged = LogoutSigner::generate().and_then(|stranger| {
-        stranger.sign(
+    let forged = LogoutSigner::generate().and_then(|other_signer| {
+        other_signer.sign(
             &header.to_string(),
             &Value::from(inspected.claims).to_string(),
         )

@@ -20,7 +20,7 @@ use super::signing::RealmKeys;
 use crate::iam::Mock;
 use crate::{Namespace, NamespaceName, Namespaces};
 
-/// The Keycloak to emulate: what the settings of the gateway say about theirs.
+/// The Keycloak to emulate: with the same settings as the gateway.
 #[derive(Debug)]
 pub struct ServerSettings {
     /// The base URL of `/realms/…`.

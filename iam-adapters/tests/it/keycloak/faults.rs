@@ -11,7 +11,7 @@ use test_support::resilient::resilient;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, KEYS, LOGOUT, TOKEN, grant, inactive,
 };
-use test_support::scripted_upstream::{Answer, Refusing, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
 use super::{CONNECT_DEADLINE, PASSWORD, adapter, client, credentials, kind, session};
 
@@ -152,7 +152,7 @@ async fn server_of_another_protocol_is_unreadable() {
 
 #[tokio::test]
 async fn closed_port_is_unreachable() {
-    let closed_port = Refusing::start();
+    let closed_port = RefusingPort::start();
     for (operation, _) in OPERATIONS {
         let result = call(&adapter(&closed_port.url()), operation).await;
         assert_eq!(kind(&result), "unreachable", "{operation:?}");
@@ -161,7 +161,7 @@ async fn closed_port_is_unreachable() {
 
 #[tokio::test]
 async fn call_succeeds_after_the_server_has_started() {
-    let port = Refusing::start();
+    let port = RefusingPort::start();
     let keycloak = adapter(&port.url());
     assert_eq!(kind(&keycloak.probe().await), "unreachable");
     let upstream = ScriptedUpstream::in_place_of(port);
@@ -188,7 +188,7 @@ async fn missing_or_endless_response_times_out_at_the_deadline() {
                 Err(IamError::TimedOut(limit.deadline)),
                 "{operation:?}"
             );
-            upstream.hung_up(1).await;
+            upstream.disconnected(1).await;
         }
     }
     assert!(limit.deadline < CONNECT_DEADLINE);
@@ -206,7 +206,7 @@ async fn cancelled_call_does_not_affect_the_next_one() {
         });
         upstream.received(path, 1).await;
         in_flight.abort();
-        upstream.hung_up(1).await;
+        upstream.disconnected(1).await;
         let result = call(&*keycloak, operation).await;
         assert_eq!(result, Ok(()), "{operation:?} at {path}");
     }

@@ -47,7 +47,7 @@ fn key_announced_in_time_is_used_from_its_first_use_on() {
 }
 
 #[test]
-fn key_that_verifiers_cannot_have_fetched_is_held_back() {
+fn use_of_a_key_that_verifiers_cannot_have_fetched_is_delayed() {
     let old = ("a", NOW - 1_000_000);
     let key_set = found(&[old], NOW);
     for first_use in [NOW - 500_000, NOW - 1, NOW, NOW + 1, NOW + 299] {
@@ -62,7 +62,7 @@ fn key_that_verifiers_cannot_have_fetched_is_held_back() {
 }
 
 #[test]
-fn changes_of_the_folder_do_not_release_a_key_that_is_held_back() {
+fn changes_of_the_folder_do_not_shorten_the_delay_of_a_key() {
     let old = ("a", NOW - 1_000_000);
     let mut key_set = found(&[old], NOW).then(&[old, ("b", NOW)], NOW);
     for later in 1..LEAD {

@@ -106,7 +106,7 @@ fn new_key_is_loaded_and_removed_key_is_dropped() {
 }
 
 #[test]
-fn reload_reports_a_key_that_is_held_back() {
+fn reload_reports_a_key_whose_use_is_delayed() {
     let fixture = Fixture::new();
     let next = generate(EDDSA, time(1)).unwrap();
     write_new(fixture.path(), &next).unwrap();

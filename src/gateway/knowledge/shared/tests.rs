@@ -12,8 +12,8 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn statement(requested_at: Duration) -> Statement {
-    Statement {
+fn statement(requested_at: Duration) -> EntryContent {
+    EntryContent {
         requested_at,
         lifetime: LIFETIME,
         permissions: Permissions::default(),
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn age_is_never_too_small_while_the_store_is_honest(
+    fn age_is_never_too_small_while_the_store_is_correct(
         true_age in (0..30_000_u64).prop_map(millis),
         ahead in -200_000..=200_000_i64,
     ) {
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn honest_store_and_equal_clocks_add_only_the_allowed_difference(true_age in 0..30_000_u64) {
+    fn correct_store_and_equal_clocks_add_only_the_allowed_difference(true_age in 0..30_000_u64) {
         let true_age = millis(true_age);
         let age = age(true_age, 0, LIFETIME.saturating_sub(true_age));
         prop_assert_eq!(age, Some(true_age + CLOCK_DIFFERENCE));
@@ -81,14 +81,14 @@ proptest! {
         let permissions: Permissions =
             names.iter().map(|name| Permission::parse(name).unwrap()).collect();
         let (requested_at, lifetime) = (millis(requested_at), millis(lifetime));
-        let content = Statement::encode(requested_at, lifetime, &permissions);
-        let expected = Statement { requested_at, lifetime, permissions };
-        prop_assert_eq!(Statement::decode(&content), Some(expected));
+        let content = EntryContent::encode(requested_at, lifetime, &permissions);
+        let expected = EntryContent { requested_at, lifetime, permissions };
+        prop_assert_eq!(EntryContent::decode(&content), Some(expected));
     }
 
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Statement::decode(&bytes);
+        let _ = EntryContent::decode(&bytes);
         let _ = split(&bytes);
         let mut entry = vec![FORMAT];
         entry.extend(bytes);
@@ -99,11 +99,11 @@ proptest! {
 #[test]
 fn content_with_names_that_are_no_scopes_is_refused() {
     let start = [0; 16];
-    assert!(Statement::decode(&start[1..]).is_none());
-    assert!(Statement::decode(&start).is_some_and(|read| read.permissions.is_empty()));
+    assert!(EntryContent::decode(&start[1..]).is_none());
+    assert!(EntryContent::decode(&start).is_some_and(|read| read.permissions.is_empty()));
     for names in [" ", "a  b ", "a\tb ", "\" ", "\u{e9} "] {
         let content = [&start, names.as_bytes()].concat();
-        assert!(Statement::decode(&content).is_none(), "{names:?}");
+        assert!(EntryContent::decode(&content).is_none(), "{names:?}");
     }
 }
 

@@ -35,7 +35,7 @@ impl Group {
         group
     }
 
-    /// A new replica, which learns the history.
+    /// A new replica, which receives the history.
     fn start_replica(&mut self) {
         let limits = Limits {
             replica: None,
@@ -106,9 +106,9 @@ fn guesses_over_three_replicas_reach_the_iam_as_often_as_over_one() {
     }
 }
 
-/// One guess at each replica before any of them knows the others'.
+/// One guess at each replica before any replica receives the events of the others.
 #[test]
-fn guesses_at_the_same_time_are_paid_for_later() {
+fn concurrent_guesses_at_several_replicas_are_deducted_from_later_ones() {
     let mut group = Group::new(3);
     let mut reached = 0;
     let hours = 48;

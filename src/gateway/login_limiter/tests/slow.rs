@@ -23,7 +23,7 @@ fn fail_slowly(limiter: &mut TestLimiter, email: &str, attempts: usize) -> usize
 
 #[test]
 fn after_fifty_failures_in_a_row_four_an_hour_reach_the_iam() {
-    for email in [ALICE, "nobody@example.test"] {
+    for email in [ALICE, "unknown@example.test"] {
         let mut limiter = limiter();
         assert_eq!(fail_slowly(&mut limiter, email, 50), 50);
         // An hour, and each hour of a day.

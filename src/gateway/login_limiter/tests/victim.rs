@@ -89,7 +89,7 @@ fn responses_do_not_reveal_whether_an_account_exists() {
             .map(|result| limited_by(&result))
             .collect()
     };
-    let (known, unknown) = (responses(ALICE), responses("nobody@example.test"));
+    let (known, unknown) = (responses(ALICE), responses("unknown@example.test"));
     assert_eq!(known, unknown);
     assert!(known.iter().any(Option::is_some));
 }

@@ -34,19 +34,19 @@ fn error(code: &str) -> Value {
     json!({"error": code, "error_description": "No.", "request_id": "r1"})
 }
 
-fn judge(
+fn check_response(
     method: &str,
     path: &str,
     status: u16,
     headers: &HeaderMap,
     body: &Value,
 ) -> Result<(), String> {
-    Contract::get().judge(method, path, status, headers, body.to_string().as_bytes())
+    Contract::get().check_response(method, path, status, headers, body.to_string().as_bytes())
 }
 
-fn refused(judged: Result<(), String>, why: &str) {
-    let said = judged.expect_err(why);
-    assert!(said.contains(why), "{said}");
+fn refused(result: Result<(), String>, why: &str) {
+    let message = result.expect_err(why);
+    assert!(message.contains(why), "{message}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn member_of_another_type_is_detected() {
     let mut body = token();
     body["expires_in"] = json!("3600");
     refused(
-        judge("POST", TOKEN, 200, &headers(&[]), &body),
+        check_response("POST", TOKEN, 200, &headers(&[]), &body),
         "/expires_in",
     );
 }
@@ -81,7 +81,7 @@ fn missing_or_additional_member_is_detected() {
     let mut body = token();
     body["refresh_token"] = json!("x");
     refused(
-        judge("POST", TOKEN, 200, &headers(&[]), &body),
+        check_response("POST", TOKEN, 200, &headers(&[]), &body),
         "refresh_token",
     );
     let mut body = error("invalid_grant");
@@ -90,7 +90,7 @@ fn missing_or_additional_member_is_detected() {
         .remove("error_description");
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     refused(
-        judge("POST", LOGIN, 401, &challenge, &body),
+        check_response("POST", LOGIN, 401, &challenge, &body),
         "error_description",
     );
 }
@@ -99,18 +99,18 @@ fn missing_or_additional_member_is_detected() {
 fn missing_or_different_header_is_detected() {
     let refusal = error("invalid_grant");
     refused(
-        judge("POST", LOGIN, 401, &headers(&[]), &refusal),
+        check_response("POST", LOGIN, 401, &headers(&[]), &refusal),
         "WWW-Authenticate is missing",
     );
     let basic = headers(&[("www-authenticate", "Basic realm=\"auth\"")]);
     refused(
-        judge("POST", LOGIN, 401, &basic, &refusal),
+        check_response("POST", LOGIN, 401, &basic, &refusal),
         "WWW-Authenticate",
     );
     let mut cacheable = headers(&[]);
     cacheable.remove("cache-control");
     refused(
-        judge("POST", TOKEN, 200, &cacheable, &token()),
+        check_response("POST", TOKEN, 200, &cacheable, &token()),
         "Cache-Control is missing",
     );
 }
@@ -118,17 +118,26 @@ fn missing_or_different_header_is_detected() {
 #[test]
 fn undescribed_status_is_detected() {
     let body = error("invalid_request");
-    refused(judge("POST", LOGIN, 422, &headers(&[]), &body), "422");
+    refused(
+        check_response("POST", LOGIN, 422, &headers(&[]), &body),
+        "422",
+    );
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     let logout = "/api/v1/auth/logout";
-    refused(judge("POST", logout, 401, &challenge, &body), "401");
+    refused(
+        check_response("POST", logout, 401, &challenge, &body),
+        "401",
+    );
 }
 
 #[test]
 fn error_code_of_another_status_is_detected() {
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     let fault = error("server_error");
-    refused(judge("POST", LOGIN, 401, &challenge, &fault), "/error");
+    refused(
+        check_response("POST", LOGIN, 401, &challenge, &fault),
+        "/error",
+    );
 }
 
 #[test]
@@ -136,12 +145,24 @@ fn only_a_temporary_fault_has_retry_after() {
     let temporary = error("temporarily_unavailable");
     let lasting = error("server_error");
     let (plain, later) = (headers(&[]), headers(&[("retry-after", "1")]));
-    assert_eq!(judge("POST", LOGIN, 500, &later, &temporary), Ok(()));
-    assert_eq!(judge("POST", LOGIN, 500, &plain, &lasting), Ok(()));
-    refused(judge("POST", LOGIN, 500, &plain, &temporary), "Retry-After");
-    refused(judge("POST", LOGIN, 500, &later, &lasting), "Retry-After");
+    assert_eq!(
+        check_response("POST", LOGIN, 500, &later, &temporary),
+        Ok(())
+    );
+    assert_eq!(check_response("POST", LOGIN, 500, &plain, &lasting), Ok(()));
+    refused(
+        check_response("POST", LOGIN, 500, &plain, &temporary),
+        "Retry-After",
+    );
+    refused(
+        check_response("POST", LOGIN, 500, &later, &lasting),
+        "Retry-After",
+    );
     let never = headers(&[("retry-after", "0")]);
-    refused(judge("POST", LOGIN, 500, &never, &temporary), "Retry-After");
+    refused(
+        check_response("POST", LOGIN, 500, &never, &temporary),
+        "Retry-After",
+    );
 }
 
 #[test]
@@ -149,7 +170,7 @@ fn different_request_ids_in_header_and_body_are_detected() {
     let mut body = error("invalid_request");
     body["request_id"] = json!("r2");
     refused(
-        judge("POST", LOGIN, 400, &headers(&[]), &body),
+        check_response("POST", LOGIN, 400, &headers(&[]), &body),
         "request_id",
     );
 }
@@ -158,24 +179,33 @@ fn different_request_ids_in_header_and_body_are_detected() {
 fn different_content_type_is_detected() {
     let mut text = headers(&[]);
     text.insert("content-type", HeaderValue::from_static("text/plain"));
-    refused(judge("POST", TOKEN, 200, &text, &token()), "text/plain");
+    refused(
+        check_response("POST", TOKEN, 200, &text, &token()),
+        "text/plain",
+    );
     text.insert(
         "content-type",
         HeaderValue::from_static("application/json; charset=utf-8"),
     );
-    assert_eq!(judge("POST", TOKEN, 200, &text, &token()), Ok(()));
+    assert_eq!(check_response("POST", TOKEN, 200, &text, &token()), Ok(()));
 }
 
 #[test]
 fn unknown_path_is_a_404_and_unknown_method_a_405() {
     let body = error("invalid_request");
     let plain = headers(&[]);
-    assert_eq!(judge("GET", "/nowhere?a=b", 404, &plain, &body), Ok(()));
-    refused(judge("GET", "/nowhere", 200, &plain, &body), "404");
+    assert_eq!(
+        check_response("GET", "/nowhere?a=b", 404, &plain, &body),
+        Ok(())
+    );
+    refused(check_response("GET", "/nowhere", 200, &plain, &body), "404");
     let allow = headers(&[("allow", "POST")]);
-    assert_eq!(judge("GET", LOGIN, 405, &allow, &body), Ok(()));
-    refused(judge("GET", LOGIN, 404, &allow, &body), "405");
-    refused(judge("GET", LOGIN, 405, &plain, &body), "Allow is missing");
+    assert_eq!(check_response("GET", LOGIN, 405, &allow, &body), Ok(()));
+    refused(check_response("GET", LOGIN, 404, &allow, &body), "405");
+    refused(
+        check_response("GET", LOGIN, 405, &plain, &body),
+        "Allow is missing",
+    );
 }
 
 #[test]
@@ -194,12 +224,12 @@ fn private_key_in_the_key_set_is_detected() {
         "crv": "Ed25519", "x": coordinate});
     let path = "/.well-known/jwks.json";
     assert_eq!(
-        judge("GET", path, 200, &keys, &json!({"keys": [key.clone()]})),
+        check_response("GET", path, 200, &keys, &json!({"keys": [key.clone()]})),
         Ok(())
     );
     key["d"] = json!(coordinate);
     refused(
-        judge("GET", path, 200, &keys, &json!({"keys": [key]})),
+        check_response("GET", path, 200, &keys, &json!({"keys": [key]})),
         "/keys/0",
     );
 }
@@ -208,8 +238,8 @@ fn private_key_in_the_key_set_is_detected() {
 fn path_with_a_parameter_is_checked_as_its_template() {
     let contract = Contract::of_the_control();
     let body = error("not_found");
-    let judge = |method: &str, path: &str, status| {
-        contract.judge(
+    let check_response = |method: &str, path: &str, status| {
+        contract.check_response(
             method,
             path,
             status,
@@ -217,15 +247,15 @@ fn path_with_a_parameter_is_checked_as_its_template() {
             body.to_string().as_bytes(),
         )
     };
-    assert_eq!(judge("DELETE", "/mock/v1/faults/7", 404), Ok(()));
+    assert_eq!(check_response("DELETE", "/mock/v1/faults/7", 404), Ok(()));
     assert_eq!(
-        judge("DELETE", "/mock/v1/sessions/a?notify=true", 404),
+        check_response("DELETE", "/mock/v1/sessions/a?notify=true", 404),
         Ok(())
     );
-    refused(judge("DELETE", "/mock/v1/faults/7", 409), "409");
-    refused(judge("GET", "/mock/v1/status", 404), "404");
+    refused(check_response("DELETE", "/mock/v1/faults/7", 409), "409");
+    refused(check_response("GET", "/mock/v1/status", 404), "404");
     for nowhere in ["/mock/v1/faults/", "/mock/v1/faults/7/8", "/mock/v1"] {
-        assert_eq!(judge("GET", nowhere, 404), Ok(()), "{nowhere}");
+        assert_eq!(check_response("GET", nowhere, 404), Ok(()), "{nowhere}");
     }
 }
 
@@ -290,7 +320,7 @@ fn document_describes_its_own_endpoint() {
     contract.check("HEAD", "/openapi.yaml", 200, &yaml, b"");
     contract.check("GET", "/openapi.yaml", 304, &yaml, b"");
     refused(
-        contract.judge("HEAD", "/openapi.yaml", 201, &yaml, b""),
+        contract.check_response("HEAD", "/openapi.yaml", 201, &yaml, b""),
         "201",
     );
 }

@@ -14,10 +14,13 @@ pub async fn changed_permission_takes_effect_within_its_ttl(fixture: &IamFixture
     let gateway = fixture.gateway_with(&apart);
     let user = fixture.user(&[READ]).await;
     let session = session_of(&gateway, &user).await;
-    let asked = format!("{READ} {WRITE}");
-    assert_eq!(gateway.exchange(&session, &asked).await.token().scope, READ);
+    let requested = format!("{READ} {WRITE}");
+    assert_eq!(
+        gateway.exchange(&session, &requested).await.token().scope,
+        READ
+    );
     for (now, granted) in [
-        (&[READ, WRITE][..], asked.as_str()),
+        (&[READ, WRITE][..], requested.as_str()),
         (&[WRITE], WRITE),
         (&[], ""),
         (&[READ], READ),
@@ -27,7 +30,7 @@ pub async fn changed_permission_takes_effect_within_its_ttl(fixture: &IamFixture
             .set_permissions(&user, &permissions(now))
             .await;
         fixture.advance(FRESHNESS);
-        let token = gateway.exchange(&session, &asked).await.token();
+        let token = gateway.exchange(&session, &requested).await.token();
         assert_eq!(token.scope, granted);
     }
 }

@@ -67,12 +67,12 @@ pub async fn logout_of_an_invalid_session_ends_nothing(fixture: &IamFixture) {
     for bad in forged(&session) {
         let answer = gateway.log_out(&bad).await;
         assert_eq!(answer.text(), expected, "{bad:?}");
-        is_alive(fixture, &gateway, &session).await;
+        is_active(fixture, &gateway, &session).await;
     }
 }
 
 /// Active at the gateway and at the IAM.
-async fn is_alive(fixture: &IamFixture, gateway: &TestGateway, session: &Session) {
+async fn is_active(fixture: &IamFixture, gateway: &TestGateway, session: &Session) {
     fixture.advance(30);
     assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
 }

@@ -48,11 +48,11 @@ pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
     assert_eq!(answer.header("www-authenticate"), r#"Bearer realm="auth""#);
     let expected = answer.text();
 
-    let stranger = format!("{}@example.test", unique_name());
+    let unrelated = format!("{}@example.test", unique_name());
     let empty = SecretString::from("");
     let mut others = vec![
-        ("unknown", stranger.clone(), user.password.clone()),
-        ("unknown, empty password", stranger, empty.clone()),
+        ("unknown", unrelated.clone(), user.password.clone()),
+        ("unknown, empty password", unrelated, empty.clone()),
         ("empty password", user.email.clone(), empty),
     ];
     for state in fixture.administrator.account_states() {

@@ -36,8 +36,8 @@ pub async fn logout_ends_only_its_session(fixture: &IamFixture) {
     for _ in 0..2 {
         let answer = gateway.exchange(&ended, READ).await;
         answer.is_error(401, "invalid_grant");
-        for alive in [&kept, &neighbours] {
-            assert_eq!(gateway.exchange(alive, READ).await.token().scope, READ);
+        for active in [&kept, &neighbours] {
+            assert_eq!(gateway.exchange(active, READ).await.token().scope, READ);
         }
         fixture.advance(60);
     }

@@ -10,8 +10,8 @@ pub async fn replicas_publish_the_same_keys(fixture: &IamFixture) {
     let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
     let expected = one.get(JWKS, &[]).await.text();
     assert_eq!(other.get(JWKS, &[]).await.text(), expected);
-    let stranger = fixture.gateway();
-    assert_ne!(stranger.get(JWKS, &[]).await.text(), expected);
+    let unrelated = fixture.gateway();
+    assert_ne!(unrelated.get(JWKS, &[]).await.text(), expected);
 }
 
 pub async fn session_of_one_replica_is_valid_at_another(fixture: &IamFixture) {

@@ -19,7 +19,7 @@ pub async fn granted_scope_is_the_intersection_of_requested_and_held(fixture: &I
             format!("{WRITE} {READ}"),
         ),
         (
-            format!("{BROWSE} {WRITE} urn:nobody:knows:this"),
+            format!("{BROWSE} {WRITE} urn:unknown:unknown:unknown"),
             WRITE.to_owned(),
         ),
         (

@@ -30,9 +30,9 @@ fn rules_are_evaluated_in_order_and_used_up() {
         json!({"operation": "introspection", "times": 1, "answer": "inactive"}),
         json!({"operation": "login", "answer": "timeout"}),
     ]);
-    let told = answers(&faults, Operation::Introspection, 4);
+    let applied = answers(&faults, Operation::Introspection, 4);
     let failed = Some("server_error");
-    assert_eq!(told, [failed, failed, Some("inactive"), None]);
+    assert_eq!(applied, [failed, failed, Some("inactive"), None]);
     assert_eq!(answers(&faults, Operation::Login, 3), [Some("timeout"); 3]);
     assert_eq!(answers(&faults, Operation::Logout, 1), [None]);
     let left = faults.list();
@@ -62,8 +62,8 @@ fn share_selects_calls_by_the_random_number() {
     let (low, high): (Rng, Rng) = (|| 0.299, || 0.3);
     for (rng, met) in [(low, true), (high, false)] {
         let faults = Faults::new(false, rng);
-        let asked = json!({"operation": "login", "share": 0.3, "times": 1, "answer": "timeout"});
-        faults.add(rule(asked).expect("a rule")).expect("fair");
+        let input = json!({"operation": "login", "share": 0.3, "times": 1, "answer": "timeout"});
+        faults.add(rule(input).expect("a rule")).expect("fair");
         assert_eq!(faults.next(Operation::Login, None).is_some(), met);
         assert_eq!(faults.is_empty(), met, "who is not met uses nothing up");
     }
@@ -108,7 +108,7 @@ fn delays_are_in_the_range_of_the_rule() {
 
 #[test]
 fn invalid_rule_is_refused_with_the_reason() {
-    for (asked, word) in [
+    for (input, word) in [
         (
             json!({"operation": "login"}),
             "needs a `delay`, an `answer`",
@@ -158,9 +158,9 @@ fn invalid_rule_is_refused_with_the_reason() {
             "over the wire",
         ),
     ] {
-        let rule = rule(asked.clone()).expect("the grammar of a rule");
+        let rule = rule(input.clone()).expect("the grammar of a rule");
         let refused = Faults::default().add(rule).expect_err("unfair").to_string();
-        assert!(refused.contains(word), "{asked}: {refused}");
+        assert!(refused.contains(word), "{input}: {refused}");
     }
     let wired = rule(json!({"operation": "login", "answer": "reset"})).expect("a rule");
     assert!(Faults::over_the_wire().add(wired).is_ok());
@@ -168,7 +168,7 @@ fn invalid_rule_is_refused_with_the_reason() {
 
 #[test]
 fn unreadable_rule_is_refused_with_the_expected_values() {
-    for (asked, word) in [
+    for (input, word) in [
         (
             json!({"operation": "log-in", "answer": "timeout"}),
             "log-in",
@@ -189,14 +189,14 @@ fn unreadable_rule_is_refused_with_the_expected_values() {
         ),
         (json!({"answer": "timeout"}), "operation"),
     ] {
-        let refused = rule(asked.clone()).expect_err("no rule");
-        assert!(refused.contains(word), "{asked}: {refused}");
+        let refused = rule(input.clone()).expect_err("no rule");
+        assert!(refused.contains(word), "{input}: {refused}");
     }
 }
 
 #[test]
 fn answer_is_serialized_as_it_was_parsed() {
-    for (asked, told) in [
+    for (input, expected) in [
         (json!("server_error"), json!("server_error")),
         (json!("refused"), json!({"refused": "invalid_credentials"})),
         (json!({"refused": "locked"}), json!({"refused": "locked"})),
@@ -206,9 +206,9 @@ fn answer_is_serialized_as_it_was_parsed() {
             json!({"throttled": {"retry_after": "3s"}}),
         ),
     ] {
-        let answer: Answer = serde_json::from_value(asked.clone()).expect("an answer");
+        let answer: Answer = serde_json::from_value(input.clone()).expect("an answer");
         let written = serde_json::to_value(answer).expect("JSON");
-        assert_eq!(written, told);
+        assert_eq!(written, expected);
         let again: Answer = serde_json::from_value(written).expect("an answer");
         assert_eq!(again, answer);
     }

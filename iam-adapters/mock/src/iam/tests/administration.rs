@@ -79,8 +79,8 @@ async fn every_user_is_listed_with_the_number_of_active_sessions() {
     let alice = fixture.iam().user_with_sessions("ALICE@example.test");
     let (alice, sessions) = alice.expect("alice");
     assert_eq!((alice.email(), sessions), (ALICE, 2));
-    let nobody = fixture.iam().user_with_sessions(CAROL);
-    assert_eq!(nobody.map(|_| ()), Err(UsersError::Unknown));
+    let unknown = fixture.iam().user_with_sessions(CAROL);
+    assert_eq!(unknown.map(|_| ()), Err(UsersError::Unknown));
 }
 
 #[tokio::test]
@@ -90,8 +90,9 @@ async fn sessions_of_a_kept_subject_stay_active_when_users_are_replaced() {
     // The same subject under another address, with another password.
     let renamed = user(CAROL, "carol-pass").with_subject(alices.subject.clone());
     // Alice's old address, which another user has now.
-    let stranger = user(ALICE, "alice-pass").with_subject(Subject::new("stranger").expect("an id"));
-    fixture.iam().replace_users(&users([stranger, renamed]));
+    let unrelated =
+        user(ALICE, "alice-pass").with_subject(Subject::new("unrelated").expect("an id"));
+    fixture.iam().replace_users(&users([unrelated, renamed]));
 
     assert!(fixture.is_active(&alices).await);
     assert!(!fixture.is_active(&bobs).await);
@@ -103,7 +104,7 @@ async fn sessions_of_a_kept_subject_stay_active_when_users_are_replaced() {
     };
     assert_eq!(subject, alices.subject);
     let again = fixture.alice().await;
-    assert_eq!(again.subject.as_str(), "stranger");
+    assert_eq!(again.subject.as_str(), "unrelated");
     assert!(fixture.log_in(BOB, "bob-pass").await.is_err());
     assert!(fixture.log_in(CAROL, "carol-pass").await.is_ok());
 }

@@ -11,11 +11,11 @@ use test_support::gateway::{TestGateway, scripted_keycloak_settings, settings};
 use test_support::wire::{ALICE, get, post};
 
 use super::{connect, exchange, in_form, refused, session};
-use crate::metrics::figures;
+use crate::metrics::exposition;
 
 /// How many connections or requests the gateway refused or closed for this reason.
 fn shed(gateway: &TestGateway, reason: &str) -> u64 {
-    figures(gateway).count(&format!("auth_gateway_shed_total{{reason=\"{reason}\"}}"))
+    exposition(gateway).count(&format!("auth_gateway_shed_total{{reason=\"{reason}\"}}"))
 }
 
 fn with_max_connections(limit: &str) -> TestGateway {
@@ -114,7 +114,7 @@ fn worker_that_keeps_up_refuses_no_request() {
     let gateway = super::gateway();
     let request = exchange(&session(&gateway));
     for _ in 0..50 {
-        assert_eq!(super::ask(&gateway, &request).status, 200);
+        assert_eq!(super::send(&gateway, &request).status, 200);
     }
     assert_eq!(shed(&gateway, "behind"), 0);
 }

@@ -5,27 +5,27 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::client::http_client;
 
-use super::side::{Setting, Side};
+use super::server::{RealmServer, Setting};
 use crate::admin_api::AdminApi;
 use crate::keycloak::Keycloak;
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
-pub(super) struct Real {
+pub(super) struct KeycloakServer {
     url: String,
     http: reqwest::Client,
     api: AdminApi,
 }
 
-impl Real {
+impl KeycloakServer {
     pub(super) async fn new(keycloak: &Keycloak) -> Self {
-        let real = Self {
+        let keycloak_server = Self {
             url: keycloak.url.clone(),
             http: http_client(),
             api: AdminApi::new(keycloak.clone()),
         };
         // The gateway's client of the tests must not send logout tokens.
-        assert_eq!(real.api.get(&[]).await["realm"], "shop");
-        real
+        assert_eq!(keycloak_server.api.get(&[]).await["realm"], "shop");
+        keycloak_server
     }
 
     async fn user(&self, email: &str) -> String {
@@ -46,7 +46,7 @@ impl Real {
 }
 
 #[async_trait]
-impl Side for Real {
+impl RealmServer for KeycloakServer {
     fn url(&self) -> &str {
         &self.url
     }

@@ -64,7 +64,7 @@ pub enum Propagation {
 pub struct UnknownIam;
 
 /// Records revocations and sends them to the other replicas, if there are any.
-pub struct SessionEnds {
+pub struct SessionRevoker {
     iam: Arc<dyn IamAdapter>,
     keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
@@ -73,7 +73,7 @@ pub struct SessionEnds {
     replicas: OnceLock<Arc<dyn Replicas>>,
 }
 
-impl SessionEnds {
+impl SessionRevoker {
     pub(super) fn new(
         iam: Arc<dyn IamAdapter>,
         keys: Arc<Keys>,

@@ -1,4 +1,4 @@
-//! One side of the comparison.
+//! One server of the comparison.
 
 use async_trait::async_trait;
 use reqwest::{Method, RequestBuilder};
@@ -18,7 +18,7 @@ pub(super) enum Setting {
 
 /// An administrator's calls, the same on both sides.
 #[async_trait]
-pub(super) trait Side: Sync {
+pub(super) trait RealmServer: Sync {
     /// `http://localhost:PORT`.
     fn url(&self) -> &str;
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use test_support::client::http_client;
 use tokio::sync::oneshot;
 
-use super::side::{Setting, Side};
+use super::server::{RealmServer, Setting};
 use super::{GATEWAY, OTHER};
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
@@ -43,15 +43,15 @@ const USERS: &str = r#"
 const SESSION_LIFETIME: Duration = Duration::from_secs(28_800);
 
 /// It stops when it is dropped.
-pub(super) struct Mocked {
+pub(super) struct MockServer {
     url: String,
     http: reqwest::Client,
     _stop: oneshot::Sender<()>,
 }
 
-impl Mocked {
+impl MockServer {
     pub(super) fn start() -> Self {
-        let (bound, standing) = mpsc::channel::<SocketAddr>();
+        let (bound, running) = mpsc::channel::<SocketAddr>();
         let (stop, stopped) = oneshot::channel::<()>();
         thread::spawn(move || {
             System::new().block_on(async move {
@@ -61,7 +61,7 @@ impl Mocked {
                 mock.run_until_stopped(stopped).await.expect("a listener");
             });
         });
-        let address = standing.recv().expect("the mock started");
+        let address = running.recv().expect("the mock started");
         Self {
             url: format!("http://localhost:{}", address.port()),
             http: http_client(),
@@ -108,7 +108,7 @@ fn settings() -> MockIamSettings {
 }
 
 #[async_trait]
-impl Side for Mocked {
+impl RealmServer for MockServer {
     fn url(&self) -> &str {
         &self.url
     }
