@@ -45,7 +45,7 @@ pub use keys::KeySettings;
 pub use log::{LogFormat, LogSettings};
 pub use login_limits::LoginLimitSettings;
 pub use management::ManagementSettings;
-pub use permissions::PermissionSettings;
+pub use permissions::{PermissionSettings, PermissionSourceKind};
 pub(crate) use problems::Problems;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub use redis::{RedisSettings, SentinelAddress, SentinelSettings};
@@ -194,9 +194,11 @@ impl Settings {
             Duration::ZERO..=STALE_IF_ERROR_MAX,
         );
         self.http.check(problems);
-        self.session.check(&self.upstream, problems);
+        self.session
+            .check(&self.upstream, &self.permissions, problems);
         self.login_limits.check(problems);
-        self.permissions.check(&self.upstream, problems);
+        let production = self.environment == Environment::Production;
+        self.permissions.check(&self.upstream, production, problems);
         self.token.check(problems);
         self.keys.check(problems);
         self.upstream.check(problems);

@@ -67,6 +67,8 @@ impl Report {
 #[derive(Debug, Default)]
 struct Iam {
     last: Option<(Moment, Result<(), IamError>)>,
+    /// The fault of the last call to the source of permissions, if that is not the IAM.
+    permission_source: Option<IamError>,
     /// Whether a call has ever succeeded.
     ever_ok: bool,
     /// Whether the replica is ready before the first call has ended.
@@ -74,6 +76,22 @@ struct Iam {
     /// The circuits that are not closed.
     circuits: BTreeMap<&'static str, Circuit>,
     stale: Stale,
+}
+
+impl Iam {
+    /// Records the result of a call to the source of permissions.
+    fn permission_source(&mut self, fault: Option<IamError>) {
+        let fault = fault.map(|fault| IamError::PermissionSource(Box::new(fault)));
+        if self.permission_source == fault {
+            return;
+        }
+        if let Some(fault) = &fault {
+            tracing::warn!(error = %fault, "calls to the permission source fail");
+        } else {
+            tracing::info!("calls to the permission source succeed again");
+        }
+        self.permission_source = fault;
+    }
 }
 
 /// The state of this replica.
@@ -133,7 +151,8 @@ impl Health {
                 | IamError::Throttled { .. }
                 | IamError::Unreadable(_)
                 | IamError::Saturated
-                | IamError::CircuitOpen => Readiness::Degraded,
+                | IamError::CircuitOpen
+                | IamError::PermissionSource(_) => Readiness::Degraded,
             };
             reasons.push(Reason {
                 code,
@@ -154,6 +173,9 @@ impl Health {
             }
             reasons.push(Reason { code, message });
         };
+        if let Some(fault) = &iam.permission_source {
+            also(ReasonCode::PermissionSource, fault.to_string());
+        }
         let open: Vec<_> = iam
             .circuits
             .iter()
@@ -217,6 +239,10 @@ impl Observer for Health {
             Err(IamError::Saturated | IamError::CircuitOpen) => return,
             Err(fault) => Err(fault.clone()),
         };
+        if operation == Operation::Permissions {
+            iam.permission_source(result.err());
+            return;
+        }
         let before = iam.last.take().map(|(_, result)| result);
         match (&before, &result) {
             (Some(Err(_)), Ok(())) => {

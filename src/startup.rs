@@ -84,7 +84,10 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let health = Arc::new(health);
     let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
     let limits = settings.upstream.limits();
-    let iam = ResilientAdapter::new(Arc::clone(&parts.iam), limits, clock, &observer);
+    let mut iam = ResilientAdapter::new(Arc::clone(&parts.iam), limits, clock, &observer);
+    if let Some(source) = &parts.permission_source {
+        iam = iam.with_permissions_from(Arc::clone(source), clock, &observer);
+    }
     let iam = Arc::new(iam);
     let gateway = Gateway::new(GatewayParts {
         iam: Arc::<ResilientAdapter>::clone(&iam),

@@ -1,37 +1,31 @@
 //! The errors of an adapter. Their texts are for logs and readiness, not for clients. They contain no
 //! secret, no credential and no free text of the IAM.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Why a call to the IAM did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IamError {
     /// The IAM refuses this user. The only variant that is not a fault.
-    #[error("the IAM refused the login: {0}")]
     Refused(Refusal),
     /// No response: connection refused or reset, no such host.
-    #[error("the IAM cannot be reached: {0}")]
     Unreachable(String),
     /// No response within the deadline of the operation.
-    #[error("the IAM did not answer within {0:?}")]
     TimedOut(Duration),
     /// The IAM reported its own failure (a 5xx).
-    #[error("the IAM failed: {0}")]
     Failed(String),
     /// The IAM limits the rate of calls (a 429).
-    #[error("the IAM limits the rate of calls")]
     Throttled {
         /// Its `Retry-After`, where it sent one in seconds.
         retry_after: Option<Duration>,
     },
     /// The adapter does not understand the response of the IAM.
-    #[error("the response of the IAM cannot be read: {0}")]
     Unreadable(String),
     /// The IAM refuses the gateway itself, or is not the configured IAM.
-    #[error("the IAM does not accept this gateway: {what} ({detail})")]
     Misconfigured {
         /// The cause.
         what: Misconfiguration,
@@ -39,12 +33,24 @@ pub enum IamError {
         detail: String,
     },
     /// The gateway's limit of concurrent calls is reached; the IAM was not called.
-    #[error("too many concurrent calls to the IAM")]
     Saturated,
     /// The circuit is open because too many recent calls failed; the IAM was not called.
-    #[error("circuit open: too many recent calls to the IAM failed")]
     CircuitOpen,
+    /// The IAM responded, and the permissions could not be had from their own source: one of the
+    /// faults above, of that source.
+    PermissionSource(Box<Self>),
 }
+
+impl fmt::Display for IamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PermissionSource(fault) => fault.describe("the permission source", f),
+            fault => fault.describe("the IAM", f),
+        }
+    }
+}
+
+impl std::error::Error for IamError {}
 
 impl IamError {
     /// The stable name of the variant in logs and metrics.
@@ -60,6 +66,42 @@ impl IamError {
             Self::Misconfigured { .. } => "misconfigured",
             Self::Saturated => "saturated",
             Self::CircuitOpen => "circuit_open",
+            Self::PermissionSource(_) => "permission_source",
+        }
+    }
+
+    /// The fault, of the IAM or of the source of the permissions.
+    #[must_use]
+    pub fn fault(&self) -> &Self {
+        if let Self::PermissionSource(fault) = self {
+            fault
+        } else {
+            self
+        }
+    }
+
+    /// The text about the server that was called.
+    fn describe(&self, server: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => write!(f, "{server} refused the login: {refusal}"),
+            Self::Unreachable(detail) => write!(f, "{server} cannot be reached: {detail}"),
+            Self::TimedOut(deadline) => write!(f, "{server} did not answer within {deadline:?}"),
+            Self::Failed(detail) => write!(f, "{server} failed: {detail}"),
+            Self::Throttled { .. } => write!(f, "{server} limits the rate of calls"),
+            Self::Unreadable(detail) => {
+                write!(f, "the response of {server} cannot be read: {detail}")
+            }
+            Self::Misconfigured { what, detail } => {
+                write!(
+                    f,
+                    "{server} does not accept this gateway: {what} ({detail})"
+                )
+            }
+            Self::Saturated => write!(f, "too many concurrent calls to {server}"),
+            Self::CircuitOpen => {
+                write!(f, "circuit open: too many recent calls to {server} failed")
+            }
+            Self::PermissionSource(fault) => fault.describe(server, f),
         }
     }
 
@@ -130,6 +172,9 @@ pub enum Misconfiguration {
     /// The TLS connection fails, or the IAM requires TLS.
     #[error("TLS")]
     Tls,
+    /// The policy server that decides about permissions refuses the gateway.
+    #[error("policy server")]
+    PermissionSource,
     /// Any other reason for which the IAM refuses the gateway.
     #[error("refused")]
     Other,
@@ -141,7 +186,7 @@ impl Misconfiguration {
     #[must_use]
     pub const fn fails_probes(self) -> bool {
         match self {
-            Self::Introspection => false,
+            Self::Introspection | Self::PermissionSource => false,
             Self::UnknownClient
             | Self::ClientSecret
             | Self::Tenant
@@ -165,6 +210,7 @@ impl Misconfiguration {
             Self::Introspection => "introspection",
             Self::ForeignClient => "foreign_client",
             Self::Tls => "tls",
+            Self::PermissionSource => "permission_source",
             Self::Other => "other",
         }
     }

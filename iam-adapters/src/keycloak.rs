@@ -142,8 +142,12 @@ impl Keycloak {
             timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
         let introspected =
             introspected.unwrap_or(Err(IamError::TimedOut(LOGIN_INTROSPECTION_DEADLINE)));
-        let permissions = match self.record_misconfiguration(introspected) {
-            Ok(Introspection::Active { permissions, .. }) => Some(permissions),
+        let (permissions, groups) = match self.record_misconfiguration(introspected) {
+            Ok(Introspection::Active {
+                permissions,
+                groups,
+                ..
+            }) => (Some(permissions), groups),
             Ok(Introspection::Inactive) => return Err(active_session_reported_inactive()),
             // The login succeeds. The first exchange introspects again, and reports the fault.
             Err(error) => {
@@ -152,12 +156,13 @@ impl Keycloak {
                     %error,
                     "login without permissions: the introspection of the new session failed"
                 );
-                None
+                (None, None)
             }
         };
         abandoned.keep();
         Ok(Authenticated {
             permissions,
+            groups,
             ..login
         })
     }
@@ -207,6 +212,7 @@ impl Keycloak {
         Ok(Introspection::Active {
             subject: session.subject.clone(),
             permissions: self.roles.permissions(&response),
+            groups: response.groups.names(),
         })
     }
 
@@ -453,5 +459,6 @@ fn read_grant(grant: Grant, client_id: &str) -> Result<Authenticated, IamError> 
             seconds => Some(Duration::from_secs(seconds)),
         },
         permissions: None,
+        groups: None,
     })
 }

@@ -12,6 +12,7 @@ pub mod jwk;
 pub mod keycloak;
 pub mod logout_token;
 pub mod oauth2;
+pub mod permission_source;
 pub mod registry;
 pub mod resilient;
 pub mod scope;

@@ -22,7 +22,11 @@ use crate::adapter::{Capabilities, IamAdapter};
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
-use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+use crate::permission_source::PermissionSource;
+use crate::scope::Permissions;
+use crate::types::{
+    Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
+};
 
 pub use circuit_breaker::{Circuit, CircuitBreaker, Permit};
 
@@ -40,16 +44,29 @@ pub enum Operation {
     Keys,
     /// [`IamAdapter::probe`].
     Probe,
+    /// [`PermissionSource::permissions`]. Not a call to the IAM, so no fault of an IAM can name it.
+    #[serde(skip)]
+    Permissions,
 }
 
 impl Operation {
-    /// Every operation there is.
-    pub const ALL: [Self; 5] = [
+    /// The calls to an IAM.
+    pub const OF_IAM: [Self; 5] = [
         Self::Login,
         Self::Introspection,
         Self::Logout,
         Self::Keys,
         Self::Probe,
+    ];
+
+    /// Every operation.
+    pub const ALL: [Self; 6] = [
+        Self::Login,
+        Self::Introspection,
+        Self::Logout,
+        Self::Keys,
+        Self::Probe,
+        Self::Permissions,
     ];
 
     /// The operation's name in logs and metrics.
@@ -61,6 +78,7 @@ impl Operation {
             Self::Logout => "logout",
             Self::Keys => "keys",
             Self::Probe => "probe",
+            Self::Permissions => "permissions",
         }
     }
 }
@@ -93,15 +111,16 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limit of one operation.
+    /// The limit of one operation; `None` for [`Operation::Permissions`], whose source has one.
     #[must_use]
-    pub const fn of(self, operation: Operation) -> Limit {
+    pub const fn of(self, operation: Operation) -> Option<Limit> {
         match operation {
-            Operation::Login => self.login,
-            Operation::Introspection => self.introspection,
-            Operation::Logout => self.logout,
-            Operation::Keys => self.keys,
-            Operation::Probe => self.probe,
+            Operation::Login => Some(self.login),
+            Operation::Introspection => Some(self.introspection),
+            Operation::Logout => Some(self.logout),
+            Operation::Keys => Some(self.keys),
+            Operation::Probe => Some(self.probe),
+            Operation::Permissions => None,
         }
     }
 }
@@ -117,9 +136,14 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 
 /// An adapter with a deadline, a concurrency limit and a circuit breaker for each operation, and one
 /// retry of idempotent calls if the IAM could not be reached.
+///
+/// If the permissions come from another source than the IAM, that source is called after the IAM,
+/// within limits of its own.
 #[derive(Debug)]
 pub struct ResilientAdapter {
     adapter: Arc<dyn IamAdapter>,
+    /// `None`: the permissions are those at the IAM.
+    permission_source: Option<(Arc<PermissionSource>, OperationGuard)>,
     login: OperationGuard,
     introspection: OperationGuard,
     logout: OperationGuard,
@@ -136,30 +160,46 @@ impl ResilientAdapter {
         clock: &Arc<dyn Clock>,
         observer: &Arc<dyn Observer>,
     ) -> Self {
-        let guard = |operation| {
-            // A probe has no circuit breaker, because it is the call that finds that the IAM is
-            // available again. It comes from one task that pauses between two probes.
-            let circuit = (operation != Operation::Probe).then(|| {
-                let observer = Arc::clone(observer);
-                CircuitBreaker::new(Arc::clone(clock), move |circuit| {
-                    observer.circuit(operation, circuit);
-                })
-            });
-            OperationGuard::new(
-                operation,
-                limits.of(operation),
-                circuit,
-                Arc::clone(observer),
-            )
-        };
+        let guard = |operation, limit| OperationGuard::new(operation, limit, clock, observer);
         Self {
             adapter,
-            login: guard(Operation::Login),
-            introspection: guard(Operation::Introspection),
-            logout: guard(Operation::Logout),
-            keys: guard(Operation::Keys),
-            probe: guard(Operation::Probe),
+            permission_source: None,
+            login: guard(Operation::Login, limits.login),
+            introspection: guard(Operation::Introspection, limits.introspection),
+            logout: guard(Operation::Logout, limits.logout),
+            keys: guard(Operation::Keys, limits.keys),
+            probe: guard(Operation::Probe, limits.probe),
         }
+    }
+
+    /// Takes the permissions from another source than the IAM.
+    #[must_use]
+    pub fn with_permissions_from(
+        mut self,
+        source: Arc<PermissionSource>,
+        clock: &Arc<dyn Clock>,
+        observer: &Arc<dyn Observer>,
+    ) -> Self {
+        let guard = OperationGuard::new(Operation::Permissions, source.limit(), clock, observer);
+        self.permission_source = Some((source, guard));
+        self
+    }
+
+    /// The permissions of a user, who has these permissions and groups at the IAM.
+    async fn permissions(
+        &self,
+        subject: &Subject,
+        at_iam: Permissions,
+        groups: Option<Vec<String>>,
+    ) -> Result<Permissions, IamError> {
+        let Some((source, guard)) = &self.permission_source else {
+            return Ok(at_iam);
+        };
+        guard
+            .call(|| source.permissions(self.name(), subject, &at_iam, groups.as_deref()))
+            .instrument(self.span(Operation::Permissions))
+            .await
+            .map_err(|fault| IamError::PermissionSource(Box::new(fault)))
     }
 
     fn span(&self, operation: Operation) -> tracing::Span {
@@ -191,17 +231,38 @@ impl IamAdapter for ResilientAdapter {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.login
+        let mut authenticated = self
+            .login
             .call(|| self.adapter.authenticate(credentials, client))
             .instrument(self.span(Operation::Login))
-            .await
+            .await?;
+        if let Some(at_iam) = authenticated.permissions.take() {
+            let (subject, groups) = (&authenticated.session.subject, authenticated.groups.take());
+            // The session has begun. Without permissions, the first exchange reports the fault.
+            let permissions = self.permissions(subject, at_iam, groups).await;
+            authenticated.permissions = permissions.ok();
+        }
+        Ok(authenticated)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.introspection
+        let introspection = self
+            .introspection
             .call(|| self.adapter.introspect(session))
             .instrument(self.span(Operation::Introspection))
-            .await
+            .await?;
+        Ok(match introspection {
+            Introspection::Inactive => Introspection::Inactive,
+            Introspection::Active {
+                subject,
+                permissions,
+                groups,
+            } => Introspection::Active {
+                permissions: self.permissions(&subject, permissions, groups).await?,
+                subject,
+                groups: None,
+            },
+        })
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
@@ -265,9 +326,17 @@ impl OperationGuard {
     fn new(
         operation: Operation,
         limit: Limit,
-        circuit: Option<CircuitBreaker>,
-        observer: Arc<dyn Observer>,
+        clock: &Arc<dyn Clock>,
+        observer: &Arc<dyn Observer>,
     ) -> Self {
+        // A probe has no circuit breaker, because it is the call that finds that the IAM is
+        // available again. It comes from one task that pauses between two probes.
+        let circuit = (operation != Operation::Probe).then(|| {
+            let observer = Arc::clone(observer);
+            CircuitBreaker::new(Arc::clone(clock), move |circuit| {
+                observer.circuit(operation, circuit);
+            })
+        });
         Self {
             operation,
             deadline: limit.deadline,
@@ -275,7 +344,7 @@ impl OperationGuard {
             waiting: AtomicUsize::new(0),
             waiting_max: limit.concurrency.saturating_mul(WAITING_PER_PERMIT),
             circuit,
-            observer,
+            observer: Arc::clone(observer),
         }
     }
 
@@ -371,7 +440,8 @@ fn is_failure(error: &IamError) -> bool {
         | IamError::Unreadable(_)
         | IamError::Misconfigured { .. }
         | IamError::Saturated
-        | IamError::CircuitOpen => false,
+        | IamError::CircuitOpen
+        | IamError::PermissionSource(_) => false,
     }
 }
 
@@ -380,7 +450,11 @@ fn is_failure(error: &IamError) -> bool {
 const fn retries(operation: Operation) -> u32 {
     match operation {
         Operation::Login => 0,
-        Operation::Introspection | Operation::Logout | Operation::Keys | Operation::Probe => 1,
+        Operation::Introspection
+        | Operation::Logout
+        | Operation::Keys
+        | Operation::Probe
+        | Operation::Permissions => 1,
     }
 }
 

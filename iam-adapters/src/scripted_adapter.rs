@@ -133,6 +133,7 @@ impl IamAdapter for ScriptedAdapter {
             },
             expires_in: None,
             permissions: None,
+            groups: None,
         })
     }
 

@@ -145,6 +145,8 @@ pub struct Authenticated {
     pub expires_in: Option<Duration>,
     /// The permissions of the user, if the IAM returned them; then the first exchange makes no call.
     pub permissions: Option<Permissions>,
+    /// The groups of the user, as in [`Introspection::Active`].
+    pub groups: Option<Vec<String>>,
 }
 
 /// The IAM's statement about a session.
@@ -158,6 +160,10 @@ pub enum Introspection {
         subject: Subject,
         /// The permissions of the user now.
         permissions: Permissions,
+        /// The names of the user's groups now, for a
+        /// [`PermissionSource`](crate::permission_source::PermissionSource); `None` if the IAM does
+        /// not state them.
+        groups: Option<Vec<String>>,
     },
 }
 

@@ -64,6 +64,11 @@ fn setting_is_commented_out_in_the_example_only_without_a_default() {
             "login_limits.rate",
             "management.token",
             "management.token_file",
+            "permissions.ca_file",
+            "permissions.groups",
+            "permissions.token",
+            "permissions.token_file",
+            "permissions.url",
             "redis.ca_file",
             "redis.catch_up_deadline",
             "redis.password",
@@ -139,7 +144,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 18] = [
+const LAYOUT: [&str; 20] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -150,12 +155,14 @@ const LAYOUT: [&str; 18] = [
     "/etc/auth-gateway/secrets/",
     "/etc/auth-gateway/secrets/client-secret",
     "/etc/auth-gateway/secrets/management-token",
+    "/etc/auth-gateway/secrets/policy-token",
     "/etc/auth-gateway/secrets/redis-password",
     "/etc/auth-gateway/secrets/sentinel-password",
     "/etc/auth-gateway/tls/tls.crt",
     "/etc/auth-gateway/tls/tls.key",
     "/etc/auth-gateway/tls/ca.crt",
     "/etc/auth-gateway/tls/redis-ca.crt",
+    "/etc/auth-gateway/tls/policy-ca.crt",
     "/etc/auth-gateway/users.toml",
     "/etc/auth-gateway:ro",
 ];

@@ -46,8 +46,7 @@ impl ManagementSettings {
             return;
         };
         if !is_bearer_token(token) {
-            let characters = "must be one or more of A-Z a-z 0-9 - . _ ~ + / and = (RFC 6750)";
-            problems.add(key, characters);
+            problems.add(key, BEARER_TOKEN);
         } else if production && token.len() < TOKEN_MIN {
             problems.add(
                 key,
@@ -57,8 +56,12 @@ impl ManagementSettings {
     }
 }
 
+/// The problem of a token that is not a [`is_bearer_token`].
+pub(super) const BEARER_TOKEN: &str =
+    "must be one or more of A-Z a-z 0-9 - . _ ~ + / and = (RFC 6750)";
+
 /// RFC 6750 section 2.1: `b64token`.
-fn is_bearer_token(token: &str) -> bool {
+pub(super) fn is_bearer_token(token: &str) -> bool {
     !token.is_empty()
         && token
             .bytes()

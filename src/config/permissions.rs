@@ -1,31 +1,328 @@
 //! `[permissions]`: permissions of users.
 
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::Clock;
+use iam_adapters::client::ClientSettings;
+use iam_adapters::permission_source::{
+    GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
+};
+use iam_adapters::resilient::Limit;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use url::Url;
 
+use super::management::{BEARER_TOKEN, is_bearer_token};
 use super::problems::Problems;
+use super::redis::{host_of, is_loopback};
 use super::upstream::UpstreamSettings;
 
 /// Permissions of users.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(default)]
 pub struct PermissionSettings {
     /// How old cached permissions may be when an access token is issued.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
+    /// Where they come from.
+    pub source: PermissionSourceKind,
+    /// The table of [`PermissionSourceKind::Groups`].
+    pub groups: Vec<GroupRule>,
+    /// The address of the decision for [`PermissionSourceKind::Http`].
+    pub url: Option<Url>,
+    /// The bearer token for that address, if it requires one.
+    pub token: Option<SecretString>,
+    /// The file with the token; [`load`](super::load) replaces it by `token`.
+    pub token_file: Option<PathBuf>,
+    /// PEM certificates to trust in addition to the machine's own.
+    pub ca_file: Option<PathBuf>,
+    /// How long a decision may take.
+    #[serde(with = "humantime_serde")]
+    pub deadline: Duration,
+    /// The most concurrent decisions.
+    pub concurrency: usize,
+}
+
+/// Without credentials, path and query of the address.
+impl fmt::Debug for PermissionSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermissionSettings")
+            .field("ttl", &self.ttl)
+            .field("source", &self.source)
+            .field("groups", &self.groups)
+            .field("url", &self.url.as_ref().map(host_of))
+            .field("token", &self.token)
+            .field("token_file", &self.token_file)
+            .field("ca_file", &self.ca_file)
+            .field("deadline", &self.deadline)
+            .field("concurrency", &self.concurrency)
+            .finish()
+    }
+}
+
+/// Where permissions come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub enum PermissionSourceKind {
+    /// The IAM.
+    #[default]
+    Iam,
+    /// A table of the IAM's groups.
+    Groups,
+    /// A policy server.
+    Http,
+}
+
+impl PermissionSourceKind {
+    /// The name, as in the configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Iam => "iam",
+            Self::Groups => "groups",
+            Self::Http => "http",
+        }
+    }
+}
+
+impl TryFrom<String> for PermissionSourceKind {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        let all = [Self::Iam, Self::Groups, Self::Http];
+        let mut all = all.into_iter();
+        all.find(|kind| kind.name() == name)
+            .ok_or("expected `iam`, `groups` or `http`")
+    }
 }
 
 impl Default for PermissionSettings {
     fn default() -> Self {
         Self {
             ttl: Duration::from_secs(60),
+            source: PermissionSourceKind::default(),
+            groups: Vec::new(),
+            url: None,
+            token: None,
+            token_file: None,
+            ca_file: None,
+            deadline: Duration::from_millis(500),
+            concurrency: 128,
         }
     }
 }
 
 impl PermissionSettings {
-    pub(super) fn check(&self, upstream: &UpstreamSettings, problems: &mut Problems) {
-        upstream.check_outlived_by("permissions.ttl", self.ttl, problems);
+    pub(super) fn check(
+        &self,
+        upstream: &UpstreamSettings,
+        production: bool,
+        problems: &mut Problems,
+    ) {
+        upstream.check_outlived_by("permissions.ttl", self.ttl, self, problems);
+        let deadlines = Duration::from_millis(1)..=Duration::from_secs(60);
+        problems.duration_within("permissions.deadline", self.deadline, deadlines);
+        problems.number_within("permissions.concurrency", self.concurrency, 1..=100_000);
+        let (groups, http) = (PermissionSourceKind::Groups, PermissionSourceKind::Http);
+        for (key, is_set, of) in [
+            ("groups", !self.groups.is_empty(), groups),
+            ("url", self.url.is_some(), http),
+            ("token", self.token.is_some(), http),
+            ("ca_file", self.ca_file.is_some(), http),
+        ] {
+            if is_set && self.source != of {
+                let message = format!("is used only with permissions.source = \"{}\"", of.name());
+                problems.add(&format!("permissions.{key}"), message);
+            }
+        }
+        match self.source {
+            PermissionSourceKind::Iam => {}
+            PermissionSourceKind::Groups if self.groups.is_empty() => {
+                problems.add(
+                    "permissions.groups",
+                    "is missing: no user would have a permission",
+                );
+            }
+            PermissionSourceKind::Groups => {
+                if let Err((line, invalid)) = GroupTable::new(&self.groups) {
+                    problems.add(
+                        "permissions.groups",
+                        format!("line {}: {invalid}", line + 1),
+                    );
+                }
+            }
+            PermissionSourceKind::Http => match &self.url {
+                None => problems.add("permissions.url", "is missing"),
+                Some(url) => check_address(url, production, problems),
+            },
+        }
+        if let Some(token) = &self.token
+            && !is_bearer_token(token.expose_secret())
+        {
+            problems.add("permissions.token", BEARER_TOKEN);
+        }
+    }
+
+    /// The deadline of the decision that follows an introspection; `None`: there is none.
+    pub(super) const fn decision_deadline(&self) -> Option<Duration> {
+        match self.source {
+            PermissionSourceKind::Iam | PermissionSourceKind::Groups => None,
+            PermissionSourceKind::Http => Some(self.deadline),
+        }
+    }
+
+    /// The source of permissions; `None`: the IAM. Makes no connection. Adds a problem if a file
+    /// cannot be used; other problems have been found before.
+    pub(crate) fn source(
+        &self,
+        connect_deadline: Duration,
+        clock: &Arc<dyn Clock>,
+        problems: &mut Problems,
+    ) -> Option<PermissionSource> {
+        match self.source {
+            PermissionSourceKind::Iam => None,
+            PermissionSourceKind::Groups => {
+                let table = GroupTable::new(&self.groups).ok()?;
+                Some(PermissionSource::Groups(table))
+            }
+            PermissionSourceKind::Http => {
+                let settings = PolicyServerSettings {
+                    url: self.url.clone()?,
+                    token: self.token.clone(),
+                    client: ClientSettings {
+                        connect_deadline,
+                        ca_file: self.ca_file.clone(),
+                    },
+                };
+                let limit = Limit {
+                    deadline: self.deadline,
+                    concurrency: self.concurrency,
+                };
+                match PolicyServer::new(settings, Arc::clone(clock)) {
+                    Ok(server) => Some(PermissionSource::Http(Box::new(server), limit)),
+                    Err(error) => {
+                        problems.add_lines(&format!("permissions.{error}"));
+                        None
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_address(url: &Url, production: bool, problems: &mut Problems) {
+    let key = "permissions.url";
+    match url.scheme() {
+        "https" => {}
+        "http" if !production || is_loopback(&host_of(url)) => {}
+        "http" => problems.add(key, "must be https in production, except on this machine"),
+        _ => problems.add(key, "must be http or https"),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        problems.add(key, "must hold no credentials; use permissions.token");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_tests::load_text;
+
+    #[test]
+    fn each_source_needs_its_settings_and_excludes_those_of_the_others() {
+        let table = "groups = [{ group = 'a', scopes = ['s'] }]\n";
+        let url = "url = 'http://127.0.0.1:8181/v1/data/gateway/scopes'\n";
+        for (section, problem) in [
+            (String::new(), None),
+            (format!("source = 'groups'\n{table}"), None),
+            (format!("source = 'http'\n{url}"), None),
+            (format!("source = 'http'\n{url}token = 'abc'\n"), None),
+            (
+                "source = 'ldap'".to_owned(),
+                Some("permissions.source: expected `iam`"),
+            ),
+            (
+                "source = 'groups'".to_owned(),
+                Some("permissions.groups: is missing"),
+            ),
+            (
+                "source = 'http'".to_owned(),
+                Some("permissions.url: is missing"),
+            ),
+            (
+                table.to_owned(),
+                Some("permissions.groups: is used only with"),
+            ),
+            (url.to_owned(), Some("permissions.url: is used only with")),
+            (
+                format!("source = 'groups'\n{table}token = 'abc'\n"),
+                Some("permissions.token: is used only with"),
+            ),
+            (
+                "source = 'groups'\ngroups = [{ group = 'cn=', scopes = [] }]".to_owned(),
+                Some("permissions.groups: line 1: group has a `=`"),
+            ),
+            (
+                "source = 'groups'\ngroups = [{ group = 'a', scope = 's' }]".to_owned(),
+                Some("permissions.groups: "),
+            ),
+            (
+                "source = 'http'\nurl = 'ftp://a/b'".to_owned(),
+                Some("permissions.url: must be http or https"),
+            ),
+            (
+                "source = 'http'\nurl = 'http://u:canary@a/b'".to_owned(),
+                Some("permissions.url: must hold no credentials"),
+            ),
+            (
+                format!("source = 'http'\n{url}ttl = '2s'\n"),
+                Some(
+                    "permissions.ttl: must not be shorter than upstream.introspection_deadline and",
+                ),
+            ),
+            (
+                format!("source = 'http'\n{url}concurrency = 0\n"),
+                Some("permissions.concurrency: "),
+            ),
+        ] {
+            let loaded = load_text(&format!("[permissions]\n{section}"), &[]);
+            match (loaded, problem) {
+                (Ok(settings), None) => {
+                    let shown = format!("{settings:?}");
+                    assert!(!shown.contains("gateway/scopes"), "{shown}");
+                }
+                (Err(invalid), Some(problem)) => {
+                    let [found] = &invalid.problems[..] else {
+                        panic!("{section}: {invalid}");
+                    };
+                    assert!(found.starts_with(problem), "{section}: {found}");
+                    assert!(!found.contains("canary"), "{found}");
+                }
+                (loaded, _) => panic!("{section}: {loaded:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn policy_server_of_production_is_addressed_by_https_except_on_this_machine() {
+        let mut settings = PermissionSettings {
+            source: PermissionSourceKind::Http,
+            ..PermissionSettings::default()
+        };
+        for (url, valid) in [
+            ("https://policy.example.test/", true),
+            ("http://127.0.0.1:8181/", true),
+            ("http://[::1]:8181/", true),
+            ("http://localhost/", true),
+            ("http://policy.example.test/", false),
+        ] {
+            settings.url = Some(url.parse().unwrap());
+            let mut problems = Problems::default();
+            settings.check(&UpstreamSettings::default(), true, &mut problems);
+            assert_eq!(problems.is_empty(), valid, "{url}");
+        }
     }
 }

@@ -118,7 +118,7 @@ impl TryFrom<&str> for SentinelAddress {
     }
 }
 
-fn host_of(url: &Url) -> String {
+pub(super) fn host_of(url: &Url) -> String {
     match url.host() {
         Some(Host::Ipv6(address)) => address.to_string(),
         Some(host) => host.to_string(),
@@ -126,7 +126,7 @@ fn host_of(url: &Url) -> String {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::permissions::PermissionSettings;
 use super::problems::Problems;
 use super::upstream::UpstreamSettings;
 
@@ -35,12 +36,17 @@ impl Default for SessionSettings {
 }
 
 impl SessionSettings {
-    pub(super) fn check(&self, upstream: &UpstreamSettings, problems: &mut Problems) {
+    pub(super) fn check(
+        &self,
+        upstream: &UpstreamSettings,
+        permissions: &PermissionSettings,
+        problems: &mut Problems,
+    ) {
         problems.duration_within(
             "session.max_lifetime",
             self.max_lifetime,
             Duration::from_secs(60)..=MAX_LIFETIME_MAX,
         );
-        upstream.check_outlived_by("session.freshness", self.freshness, problems);
+        upstream.check_outlived_by("session.freshness", self.freshness, permissions, problems);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use iam_adapters::resilient::{Limit, Limits};
 use serde::Deserialize;
 
+use super::permissions::PermissionSettings;
 use super::problems::Problems;
 use super::session::FRESHNESS_MAX;
 
@@ -118,13 +119,21 @@ impl UpstreamSettings {
 
     /// The age of a response counts from its request. A response that takes the whole deadline must
     /// still be fresh when it arrives: otherwise no response of a slow IAM could be used.
-    pub(super) fn check_outlived_by(&self, key: &str, age: Duration, problems: &mut Problems) {
-        if age < self.introspection_deadline {
-            problems.add(
-                key,
-                "must not be shorter than upstream.introspection_deadline: the age of a response \
-                 counts from its request, so a slow one would be too old to be used",
+    pub(super) fn check_outlived_by(
+        &self,
+        key: &str,
+        age: Duration,
+        permissions: &PermissionSettings,
+        problems: &mut Problems,
+    ) {
+        let decision = permissions.decision_deadline();
+        if age < self.introspection_deadline + decision.unwrap_or_default() {
+            let and = decision.map_or("", |_| " and permissions.deadline together");
+            let message = format!(
+                "must not be shorter than upstream.introspection_deadline{and}: the age of a \
+                 response counts from its request, so a slow one would be too old to be used"
             );
+            problems.add(key, message);
         }
         problems.duration_within(key, age, Duration::ZERO..=FRESHNESS_MAX);
     }

@@ -129,11 +129,12 @@ pub enum Internal {
 
 impl From<IamError> for GatewayError {
     fn from(error: IamError) -> Self {
-        match error {
+        match *error.fault() {
             IamError::Refused(refusal) => Self::Refused(refusal),
-            IamError::Unreachable(_) | IamError::Failed(_) | IamError::CircuitOpen => {
-                Self::Unavailable(error)
-            }
+            IamError::Unreachable(_)
+            | IamError::Failed(_)
+            | IamError::CircuitOpen
+            | IamError::PermissionSource(_) => Self::Unavailable(error),
             IamError::TimedOut(_) => Self::TooSlow(error),
             IamError::Unreadable(_) | IamError::Misconfigured { .. } => Self::Broken(error),
             IamError::Throttled { retry_after } => Self::Throttled { retry_after },

@@ -442,14 +442,17 @@ impl fmt::Debug for Knowledge {
 /// Whether the IAM gave no response, so that its last one may still be used. A response that cannot
 /// be parsed is a response.
 fn is_unanswered(fault: &IamError) -> bool {
-    match fault {
+    match fault.fault() {
         IamError::Unreachable(_)
         | IamError::TimedOut(_)
         | IamError::Failed(_)
         | IamError::Throttled { .. }
         | IamError::Saturated
         | IamError::CircuitOpen => true,
-        IamError::Refused(_) | IamError::Unreadable(_) | IamError::Misconfigured { .. } => false,
+        IamError::Refused(_)
+        | IamError::Unreadable(_)
+        | IamError::Misconfigured { .. }
+        | IamError::PermissionSource(_) => false,
     }
 }
 

@@ -286,7 +286,9 @@ impl FaultEffect {
             IamError::Unreachable(_)
             | IamError::TimedOut(_)
             | IamError::Failed(_)
-            | IamError::Unreadable(_) => Self::FAILED,
+            | IamError::Unreadable(_)
+            // Not of a logout.
+            | IamError::PermissionSource(_) => Self::FAILED,
             IamError::Misconfigured { what, .. } => match what {
                 // Only another setting of this gateway could change it, which needs a restart.
                 Misconfiguration::ForeignClient => Self::Final,
@@ -297,6 +299,7 @@ impl FaultEffect {
                 | Misconfiguration::Issuer
                 | Misconfiguration::Introspection
                 | Misconfiguration::Tls
+                | Misconfiguration::PermissionSource
                 | Misconfiguration::Other => Self::FAILED,
             },
         }

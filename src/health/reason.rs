@@ -71,6 +71,8 @@ reason_codes! {
     Tls = "tls",
     /// [`Misconfiguration::Other`].
     Other = "other",
+    /// The source of the permissions fails, and the IAM does not.
+    PermissionSource = "permission_source",
     /// Calls of an operation are not made, because too many failed.
     CircuitOpen = "circuit_open",
     /// Access tokens are issued with stale data, as `stale_if_error` allows.
@@ -113,8 +115,10 @@ impl ReasonCode {
                 Misconfiguration::Introspection => Self::Introspection,
                 Misconfiguration::ForeignClient => Self::ForeignClient,
                 Misconfiguration::Tls => Self::Tls,
+                Misconfiguration::PermissionSource => Self::PermissionSource,
                 Misconfiguration::Other => Self::Other,
             },
+            IamError::PermissionSource(_) => Self::PermissionSource,
             IamError::Refused(_) | IamError::Saturated | IamError::CircuitOpen => return None,
         })
     }

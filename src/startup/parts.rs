@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{Clock, IamAdapter};
 use secrecy::SecretString;
 
@@ -28,6 +29,8 @@ pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
 pub struct Parts {
     /// The adapter, without deadlines and limits.
     pub iam: Arc<dyn IamAdapter>,
+    /// Where the permissions come from; `None`: the IAM.
+    pub permission_source: Option<Arc<PermissionSource>>,
     /// The keys.
     pub keys: Arc<Keys>,
     /// The TLS configuration of the public listener; `None`: plain HTTP.
@@ -100,10 +103,13 @@ impl Parts {
                 None
             }
         };
+        let permission_source =
+            (settings.permissions).source(settings.upstream.connect_deadline, &clock, problems);
         let tls = tls::configured(settings, problems);
         let redis = revocations::redis(settings, problems);
         Some(Self {
             iam: iam?,
+            permission_source: permission_source.map(Arc::new),
             keys: Arc::new(keys?),
             tls,
             clock,

@@ -186,7 +186,10 @@ impl Mock {
 
     /// The error that a fault causes; none: it is not an error.
     fn error(&self, operation: Operation, answer: Answer) -> Option<IamError> {
-        let deadline = self.limits.map(|limits| limits.of(operation).deadline);
+        let deadline = self
+            .limits
+            .and_then(|limits| limits.of(operation))
+            .map(|limit| limit.deadline);
         pending_call::error(answer, deadline.unwrap_or_default())
     }
 
@@ -258,6 +261,7 @@ impl IamAdapter for Mock {
             Some(Answer::AnotherSession) => Ok(Introspection::Active {
                 subject: another_subject(session),
                 permissions: Permissions::default(),
+                groups: None,
             }),
             Some(answer) => self
                 .error(Operation::Introspection, answer)

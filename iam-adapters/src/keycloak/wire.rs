@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::json::object;
 
@@ -49,6 +50,35 @@ pub(super) struct Introspected {
     pub(super) realm_access: Roles,
     #[serde(default)]
     pub(super) resource_access: HashMap<String, Roles>,
+    #[serde(default)]
+    pub(super) groups: GroupsClaim,
+}
+
+/// The claim `groups`, which a realm has if an administrator adds a mapper of group memberships.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum GroupsClaim {
+    /// The names of the groups.
+    Names(Vec<String>),
+    /// A value of another mapper.
+    Other(IgnoredAny),
+}
+
+/// Keycloak omits an empty list.
+impl Default for GroupsClaim {
+    fn default() -> Self {
+        Self::Names(Vec::new())
+    }
+}
+
+impl GroupsClaim {
+    /// The names; `None` if the claim has another meaning.
+    pub(super) fn names(self) -> Option<Vec<String>> {
+        match self {
+            Self::Names(names) => Some(names),
+            Self::Other(_) => None,
+        }
+    }
 }
 
 impl Introspected {

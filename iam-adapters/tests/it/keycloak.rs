@@ -28,7 +28,7 @@ mod roles;
 mod secrecy;
 mod tls;
 
-const PASSWORD: &str = "alice-pass";
+pub(super) const PASSWORD: &str = "alice-pass";
 const SECRET: &str = "gate-secret-0123456789";
 
 /// Long enough for loopback.
@@ -54,22 +54,22 @@ fn adapter_with(url: &str, changes: &Value) -> Keycloak {
     adapter.expect("an adapter")
 }
 
-fn adapter(url: &str) -> Keycloak {
+pub(super) fn adapter(url: &str) -> Keycloak {
     adapter_with(url, &json!({}))
 }
 
-fn credentials(password: &str) -> Credentials {
+pub(super) fn credentials(password: &str) -> Credentials {
     Credentials::new("alice@example.test".to_owned(), password.into()).expect("credentials")
 }
 
-fn client() -> ClientContext {
+pub(super) fn client() -> ClientContext {
     ClientContext {
         address: Some(IpAddr::from([192, 0, 2, 7]).into()),
         request_id: "request-1".to_owned(),
     }
 }
 
-fn session() -> UpstreamSession {
+pub(super) fn session() -> UpstreamSession {
     session_of(CLIENT)
 }
 
@@ -82,7 +82,7 @@ fn session_of(client: &str) -> UpstreamSession {
     }
 }
 
-fn permissions(names: &[&str]) -> Permissions {
+pub(super) fn permissions(names: &[&str]) -> Permissions {
     names
         .iter()
         .map(|name| Permission::parse(name).expect(name))

@@ -5,3 +5,5 @@
 mod client;
 #[cfg(test)]
 mod keycloak;
+#[cfg(test)]
+mod permission_source;

@@ -207,6 +207,7 @@ async fn introspection_of_another_subject_grants_nothing_and_is_not_cached() {
         Reply::Introspection(Introspection::Active {
             subject: Subject::new("alice").unwrap(),
             permissions: everything.into_iter().collect(),
+            groups: None,
         }),
     );
     let refused = gateway.granted(&session).await;

@@ -233,6 +233,7 @@ impl IamAdapter for ScriptedIam {
             },
             expires_in: self.expires_in,
             permissions,
+            groups: None,
         })
     }
 
@@ -246,6 +247,7 @@ impl IamAdapter for ScriptedIam {
         Ok(Introspection::Active {
             subject: session.subject.clone(),
             permissions: self.permissions_of(session.subject.as_str()),
+            groups: None,
         })
     }
 

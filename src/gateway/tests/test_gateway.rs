@@ -300,5 +300,6 @@ pub(super) fn active(subject: &str, names: &str) -> Reply {
     Reply::Introspection(Introspection::Active {
         subject: Subject::new(subject).unwrap(),
         permissions,
+        groups: None,
     })
 }

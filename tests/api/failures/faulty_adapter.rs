@@ -195,7 +195,9 @@ impl AdapterFixture {
             Operation::Login => self.log_in().await,
             Operation::Introspection => self.exchange(&session).await,
             Operation::Logout => self.gateway.log_out(&session).await,
-            Operation::Keys | Operation::Probe => panic!("no client asks for that"),
+            Operation::Keys | Operation::Probe | Operation::Permissions => {
+                panic!("no request of a client causes this call")
+            }
         }
     }
 }

@@ -29,7 +29,9 @@ async fn panic_is_a_500_and_its_connection_stays_usable() {
         let (path, body) = match operation {
             Operation::Login => (LOGIN, login),
             Operation::Introspection => (TOKEN, pair),
-            Operation::Logout | Operation::Keys | Operation::Probe => (LOGOUT, pair),
+            Operation::Logout | Operation::Keys | Operation::Probe | Operation::Permissions => {
+                (LOGOUT, pair)
+            }
         };
         fixture.fails(operation, Fault::Panics);
         let answer = connection.post(path, &body.to_string()).await;

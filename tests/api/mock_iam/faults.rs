@@ -102,6 +102,7 @@ impl FaultFixture {
             Operation::Logout => iam.end_session(session).await,
             Operation::Keys => iam.verification_keys().await.map(drop),
             Operation::Probe => iam.probe().await,
+            Operation::Permissions => panic!("not a call to the IAM"),
         }
     }
 }

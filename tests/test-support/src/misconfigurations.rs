@@ -3,7 +3,7 @@
 use iam_adapters::Misconfiguration;
 
 /// All of them.
-pub const MISCONFIGURATIONS: [Misconfiguration; 9] = [
+pub const MISCONFIGURATIONS: [Misconfiguration; 10] = [
     Misconfiguration::UnknownClient,
     Misconfiguration::ClientSecret,
     Misconfiguration::Tenant,
@@ -12,5 +12,6 @@ pub const MISCONFIGURATIONS: [Misconfiguration; 9] = [
     Misconfiguration::Introspection,
     Misconfiguration::ForeignClient,
     Misconfiguration::Tls,
+    Misconfiguration::PermissionSource,
     Misconfiguration::Other,
 ];

@@ -53,6 +53,7 @@ impl IamAdapter for Directory {
             entry.map_or(Introspection::Inactive, |user| Introspection::Active {
                 subject: user.subject().clone(),
                 permissions: user.permissions().clone(),
+                groups: None,
             }),
         )
     }

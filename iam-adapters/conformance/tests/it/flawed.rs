@@ -261,6 +261,7 @@ impl IamAdapter for Flawed {
                 Introspection::Active {
                     subject: Subject::new("another").expect("not empty"),
                     permissions,
+                    groups: None,
                 }
             }
             (_, _, now) => now,

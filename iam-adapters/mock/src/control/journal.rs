@@ -69,7 +69,7 @@ impl Query for JournalQuery {
 }
 
 fn operation(name: &str) -> Option<Operation> {
-    let mut all = Operation::ALL.into_iter();
+    let mut all = Operation::OF_IAM.into_iter();
     all.find(|operation| operation.name() == name)
 }
 

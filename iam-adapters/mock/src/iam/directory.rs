@@ -114,6 +114,7 @@ impl Directory {
             },
             expires_in: Some(self.session_lifetime),
             permissions: Some(user.permissions.clone()),
+            groups: None,
         })
     }
 
@@ -124,6 +125,7 @@ impl Directory {
             Some(user) if user.state != AccountState::Disabled => Introspection::Active {
                 subject: user.subject.clone(),
                 permissions: user.permissions.clone(),
+                groups: None,
             },
             Some(_) | None => Introspection::Inactive,
         }

@@ -47,6 +47,7 @@ async fn call(keycloak: &impl IamAdapter, operation: Operation) -> Result<(), Ia
         Operation::Logout => keycloak.end_session(&session()).await,
         Operation::Keys => keycloak.verification_keys().await.map(|_| ()),
         Operation::Probe => keycloak.probe().await,
+        Operation::Permissions => unreachable!("not a call of an adapter"),
     }
 }
 

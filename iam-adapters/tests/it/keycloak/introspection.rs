@@ -42,8 +42,32 @@ async fn active_session_has_its_subject_and_current_permissions() {
         Ok(Introspection::Active {
             subject: Subject::new(SUBJECT).expect("a subject"),
             permissions: all_permissions(),
+            groups: Some(Vec::new()),
         })
     );
+}
+
+#[tokio::test]
+async fn groups_are_the_claim_of_that_name_if_it_is_a_list_of_names() {
+    for (claim, expected) in [
+        (
+            json!(["/team", "/team/a"]),
+            Some(["/team", "/team/a"].map(str::to_owned).to_vec()),
+        ),
+        (json!([]), Some(Vec::new())),
+        (json!("/team"), None),
+        (json!([1]), None),
+        (json!({"a": "b"}), None),
+    ] {
+        let upstream = ScriptedUpstream::keycloak().await;
+        let mut answer = active();
+        answer["groups"] = claim.clone();
+        upstream.on(INTROSPECTION, Answer::json(200, answer));
+        match adapter(&upstream.url()).introspect(&session()).await {
+            Ok(Introspection::Active { groups, .. }) => assert_eq!(groups, expected, "{claim}"),
+            other => panic!("{claim}: {other:?}"),
+        }
+    }
 }
 
 #[tokio::test]

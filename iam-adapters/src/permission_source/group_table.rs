@@ -1,0 +1,246 @@
+//! A table that gives groups scopes.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::distinguished_name::{DistinguishedName, NamePattern};
+use crate::scope::{InvalidScope, Permission, Permissions};
+
+/// One line of the table, as in the configuration.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupRule {
+    /// The group: a distinguished name, or a plain name. `*` stands for any part of one value of a
+    /// distinguished name, or of one part of a plain name between slashes.
+    pub group: String,
+    /// The scopes of its members.
+    pub scopes: Vec<String>,
+}
+
+/// Why a line of the table is not valid.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidGroup {
+    /// The group has no name.
+    #[error("group must not be empty")]
+    Empty,
+    /// A name with `=` is a distinguished name, and this one is not.
+    #[error("group has a `=` and is not a distinguished name (RFC 4514)")]
+    DistinguishedName,
+    /// A scope is not valid.
+    #[error("each of scopes {0}")]
+    Scope(#[from] InvalidScope),
+}
+
+/// Gives the members of groups scopes. A group that is not in the table gives nothing.
+#[derive(Debug, Clone)]
+pub struct GroupTable(Vec<(GroupPattern, Vec<Permission>)>);
+
+#[derive(Debug, Clone)]
+enum GroupPattern {
+    Plain(Pattern),
+    Distinguished(NamePattern),
+}
+
+impl GroupTable {
+    /// Reads the table.
+    ///
+    /// # Errors
+    ///
+    /// The number of the first line that is not valid, from 0, and the reason.
+    pub fn new(rules: &[GroupRule]) -> Result<Self, (usize, InvalidGroup)> {
+        let rules = rules.iter().enumerate();
+        let read = rules.map(|(line, rule)| read(rule).map_err(|invalid| (line, invalid)));
+        Ok(Self(read.collect::<Result<_, _>>()?))
+    }
+
+    /// The scopes of a member of these groups.
+    #[must_use]
+    pub fn permissions(&self, groups: &[String]) -> Permissions {
+        let mut found = BTreeSet::new();
+        for group in groups {
+            let name = DistinguishedName::parse(group);
+            for (pattern, scopes) in &self.0 {
+                if pattern.matches(group, name.as_ref()) {
+                    found.extend(scopes);
+                }
+            }
+        }
+        found.into_iter().cloned().collect()
+    }
+
+    /// The groups of these that give the scope.
+    pub fn groups_with<'g>(
+        &self,
+        groups: &'g [String],
+        scope: &str,
+    ) -> impl Iterator<Item = &'g str> {
+        let gives = |group: &&String| {
+            self.permissions(std::slice::from_ref(group))
+                .contains(scope)
+        };
+        groups.iter().filter(gives).map(String::as_str)
+    }
+}
+
+fn read(rule: &GroupRule) -> Result<(GroupPattern, Vec<Permission>), InvalidGroup> {
+    if rule.group.is_empty() {
+        return Err(InvalidGroup::Empty);
+    }
+    let pattern = if rule.group.contains('=') {
+        GroupPattern::Distinguished(NamePattern::parse(&rule.group)?)
+    } else {
+        let characters = rule.group.chars();
+        let characters = characters.map(|c| (c != '*').then_some(c));
+        GroupPattern::Plain(Pattern::new(characters, Some('/')))
+    };
+    let scopes = rule.scopes.iter().map(|scope| Permission::parse(scope));
+    Ok((pattern, scopes.collect::<Result<_, _>>()?))
+}
+
+impl GroupPattern {
+    /// Whether a group matches. A distinguished name is not compared with plain patterns.
+    fn matches(&self, group: &str, name: Option<&DistinguishedName>) -> bool {
+        match (self, name) {
+            (Self::Plain(pattern), None) => pattern.matches(group),
+            (Self::Distinguished(pattern), Some(name)) => pattern.matches(name),
+            (Self::Plain(_), Some(_)) | (Self::Distinguished(_), None) => false,
+        }
+    }
+}
+
+/// A text with wildcards, each of which stands for any text without the separator.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    /// What is between the wildcards.
+    texts: Vec<String>,
+    separator: Option<char>,
+}
+
+impl Pattern {
+    /// Characters, and `None` for each wildcard.
+    pub(super) fn new(
+        characters: impl Iterator<Item = Option<char>>,
+        separator: Option<char>,
+    ) -> Self {
+        let mut texts = vec![String::new()];
+        for character in characters {
+            match (character, texts.last_mut()) {
+                (Some(character), Some(last)) => last.push(character),
+                _ => texts.push(String::new()),
+            }
+        }
+        Self { texts, separator }
+    }
+
+    /// Whether the whole text matches.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let [first, middle @ .., last] = &self.texts[..] else {
+            return self.texts.first().is_some_and(|only| only == text);
+        };
+        let has_separator = |text: &str| self.separator.is_some_and(|c| text.contains(c));
+        let Some(rest) = text.strip_prefix(first.as_str()) else {
+            return false;
+        };
+        let Some(mut rest) = rest.strip_suffix(last.as_str()) else {
+            return false;
+        };
+        for part in middle {
+            let Some((skipped, after)) = rest.split_once(part.as_str()) else {
+                return false;
+            };
+            if has_separator(skipped) {
+                return false;
+            }
+            rest = after;
+        }
+        !has_separator(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rules: &[(&str, &[&str])]) -> Result<GroupTable, (usize, InvalidGroup)> {
+        let rule = |(group, scopes): &(&str, &[&str])| GroupRule {
+            group: (*group).to_owned(),
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+        };
+        GroupTable::new(&rules.iter().map(rule).collect::<Vec<_>>())
+    }
+
+    fn scopes(table: &GroupTable, groups: &[&str]) -> Vec<String> {
+        let groups: Vec<_> = groups.iter().map(|group| (*group).to_owned()).collect();
+        let permissions = table.permissions(&groups);
+        permissions.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn member_has_the_scopes_of_all_listed_groups_and_no_others() {
+        let table = table(&[
+            ("readers", &["read"]),
+            ("cn=Writers,dc=example,dc=test", &["read", "write"]),
+            ("/team/*", &["team"]),
+            ("empty", &[]),
+        ])
+        .expect("a table");
+        for (groups, expected) in [
+            (&[][..], &[][..]),
+            (&["others", "empty"], &[]),
+            (&["readers"], &["read"]),
+            (&["Readers"], &[]),
+            (
+                &["readers", "CN=writers, DC=example, DC=test"],
+                &["read", "write"],
+            ),
+            (&["/team/a"], &["team"]),
+            (&["/team/a/b"], &[]),
+            (&["/team"], &[]),
+            (&["cn=readers,dc=test"], &[]),
+        ] {
+            assert_eq!(scopes(&table, groups), expected, "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn groups_with_a_scope_are_those_that_give_it() {
+        let table = table(&[("a*", &["read"]), ("b", &["write"])]).expect("a table");
+        let groups = ["a1", "b", "a2"].map(str::to_owned);
+        let with = |scope| table.groups_with(&groups, scope).collect::<Vec<_>>();
+        assert_eq!(with("read"), ["a1", "a2"]);
+        assert_eq!(with("write"), ["b"]);
+        assert_eq!(with("other"), [""; 0]);
+    }
+
+    #[test]
+    fn several_wildcards_match_in_their_order() {
+        let table = table(&[("*-a-*-b", &["s"]), ("x*x", &["t"])]).expect("a table");
+        for (group, expected) in [
+            ("1-a-2-b", &["s"][..]),
+            ("-a--b", &["s"]),
+            ("1-a-2-b-b", &["s"]),
+            ("-a-b", &[]),
+            ("1-a-2/3-b", &[]),
+            ("xx", &["t"]),
+            ("x", &[]),
+        ] {
+            assert_eq!(scopes(&table, &[group]), expected, "{group}");
+        }
+    }
+
+    #[test]
+    fn invalid_lines_are_refused_with_their_number() {
+        for (rule, invalid) in [
+            (("", &["s"]), InvalidGroup::Empty),
+            (("cn=", &["s"]), InvalidGroup::DistinguishedName),
+            (("a", &["s s"]), InvalidGroup::Scope(InvalidScope::Grammar)),
+            (("a", &[""]), InvalidGroup::Scope(InvalidScope::Grammar)),
+        ] {
+            let (group, scopes) = rule;
+            let refused = table(&[("a", &["s"]), (group, scopes)]).map(|_| ());
+            assert_eq!(refused, Err((1, invalid)), "{rule:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Asks a policy server for the permissions of a user, in the protocol of the Open Policy Agent's
+//! data API: `{"input": …}` is answered with `{"result": ["scope", …]}`.
+
+use std::sync::Arc;
+
+use reqwest::StatusCode;
+use reqwest::header::CONTENT_TYPE;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::client::{ClientError, ClientSettings, UpstreamClient};
+use crate::clock::Clock;
+use crate::error::{IamError, Misconfiguration};
+use crate::json;
+use crate::scope::{Permission, Permissions};
+use crate::types::Subject;
+
+/// The most scopes of an answer. The cache of permissions holds each.
+const SCOPES_MAX: usize = 10_000;
+
+/// How a policy server is called.
+#[derive(Debug, Clone)]
+pub struct PolicyServerSettings {
+    /// The address of the decision.
+    pub url: Url,
+    /// The bearer token, if the server requires one.
+    pub token: Option<SecretString>,
+    /// How the client connects.
+    pub client: ClientSettings,
+}
+
+/// A client of a policy server.
+#[derive(Debug)]
+pub struct PolicyServer {
+    client: UpstreamClient,
+    settings: PolicyServerSettings,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    input: Input<'a>,
+}
+
+#[derive(Serialize)]
+struct Input<'a> {
+    iam: &'a str,
+    subject: &'a str,
+    groups: Option<&'a [String]>,
+    permissions: Vec<&'a str>,
+}
+
+/// Without `result` the decision is undefined, which is not "no permissions".
+#[derive(Deserialize)]
+struct Response {
+    result: Option<Vec<String>>,
+}
+
+impl PolicyServer {
+    /// A client; does not connect.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if certificates cannot be loaded.
+    pub fn new(settings: PolicyServerSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        Ok(Self {
+            client: UpstreamClient::new(&settings.client, clock)?,
+            settings,
+        })
+    }
+
+    pub(super) async fn permissions(
+        &self,
+        iam: &str,
+        subject: &Subject,
+        at_iam: &Permissions,
+        groups: Option<&[String]>,
+    ) -> Result<Permissions, IamError> {
+        let request = Request {
+            input: Input {
+                iam,
+                subject: subject.as_str(),
+                groups,
+                permissions: at_iam.iter().map(Permission::as_str).collect(),
+            },
+        };
+        let body = serde_json::to_vec(&request)
+            .map_err(|_| IamError::Unreadable("the request cannot be written".to_owned()))?;
+        let mut call = self.client.post(&self.settings.url);
+        call = call.header(CONTENT_TYPE, "application/json").body(body);
+        if let Some(token) = &self.settings.token {
+            call = call.bearer_auth(token.expose_secret());
+        }
+        let response = self.client.send(call).await?;
+        match response.status {
+            StatusCode::OK => scopes(&response.body),
+            StatusCode::TOO_MANY_REQUESTS => Err(IamError::Throttled {
+                retry_after: response.retry_after,
+            }),
+            status if status.is_server_error() => Err(IamError::Failed(format!(
+                "policy server: status {}",
+                status.as_u16()
+            ))),
+            status => Err(IamError::misconfigured(
+                Misconfiguration::PermissionSource,
+                format!(
+                    "status {}: check permissions.url and token",
+                    status.as_u16()
+                ),
+            )),
+        }
+    }
+}
+
+/// The scopes of an answer.
+fn scopes(body: &[u8]) -> Result<Permissions, IamError> {
+    let unreadable = |why: &str| IamError::Unreadable(format!("policy server: {why}"));
+    let response: Response =
+        json::object(body).map_err(|invalid| unreadable(&invalid.to_string()))?;
+    let result = response.result.ok_or_else(|| {
+        unreadable(
+            "no result: the decision is undefined for this user, or there is none at this path",
+        )
+    })?;
+    if result.len() > SCOPES_MAX {
+        return Err(unreadable("more than 10,000 scopes"));
+    }
+    let names = result.iter().map(|name| Permission::parse(name));
+    names
+        .collect::<Result<_, _>>()
+        .map_err(|invalid| unreadable(&format!("a scope in the result {invalid}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_is_a_list_of_scopes() {
+        let read = |body: &str| {
+            scopes(body.as_bytes()).map(|permissions| {
+                permissions
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(read(r#"{"result": []}"#), Ok(vec![]));
+        assert_eq!(
+            read(r#"{"result": ["b", "a", "b"], "decision_id": "1"}"#),
+            Ok(vec!["a".to_owned(), "b".to_owned()])
+        );
+        for unclear in [
+            "",
+            "[]",
+            "{}",
+            r#"{"result": null}"#,
+            r#"{"result": {}}"#,
+            r#"{"result": "a"}"#,
+            r#"{"result": [1]}"#,
+            r#"{"result": ["a b"]}"#,
+            r#"{"result": [""]}"#,
+            r#"{"result": true}"#,
+            r#"{"result": [], "result": ["a"]}"#,
+        ] {
+            assert!(
+                matches!(read(unclear), Err(IamError::Unreadable(_))),
+                "{unclear}"
+            );
+        }
+        let many = vec!["a"; SCOPES_MAX + 1];
+        let many = serde_json::json!({ "result": many }).to_string();
+        assert!(matches!(read(&many), Err(IamError::Unreadable(_))));
+    }
+}

@@ -1,0 +1,280 @@
+//! The decisions of a policy server, and the adapter with such a server or a table of groups.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use iam_adapters::client::ClientSettings;
+use iam_adapters::clock::ManualClock;
+use iam_adapters::permission_source::{
+    GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
+};
+use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::{
+    Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, ResilientAdapter,
+    Subject,
+};
+use serde_json::{Value, json};
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active};
+use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
+
+use super::keycloak::{PASSWORD, adapter, client, credentials, permissions, session};
+
+const DECISION: &str = "/v1/data/gateway/scopes";
+const TOKEN: &str = "canary-bearer-token";
+const LIMIT: Limit = Limit {
+    deadline: Duration::from_secs(2),
+    concurrency: 4,
+};
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)))
+}
+
+fn policy_server(url: &str) -> PolicyServer {
+    let settings = PolicyServerSettings {
+        url: format!("{url}{DECISION}").parse().expect("a URL"),
+        token: Some(TOKEN.into()),
+        client: ClientSettings {
+            connect_deadline: Duration::from_secs(1),
+            ca_file: None,
+        },
+    };
+    PolicyServer::new(settings, clock()).expect("a client")
+}
+
+async fn decide(url: &str) -> Result<Permissions, IamError> {
+    let source = PermissionSource::Http(Box::new(policy_server(url)), LIMIT);
+    let subject = Subject::new("s-1").expect("a subject");
+    let groups = ["/team".to_owned()];
+    let at_iam = permissions(&["buyer"]);
+    source
+        .permissions("corp", &subject, &at_iam, Some(&groups))
+        .await
+}
+
+#[tokio::test]
+async fn policy_server_gets_iam_subject_groups_and_permissions_and_decides() {
+    let upstream = ScriptedUpstream::start().await;
+    upstream.on(DECISION, Answer::json(200, json!({"result": ["b", "a"]})));
+    assert_eq!(decide(&upstream.url()).await, Ok(permissions(&["a", "b"])));
+    let requests = upstream.requests();
+    let [request] = &requests[..] else {
+        panic!("one call, not {requests:?}");
+    };
+    assert_eq!(
+        (request.method.as_str(), request.path.as_str()),
+        ("POST", DECISION)
+    );
+    let sent: Value = serde_json::from_str(&request.text()).expect("JSON");
+    let input = json!({
+        "iam": "corp", "subject": "s-1", "groups": ["/team"], "permissions": ["buyer"],
+    });
+    assert_eq!(sent, json!({ "input": input }));
+    assert_eq!(
+        request.header("authorization"),
+        Some(format!("Bearer {TOKEN}"))
+    );
+    assert_eq!(
+        request.header("content-type").as_deref(),
+        Some("application/json")
+    );
+}
+
+#[tokio::test]
+async fn unclear_answer_of_the_policy_server_is_a_fault() {
+    for (answer, kind) in [
+        (Answer::json(200, json!({})), "unreadable"),
+        (Answer::json(200, json!({"result": null})), "unreadable"),
+        (Answer::json(200, json!({"result": "a"})), "unreadable"),
+        (Answer::json(200, json!({"result": ["a b"]})), "unreadable"),
+        (Answer::json(200, json!([])), "unreadable"),
+        (Answer::html(200), "unreadable"),
+        (Answer::padded(200, 1024 * 1024), "unreadable"),
+        (
+            Answer::json(200, json!({"result": ["a"]})).cut_short(),
+            "unreachable",
+        ),
+        (Answer::not_http(), "unreadable"),
+        (Answer::reset(), "unreachable"),
+        (Answer::empty(204), "misconfigured"),
+        (
+            Answer::json(400, json!({"code": "invalid_parameter"})),
+            "misconfigured",
+        ),
+        (Answer::empty(401), "misconfigured"),
+        (Answer::empty(404), "misconfigured"),
+        (
+            Answer::redirect(302, "http://127.0.0.1:1/"),
+            "misconfigured",
+        ),
+        (Answer::empty(429), "throttled"),
+        (Answer::html(500), "failed"),
+        (Answer::html(503), "failed"),
+    ] {
+        let upstream = ScriptedUpstream::start().await;
+        let shown = format!("{answer:?}");
+        upstream.on(DECISION, answer);
+        let decided = decide(&upstream.url()).await;
+        let fault = decided.expect_err(&shown);
+        assert_eq!(fault.kind(), kind, "{shown}: {fault}");
+        assert!(!format!("{fault:?} {fault}").contains(TOKEN), "{fault:?}");
+    }
+    let away = decide(&RefusingPort::start().url()).await;
+    assert!(matches!(away, Err(IamError::Unreachable(_))), "{away:?}");
+}
+
+#[test]
+fn debug_of_the_policy_server_hides_the_token() {
+    let shown = format!("{:?}", policy_server("http://127.0.0.1:1"));
+    assert!(
+        shown.contains("127.0.0.1") && !shown.contains(TOKEN),
+        "{shown}"
+    );
+}
+
+#[derive(Debug, Default)]
+struct Calls(Mutex<Vec<(Operation, Option<&'static str>)>>);
+
+impl Observer for Calls {
+    fn called(&self, operation: Operation, result: Result<(), &IamError>, _: Duration) {
+        let outcome = result.err().map(IamError::kind);
+        self.0
+            .lock()
+            .expect("not poisoned")
+            .push((operation, outcome));
+    }
+
+    fn circuit(&self, _: Operation, _: Circuit) {}
+}
+
+fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Calls>) {
+    let limits = Limits {
+        login: LIMIT,
+        introspection: LIMIT,
+        logout: LIMIT,
+        keys: LIMIT,
+        probe: LIMIT,
+    };
+    let calls = Arc::<Calls>::default();
+    let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
+    let adapter = ResilientAdapter::new(Arc::new(adapter(iam)), limits, &clock(), &observer);
+    let adapter = adapter.with_permissions_from(Arc::new(source), &clock(), &observer);
+    (adapter, calls)
+}
+
+fn team_table() -> PermissionSource {
+    let rules = [GroupRule {
+        group: "/team/*".to_owned(),
+        scopes: vec!["orders:read".to_owned()],
+    }];
+    PermissionSource::Groups(GroupTable::new(&rules).expect("a table"))
+}
+
+#[tokio::test]
+async fn table_replaces_the_permissions_of_the_iam_at_login_and_introspection() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let mut answer = active();
+    answer["groups"] = json!(["/team/a", "/others"]);
+    upstream.on(INTROSPECTION, Answer::json(200, answer));
+    let (iam, _) = with_source(&upstream.url(), team_table());
+    let expected = permissions(&["orders:read"]);
+    let login = iam.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = login.expect("a login");
+    assert_eq!(
+        (login.permissions, login.groups),
+        (Some(expected.clone()), None)
+    );
+    assert_eq!(
+        iam.introspect(&session()).await,
+        Ok(Introspection::Active {
+            subject: Subject::new(SUBJECT).expect("a subject"),
+            permissions: expected,
+            groups: None,
+        })
+    );
+}
+
+#[tokio::test]
+async fn table_without_groups_of_the_iam_is_a_fault_and_not_no_permissions() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let mut answer = active();
+    answer["groups"] = json!("not a list");
+    upstream.on(INTROSPECTION, Answer::json(200, answer));
+    let (iam, _) = with_source(&upstream.url(), team_table());
+    let fault = iam.introspect(&session()).await.expect_err("a fault");
+    assert!(
+        matches!(&fault, IamError::PermissionSource(fault) if matches!(**fault, IamError::Unreadable(_))),
+        "{fault:?}"
+    );
+}
+
+#[tokio::test]
+async fn failed_policy_server_fails_the_introspection_and_not_the_login() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let source =
+        PermissionSource::Http(Box::new(policy_server(&RefusingPort::start().url())), LIMIT);
+    let (iam, calls) = with_source(&upstream.url(), source);
+    let login = iam.authenticate(&credentials(PASSWORD), &client()).await;
+    assert_eq!(login.expect("a login").permissions, None);
+    let fault = iam.introspect(&session()).await.expect_err("a fault");
+    assert!(
+        fault
+            .to_string()
+            .starts_with("the permission source cannot be reached"),
+        "{fault}"
+    );
+    assert_eq!(
+        *calls.0.lock().expect("not poisoned"),
+        [
+            (Operation::Login, None),
+            (Operation::Permissions, Some("unreachable")),
+            (Operation::Introspection, None),
+            (Operation::Permissions, Some("unreachable")),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn policy_server_has_its_own_deadline_and_circuit() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let server = ScriptedUpstream::start().await;
+    server.on(DECISION, Answer::html(500));
+    let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
+    let (iam, _) = with_source(&upstream.url(), source);
+    let mut faults = Vec::new();
+    for _ in 0..30 {
+        match iam.introspect(&session()).await {
+            Err(IamError::PermissionSource(fault)) => faults.push(*fault),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(faults.last(), Some(&IamError::CircuitOpen), "{faults:?}");
+    assert!(
+        matches!(faults.first(), Some(IamError::Failed(_))),
+        "{faults:?}"
+    );
+    // The IAM itself is called as before.
+    assert_eq!(upstream.requests_to(INTROSPECTION).len(), 30);
+    assert!(server.requests().len() < 30);
+}
+
+#[tokio::test]
+async fn inactive_session_causes_no_decision() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(INTROSPECTION, Answer::json(200, json!({"active": false})));
+    let server = ScriptedUpstream::start().await;
+    let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
+    let (iam, _) = with_source(&upstream.url(), source);
+    let _ = iam.introspect(&session()).await;
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn refusal_of_the_policy_server_is_a_misconfiguration_of_its_own() {
+    let fault = IamError::misconfigured(Misconfiguration::PermissionSource, "status 403");
+    let fault = IamError::PermissionSource(Box::new(fault));
+    assert_eq!(
+        fault.to_string(),
+        "the permission source does not accept this gateway: policy server (status 403)"
+    );
+}
