@@ -264,12 +264,17 @@ async fn replayed_entry_is_not_used_beyond_the_freshness() {
     assert_eq!(cache.counted(), [LookUp::Stale]);
 }
 
+/// By its clock alone, this replica would use the entry for three seconds more.
 #[tokio::test]
 async fn lifetime_in_the_store_bounds_the_age_if_the_clock_of_the_other_replica_is_ahead() {
     let (here, there, cache) = replicas(policy());
-    there.set_wall_clock_back(CLOCK_DIFFERENCE);
+    there.set_wall_clock_back(SECOND * 5 + CLOCK_DIFFERENCE);
     let session = here.log_in("alice").await;
-    cache.advance(&[&here, &there], LIVENESS.saturating_sub(SECOND / 2));
+    // Older than any spread of the freshness allows.
+    cache.advance(
+        &[&here, &there],
+        LIVENESS.saturating_sub(Duration::from_nanos(1)),
+    );
     here.iam.end("secret-1");
     there.granted(&session).await.unwrap_err();
     assert_eq!(cache.counted(), [LookUp::Stale]);
