@@ -73,6 +73,8 @@ pub enum Command {
         config: Option<PathBuf>,
         /// Whether to call the IAM too.
         online: bool,
+        /// The scopes to explain.
+        explain: Vec<String>,
     },
     /// Make a key.
     GenerateKey(GenerateKey),
@@ -124,9 +126,14 @@ impl Subcommands {
             Self::Serve { config } => Command::Serve {
                 config: config.path(environment),
             },
-            Self::Check { config, online } => Command::Check {
+            Self::Check {
+                config,
+                online,
+                explain,
+            } => Command::Check {
                 config: config.path(environment),
                 online,
+                explain,
             },
             Self::Keys(keys) => return keys.command(|config| config.path(environment)),
             Self::Revoke(mut revoke) => {
@@ -237,6 +244,9 @@ pub enum Subcommands {
         /// Also call the IAM, to see whether it accepts this gateway
         #[arg(long)]
         online: bool,
+        /// Report where these scopes of the test account come from, or why they are not granted
+        #[arg(long, value_name = "SCOPE", num_args = 1.., requires = "online")]
+        explain: Vec<String>,
     },
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]

@@ -1,5 +1,7 @@
 //! `check`: tests the settings and, with `--online`, the IAM.
 
+mod explain;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,7 +19,7 @@ const EMAIL_VARIABLE: &str = "AUTH_GATEWAY_CHECK_EMAIL";
 const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
 
 /// Writes a summary of the settings, or all problems of the settings and the files that they name.
-/// `online` tests the IAM too.
+/// `online` tests the IAM too, and then explains these scopes of the test account.
 ///
 /// # Errors
 ///
@@ -25,6 +27,7 @@ const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
 pub(super) fn check(
     prepared: Result<(Settings, Parts), InvalidSettings>,
     online: bool,
+    explain: &[String],
     environment: &BTreeMap<String, String>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
@@ -47,7 +50,7 @@ pub(super) fn check(
         .build()?;
     let logout_deadline = settings.upstream.limits().logout.deadline;
     let walked = runtime.block_on(async {
-        let walked = walk(&settings, &parts, account, out).await;
+        let walked = walk(&settings, &parts, account, explain, out).await;
         // A failed login ends its session in a task, which ends with the runtime.
         let _ = timeout(logout_deadline, abandoned::calls_ended()).await;
         walked
@@ -67,6 +70,7 @@ async fn walk(
     settings: &Settings,
     parts: &Parts,
     account: Option<(&String, &String)>,
+    scopes: &[String],
     out: &mut dyn Write,
 ) -> io::Result<Result<(), String>> {
     let startup::Connected { gateway, iam, .. } = startup::connect(settings, parts);
@@ -140,7 +144,11 @@ async fn walk(
             )));
         }
     }
-    Ok(Ok(()))
+    if scopes.is_empty() {
+        return Ok(Ok(()));
+    }
+    let explained = explain::explain(parts, &credentials, scopes, out).await?;
+    Ok(explained.map_err(|fault| format!("scopes        {fault}")))
 }
 
 fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io::Result<()> {

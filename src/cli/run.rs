@@ -90,10 +90,14 @@ pub fn run(
     let registry = &program.registry;
     let outcome = match command {
         Command::Serve { config } => serve(config.as_deref(), program, environment, err),
-        Command::Check { config, online } => {
+        Command::Check {
+            config,
+            online,
+            explain,
+        } => {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
             let prepared = Parts::load(config.as_deref(), environment, registry, clock);
-            return check::check(prepared, online, environment, out);
+            return check::check(prepared, online, &explain, environment, out);
         }
         Command::GenerateKey(key) => keys::generate(&key, out),
         Command::ListKeys(list) => keys::list(&list, environment, registry, out),

@@ -25,6 +25,7 @@ fn check_command(config: Option<&str>, online: bool) -> Command {
     Command::Check {
         config: config.map(PathBuf::from),
         online,
+        explain: Vec::new(),
     }
 }
 
@@ -79,6 +80,31 @@ fn check_can_be_online() {
         parse_line("auth-gateway check --online --config a", None),
         Ok(check_command(Some("a"), true))
     );
+}
+
+#[test]
+fn scopes_are_explained_only_online() {
+    let explain = |scopes: &[&str]| Command::Check {
+        config: None,
+        online: true,
+        explain: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+    };
+    assert_eq!(
+        parse_line("auth-gateway check --online --explain a b", None),
+        Ok(explain(&["a", "b"]))
+    );
+    for line in [
+        "auth-gateway check --explain a",
+        "auth-gateway check --online --explain",
+    ] {
+        let refused = parse_line(line, None).unwrap_err();
+        assert_eq!(
+            refused.exit,
+            Exit::Configuration,
+            "{line}: {}",
+            refused.text
+        );
+    }
 }
 
 #[test]
@@ -284,6 +310,7 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
             Arc::new(SystemClock::default()),
         ),
         false,
+        &[],
         &environment,
         &mut out,
     )

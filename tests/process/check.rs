@@ -54,6 +54,24 @@ fn online_check_probes_the_iam_and_runs_a_session_of_a_test_account() {
 }
 
 #[test]
+fn online_check_explains_scopes_of_the_test_account() {
+    let scopes = ["urn:shop:orders:order:read", "urn:shop:orders:order:delete"];
+    let arguments = [&["check", "--online", "--explain"], &scopes[..]].concat();
+    let ended = GATEWAY.run(&arguments, &ACCOUNT);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<_> = ended.out.lines().map(str::trim).collect();
+    for (scope, explanation) in scopes.iter().zip(["granted: ", "not granted: not among"]) {
+        let at = lines.iter().position(|line| line == scope);
+        let line = at.and_then(|at| lines.get(at + 1)).copied();
+        assert!(
+            line.is_some_and(|line| line.starts_with(explanation)),
+            "{scope}: {}",
+            ended.out
+        );
+    }
+}
+
+#[test]
 fn wrong_password_of_the_test_account_is_reported_without_the_password() {
     let wrong = [ACCOUNT[0], (ACCOUNT[1].0, "canary-of-the-check")];
     let ended = online(&wrong);

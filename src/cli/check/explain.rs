@@ -1,0 +1,220 @@
+//! `check --online --explain`: where each scope of the test account comes from, or why it is not
+//! granted.
+
+use std::io::{self, Write};
+
+use iam_adapters::permission_source::PermissionSource;
+use iam_adapters::{ClientContext, Credentials, IamError, Introspection, Permission, Permissions};
+
+use crate::startup::Parts;
+
+/// What is known about the rights of a user.
+struct Rights {
+    /// The permissions that the IAM states.
+    at_iam: Permissions,
+    /// The groups that the IAM states.
+    groups: Option<Vec<String>>,
+    /// The permissions of the source in the settings.
+    effective: Permissions,
+}
+
+/// Logs the test account in once more, writes a line for each scope, and logs it out.
+///
+/// The inner error is that of the IAM or of the permission source.
+pub(super) async fn explain(
+    parts: &Parts,
+    credentials: &Credentials,
+    scopes: &[String],
+    out: &mut dyn Write,
+) -> io::Result<Result<(), IamError>> {
+    let rights = match rights(parts, credentials).await {
+        Ok(rights) => rights,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let source = parts.permission_source.as_deref();
+    for scope in scopes {
+        writeln!(
+            out,
+            "  {scope}\n                {}",
+            line(scope, &rights, source)
+        )?;
+    }
+    Ok(Ok(()))
+}
+
+async fn rights(parts: &Parts, credentials: &Credentials) -> Result<Rights, IamError> {
+    let iam = &parts.iam;
+    let client = ClientContext::default();
+    let session = iam.authenticate(credentials, &client).await?.session;
+    let introspected = iam.introspect(&session).await;
+    iam.end_session(&session).await?;
+    let Introspection::Active {
+        subject,
+        permissions: at_iam,
+        groups,
+    } = introspected?
+    else {
+        return Err(IamError::Unreadable(
+            "a new session is reported as inactive".to_owned(),
+        ));
+    };
+    let effective = match &parts.permission_source {
+        None => at_iam.clone(),
+        Some(source) => source
+            .permissions(iam.name(), &subject, &at_iam, groups.as_deref())
+            .await
+            .map_err(|fault| IamError::PermissionSource(Box::new(fault)))?,
+    };
+    Ok(Rights {
+        at_iam,
+        groups,
+        effective,
+    })
+}
+
+/// The line for one scope. Without a source, the permissions are those that the IAM states.
+fn line(scope: &str, rights: &Rights, source: Option<&PermissionSource>) -> String {
+    if let Err(invalid) = Permission::parse(scope) {
+        return format!("not granted: a scope {invalid}");
+    }
+    let granted = rights.effective.contains(scope);
+    let groups = rights.groups.as_deref().unwrap_or_default();
+    match (granted, source) {
+        (true, None) => "granted: the IAM states it".to_owned(),
+        (true, Some(PermissionSource::Http(..))) => {
+            "granted: the policy server decided it".to_owned()
+        }
+        (true, Some(PermissionSource::Groups(table))) => {
+            let giving: Vec<_> = table.groups_with(groups, scope).collect();
+            format!("granted: to the group {}", giving.join(", "))
+        }
+        (false, None) => match rights.at_iam.len() {
+            0 => "not granted: the IAM states no permission of this user".to_owned(),
+            count => format!("not granted: not among the {count} permissions that the IAM states"),
+        },
+        (false, Some(PermissionSource::Http(..))) => {
+            let count = rights.effective.len();
+            format!("not granted: not among the {count} scopes of the policy server's decision")
+        }
+        (false, Some(PermissionSource::Groups(_))) if groups.is_empty() => {
+            "not granted: the IAM states no group of this user".to_owned()
+        }
+        (false, Some(PermissionSource::Groups(_))) => format!(
+            "not granted: permissions.groups gives it to none of the user's groups: {}",
+            groups.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use iam_adapters::client::ClientSettings;
+    use iam_adapters::clock::SystemClock;
+    use iam_adapters::permission_source::{
+        GroupRule, GroupTable, PolicyServer, PolicyServerSettings,
+    };
+    use iam_adapters::resilient::Limit;
+
+    use super::*;
+
+    fn policy_server() -> PermissionSource {
+        let settings = PolicyServerSettings {
+            url: "http://127.0.0.1:1/".parse().unwrap(),
+            token: None,
+            client: ClientSettings {
+                connect_deadline: Duration::from_secs(1),
+                ca_file: None,
+            },
+        };
+        let server = PolicyServer::new(settings, Arc::new(SystemClock::default())).unwrap();
+        let limit = Limit {
+            deadline: Duration::from_secs(1),
+            concurrency: 1,
+        };
+        PermissionSource::Http(Box::new(server), limit)
+    }
+
+    fn permissions(names: &[&str]) -> Permissions {
+        let parse = |name: &&str| Permission::parse(name).unwrap();
+        names.iter().map(parse).collect()
+    }
+
+    #[test]
+    fn line_has_the_origin_of_a_scope_or_the_reason_that_it_is_not_granted() {
+        let rule = GroupRule {
+            group: "/team/*".to_owned(),
+            scopes: vec!["read".to_owned()],
+        };
+        let table = PermissionSource::Groups(GroupTable::new(&[rule]).unwrap());
+        let server = policy_server();
+        let (table, server) = (Some(&table), Some(&server));
+        let groups = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let rights = |at_iam, groups, effective| Rights {
+            at_iam: permissions(at_iam),
+            groups,
+            effective: permissions(effective),
+        };
+        for (scope, rights, source, expected) in [
+            (
+                "a b",
+                rights(&[], None, &[]),
+                None,
+                "not granted: a scope must be scope names",
+            ),
+            (
+                "read",
+                rights(&["read"], None, &["read"]),
+                None,
+                "granted: the IAM states it",
+            ),
+            (
+                "read",
+                rights(&["x"], None, &["x"]),
+                None,
+                "not granted: not among the 1 permissions",
+            ),
+            (
+                "read",
+                rights(&[], None, &[]),
+                None,
+                "not granted: the IAM states no permission",
+            ),
+            (
+                "read",
+                rights(&[], None, &["read"]),
+                server,
+                "granted: the policy server",
+            ),
+            (
+                "read",
+                rights(&["read"], None, &[]),
+                server,
+                "not granted: not among the 0 scopes",
+            ),
+            (
+                "read",
+                rights(&[], groups(&["/team/a", "/b"]), &["read"]),
+                table,
+                "granted: to the group /team/a",
+            ),
+            (
+                "read",
+                rights(&["read"], groups(&["/b", "/c"]), &[]),
+                table,
+                "not granted: permissions.groups gives it to none of the user's groups: /b, /c",
+            ),
+            (
+                "read",
+                rights(&["read"], groups(&[]), &[]),
+                table,
+                "not granted: the IAM states no group of this user",
+            ),
+        ] {
+            let line = line(scope, &rights, source);
+            assert!(line.starts_with(expected), "{expected}: {line}");
+        }
+    }
+}
