@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod check;
 mod error;
+mod init;
 mod keys;
 mod revoke;
 mod run;
@@ -17,6 +18,7 @@ mod tests;
 mod welcome;
 
 pub use error::{UserError, report};
+pub use init::Init;
 pub use keys::{
     FirstUse, GenerateKey, KeyCommands, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey,
     RotateKeys, SigningAlgorithm,
@@ -76,6 +78,8 @@ pub enum Command {
         /// The scopes to explain.
         explain: Vec<String>,
     },
+    /// Write settings to start from.
+    Init(Init),
     /// Make a key.
     GenerateKey(GenerateKey),
     /// List the keys in a directory.
@@ -135,6 +139,7 @@ impl Subcommands {
                 online,
                 explain,
             },
+            Self::Init(init) => Command::Init(init),
             Self::Keys(keys) => return keys.command(|config| config.path(environment)),
             Self::Revoke(mut revoke) => {
                 let config = revoke.config.take();
@@ -176,6 +181,8 @@ and password, exchange the session for signed access tokens, and log out.";
 
 const AFTER: &str = "\
 First steps:
+  auth-gateway init --iam keycloak --output FILE
+                                    write settings to start from
   auth-gateway --config FILE        run; by default on http://127.0.0.1:8080, management on
                                     127.0.0.1:9090
   auth-gateway check --config FILE  report every problem of a configuration; --online calls the IAM
@@ -248,6 +255,8 @@ pub enum Subcommands {
         #[arg(long, value_name = "SCOPE", num_args = 1.., requires = "online")]
         explain: Vec<String>,
     },
+    /// Write settings to start from, with a comment for each
+    Init(Init),
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
     Keys(KeyCommands),

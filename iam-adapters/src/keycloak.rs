@@ -34,6 +34,9 @@ use dialect::DIALECT;
 use roles::RoleReader;
 use wire::{Discovery, Grant, Introspected, UnverifiedRefreshToken};
 
+/// A section of the settings to start from.
+pub(crate) const EXAMPLE: &str = include_str!("keycloak/example.toml");
+
 const NAME: &str = "keycloak";
 
 /// How long a login waits for the permissions, without which it can succeed.

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
-use crate::keycloak::KeycloakSettings;
+use crate::keycloak::{self, KeycloakSettings};
 
 /// The settings of one IAM: a section `[iam.<name>]`.
 pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
@@ -148,6 +148,7 @@ pub struct AdapterKind {
     name: &'static str,
     fields: fn() -> &'static [&'static str],
     read: fn(Value) -> Result<IamSettings, ConfigError>,
+    example: Option<&'static str>,
 }
 
 impl AdapterKind {
@@ -158,7 +159,15 @@ impl AdapterKind {
             name,
             fields: serde_introspect::<S>,
             read: |section| S::deserialize(section).map(IamSettings::new),
+            example: None,
         }
+    }
+
+    /// Adds a section to start from, with a comment for each setting.
+    #[must_use]
+    pub const fn with_example(mut self, section: &'static str) -> Self {
+        self.example = Some(section);
+        self
     }
 
     /// The section's name.
@@ -194,7 +203,9 @@ pub struct Registry {
 impl Default for Registry {
     fn default() -> Self {
         Self {
-            kinds: vec![AdapterKind::of::<KeycloakSettings>("keycloak")],
+            kinds: vec![
+                AdapterKind::of::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
+            ],
             default: None,
         }
     }
@@ -216,6 +227,13 @@ impl Registry {
     #[must_use]
     pub fn kinds(&self) -> &[AdapterKind] {
         &self.kinds
+    }
+
+    /// The section to start from, for a kind with this name.
+    #[must_use]
+    pub fn example(&self, name: &str) -> Option<&'static str> {
+        let mut kinds = self.kinds.iter();
+        kinds.find(|kind| kind.name == name)?.example
     }
 
     /// The settings that are used if the configuration has no section `[iam.…]`. Without a default

@@ -1,0 +1,153 @@
+//! `init`: writes settings to start from.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use iam_adapters::registry::AdapterKind;
+
+use super::{Exit, UserError};
+use crate::config::Registry;
+
+/// The settings that do not depend on the IAM.
+const SETTINGS: &str = include_str!("init/settings.toml");
+
+/// The arguments of `init`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Init {
+    /// The kind of IAM
+    #[arg(long, value_name = "KIND")]
+    pub iam: String,
+    /// The file to write, which must not exist; default: standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Writes the settings.
+///
+/// # Errors
+///
+/// [`UserError`] if there is no such kind of IAM or the file exists; otherwise if it cannot be written.
+pub(super) fn init(
+    Init { iam, output }: &Init,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let Some(example) = registry.example(iam) else {
+        let kinds = registry.kinds().iter().map(AdapterKind::name);
+        let kinds: Vec<_> = kinds
+            .filter(|kind| registry.example(kind).is_some())
+            .collect();
+        let problem = format!(
+            "--iam {iam}: there is no such kind; there are: {}",
+            kinds.join(", ")
+        );
+        return Err(UserError::Request(problem).into());
+    };
+    let text = format!("{SETTINGS}{example}");
+    let Some(path) = output else {
+        out.write_all(text.as_bytes())?;
+        return Ok(Exit::Ok);
+    };
+    let shown = path.display();
+    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let problem = format!("--output {shown}: the file exists, and is not replaced");
+            return Err(UserError::Request(problem).into());
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot write {shown}")),
+    };
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write {shown}"))?;
+    writeln!(
+        out,
+        "{shown} written; test it with `auth-gateway check --config {shown}`"
+    )?;
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config;
+
+    /// The problems of these settings.
+    fn problems(text: &str) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, text).unwrap();
+        let loaded = config::load(Some(file.path()), &BTreeMap::new(), &Registry::default());
+        loaded.unwrap_err().problems
+    }
+
+    fn run(iam: &str, output: Option<PathBuf>) -> (anyhow::Result<Exit>, String) {
+        let mut out = Vec::new();
+        let arguments = Init {
+            iam: iam.to_owned(),
+            output,
+        };
+        let result = init(&arguments, &Registry::default(), &mut out);
+        (result, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn settings_of_every_kind_lack_only_the_files_that_they_name() {
+        for kind in Registry::default().kinds() {
+            let (result, text) = run(kind.name(), None);
+            assert_eq!(result.unwrap(), Exit::Ok);
+            for problem in problems(&text) {
+                assert!(
+                    problem.contains("no such file"),
+                    "{}: {problem}",
+                    kind.name()
+                );
+            }
+            // With every line that is commented out as well.
+            let all = text.lines().map(|line| match line.strip_prefix('#') {
+                Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting,
+                _ => line,
+            });
+            let all = all.collect::<Vec<_>>().join("\n");
+            for problem in problems(&all) {
+                assert!(
+                    problem.contains("no such file"),
+                    "{}: {problem}",
+                    kind.name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn existing_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth-gateway.toml");
+        let (result, out) = run("keycloak", Some(path.clone()));
+        assert_eq!(result.unwrap(), Exit::Ok);
+        assert!(out.contains("check --config"), "{out}");
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(written, run("keycloak", None).1);
+        std::fs::write(&path, "mine").unwrap();
+        let (result, _) = run("keycloak", Some(path.clone()));
+        let error = result.unwrap_err().downcast::<UserError>().unwrap();
+        assert!(error.to_string().contains("exists"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[test]
+    fn unknown_kind_is_refused_with_the_kinds_that_exist() {
+        let error = run("keycloack", None)
+            .0
+            .unwrap_err()
+            .downcast::<UserError>();
+        let error = error.unwrap().to_string();
+        assert!(
+            error.contains("keycloack") && error.contains("there are: keycloak"),
+            "{error}"
+        );
+    }
+}
