@@ -1,4 +1,4 @@
-//! Keycloak, 26.4 and later: login by direct grant, introspection of the refresh token for liveness and
+//! Keycloak, 24 and later: login by direct grant, introspection of the refresh token for liveness and
 //! permissions, logout by refresh token, and logout tokens verified with the realm's keys.
 
 use std::sync::Arc;
@@ -206,6 +206,7 @@ impl Keycloak {
             && response.sid.as_deref() == Some(session.id.as_str())
             && response.is_of_client(&self.client_id);
         if !is_same {
+            self.check_client(session)?;
             return Err(IamError::Unreadable(
                 "the introspection response is about another session, subject or client".to_owned(),
             ));
@@ -362,6 +363,27 @@ impl Keycloak {
         Ok(())
     }
 
+    /// The cause of an error. Old versions answer an unknown client like a wrong secret at the
+    /// introspection endpoint. The token endpoint distinguishes them in all versions.
+    async fn cause_of(&self, error: IamError) -> IamError {
+        let IamError::Misconfigured {
+            what: Misconfiguration::ClientSecret,
+            ..
+        } = error
+        else {
+            return error;
+        };
+        match self.prove_grants().await {
+            Err(
+                unknown @ IamError::Misconfigured {
+                    what: Misconfiguration::UnknownClient,
+                    ..
+                },
+            ) => unknown,
+            _ => error,
+        }
+    }
+
     /// Resets what was proven if the result is a misconfiguration.
     fn record_misconfiguration<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
         if let Err(IamError::Misconfigured { what, .. }) = &result {
@@ -404,7 +426,8 @@ impl IamAdapter for Keycloak {
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         let introspected = match self.introspect_once(session).await {
             Ok(Introspection::Inactive) => self.confirm_inactive(session).await,
-            result => result,
+            Err(error) => Err(self.cause_of(error).await),
+            active => active,
         };
         self.record_misconfiguration(introspected)
     }
@@ -422,7 +445,11 @@ impl IamAdapter for Keycloak {
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        self.record_misconfiguration(self.prove_all().await)
+        let proven = match self.prove_all().await {
+            Err(error) => Err(self.cause_of(error).await),
+            proven => proven,
+        };
+        self.record_misconfiguration(proven)
     }
 }
 

@@ -16,6 +16,7 @@ use test_support::logout_inbox::LogoutInbox;
 use crate::admin_api::AdminApi;
 use crate::another_realm::send_logout_tokens;
 use crate::keycloak::Keycloak;
+use crate::version::Version;
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
 /// Which roles are permissions.
@@ -165,7 +166,7 @@ impl Administrator {
     async fn lock(&self, user: &Account) {
         for _ in 0..ATTEMPTS_MAX {
             let status = self.keycloak.log_in(&user.email, "not the password").await;
-            assert_eq!(status, 400);
+            assert_eq!(status, Version::of_environment().wrong_password);
             let attacks = self.api.get(&attacks_on(&user.subject)).await;
             if attacks["disabled"] == true {
                 return;

@@ -105,7 +105,7 @@ impl Keycloak {
     }
 }
 
-fn environment(variable: &str) -> String {
+pub(crate) fn environment(variable: &str) -> String {
     env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: tests/run sets it"))
 }
 

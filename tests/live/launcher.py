@@ -30,9 +30,6 @@ class Server:
     def add_options(self, start):
         """Adds further options of the command `start`."""
 
-    def choose(self, options):
-        """Reads the options of every command."""
-
     def fetch(self):
         """Installs what an instance needs; returns the path that the command `fetch` prints."""
         raise NotImplementedError

@@ -26,3 +26,4 @@ mod process;
 mod random_scopes;
 mod replicas;
 mod sessions;
+mod version;

@@ -17,11 +17,10 @@ fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static s
             "the session began under another host name of the IAM",
         ),
         (401, "unauthorized_client", _)
-        // A wrong secret at the introspection endpoint since 26.7 …
+        // At the introspection endpoint. Older versions send the next one, also for an unknown client.
         | (_, "invalid_client", "Client authentication failed.") => {
             (Misconfiguration::ClientSecret, "check client_secret")
         }
-        // … and before, also an unknown client.
         (401, "invalid_request", "Authentication failed.") => (
             Misconfiguration::ClientSecret,
             "check client_secret and client_id",

@@ -3,11 +3,11 @@
 use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Subject};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
-    INTROSPECTION, SUBJECT, active, refresh_token, refusal,
+    INTROSPECTION, SUBJECT, TOKEN, active, refresh_token, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, all_permissions, kind, misconfigured, session};
+use super::{adapter, all_permissions, kind, misconfigured, session, session_of};
 
 #[tokio::test]
 async fn introspection_sends_the_refresh_token_and_the_hint_unchanged() {
@@ -87,6 +87,18 @@ async fn introspection_of_another_session_subject_or_client_is_unreadable() {
         let answer = keycloak.introspect(&session()).await;
         assert_eq!(kind(&answer), "unreadable", "{change}");
     }
+}
+
+/// Versions before 26.7 report a session as active to every client of the realm.
+#[tokio::test]
+async fn active_session_of_another_client_is_a_misconfiguration() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let response = changed(&json!({"azp": "another", "client_id": "another"}));
+    upstream.on(INTROSPECTION, Answer::json(200, response));
+    let foreign = session_of("another");
+    let answer = adapter(&upstream.url()).introspect(&foreign).await;
+    let what = misconfigured(&answer);
+    assert_eq!(what, Some(Misconfiguration::ForeignClient), "{answer:?}");
 }
 
 #[tokio::test]
@@ -186,6 +198,43 @@ async fn refusal_of_the_gateway_is_not_inactive() {
             "{status} {error} {description}"
         );
     }
+}
+
+#[tokio::test]
+async fn token_endpoint_distinguishes_an_unknown_client_from_a_wrong_secret() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let keycloak = adapter(&upstream.url());
+    let either = refusal(401, "invalid_request", "Authentication failed.");
+    upstream.on(INTROSPECTION, either);
+    let bad = "Invalid client or Invalid client credentials";
+    let (secret, unknown) = (
+        Misconfiguration::ClientSecret,
+        Misconfiguration::UnknownClient,
+    );
+    for (at_token, expected) in [
+        (refusal(401, "unauthorized_client", bad), secret),
+        (refusal(401, "invalid_client", bad), unknown),
+        // Not known, so the text names both settings.
+        (Answer::json(503, json!({})), secret),
+        (
+            refusal(401, "invalid_request", "Missing parameter: username"),
+            secret,
+        ),
+    ] {
+        upstream.on(TOKEN, at_token);
+        let introspected = keycloak.introspect(&session()).await;
+        assert_eq!(misconfigured(&introspected), Some(expected));
+        let probed = keycloak.probe().await;
+        assert_eq!(misconfigured(&probed), Some(expected));
+        let both = introspected.expect_err("a fault").to_string();
+        let names_both = both.contains("check client_secret and client_id");
+        assert_eq!(names_both, expected == secret, "{both}");
+    }
+    let sent = upstream.requests_to(TOKEN);
+    assert!(
+        sent.iter()
+            .all(|request| request.text() == "grant_type=password")
+    );
 }
 
 #[tokio::test]
