@@ -36,13 +36,19 @@ pub(crate) async fn another_realm(more: &Value) -> Keycloak {
     }
 }
 
-/// From now on the realm sends a logout token to this address for every session of the gateway's
-/// client that ends.
-pub(crate) async fn send_logout_tokens(api: &AdminApi, keycloak: &Keycloak, url: &str) {
+/// The id of the gateway's client in this realm.
+pub(crate) async fn gateway_client(api: &AdminApi, keycloak: &Keycloak) -> String {
     let clients = api.get(&["clients"]).await;
     let mut clients = clients.as_array().expect("clients").iter();
     let ours = clients.find(|client| client["clientId"] == *keycloak.client_id);
-    let id = ours.expect("our client")["id"].as_str().expect("an id");
+    let id = ours.expect("our client")["id"].as_str();
+    id.expect("an id").to_owned()
+}
+
+/// From now on the realm sends a logout token to this address for every session of the gateway's
+/// client that ends.
+pub(crate) async fn send_logout_tokens(api: &AdminApi, keycloak: &Keycloak, url: &str) {
+    let id = gateway_client(api, keycloak).await;
     let attributes = json!({
         "clientId": keycloak.client_id,
         "frontchannelLogout": false,
@@ -51,6 +57,6 @@ pub(crate) async fn send_logout_tokens(api: &AdminApi, keycloak: &Keycloak, url:
             "backchannel.logout.session.required": "true",
         },
     });
-    api.done(Method::PUT, &["clients", id], Some(attributes))
+    api.done(Method::PUT, &["clients", &id], Some(attributes))
         .await;
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use auth_gateway::config::Settings;
 use iam_adapters::clock::ManualClock;
 use iam_conformance::{Account, Fixture};
 use jiff::Timestamp;
-use test_support::gateway::TestGateway;
+use test_support::gateway::{self, TestGateway, prepare};
 use test_support::suite::IamFixture;
 
 use crate::administrator::{Administrator, PermissionsFrom};
@@ -57,11 +58,22 @@ impl LiveFixture {
 
     /// A gateway in front of this Keycloak.
     pub(crate) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
+        self.changed_gateway(more, |_| {})
+    }
+
+    /// A gateway in front of this Keycloak, with changes that a variable cannot express.
+    pub(crate) fn changed_gateway(
+        &self,
+        more: &[(&str, &str)],
+        change: impl FnOnce(&mut Settings),
+    ) -> TestGateway {
         let freshness = [("session.freshness", "60s"), ("permissions.ttl", "60s")];
         let settings = self.keycloak.settings();
         let settings = [&settings[..], &LONG_DEADLINES, &freshness, more].concat();
-        let clock = Arc::<ManualClock>::clone(&self.iam.clock);
-        TestGateway::start_with_clock(clock, &settings)
+        let mut settings = gateway::settings(&settings);
+        change(&mut settings);
+        let parts = prepare(&settings, Arc::<ManualClock>::clone(&self.iam.clock));
+        TestGateway::with_namespaces(settings, parts)
     }
 
     pub(crate) async fn user(&self, permissions: &[&str]) -> Account {

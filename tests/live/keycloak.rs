@@ -1,8 +1,6 @@
 //! A running Keycloak: the shared one, or one of a single test that may kill it.
 
 use std::env;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,7 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use test_support::client::http_client;
 use test_support::gateway::keycloak_settings;
-use tokio::task::spawn_blocking;
+
+use crate::launched::Launched;
 
 /// The address of a realm and the credentials for it.
 #[derive(Debug, Clone, Deserialize)]
@@ -127,7 +126,7 @@ const DURABLE: &str = "--durable";
 pub(crate) struct Instance {
     pub(crate) keycloak: Keycloak,
     home: String,
-    process: Ended,
+    process: Launched,
 }
 
 #[derive(Deserialize)]
@@ -150,38 +149,19 @@ impl Instance {
 
     /// Kills it without a graceful shutdown.
     pub(crate) fn kill(mut self) -> Killed {
-        let ended = self.process.0.try_wait().expect("a process");
-        assert_eq!(ended, None, "it still runs");
+        assert!(self.process.is_running());
         Killed {
             home: self.home,
             port: self.keycloak.port(),
         }
     }
 
-    /// On another thread, so that the test's connections keep running.
     async fn launch(arguments: Vec<String>) -> Self {
-        let launched = spawn_blocking(move || Self::launch_and_wait(&arguments));
-        launched.await.expect("an instance")
-    }
-
-    fn launch_and_wait(arguments: &[String]) -> Self {
-        let mut process = Command::new(environment("KEYCLOAK_LAUNCHER"))
-            .arg("start")
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the launcher");
-        let mut line = String::new();
-        let stdout = process.stdout.take().expect("a pipe");
-        let read = BufReader::new(stdout).read_line(&mut line);
-        // From here on the process is killed on every path.
-        let process = Ended(process);
-        read.expect("standard output");
-        let facts: Facts = serde_json::from_str(&line).expect("the address of a started Keycloak");
+        let (process, facts) = Launched::start("KEYCLOAK_LAUNCHER", arguments).await;
+        let Facts { keycloak, home } = facts;
         Self {
-            keycloak: facts.keycloak,
-            home: facts.home,
+            keycloak,
+            home,
             process,
         }
     }
@@ -200,17 +180,5 @@ impl Killed {
         let port = self.port.to_string();
         let arguments = ["--home", &self.home, "--http-port", &port, DURABLE];
         Instance::launch(arguments.map(str::to_owned).to_vec()).await
-    }
-}
-
-/// Kills the process when it is dropped.
-#[derive(Debug)]
-struct Ended(Child);
-
-impl Drop for Ended {
-    /// Both fail only if it has ended already.
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

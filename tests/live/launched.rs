@@ -1,0 +1,59 @@
+//! Servers that a launcher starts.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde::de::DeserializeOwned;
+use tokio::task::spawn_blocking;
+
+use crate::keycloak::environment;
+
+/// A running server. It is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Launched(Child);
+
+impl Launched {
+    /// Starts a server with the launcher that this variable names; returns its facts too.
+    pub(crate) async fn start<F>(launcher: &'static str, arguments: Vec<String>) -> (Self, F)
+    where
+        F: DeserializeOwned + Send + 'static,
+    {
+        // On another thread, so that the test's connections keep running.
+        let started = spawn_blocking(move || Self::start_and_wait(launcher, &arguments));
+        started.await.expect("a server")
+    }
+
+    fn start_and_wait<F: DeserializeOwned>(launcher: &str, arguments: &[String]) -> (Self, F) {
+        let mut process = Command::new(environment(launcher))
+            .arg("start")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the launcher");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("a pipe");
+        let read = BufReader::new(stdout).read_line(&mut line);
+        // From here on the process is killed on every path.
+        let process = Self(process);
+        read.expect("standard output");
+        let facts = serde_json::from_str(&line).expect("the facts of a started server");
+        (process, facts)
+    }
+
+    /// Kills it without a graceful shutdown. Both calls fail only if it has ended already.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().expect("a process").is_none()
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
