@@ -1,9 +1,10 @@
-//! Login, exchange and logout, with one IAM and one set of keys. Independent of HTTP, of the IAM's
-//! protocol and of Redis.
+//! Login, exchange and logout, with several IAMs and one set of keys. Independent of HTTP, of the
+//! IAM's protocol and of Redis.
 
 mod access_token;
 pub mod entry_key;
 pub mod error;
+pub mod iams;
 pub mod keys;
 pub mod knowledge;
 pub mod login_limiter;
@@ -15,15 +16,15 @@ pub mod upstream_logouts;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
+use futures_util::future::join_all;
 use iam_adapters::logout_token::Ended;
 use iam_adapters::{
-    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamAdapter, LogoutTokens,
-    Moment, Scope, UpstreamSession, abandoned,
+    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, Moment, Refusal,
+    Scope, UpstreamSession, abandoned,
 };
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
@@ -33,15 +34,16 @@ pub use session::NewSession;
 
 use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
+use iams::{Common, Iam, IamParts, Iams};
 use keys::Keys;
 use knowledge::shared::SharedCache;
-use knowledge::{Freshness, IntrospectionRequest, Knowledge, Source};
+use knowledge::{IntrospectionRequest, Source};
 use login_limiter::{Account, Limits, LoginRateLimiter};
 use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_revoker::SessionRevoker;
 use single_flight::Admission;
-use upstream_logouts::{UpstreamLogout, UpstreamLogouts};
+use upstream_logouts::UpstreamLogout;
 
 /// base64url without padding (RFC 7515 section 2). It refuses text that is not canonical.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
@@ -62,15 +64,13 @@ impl Random for SystemRandom {
     }
 }
 
-/// The settings of sessions and tokens.
+/// The settings that all IAMs share.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// How old cached data may be.
-    pub freshness: Freshness,
+    /// The bound of the cached data of all IAMs together, in bytes.
+    pub cache_bytes: u64,
     /// The limits of logins.
     pub login_limits: Limits,
-    /// The longest lifetime of a session. That of the IAM may be shorter.
-    pub session_max_lifetime: Duration,
     /// The claims that all access tokens have in common.
     pub token: TokenPolicy,
     /// The scope of a request without one.
@@ -82,8 +82,8 @@ pub struct Policy {
 /// The parts of a gateway.
 #[derive(Debug)]
 pub struct GatewayParts {
-    /// The IAM, with deadlines, limits and circuit breakers.
-    pub iam: Arc<dyn IamAdapter>,
+    /// The IAMs. No two have the same issuer or the same prefix of subjects.
+    pub iams: Vec<IamParts>,
     /// The keys that sign access tokens and seal session tokens.
     pub keys: Arc<Keys>,
     /// The clock.
@@ -96,21 +96,17 @@ pub struct GatewayParts {
     pub revocations: Revocations,
 }
 
-/// The gateway in front of one IAM.
+/// The gateway in front of its IAMs.
 pub struct Gateway {
-    iam: Arc<dyn IamAdapter>,
+    iams: Arc<Iams>,
     keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     policy: Policy,
     session_tokens: SessionTokens,
-    knowledge: Arc<Knowledge>,
     revocations: Arc<Revocations>,
     session_revoker: Arc<SessionRevoker>,
-    /// `None`: the IAM sends no logout tokens.
-    logout_tokens: Option<LogoutTokens>,
     login_limiter: LoginRateLimiter,
-    upstream_logouts: Arc<UpstreamLogouts>,
 }
 
 /// The result of a login.
@@ -123,11 +119,11 @@ pub struct LoginAttempt {
 }
 
 impl Gateway {
-    /// A gateway in front of an IAM.
+    /// A gateway in front of these IAMs.
     #[must_use]
     pub fn new(parts: GatewayParts) -> Self {
         let GatewayParts {
-            iam,
+            iams,
             keys,
             clock,
             random,
@@ -135,43 +131,33 @@ impl Gateway {
             revocations,
         } = parts;
         let revocations = Arc::new(revocations);
-        let knowledge = Knowledge::new(
-            Arc::clone(&iam),
-            Arc::clone(&clock),
-            Arc::clone(&revocations),
-            policy.freshness,
-        );
+        let common = Common {
+            clock: &clock,
+            random: &random,
+            revocations: &revocations,
+            cache_bytes: policy.cache_bytes,
+        };
+        let iams = Arc::new(Iams::new(iams, &common));
         let session_tokens = SessionTokens {
-            fallback: ConstantTimeFallback::of(&*iam),
-            adapter: iam.name(),
-            issuer: iam.issuer().to_owned(),
+            fallback: ConstantTimeFallback::of(&iams),
+            iams: Arc::clone(&iams),
             keys: Arc::clone(&keys),
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             revocations: Arc::clone(&revocations),
         };
         let session_revoker = SessionRevoker::new(
-            Arc::clone(&iam),
+            Arc::clone(&iams),
             Arc::clone(&keys),
             Arc::clone(&clock),
-            policy.session_max_lifetime,
-            Arc::clone(&revocations),
-        );
-        let upstream_logouts = UpstreamLogouts::new(
-            Arc::clone(&iam),
-            Arc::clone(&clock),
-            Arc::clone(&random),
             Arc::clone(&revocations),
         );
         Self {
             session_tokens,
-            knowledge: Arc::new(knowledge),
             revocations,
             session_revoker: Arc::new(session_revoker),
-            logout_tokens: LogoutTokens::of(Arc::clone(&iam), Arc::clone(&clock)),
             login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock)),
-            upstream_logouts: Arc::new(upstream_logouts),
-            iam,
+            iams,
             keys,
             clock,
             random,
@@ -179,20 +165,22 @@ impl Gateway {
         }
     }
 
-    /// Refuses a login from an address that has no attempts left, for any account. Counts nothing, so
-    /// that it can be called before the body of a request is parsed.
+    /// Refuses a login that no limit would allow, whatever its account: from an address that has no
+    /// attempts left, or while no IAM has any of its rate left. Counts nothing, so that it can be called
+    /// before the body of a request is parsed.
     ///
     /// # Errors
     ///
     /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
     pub fn admit_login(&self, address: Option<ClientAddress>) -> Result<(), GatewayError> {
-        self.login_limiter.admit(address)
+        self.login_limiter.admit(address, self.iams.rates())
     }
 
-    /// Verifies credentials at the IAM within the login limits, and begins a session. Never
-    /// retried, never cached.
+    /// Verifies credentials at the IAM of their domain within the login limits, and begins a session.
+    /// Never retried, also not at another IAM, and never cached.
     ///
-    /// The error is [`GatewayError::Refused`] if the IAM refuses the credentials,
+    /// The error is [`GatewayError::Refused`] if the IAM refuses the credentials, or if no IAM allows
+    /// logins with an address of this domain. It is
     /// [`GatewayError::TooManyLogins`] or [`GatewayError::NotReady`] if it is not called, otherwise a
     /// fault.
     pub async fn log_in(&self, credentials: &Credentials, client: &ClientContext) -> LoginAttempt {
@@ -214,56 +202,43 @@ impl Gateway {
         if !self.revocations.has_room(requested_at) {
             return Err(NotReady::TooManyRevocations.into());
         }
-        let call = self.iam.authenticate(credentials, client);
-        let address = client.address;
+        let iam = self.iams.for_login(credentials.email());
+        let call = async {
+            // Counted and answered like a wrong password.
+            let iam = iam.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
+            let authenticated = iam.adapter.authenticate(credentials, client).await?;
+            Ok((iam, authenticated))
+        };
+        let rate = iam.and_then(|iam| iam.rate.as_ref());
         let limited = self
             .login_limiter
-            .limit(account, credentials, address, call);
-        let authenticated = limited.await?;
+            .limit(account, credentials, client.address, rate, call);
+        let (iam, authenticated) = limited.await?;
         let verified_at = self.clock.now().unix_seconds();
-        let expires_at = self.expiry(&authenticated, requested_at);
+        let expires_at = expiry(iam, &authenticated, requested_at);
 
         let upstream = &authenticated.session;
         let session_token = self
             .session_tokens
-            .seal(session_id, upstream, requested_at, expires_at)
-            .inspect_err(|_| self.abandon(upstream))?;
-        let fingerprint = self
+            .seal(iam, session_id, upstream, requested_at, expires_at)
+            .inspect_err(|_| abandon(iam, upstream))?;
+        let fingerprint = iam
             .knowledge
             .fingerprint(&session_token, upstream.subject.as_str());
         let permissions = authenticated.permissions.map(Arc::new);
         if let Some(permissions) = &permissions {
             let name = self.session_tokens.name(session_id, requested_at);
-            self.knowledge
+            iam.knowledge
                 .share(&fingerprint, name, requested_at, permissions);
         }
-        self.knowledge
-            .learn(&fingerprint, requested_at, permissions);
+        iam.knowledge.learn(&fingerprint, requested_at, permissions);
         Ok(NewSession {
-            subject: authenticated.session.subject,
+            sub: iam.sub(upstream.subject.as_str()).into_owned(),
             session_id,
             session_token: session_token.into(),
             verified_at,
             expires_at,
         })
-    }
-
-    /// When a session expires, in seconds since 1970.
-    fn expiry(&self, authenticated: &Authenticated, requested_at: Moment) -> u64 {
-        let max_lifetime = self.policy.session_max_lifetime;
-        let lifetime = authenticated
-            .expires_in
-            .map_or(max_lifetime, |lifetime| lifetime.min(max_lifetime));
-        requested_at.unix_seconds() + lifetime.as_secs()
-    }
-
-    /// Ends an IAM session whose client gets no session token. The client does not wait for it.
-    fn abandon(&self, upstream: &UpstreamSession) {
-        let (iam, upstream) = (Arc::clone(&self.iam), upstream.clone());
-        abandoned::end_session(
-            self.iam.name(),
-            async move { iam.end_session(&upstream).await },
-        );
     }
 
     /// Exchanges a session for an access token with the requested scope, as far as the user has the
@@ -286,7 +261,7 @@ impl Gateway {
         let opened = self
             .session_tokens
             .open(session_id, session_token, &mut buffer)?;
-        let session = &opened.session;
+        let (iam, session) = (opened.iam, &opened.session);
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
         let revoked = self.revocations.refuse_revoked(&mut names);
@@ -294,8 +269,8 @@ impl Gateway {
             return Err(InvalidSession::Expired.into());
         }
         revoked?;
-        let fingerprint = self.knowledge.fingerprint(session_token, &session.sub);
-        let fresh = self.knowledge.fresh(&fingerprint, arrived);
+        let fingerprint = iam.knowledge.fingerprint(session_token, &session.sub);
+        let fresh = iam.knowledge.fresh(&fingerprint, arrived);
         let (permissions, source) = if let Some(permissions) = fresh {
             (permissions, Source::Hit)
         } else {
@@ -306,7 +281,7 @@ impl Gateway {
             };
             // Exchanges with cached data log nothing here, and a span would cost them 1 %.
             let span = tracing::error_span!("request", request_id);
-            let introspection = self.knowledge.introspect(request, arrived).instrument(span);
+            let introspection = iam.knowledge.introspect(request, arrived).instrument(span);
             // Boxed: otherwise the future of every exchange would have its size.
             Box::pin(introspection).await?
         };
@@ -316,12 +291,13 @@ impl Gateway {
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
         }
-        let granted = self.effective(scope).granted(&permissions);
+        let allowed = iam.policy.allowed_scopes.as_ref();
+        let granted = self.effective(scope).granted(&permissions, allowed);
         if granted.is_empty() && self.policy.refuse_empty_scope {
             return Err(GatewayError::NothingGranted);
         }
         let grant = Grant {
-            subject: &session.sub,
+            subject: &iam.sub(&session.sub),
             session_id,
             scope: &granted,
             session_expires_at: session.exp,
@@ -333,6 +309,7 @@ impl Gateway {
             now,
             &*self.random,
         )?;
+        iam.count_exchange();
         Ok(Exchanged {
             token,
             scope: granted,
@@ -361,12 +338,13 @@ impl Gateway {
         if opened.session.has_expired(now) {
             return Ok(());
         }
+        let upstream_logouts = &opened.iam.upstream_logouts;
         let logged_out = opened.revocation(Cause::LoggedOut);
         let has_ended_upstream =
             || self.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
         self.revocations.record(&logged_out, now);
         if has_ended_upstream() {
-            self.upstream_logouts.ended_otherwise(logged_out.name);
+            upstream_logouts.ended_otherwise(logged_out.name);
             // This replica may know that from the IAM, which did not inform the others.
             self.session_revoker.share(logged_out, now).await;
             return Ok(());
@@ -377,14 +355,14 @@ impl Gateway {
             confirmed: opened.revocation(Cause::Upstream),
             expires_at: opened.session.exp,
         };
-        let admission = self.upstream_logouts.calls.join_or_start(
+        let admission = upstream_logouts.calls.join_or_start(
             logged_out.name,
             now,
             // Also one that began long ago: an ended session does not become active again.
             |_| true,
             || has_ended_upstream().then_some(()),
             || {
-                let logouts = Arc::clone(&self.upstream_logouts);
+                let logouts = Arc::clone(upstream_logouts);
                 let session_revoker = Arc::clone(&self.session_revoker);
                 async move {
                     let ended = logouts.end(logout).await;
@@ -410,11 +388,10 @@ impl Gateway {
     /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. No session
     /// has been ended then.
     pub async fn receive_logout_token(&self, token: &str) -> Result<Ended, GatewayError> {
-        let tokens = self.logout_tokens.as_ref();
-        let tokens = tokens.ok_or(GatewayError::NoLogoutTokens)?;
+        let (iam, tokens) = self.iams.for_logout_token(token)?;
         let verified = tokens.verify(token).await?;
         self.session_revoker
-            .end_by_logout_token(&verified.ended, verified.issued_at);
+            .end_by_logout_token(iam, &verified.ended, verified.issued_at);
         tokens.mark_used(&verified);
         Ok(verified.ended)
     }
@@ -422,14 +399,18 @@ impl Gateway {
     /// This replica has all revocations of the others again, and receives further ones from now on.
     /// Some may have been missed, so cached data about sessions from before is not used.
     pub fn caught_up(&self) {
-        self.knowledge.distrust_until(self.clock.now());
+        for iam in self.iams.iter() {
+            iam.knowledge.distrust_until(self.clock.now());
+        }
         self.session_revoker.serve_without_catching_up();
     }
 
     /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
-    pub fn share_knowledge(&self, cache: Arc<dyn SharedCache>) {
-        let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
-        self.knowledge.share_through(cache, keys, random);
+    pub fn share_knowledge(&self, cache: &Arc<dyn SharedCache>) {
+        for iam in self.iams.iter() {
+            let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
+            iam.knowledge.share_through(Arc::clone(cache), keys, random);
+        }
     }
 
     /// Resets the login limits of an account for unknown networks, and for the network of this
@@ -456,10 +437,17 @@ impl Gateway {
         &self.session_revoker
     }
 
-    /// Ends sessions at the IAM, and finishes failed logouts.
+    /// The IAMs.
     #[must_use]
-    pub fn upstream_logouts(&self) -> &Arc<UpstreamLogouts> {
-        &self.upstream_logouts
+    pub fn iams(&self) -> &Iams {
+        &self.iams
+    }
+
+    /// Finishes the failed logouts of every IAM periodically. Does not return.
+    pub async fn finish_logouts(self: Arc<Self>) {
+        let running = self.iams.iter();
+        let running = running.map(|iam| Arc::clone(&iam.upstream_logouts).run());
+        join_all(running).await;
     }
 
     /// The keys.
@@ -490,10 +478,28 @@ impl Gateway {
     }
 }
 
+/// When a session expires, in seconds since 1970.
+fn expiry(iam: &Iam, authenticated: &Authenticated, requested_at: Moment) -> u64 {
+    let max_lifetime = iam.policy.session_max_lifetime;
+    let lifetime = authenticated
+        .expires_in
+        .map_or(max_lifetime, |promised| promised.min(max_lifetime));
+    requested_at.unix_seconds() + lifetime.as_secs()
+}
+
+/// Ends an IAM session whose client gets no session token. The client does not wait for it.
+fn abandon(iam: &Iam, upstream: &UpstreamSession) {
+    let (adapter, upstream) = (Arc::clone(&iam.adapter), upstream.clone());
+    abandoned::end_session(
+        iam.kind,
+        async move { adapter.end_session(&upstream).await },
+    );
+}
+
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gateway")
-            .field("iam", &self.iam)
+            .field("iams", &self.iams)
             .field("policy", &self.policy)
             .finish_non_exhaustive()
     }

@@ -28,6 +28,7 @@ pub use pending_queue::PendingQueue;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
 use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
+use crate::gateway::knowledge::shared::SharedCache;
 use crate::gateway::revocations::Learned;
 use crate::gateway::{Gateway, Random};
 use crate::health::Health;
@@ -138,7 +139,8 @@ impl ReplicationStream {
         let shared_cache = share_knowledge
             .then(|| RedisCache::new(redis.prefix(), Arc::clone(&clock), metrics.clone()));
         if let Some(cache) = &shared_cache {
-            gateway.share_knowledge(Arc::new(cache.clone()));
+            let cache: Arc<dyn SharedCache> = Arc::new(cache.clone());
+            gateway.share_knowledge(&cache);
         }
         let logins = LoginExchange::new(
             redis.clone(),

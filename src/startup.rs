@@ -20,12 +20,14 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Server, ServerHandle};
 use actix_web::web::Data;
 use anyhow::Context as _;
+use futures_util::future::join_all;
 use iam_adapters::ResilientAdapter;
 use iam_adapters::resilient::Observer;
 use tokio::time::timeout;
 
 use crate::config::Settings;
 use crate::gateway::TokenPolicy;
+use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::revocations::Revocations;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
@@ -42,14 +44,8 @@ const MANAGEMENT_CONNECTIONS: usize = 256;
 
 fn policy(settings: &Settings) -> Policy {
     Policy {
-        freshness: Freshness {
-            liveness: settings.session.freshness,
-            permissions: settings.permissions.ttl,
-            stale_if_error: settings.stale_if_error,
-            max_bytes: settings.cache.max_bytes as u64,
-        },
+        cache_bytes: settings.cache.max_bytes as u64,
         login_limits: settings.login_limits.before(&settings.iam),
-        session_max_lifetime: settings.session.max_lifetime,
         token: TokenPolicy {
             issuer: settings.http.public_url.issuer().to_owned(),
             audience: settings.token.audience.clone(),
@@ -58,6 +54,23 @@ fn policy(settings: &Settings) -> Policy {
         },
         default_scope: settings.token.default_scope.clone(),
         refuse_empty_scope: settings.token.refuse_empty_scope,
+    }
+}
+
+fn iam_policy(settings: &Settings) -> IamPolicy {
+    IamPolicy {
+        domains: Vec::new(),
+        is_default: true,
+        allows_logins: true,
+        subject_prefix: String::new(),
+        allowed_scopes: None,
+        freshness: Freshness {
+            liveness: settings.session.freshness,
+            permissions: settings.permissions.ttl,
+            stale_if_error: settings.stale_if_error,
+        },
+        session_max_lifetime: settings.session.max_lifetime,
+        logins_per_second: settings.login_limits.rate_of(&settings.iam),
     }
 }
 
@@ -90,7 +103,11 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     }
     let iam = Arc::new(iam);
     let gateway = Gateway::new(GatewayParts {
-        iam: Arc::<ResilientAdapter>::clone(&iam),
+        iams: vec![IamParts {
+            name: settings.iam.name().into(),
+            adapter: Arc::<ResilientAdapter>::clone(&iam),
+            policy: iam_policy(settings),
+        }],
         keys: Arc::clone(&parts.keys),
         clock: Arc::clone(clock),
         random: Arc::clone(&parts.random),
@@ -164,7 +181,7 @@ pub struct Application {
     management: Server,
     addresses: Addresses,
     background: Pin<Box<dyn Future<Output = ()>>>,
-    logouts: Arc<UpstreamLogouts>,
+    gateway: Arc<Gateway>,
     lifecycle: Lifecycle,
     replication: Option<ReplicationStream>,
     keys: keys::KeyFolderWatcher,
@@ -183,7 +200,7 @@ impl Application {
         let app_state = Arc::new(connected.app_state(settings, &parts));
         let data = Data::from(Arc::clone(&app_state));
         let probing = probe::run(connected.iam, settings.upstream.probe_interval);
-        let finishing = Arc::clone(connected.gateway.upstream_logouts()).run();
+        let finishing = Arc::clone(&connected.gateway).finish_logouts();
         let served = ServiceParts {
             app_state,
             public: {
@@ -266,7 +283,7 @@ impl Application {
                 management: management_address,
             },
             background: served.background,
-            logouts: Arc::clone(app_state.gateway.upstream_logouts()),
+            gateway: Arc::clone(&app_state.gateway),
             lifecycle: parts.lifecycle,
             replication,
             keys,
@@ -305,7 +322,7 @@ impl Application {
             () = stopped => Ok(Ok(())),
         };
         background.abort();
-        tokio::join!(revocations::end(replication), finish_logouts(&self.logouts));
+        tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
         key_watcher.abort();
         management.stop(true).await;
         tracing::info!("stopped");
@@ -354,10 +371,12 @@ fn max_connections(wanted: usize, workers: usize) -> usize {
     max_connections
 }
 
-/// Calls the IAM once more for logouts that failed, within a deadline.
-async fn finish_logouts(logouts: &Arc<UpstreamLogouts>) {
-    let _ = timeout(FINAL_LOGOUTS_DEADLINE, logouts.finish_now()).await;
-    let unfinished = logouts.unfinished_count();
+/// Calls each IAM once more for logouts that failed, within a deadline.
+async fn finish_logouts(gateway: &Gateway) {
+    let logouts = || gateway.iams().iter().map(Iam::upstream_logouts);
+    let finished = join_all(logouts().map(UpstreamLogouts::finish_now));
+    let _ = timeout(FINAL_LOGOUTS_DEADLINE, finished).await;
+    let unfinished: usize = logouts().map(|logouts| logouts.unfinished_count()).sum();
     if unfinished > 0 {
         tracing::warn!(
             unfinished,

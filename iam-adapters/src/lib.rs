@@ -27,7 +27,7 @@ pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
 pub use resilient::ResilientAdapter;
-pub use scope::{InvalidScope, Permission, Permissions, Scope};
+pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope};
 pub use types::{
     Authenticated, ClientContext, Credentials, Introspection, InvalidCredentials, Subject,
     UpstreamSession,

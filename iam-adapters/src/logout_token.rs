@@ -1,9 +1,9 @@
 //! Logout tokens: the IAM's signed statement that a session, or all sessions of a user, ended (OpenID
 //! Connect Back-Channel Logout 1.0).
 //!
-//! Anyone can send a logout token. So no claim is read before the signature is verified, with a key
-//! that the IAM publishes and with the one algorithm of that key. Nothing in a token selects where a
-//! key comes from.
+//! Anyone can send a logout token. So it is verified with a key that the IAM publishes and with the one
+//! algorithm of that key. Nothing in a token selects where a key comes from, except that `iss` chooses
+//! among the configured IAMs. No other claim is read before the signature is verified.
 
 mod claims;
 mod jws;
@@ -110,6 +110,15 @@ impl fmt::Debug for LogoutTokens {
             .field("audience", &self.audience)
             .finish_non_exhaustive()
     }
+}
+
+/// The issuer that a token names (`iss`), to choose the IAM that verifies it. Nothing is verified here.
+///
+/// # Errors
+///
+/// [`InvalidLogoutToken`] if the token is not a logout token, or names no issuer.
+pub fn unverified_issuer(token: &str) -> Result<String, InvalidLogoutToken> {
+    claims::issuer(&Jws::parse(token)?.unverified_payload()?)
 }
 
 /// Why a logout token was not accepted. The messages are for the log, and contain nothing of the token.

@@ -61,13 +61,16 @@ impl<'a> Scope<'a> {
         self.0.split(' ').filter(|name| !name.is_empty())
     }
 
-    /// The granted scope: the requested names that are among the permissions, in the requested order,
-    /// each once (RFC 6749 section 3.3: "partially ignore").
+    /// The granted scope: the requested names that are among the permissions and allowed, in the
+    /// requested order, each once (RFC 6749 section 3.3: "partially ignore").
     #[must_use]
-    pub fn granted(self, permissions: &Permissions) -> String {
+    pub fn granted(self, permissions: &Permissions, allowed: Option<&AllowedScopes>) -> String {
+        let is_granted = |name| {
+            permissions.contains(name) && allowed.is_none_or(|allowed| allowed.contains(name))
+        };
         let mut granted = String::with_capacity(self.0.len());
         for name in self.names() {
-            if permissions.contains(name) && !Scope(&granted).names().any(|seen| seen == name) {
+            if is_granted(name) && !Scope(&granted).names().any(|seen| seen == name) {
                 if !granted.is_empty() {
                     granted.push(' ');
                 }
@@ -129,6 +132,35 @@ impl Borrow<str> for Permission {
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Scope names, and beginnings of scope names followed by `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedScopes(Box<[Permission]>);
+
+impl AllowedScopes {
+    /// Reads the names and beginnings.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidScope`] if one of them is not valid in a scope string.
+    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidScope> {
+        names
+            .into_iter()
+            .map(Permission::parse)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether a scope name is among them, or begins with one of them. Case-sensitive.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|allowed| {
+            let allowed = allowed.as_str();
+            let beginning = allowed.strip_suffix('*');
+            beginning.map_or(name == allowed, |beginning| name.starts_with(beginning))
+        })
     }
 }
 
@@ -227,9 +259,30 @@ mod tests {
     fn granted_scope_keeps_the_requested_order_without_duplicates_and_unknown_names() {
         let held = permissions(&["a", "b", "c"]);
         let requested = Scope::parse("c x a c A b a").expect("grammar");
-        assert_eq!(requested.granted(&held), "c a b");
-        assert_eq!(Scope::EMPTY.granted(&held), "");
-        assert_eq!(requested.granted(&Permissions::default()), "");
+        assert_eq!(requested.granted(&held, None), "c a b");
+        assert_eq!(Scope::EMPTY.granted(&held, None), "");
+        assert_eq!(requested.granted(&Permissions::default(), None), "");
+    }
+
+    #[test]
+    fn allowed_scopes_are_names_and_beginnings_followed_by_an_asterisk() {
+        let held = permissions(&["urn:a:b", "urn:a:c", "urn:b", "read", "reader", "*"]);
+        let requested = Scope::parse("urn:a:b urn:a:c urn:b read reader *").expect("grammar");
+        for (allowed, granted) in [
+            (&["read"][..], "read"),
+            (&["read*"], "read reader"),
+            (&["urn:a:*", "reader"], "urn:a:b urn:a:c reader"),
+            (&["urn:a:*:d", "Read", "urn:a"], ""),
+            (&["*"], "urn:a:b urn:a:c urn:b read reader *"),
+            (&["write"], ""),
+            (&[], ""),
+        ] {
+            let allowed = AllowedScopes::parse(allowed.iter().copied()).expect("names");
+            assert_eq!(requested.granted(&held, Some(&allowed)), granted);
+        }
+        for invalid in ["", "a b", "\"", "é"] {
+            assert!(AllowedScopes::parse([invalid]).is_err(), "{invalid}");
+        }
     }
 
     #[test]
@@ -289,7 +342,7 @@ mod tests {
                 .filter(|name| held.contains(*name) && seen.insert(*name))
                 .cloned()
                 .collect();
-            let granted = Scope::parse(&text).expect("grammar").granted(&permissions);
+            let granted = Scope::parse(&text).expect("grammar").granted(&permissions, None);
             prop_assert_eq!(granted, model.join(" "));
         }
 

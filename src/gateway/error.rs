@@ -79,7 +79,7 @@ pub enum InvalidSession {
     /// The session id is that of another session.
     #[error("id and token are not of one session")]
     Mismatch,
-    /// From another IAM than the configured one.
+    /// From an IAM that is not configured.
     #[error("session of another IAM")]
     Foreign,
     /// It has expired.

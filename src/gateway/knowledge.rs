@@ -36,7 +36,7 @@ type Known = (Arc<Permissions>, Source);
 /// The result of an introspection; `None`: the session is inactive.
 type Answer = Result<Option<Known>, IamError>;
 
-/// How old cached data may be when an access token is issued, and the size of the caches.
+/// How old cached data of an IAM may be when an access token is issued.
 #[derive(Debug, Clone, Copy)]
 pub struct Freshness {
     /// Of "the session is active".
@@ -45,8 +45,6 @@ pub struct Freshness {
     pub permissions: Duration,
     /// How much older both may be while the IAM does not respond.
     pub stale_if_error: Duration,
-    /// The bound of the two caches together, in bytes.
-    pub max_bytes: u64,
 }
 
 /// The source of the data that an exchange used.
@@ -124,7 +122,47 @@ struct CachedPermissions {
     permissions: Arc<Permissions>,
 }
 
-/// The two caches, and the introspections in flight.
+/// The two caches. Those of several IAMs are one, so that one bound holds for all of them.
+#[derive(Clone)]
+pub struct Caches {
+    liveness: Cache<Digest, Moment>,
+    permissions: Cache<Digest, CachedPermissions>,
+}
+
+impl Caches {
+    /// Empty caches of at most so many bytes together, for IAMs whose data may be so old.
+    #[must_use]
+    pub fn new(max_bytes: u64, freshness: &[Freshness]) -> Self {
+        // The lifetimes only save memory: every look-up checks the age.
+        let lifetime = |of: fn(&Freshness) -> Duration| {
+            let lifetimes = freshness.iter();
+            let lifetimes = lifetimes.map(|each| of(each) + each.stale_if_error);
+            lifetimes.max().unwrap_or_default()
+        };
+        let liveness = Cache::builder()
+            .max_capacity(max_bytes / 2)
+            .weigher(|_, _| weight(0))
+            .time_to_live(lifetime(|each| each.liveness))
+            .build();
+        let permissions = Cache::builder()
+            .max_capacity(max_bytes / 2)
+            .weigher(|_, known: &CachedPermissions| {
+                let held = &known.permissions;
+                // One allocation for each name, one for the list of them, one for the `Arc` with
+                // its two counts and the list's address and length.
+                let arc = size_of::<[usize; 2]>() + size_of::<Permissions>();
+                weight(held.heap_size() + arc + ALLOCATION_OVERHEAD * (held.len() + 2))
+            })
+            .time_to_live(lifetime(|each| each.permissions))
+            .build();
+        Self {
+            liveness,
+            permissions,
+        }
+    }
+}
+
+/// The cached data of one IAM, and its introspections in flight.
 pub struct Knowledge {
     iam: Arc<dyn IamAdapter>,
     clock: Arc<dyn Clock>,
@@ -132,8 +170,7 @@ pub struct Knowledge {
     freshness: Freshness,
     /// SHA-256 over adapter and issuer, to be completed with the subject.
     subjects: Context,
-    liveness: Cache<Digest, Moment>,
-    permissions: Cache<Digest, CachedPermissions>,
+    caches: Caches,
     in_flight: SingleFlight<Digest, Answer>,
     shared: OnceLock<SharedKnowledge>,
     /// Cached data from requests that were sent then or before is not used; in nanoseconds of
@@ -149,43 +186,26 @@ const ENTRY_OVERHEAD: usize = 344;
 const ALLOCATION_OVERHEAD: usize = 16;
 
 impl Knowledge {
-    /// Empty caches.
+    /// Without introspections in flight.
     pub fn new(
         iam: Arc<dyn IamAdapter>,
         clock: Arc<dyn Clock>,
         revocations: Arc<Revocations>,
         freshness: Freshness,
+        caches: Caches,
     ) -> Self {
         let mut subjects = Context::new(&SHA256);
         for part in [iam.name(), iam.issuer()] {
             subjects.update(&part.len().to_be_bytes());
             subjects.update(part.as_bytes());
         }
-        // The lifetimes only save memory: every look-up checks the age.
-        let liveness = Cache::builder()
-            .max_capacity(freshness.max_bytes / 2)
-            .weigher(|_, _| weight(0))
-            .time_to_live(freshness.liveness + freshness.stale_if_error)
-            .build();
-        let permissions = Cache::builder()
-            .max_capacity(freshness.max_bytes / 2)
-            .weigher(|_, known: &CachedPermissions| {
-                let held = &known.permissions;
-                // One allocation for each name, one for the list of them, one for the `Arc` with
-                // its two counts and the list's address and length.
-                let arc = size_of::<[usize; 2]>() + size_of::<Permissions>();
-                weight(held.heap_size() + arc + ALLOCATION_OVERHEAD * (held.len() + 2))
-            })
-            .time_to_live(freshness.permissions + freshness.stale_if_error)
-            .build();
         Self {
             iam,
             clock,
             revocations,
             freshness,
             subjects,
-            liveness,
-            permissions,
+            caches,
             in_flight: SingleFlight::default(),
             shared: OnceLock::new(),
             distrusted_until: AtomicU64::new(0),
@@ -210,12 +230,12 @@ impl Knowledge {
     }
 
     fn known(&self, of: &Fingerprint, now: Moment, until: AgeLimit) -> Option<Arc<Permissions>> {
-        let alive_at = self.liveness.get(&of.session)?;
+        let alive_at = self.caches.liveness.get(&of.session)?;
         let age_max = self.age_max(self.freshness.liveness, &of.session, until);
         if now.since(alive_at) >= age_max || self.distrusts(alive_at) {
             return None;
         }
-        let known = self.permissions.get(&of.subject)?;
+        let known = self.caches.permissions.get(&of.subject)?;
         let age_max = self.age_max(self.freshness.permissions, &of.subject, until);
         (now.since(known.requested_at) < age_max).then_some(known.permissions)
     }
@@ -249,20 +269,21 @@ impl Knowledge {
         requested_at: Moment,
         permissions: Option<Arc<Permissions>>,
     ) {
-        self.liveness.insert(of.session, requested_at);
+        self.caches.liveness.insert(of.session, requested_at);
         let Some(permissions) = permissions else {
             return;
         };
         // With two introspections for one user at once, the older response may come last.
-        self.permissions.entry(of.subject).and_upsert_with(|known| {
-            match known.map(moka::Entry::into_value) {
+        self.caches
+            .permissions
+            .entry(of.subject)
+            .and_upsert_with(|known| match known.map(moka::Entry::into_value) {
                 Some(newer) if newer.requested_at.monotonic > requested_at.monotonic => newer,
                 _ => CachedPermissions {
                     requested_at,
                     permissions,
                 },
-            }
-        });
+            });
     }
 }
 
@@ -304,7 +325,7 @@ impl Knowledge {
         let shared = self.shared.get()?;
         let of = &request.fingerprint;
         let (requested_at, permissions) = shared.get(of, request.revocation.name).await?;
-        let known = self.liveness.get(&of.session);
+        let known = self.caches.liveness.get(&of.session);
         if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
             self.learn(of, requested_at, Some(Arc::new(permissions)));
         }
@@ -424,7 +445,9 @@ impl Knowledge {
             Introspection::Inactive => {
                 self.revocations
                     .record(&request.revocation, self.clock.now());
-                self.liveness.invalidate(&request.fingerprint.session);
+                self.caches
+                    .liveness
+                    .invalidate(&request.fingerprint.session);
                 Ok(None)
             }
         }

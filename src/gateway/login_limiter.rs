@@ -24,7 +24,6 @@ mod rate;
 mod sharing;
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -35,10 +34,10 @@ use iam_adapters::{ClientAddress, Clock, Network};
 use super::error::GatewayError;
 use counts::{Counts, Pace, Settlement};
 use known_networks::KnownNetworks;
-use rate::Rate;
 
 pub use account::Account;
 pub use login_key::{LoginKey, WRAPPED_LEN, WrappedKey, WrappingKey};
+pub use rate::Rate;
 pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
 
 /// How many times more failures than an IPv6 /64 the /48 around it may have. A rented server has a
@@ -57,8 +56,6 @@ pub struct Limits {
     pub account_sessions: Bound,
     /// Refused logins from each address.
     pub address: Bound,
-    /// Logins that reach the IAM from this replica in a second; `None`: no bound.
-    pub replica: Option<NonZeroU32>,
 }
 
 /// A rate with a burst: 10 in 5 minutes allows 10 at once, and then one in 30 seconds.
@@ -90,7 +87,7 @@ pub enum Limit {
     AccountSessions,
     /// Refused logins from an address, or from the network around it.
     Address,
-    /// Logins of the whole replica.
+    /// Logins from this replica that reach one IAM.
     Replica,
 }
 
@@ -140,7 +137,6 @@ pub struct LoginRateLimiter {
     rows: Counts,
     addresses: Counts,
     known_networks: KnownNetworks,
-    rate: Option<Rate>,
     untracked: AtomicU64,
 }
 
@@ -188,29 +184,35 @@ impl LoginRateLimiter {
             rows: Counts::default(),
             addresses: Counts::default(),
             known_networks: KnownNetworks::default(),
-            rate: limits.replica.map(Rate::new),
             untracked: AtomicU64::new(0),
         }
     }
 
-    /// Whether a login from this address can be allowed for any account. Counts nothing, so that it
-    /// can be called before the body of a request is parsed.
+    /// Whether a login from this address can be allowed for any account, at one of the IAMs with these
+    /// rates. Counts nothing, so that it can be called before the body of a request is parsed.
     ///
     /// # Errors
     ///
     /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
-    pub fn admit(&self, address: Option<ClientAddress>) -> Result<(), GatewayError> {
+    pub fn admit<'r>(
+        &self,
+        address: Option<ClientAddress>,
+        rates: impl Iterator<Item = Option<&'r Rate>>,
+    ) -> Result<(), GatewayError> {
         let now = self.now();
         for (network, pace) in self.networks(address) {
             let key = self.network(network);
             let room = self.addresses.room(key, pace, now);
             room.map_err(|wait| too_many(Limit::Address, wait))?;
         }
-        if let Some(rate) = &self.rate {
-            let left = rate.left(now);
-            left.map_err(|wait| too_many(Limit::Replica, wait))?;
+        let mut shortest = None;
+        for rate in rates {
+            match rate.map_or(Ok(()), |rate| rate.left(now)) {
+                Ok(()) => return Ok(()),
+                Err(wait) => shortest = Some(shortest.map_or(wait, |other: u64| other.min(wait))),
+            }
         }
-        Ok(())
+        shortest.map_or(Ok(()), |wait| Err(too_many(Limit::Replica, wait)))
     }
 
     /// The account of an e-mail address, as in the log.

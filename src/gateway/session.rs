@@ -12,7 +12,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{Digest, SHA256, digest};
 use base64::Engine as _;
-use iam_adapters::{Clock, IamAdapter, Moment, Subject, UpstreamSession};
+use iam_adapters::{Clock, Moment, Subject, UpstreamSession};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use zeroize::Zeroizing;
 use super::BASE64;
 use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
+use super::iams::{Iam, Iams};
 use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
 use super::login_limiter::WrappingKey;
 use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
@@ -85,8 +86,8 @@ impl fmt::Debug for SessionId {
 /// The result of a login.
 #[derive(Debug)]
 pub struct NewSession {
-    /// The user.
-    pub subject: Subject,
+    /// The user, as in `sub` of the access tokens.
+    pub sub: String,
     /// The id of the session.
     pub session_id: SessionId,
     /// The session token.
@@ -160,6 +161,7 @@ impl fmt::Debug for SealedSession<'_> {
 /// A session whose id and token match.
 pub(super) struct OpenedSession<'b> {
     pub(super) session: SealedSession<'b>,
+    pub(super) iam: &'b Iam,
     id: SessionId,
     key: Arc<RevocationKey>,
 }
@@ -178,9 +180,7 @@ impl OpenedSession<'_> {
 
 /// Seals session tokens, and opens the pair of session id and session token that a client sends.
 pub(super) struct SessionTokens {
-    // The adapter's name and the IAM's issuer do not change.
-    pub(super) adapter: &'static str,
-    pub(super) issuer: String,
+    pub(super) iams: Arc<Iams>,
     pub(super) keys: Arc<Keys>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
@@ -196,6 +196,7 @@ impl SessionTokens {
     /// [`GatewayError::Internal`].
     pub(super) fn seal(
         &self,
+        iam: &Iam,
         id: SessionId,
         upstream: &UpstreamSession,
         requested_at: Moment,
@@ -204,8 +205,8 @@ impl SessionTokens {
         let session = SealedSession {
             v: FORMAT,
             sid: id.to_string().into(),
-            iam: self.adapter.into(),
-            iss: self.issuer.as_str().into(),
+            iam: iam.kind.into(),
+            iss: (&*iam.issuer).into(),
             sub: upstream.subject.as_str().into(),
             usid: upstream.id.as_str().into(),
             secret: upstream.secret.expose_secret().into(),
@@ -229,34 +230,37 @@ impl SessionTokens {
     /// [`GatewayError::InvalidSession`], or [`GatewayError::Internal`] if the key may be one that this
     /// replica could not read.
     pub(super) fn open<'b>(
-        &self,
+        &'b self,
         session_id: &str,
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<OpenedSession<'b>, GatewayError> {
         let (session, key) = open_from(&self.keys.sealing, session_token, buffer)
             .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
-        let id = self
-            .matching_id(&session, session_id)
+        let (id, iam) = self
+            .matching(&session, session_id)
             .inspect_err(|_| self.simulate_look_up(&key, &session))?;
-        Ok(OpenedSession { session, id, key })
+        Ok(OpenedSession {
+            session,
+            iam,
+            id,
+            key,
+        })
     }
 
-    /// The id of the session, if it is the one that the client sent and the session is of this IAM.
-    fn matching_id(
+    /// The id of the session, if it is the one that the client sent, and the IAM of the session.
+    fn matching(
         &self,
         session: &SealedSession<'_>,
         session_id: &str,
-    ) -> Result<SessionId, InvalidSession> {
+    ) -> Result<(SessionId, &Iam), InvalidSession> {
         tracing::trace!("compare the session id");
         let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
         if !id.is(session_id) {
             return Err(InvalidSession::Mismatch);
         }
-        if session.iam != self.adapter || session.iss != self.issuer {
-            return Err(InvalidSession::Foreign);
-        }
-        Ok(id)
+        let iam = self.iams.for_session(&session.iam, &session.iss);
+        Ok((id, iam.ok_or(InvalidSession::Foreign)?))
     }
 
     /// Does the work of the steps that a refused token skips, so that the time does not show which
@@ -275,7 +279,7 @@ impl SessionTokens {
             key.simulate_unseal(session_token.len());
         }
         if let Ok(session) = read(black_box(&self.fallback.0)) {
-            let _ = black_box(self.matching_id(&session, session_id));
+            let _ = black_box(self.matching(&session, session_id));
             self.simulate_look_up(key.revocations(), &session);
         }
     }
@@ -299,11 +303,13 @@ const FALLBACK_ID: &str = "00000000-0000-0000-0000-000000000000";
 pub(super) struct ConstantTimeFallback(Vec<u8>);
 
 impl ConstantTimeFallback {
-    /// The content of a session of this IAM.
-    pub(super) fn of(iam: &dyn IamAdapter) -> Self {
+    /// The content of a session of one of these IAMs.
+    pub(super) fn of(iams: &Iams) -> Self {
+        let iam = iams.iter().next();
+        let (kind, issuer) = iam.map_or(("", ""), |iam| (iam.kind, &iam.issuer));
         let session = json!({
             "v": FORMAT, "sid": SessionId::FALLBACK.to_string(),
-            "iam": iam.name(), "iss": iam.issuer(),
+            "iam": kind, "iss": issuer,
             "sub": FALLBACK_ID, "usid": FALLBACK_ID, "secret": FALLBACK_ID,
             "iat": 1_800_000_000, "exp": 1_800_086_400,
         });

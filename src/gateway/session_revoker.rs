@@ -4,13 +4,13 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use iam_adapters::logout_token::{Ended, SKEW_MAX};
-use iam_adapters::{Clock, IamAdapter, Moment, Subject};
+use iam_adapters::{Clock, Moment, Subject};
 use thiserror::Error;
 
+use super::iams::{Iam, Iams};
 use super::keys::Keys;
 use super::revocations::{Learned, Revocation, RevocationKey, Revocations};
 use super::session::SessionId;
@@ -33,7 +33,7 @@ pub enum RevokedSessions {
     One(SessionId),
     /// Sessions of a subject.
     OfSubject {
-        /// The subject.
+        /// The subject, as in `sub` of the access tokens.
         subject: Subject,
         /// Only sessions whose login began then or before, in seconds since 1970.
         begun_until: u64,
@@ -58,34 +58,37 @@ pub enum Propagation {
     Pending,
 }
 
-/// The gateway has no IAM of this name.
+/// Why no session can be revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("no IAM has this name")]
-pub struct UnknownIam;
+pub enum NotRevocable {
+    /// The gateway has no IAM of this name.
+    #[error("no IAM has this name")]
+    UnknownIam,
+    /// No IAM of the gateway can have this subject.
+    #[error("no IAM has subjects with this prefix")]
+    UnknownPrefix,
+}
 
 /// Records revocations and sends them to the other replicas, if there are any.
 pub struct SessionRevoker {
-    iam: Arc<dyn IamAdapter>,
+    iams: Arc<Iams>,
     keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
-    session_max_lifetime: Duration,
     revocations: Arc<Revocations>,
     replicas: OnceLock<Arc<dyn Replicas>>,
 }
 
 impl SessionRevoker {
     pub(super) fn new(
-        iam: Arc<dyn IamAdapter>,
+        iams: Arc<Iams>,
         keys: Arc<Keys>,
         clock: Arc<dyn Clock>,
-        session_max_lifetime: Duration,
         revocations: Arc<Revocations>,
     ) -> Self {
         Self {
-            iam,
+            iams,
             keys,
             clock,
-            session_max_lifetime,
             revocations,
             replicas: OnceLock::new(),
         }
@@ -94,38 +97,36 @@ impl SessionRevoker {
     /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
     ///
     /// Their sealing key is not known, so the revocation is recorded with a name for each key.
-    pub fn end_upstream_session(&self, id: &str) {
+    pub fn end_upstream_session(&self, iam: &Iam, id: &str) {
         // Adapters without session ids give all sessions this one.
         if id.is_empty() {
             return;
         }
-        let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
-        let (now, longest) = (self.clock.now(), self.session_max_lifetime);
+        let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
         self.share_under_every_key(|key| {
-            let name = key.upstream_session(adapter, issuer, id);
+            let name = key.upstream_session(iam.kind, &iam.issuer, id);
             Revocation::of_upstream_session(name, now, longest)
         });
     }
 
-    /// Revokes all sessions of the subject whose login began at `begun_until`, in seconds since 1970,
-    /// or before.
-    pub fn end_sessions_of(&self, subject: &str, begun_until: u64) {
-        let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
-        let (now, longest) = (self.clock.now(), self.session_max_lifetime);
+    /// Revokes all sessions of the IAM's subject whose login began at `begun_until`, in seconds since
+    /// 1970, or before.
+    pub fn end_sessions_of(&self, iam: &Iam, subject: &str, begun_until: u64) {
+        let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
         self.share_under_every_key(|key| {
-            let name = key.subject(adapter, issuer, subject);
+            let name = key.subject(iam.kind, &iam.issuer, subject);
             Revocation::of_subject(name, begun_until, now, longest)
         });
     }
 
     /// Revokes the sessions that a logout token names. The IAM issued it at `issued_at`, in seconds
     /// since 1970.
-    pub(super) fn end_by_logout_token(&self, ended: &Ended, issued_at: u64) {
+    pub(super) fn end_by_logout_token(&self, iam: &Iam, ended: &Ended, issued_at: u64) {
         match ended {
-            Ended::Session(id) => self.end_upstream_session(id),
+            Ended::Session(id) => self.end_upstream_session(iam, id),
             Ended::AllOf(subject) => {
                 let until = begun_until(issued_at, self.clock.now());
-                self.end_sessions_of(subject.as_str(), until);
+                self.end_sessions_of(iam, subject.as_str(), until);
             }
         }
     }
@@ -136,31 +137,13 @@ impl SessionRevoker {
     ///
     /// # Errors
     ///
-    /// [`UnknownIam`]. No session is revoked then.
+    /// [`NotRevocable`]. No session is revoked then.
     pub fn revoke(
         &self,
         sessions: &RevokedSessions,
-    ) -> Result<impl Future<Output = Propagation>, UnknownIam> {
-        let (adapter, issuer) = (self.iam.name(), self.iam.issuer());
-        if let RevokedSessions::OfIam { iam: Some(iam), .. } = sessions
-            && iam != adapter
-        {
-            return Err(UnknownIam);
-        }
-        let (now, longest) = (self.clock.now(), self.session_max_lifetime);
-        let revocations = self.under_every_key(|key| match sessions {
-            RevokedSessions::One(id) => Revocation::of_session_id(key.session(*id), now, longest),
-            RevokedSessions::OfSubject {
-                subject,
-                begun_until,
-            } => {
-                let name = key.subject(adapter, issuer, subject.as_str());
-                Revocation::of_subject(name, *begun_until, now, longest)
-            }
-            RevokedSessions::OfIam { begun_until, .. } => {
-                Revocation::of_iam(key.iam(adapter, issuer), *begun_until, now, longest)
-            }
-        });
+    ) -> Result<impl Future<Output = Propagation>, NotRevocable> {
+        let now = self.clock.now();
+        let revocations = self.revocations_of(sessions, now)?;
         let delivered = join_all(
             revocations
                 .iter()
@@ -181,6 +164,49 @@ impl SessionRevoker {
                 Propagation::Pending
             }
         })
+    }
+
+    /// The revocations of these sessions, for each sealing key.
+    fn revocations_of(
+        &self,
+        sessions: &RevokedSessions,
+        now: Moment,
+    ) -> Result<Vec<Revocation>, NotRevocable> {
+        let longest = |iam: &Iam| iam.policy.session_max_lifetime;
+        match sessions {
+            RevokedSessions::One(id) => {
+                let longest = self.iams.iter().map(longest).max().unwrap_or_default();
+                Ok(self.under_every_key(|key| {
+                    Revocation::of_session_id(key.session(*id), now, longest)
+                }))
+            }
+            RevokedSessions::OfSubject {
+                subject,
+                begun_until,
+            } => {
+                let iams = self.iams.iter();
+                let of_iam = |iam: &Iam| {
+                    let subject = iam.subject_of(subject.as_str())?;
+                    Some(self.under_every_key(|key| {
+                        let name = key.subject(iam.kind, &iam.issuer, subject);
+                        Revocation::of_subject(name, *begun_until, now, longest(iam))
+                    }))
+                };
+                let revocations: Vec<_> = iams.filter_map(of_iam).flatten().collect();
+                some_of(revocations, NotRevocable::UnknownPrefix)
+            }
+            RevokedSessions::OfIam { iam, begun_until } => {
+                let named = |other: &&Iam| iam.as_deref().is_none_or(|name| name == other.name());
+                let of_iam = |iam: &Iam| {
+                    self.under_every_key(|key| {
+                        let name = key.iam(iam.kind, &iam.issuer);
+                        Revocation::of_iam(name, *begun_until, now, longest(iam))
+                    })
+                };
+                let iams = self.iams.iter().filter(named);
+                some_of(iams.flat_map(of_iam).collect(), NotRevocable::UnknownIam)
+            }
+        }
     }
 
     /// A revocation for each sealing key.
@@ -243,6 +269,17 @@ impl SessionRevoker {
     #[must_use]
     pub fn revocations(&self) -> &Arc<Revocations> {
         &self.revocations
+    }
+}
+
+fn some_of(
+    revocations: Vec<Revocation>,
+    otherwise: NotRevocable,
+) -> Result<Vec<Revocation>, NotRevocable> {
+    if revocations.is_empty() {
+        Err(otherwise)
+    } else {
+        Ok(revocations)
     }
 }
 

@@ -13,6 +13,7 @@ mod scope;
 pub(super) mod scripted_iam;
 mod secrets;
 mod session_revoker;
+mod several_iams;
 mod shared_cache;
 mod stale;
 mod steps;

@@ -158,7 +158,7 @@ pub(super) async fn log_in(
     let session = attempt
         .result
         .map_err(|error| app_state.failed(Operation::Login, error))?;
-    with_log(&request, |log| log.subject = Some(session.subject));
+    with_log(&request, |log| log.subject = Some(session.sub));
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
         session_token: session.session_token.expose_secret(),

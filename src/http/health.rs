@@ -38,7 +38,10 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
             message: "too many live revocations: no session can begin".to_owned(),
         });
     }
-    if let Some(overdue) = app_state.gateway.upstream_logouts().overdue(now) {
+    for iam in app_state.gateway.iams().iter() {
+        let Some(overdue) = iam.upstream_logouts().overdue(now) else {
+            continue;
+        };
         let OverdueLogouts { unfinished, oldest } = overdue;
         let oldest = oldest.as_secs();
         report.degrade(Reason {
@@ -83,9 +86,9 @@ pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
         .metrics
         .replicas()
         .take(app_state.gateway.session_revoker().revocations());
-    app_state
-        .metrics
-        .logouts(app_state.gateway.upstream_logouts());
+    for iam in app_state.gateway.iams().iter() {
+        app_state.metrics.logouts(iam.upstream_logouts());
+    }
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

@@ -19,7 +19,7 @@ use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt as _;
-use iam_adapters::{ClientAddress, Subject};
+use iam_adapters::ClientAddress;
 use ipnet::IpNet;
 use tracing::{Instrument as _, Span};
 
@@ -40,8 +40,8 @@ pub(super) struct RequestLog {
     pub(super) source: Option<Source>,
     /// The account that a login names, whether it succeeds or not.
     pub(super) account: Option<Account>,
-    /// The subject that logged in.
-    pub(super) subject: Option<Subject>,
+    /// The user that logged in, as in `sub` of the access tokens.
+    pub(super) subject: Option<String>,
 }
 
 impl RequestLog {
@@ -196,7 +196,7 @@ impl RequestContext {
                     iam.adapter = app_state.adapter,
                     cache = log.and_then(|log| log.source).map(Source::name),
                     account = log.and_then(|log| log.account).map(tracing::field::display),
-                    subject = log.and_then(|log| log.subject.as_ref()).map(Subject::as_str),
+                    subject = log.and_then(|log| log.subject.as_deref()),
                     client.address = self.client.map(tracing::field::display),
                     error = problem.and_then(Problem::cause),
                     duration_ms = took.as_secs_f64() * 1e3,

@@ -21,7 +21,7 @@ use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::client_address;
 use super::problem::{InvalidRequest, Problem};
 use crate::gateway::session::SessionId;
-use crate::gateway::session_revoker::{Propagation, RevokedSessions};
+use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
 
 /// The request has the bearer token `management.token`.
 #[derive(Debug)]
@@ -232,8 +232,12 @@ pub(super) async fn revoke_sessions(
     let now = app_state.gateway.now().unix_seconds();
     let (revoked, sessions) = body.sessions(now).map_err(Problem::InvalidRequest)?;
     let delivered = app_state.gateway.session_revoker().revoke(&sessions);
-    let delivered =
-        delivered.map_err(|_| Problem::InvalidRequest(InvalidRequest::UnknownIam("iam")))?;
+    let delivered = delivered.map_err(|why| {
+        Problem::InvalidRequest(match why {
+            NotRevocable::UnknownIam => InvalidRequest::UnknownIam("iam"),
+            NotRevocable::UnknownPrefix => InvalidRequest::UnknownPrefix("subject"),
+        })
+    })?;
     let (subject, iam, begun_until) = match &sessions {
         RevokedSessions::One(_) => (None, None, None),
         RevokedSessions::OfSubject {

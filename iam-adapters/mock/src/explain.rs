@@ -91,7 +91,7 @@ pub fn explain(scope: &str, permissions: &Permissions) -> Result<Explanation, Sc
         });
     }
     Ok(Explanation {
-        granted: requested.granted(permissions),
+        granted: requested.granted(permissions, None),
         names,
     })
 }
@@ -192,7 +192,7 @@ mod tests {
             let permissions = permissions(&held);
             match (explain(&scope, &permissions), Scope::parse(&scope)) {
                 (Ok(explanation), Ok(requested)) => {
-                    prop_assert_eq!(&explanation.granted, &requested.granted(&permissions));
+                    prop_assert_eq!(&explanation.granted, &requested.granted(&permissions, None));
                     let first = explanation.names.iter().filter(|explanation| explanation.reason == Reason::Granted);
                     let first: Vec<_> = first.map(|explanation| explanation.name.as_str()).collect();
                     prop_assert_eq!(first.join(" "), explanation.granted);

@@ -127,8 +127,8 @@ async fn finish_logouts(namespaces: Arc<Namespaces>) {
         let gateways = namespaces
             .iter()
             .filter_map(|namespace| namespace.gateway.as_ref());
-        let gateways = gateways.map(|gateway| &gateway.app_state.gateway);
-        join_all(gateways.map(|gateway| gateway.upstream_logouts().finish_due())).await;
+        let iams = gateways.flat_map(|gateway| gateway.app_state.gateway.iams().iter());
+        join_all(iams.map(|iam| iam.upstream_logouts().finish_due())).await;
     }
 }
 

@@ -92,6 +92,10 @@ impl<'t> Jws<'t> {
         Ok((jws, header.typ))
     }
 
+    pub(super) fn unverified_payload(&self) -> Result<Vec<u8>, InvalidLogoutToken> {
+        decode(self.payload)
+    }
+
     /// Verifies the signature with the key that the header names, and returns the payload.
     pub(super) fn verify(&self, keys: &VerificationKeys) -> Result<Vec<u8>, InvalidLogoutToken> {
         let key = keys

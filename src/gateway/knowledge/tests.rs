@@ -17,16 +17,18 @@ const FRESHNESS: Freshness = Freshness {
     liveness: Duration::from_secs(30),
     permissions: Duration::from_secs(60),
     stale_if_error: Duration::ZERO,
-    max_bytes: 1024 * 1024,
 };
+const MIB: u64 = 1024 * 1024;
 
-fn knowledge_of(iam: ScriptedIam, freshness: Freshness) -> Knowledge {
+fn knowledge_of(iam: ScriptedIam, max_bytes: u64) -> Knowledge {
     let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
-    Knowledge::new(Arc::new(iam), Arc::new(clock), Arc::default(), freshness)
+    let caches = Caches::new(max_bytes, &[FRESHNESS]);
+    let (iam, clock) = (Arc::new(iam), Arc::new(clock));
+    Knowledge::new(iam, clock, Arc::default(), FRESHNESS, caches)
 }
 
 fn knowledge() -> Knowledge {
-    knowledge_of(ScriptedIam::default(), FRESHNESS)
+    knowledge_of(ScriptedIam::default(), MIB)
 }
 
 fn permissions(names: &[&str]) -> Arc<Permissions> {
@@ -47,7 +49,7 @@ fn subject_of(name: &'static str, issuer: &'static str, subject: &str) -> Digest
         issuer,
         ..ScriptedIam::default()
     };
-    let knowledge = knowledge_of(iam, FRESHNESS);
+    let knowledge = knowledge_of(iam, MIB);
     knowledge.fingerprint("token", subject).subject
 }
 
@@ -154,13 +156,7 @@ fn of_two_introspections_at_one_time_the_last_response_is_kept() {
 #[test]
 fn refreshes_of_simultaneous_data_are_spread_over_the_last_tenth_of_its_freshness() {
     const MANY: usize = 20_000;
-    let knowledge = knowledge_of(
-        ScriptedIam::default(),
-        Freshness {
-            max_bytes: 64 * 1024 * 1024,
-            ..FRESHNESS
-        },
-    );
+    let knowledge = knowledge_of(ScriptedIam::default(), 64 * MIB);
     let names: Vec<_> = (0..MANY)
         .map(|number| knowledge.fingerprint(&format!("token {number}"), &format!("{number}")))
         .collect();
@@ -220,7 +216,7 @@ fn request(fingerprint: Fingerprint) -> IntrospectionRequest {
 async fn data_that_arrived_just_before_is_not_introspected_again() {
     let iam = ScriptedIam::default();
     iam.script(Operation::Introspection, Reply::Panic);
-    let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
+    let knowledge = Arc::new(knowledge_of(iam, MIB));
     let fingerprint = knowledge.fingerprint("token", "s");
     knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
     let (held, source) = knowledge
@@ -235,7 +231,7 @@ async fn data_that_arrived_just_before_is_not_introspected_again() {
 async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
     let iam = ScriptedIam::default();
     iam.end("secret");
-    let knowledge = Arc::new(knowledge_of(iam, FRESHNESS));
+    let knowledge = Arc::new(knowledge_of(iam, MIB));
     let fingerprint = knowledge.fingerprint("token", "s");
     knowledge.learn(&fingerprint, at(0), None);
     let over = knowledge
@@ -250,20 +246,16 @@ async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
 
 #[test]
 fn caches_stay_within_their_size_limit() {
-    let freshness = Freshness {
-        max_bytes: 256 * 1024,
-        ..FRESHNESS
-    };
-    let knowledge = knowledge_of(ScriptedIam::default(), freshness);
+    let knowledge = knowledge_of(ScriptedIam::default(), 256 * 1024);
     let names: Vec<_> = (0..20).map(|n| format!("permission:{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     for number in 0..2_000 {
         let fingerprint = knowledge.fingerprint(&format!("{number}"), &format!("s{number}"));
         knowledge.learn(&fingerprint, at(0), Some(permissions(&names)));
     }
-    knowledge.liveness.run_pending_tasks();
-    knowledge.permissions.run_pending_tasks();
-    let (sessions, users) = (&knowledge.liveness, &knowledge.permissions);
+    knowledge.caches.liveness.run_pending_tasks();
+    knowledge.caches.permissions.run_pending_tasks();
+    let (sessions, users) = (&knowledge.caches.liveness, &knowledge.caches.permissions);
     for weight in [sessions.weighted_size(), users.weighted_size()] {
         assert!((1..=128 * 1024).contains(&weight), "{weight}");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Pace, Row, Settlement};
-use super::{Account, Kind, Limit, LoginChange, LoginRateLimiter, too_many};
+use super::{Account, Kind, Limit, LoginChange, LoginRateLimiter, Rate, too_many};
 use crate::gateway::error::GatewayError;
 
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ struct Attempt<'a> {
 }
 
 impl LoginRateLimiter {
-    /// Calls the IAM if the limits allow an attempt, and counts the result. An empty password is
+    /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty password is
     /// refused and counted without a call to the IAM. It is not a guess, so it does not count as a
     /// failure in a row. If the caller does not wait for the response, the attempt counts as a failure
     /// and as a session: the IAM may have received it.
@@ -80,9 +80,10 @@ impl LoginRateLimiter {
         account: Account,
         credentials: &Credentials,
         address: Option<ClientAddress>,
+        rate: Option<&Rate>,
         call: impl Future<Output = Result<T, IamError>>,
     ) -> Result<T, GatewayError> {
-        let mut attempt = self.begin(account, credentials, address)?;
+        let mut attempt = self.begin(account, credentials, address, rate)?;
         let result = if credentials.has_empty_password() {
             Err(IamError::Refused(Refusal::InvalidCredentials))
         } else {
@@ -101,6 +102,7 @@ impl LoginRateLimiter {
         account: Account,
         credentials: &Credentials,
         address: Option<ClientAddress>,
+        rate: Option<&Rate>,
     ) -> Result<Attempt<'_>, GatewayError> {
         let now = self.now();
         let pair = address.map(|address| self.pair(account, address));
@@ -144,7 +146,7 @@ impl LoginRateLimiter {
                     attempt.reserve(CountedAs::Sessions, &self.accounts, key, pace, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
-            if let Some(rate) = &self.rate {
+            if let Some(rate) = rate {
                 let taken = rate.take(now, || self.may_use_reserve(known_pair, now));
                 taken.map_err(|wait| too_many(Limit::Replica, wait))?;
             }

@@ -1,4 +1,4 @@
-//! The rate of logins that reach the IAM from this replica, for all accounts together.
+//! The rate of logins that reach an IAM from this replica, for all accounts together.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ const SECOND: u64 = 1_000_000_000;
 /// A number of logins per second. As many as for one second may come at once; as many again are
 /// reserved for known networks, so that these log in at the full rate during a flood from others.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub struct Rate {
     /// The time for one login, in nanoseconds.
     each: u64,
     /// When the time for all logins so far has passed.
@@ -16,7 +16,9 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    pub(super) fn new(per_second: NonZeroU32) -> Self {
+    /// A rate of which nothing is used.
+    #[must_use]
+    pub fn new(per_second: NonZeroU32) -> Self {
         Self {
             each: (SECOND / u64::from(per_second.get())).max(1),
             done_at: Mutex::new(0),

@@ -1,5 +1,6 @@
 use std::future::pending;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
@@ -25,24 +26,32 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 struct TestLimiter {
     clock: Arc<ManualClock>,
     login_limiter: LoginRateLimiter,
+    /// Of the IAM.
+    rate: Option<Rate>,
     /// The number of calls to the IAM.
     calls: usize,
 }
 
-/// The defaults with Keycloak.
+/// The defaults.
 fn defaults() -> Limits {
-    Limits {
-        replica: NonZeroU32::new(30),
-        ..LoginLimitSettings::default().before(&IamSettings::new(SampleSettings::default()))
-    }
+    LoginLimitSettings::default().before(&IamSettings::new(SampleSettings::default()))
 }
 
 impl TestLimiter {
+    /// With the rate of Keycloak.
     fn new(limits: Limits) -> Self {
+        Self {
+            rate: NonZeroU32::new(30).map(Rate::new),
+            ..Self::without_rate(limits)
+        }
+    }
+
+    fn without_rate(limits: Limits) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         Self {
             login_limiter: LoginRateLimiter::new(limits, Arc::<ManualClock>::clone(&clock)),
             clock,
+            rate: None,
             calls: 0,
         }
     }
@@ -55,7 +64,7 @@ impl TestLimiter {
         address: impl Into<Option<IpAddr>>,
     ) -> Result<(), GatewayError> {
         let address = address.into();
-        self.login_limiter.admit(address.map(Into::into))?;
+        self.admit(address)?;
         self.log_in_with(email, password, address, |right| {
             if right {
                 Ok(())
@@ -63,6 +72,11 @@ impl TestLimiter {
                 Err(IamError::Refused(Refusal::InvalidCredentials))
             }
         })
+    }
+
+    fn admit(&self, address: Option<IpAddr>) -> Result<(), GatewayError> {
+        let rates = std::iter::once(self.rate.as_ref());
+        self.login_limiter.admit(address.map(Into::into), rates)
     }
 
     fn log_in_with(
@@ -82,6 +96,7 @@ impl TestLimiter {
             self.login_limiter.account(credentials.email()),
             &credentials,
             address,
+            self.rate.as_ref(),
             call,
         );
         limited.now_or_never().expect("an IAM that does not wait")

@@ -32,15 +32,15 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     gateway.log_in("alice").await;
     gateway.clock.advance(without_refresh(PERMISSIONS));
     // A login without permissions refreshes only liveness.
-    let without_permissions = gateway.inner.knowledge.fingerprint("a token", "alice");
+    let without_permissions = gateway.iam().knowledge.fingerprint("a token", "alice");
     let now = gateway.inner.now();
     gateway
-        .inner
+        .iam()
         .knowledge
         .learn(&without_permissions, now, None);
     assert!(
         gateway
-            .inner
+            .iam()
             .knowledge
             .fresh(&without_permissions, now)
             .is_some()
@@ -49,7 +49,7 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     let now = gateway.inner.now();
     assert!(
         gateway
-            .inner
+            .iam()
             .knowledge
             .fresh(&without_permissions, now)
             .is_none()

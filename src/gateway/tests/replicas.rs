@@ -97,11 +97,8 @@ async fn ends_reported_by_the_iam_are_sent_to_the_replicas_and_inactive_is_not()
     gateway.clock.advance(LIVENESS);
     gateway.granted(&session).await.unwrap_err();
     assert_eq!(replicas.sent(), []);
-    gateway
-        .inner
-        .session_revoker()
-        .end_upstream_session("upstream");
-    gateway.inner.session_revoker().end_sessions_of("alice", 0);
+    gateway.end_upstream_session("upstream");
+    gateway.end_sessions_of("alice", 0);
     assert_eq!(replicas.sent().len(), 2);
 }
 
@@ -144,10 +141,7 @@ async fn later_logout_token_of_a_subject_is_sent_again_and_one_of_the_same_time_
     let gateway = TestGateway::new();
     let replicas = RecordingReplicas::of(&gateway);
     for (until, sent) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
-        gateway
-            .inner
-            .session_revoker()
-            .end_sessions_of("alice", until);
+        gateway.end_sessions_of("alice", until);
         assert_eq!(replicas.sent().len(), sent);
     }
 }
@@ -203,7 +197,7 @@ async fn after_a_gap_fresh_data_is_introspected_again() {
 #[tokio::test]
 async fn after_a_gap_stale_data_is_not_used() {
     let mut policy = policy();
-    policy.freshness.stale_if_error = LIVENESS;
+    policy.iam.freshness.stale_if_error = LIVENESS;
     let gateway = TestGateway::with(ScriptedIam::default(), policy);
     let session = gateway.log_in("alice").await;
     let unreachable = || Reply::Fault(IamError::Unreachable("refused".to_owned()));

@@ -12,7 +12,7 @@ use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::revocations::Revocation;
 use crate::gateway::session::SessionId;
 use crate::gateway::session_revoker::{
-    Delivered, Propagation, Replicas, RevokedSessions, UnknownIam,
+    Delivered, NotRevocable, Propagation, Replicas, RevokedSessions,
 };
 
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
@@ -94,7 +94,7 @@ async fn unknown_iam_is_refused_and_no_session_is_revoked() {
     let session_revoker = gateway.inner.session_revoker();
     for name in ["", "other", "Scripted"] {
         let refused = session_revoker.revoke(&of_iam(Some(name), START)).err();
-        assert_eq!(refused, Some(UnknownIam), "{name}");
+        assert_eq!(refused, Some(NotRevocable::UnknownIam), "{name}");
     }
     assert_eq!(session_revoker.revocations().count(), 0);
 }

@@ -1,14 +1,11 @@
 use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{TestGateway, claims, policy};
-use crate::gateway::Policy;
 use crate::gateway::error::GatewayError;
 
 fn gateway_with(default_scope: &str, refuse_empty_scope: bool) -> TestGateway {
-    let policy = Policy {
-        default_scope: default_scope.to_owned(),
-        refuse_empty_scope,
-        ..policy()
-    };
+    let mut policy = policy();
+    policy.gateway.default_scope = default_scope.to_owned();
+    policy.gateway.refuse_empty_scope = refuse_empty_scope;
     TestGateway::with(ScriptedIam::default(), policy)
 }
 

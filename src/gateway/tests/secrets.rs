@@ -46,7 +46,7 @@ fn debug_output_contains_no_secret() {
     const CANARY: &str = "canary";
     let id = SessionId::generate(&SystemRandom::new()).unwrap();
     let new = NewSession {
-        subject: iam_adapters::Subject::new("subject").unwrap(),
+        sub: "subject".to_owned(),
         session_id: id,
         session_token: CANARY.into(),
         verified_at: 0,

@@ -20,7 +20,7 @@ async fn session_that_the_iam_ended_gets_no_token_and_its_logout_makes_no_call()
     let gateway = TestGateway::new();
     let (ended, other) = (gateway.log_in("alice").await, gateway.log_in("alice").await);
     let id = upstream_id(&gateway, &ended.token);
-    gateway.inner.session_revoker().end_upstream_session(&id);
+    gateway.end_upstream_session(&id);
     assert_eq!(gateway.granted(&ended).await, Err(ENDED));
     gateway.log_out(&ended).await.unwrap();
     assert_eq!(
@@ -38,10 +38,7 @@ async fn sessions_of_a_subject_end_up_to_the_given_time_and_no_others() {
     let gateway = TestGateway::new();
     let before = [gateway.log_in("alice").await, gateway.log_in("alice").await];
     let bob = gateway.log_in("bob").await;
-    gateway
-        .inner
-        .session_revoker()
-        .end_sessions_of("alice", START);
+    gateway.end_sessions_of("alice", START);
     gateway.clock.advance(Duration::from_secs(1));
     let after = gateway.log_in("alice").await;
     for session in &before {
@@ -54,7 +51,7 @@ async fn sessions_of_a_subject_end_up_to_the_given_time_and_no_others() {
 #[tokio::test]
 async fn empty_upstream_id_ends_no_session() {
     let gateway = TestGateway::new();
-    gateway.inner.session_revoker().end_upstream_session("");
+    gateway.end_upstream_session("");
     assert_eq!(gateway.inner.session_revoker().revocations().count(), 0);
 }
 
@@ -65,10 +62,7 @@ async fn end_reported_during_an_introspection_refuses_the_exchange() {
         .iam
         .hold(iam_adapters::resilient::Operation::Introspection);
     let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
-    gateway
-        .inner
-        .session_revoker()
-        .end_sessions_of("alice", START);
+    gateway.end_sessions_of("alice", START);
     call.reply(active("alice", "read write"));
     assert_eq!(exchange.await.unwrap().err(), Some(ENDED));
 }

@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{
-    LIVENESS, MILLISECOND, START, Session, TestGateway, just_before, policy, without_refresh,
+    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, iam_parts, just_before, policy,
+    without_refresh,
 };
 use crate::gateway::error::InvalidSession;
 use crate::gateway::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, Keys, generate};
@@ -23,7 +24,7 @@ use crate::gateway::knowledge::shared::{
 };
 use crate::gateway::revocations::{Name, Revocations};
 use crate::gateway::session::SealingKey;
-use crate::gateway::{Gateway, GatewayParts, Policy};
+use crate::gateway::{Gateway, GatewayParts};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -49,9 +50,15 @@ impl MemoryCache {
             hold: Mutex::default(),
         });
         for gateway in gateways {
-            gateway.inner.share_knowledge(Arc::<Self>::clone(&cache));
+            cache.connect(gateway);
         }
         cache
+    }
+
+    /// The gateway shares its data from now on.
+    pub(super) fn connect(self: &Arc<Self>, gateway: &TestGateway) {
+        let cache: Arc<dyn SharedCache> = Arc::<Self>::clone(self);
+        gateway.inner.share_knowledge(&cache);
     }
 
     fn look_ups(&self) -> usize {
@@ -125,14 +132,14 @@ impl SharedCache for MemoryCache {
 }
 
 /// A replica with these keys and a clock of its own.
-pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policy) -> TestGateway {
+pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policies) -> TestGateway {
     let clock = Arc::new(ManualClock::at(here.inner.now().unix));
     let gateway = Gateway::new(GatewayParts {
-        iam: here.iam.clone(),
+        iams: vec![iam_parts(here.iam.clone(), policy.iam)],
         keys,
         clock: clock.clone(),
         random: Arc::new(SystemRandom::new()),
-        policy,
+        policy: policy.gateway,
         revocations: Revocations::default(),
     });
     TestGateway {
@@ -143,10 +150,10 @@ pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policy) ->
 }
 
 /// Two replicas with the same keys, whose clocks agree, and their store.
-pub(super) fn replicas(policy: Policy) -> (TestGateway, TestGateway, Arc<MemoryCache>) {
+pub(super) fn replicas(policy: Policies) -> (TestGateway, TestGateway, Arc<MemoryCache>) {
     let here = TestGateway::with(ScriptedIam::default(), policy);
     let keys = Arc::clone(&here.inner.keys);
-    let there = replica_of(&here, keys, here.inner.policy().clone());
+    let there = replica_of(&here, keys, here.policy());
     let cache = MemoryCache::join(&[&here, &there]);
     (here, there, cache)
 }
@@ -224,12 +231,12 @@ async fn shared_data_is_not_used_beyond_the_freshness_at_any_replica() {
 #[tokio::test]
 async fn shared_data_honours_the_age_of_permissions() {
     let mut policy = policy();
-    policy.freshness.permissions = SECOND * 10;
+    policy.iam.freshness.permissions = SECOND * 10;
     let (here, there, cache) = replicas(policy);
     let session = here.log_in("alice").await;
     cache.advance(&[&here, &there], (SECOND * 8).saturating_sub(MILLISECOND));
     assert_eq!(source(&there, &session).await, Source::Shared);
-    let (here, there, cache) = replicas(here.inner.policy().clone());
+    let (here, there, cache) = replicas(here.policy());
     let session = here.log_in("alice").await;
     cache.advance(&[&here, &there], SECOND * 9);
     here.iam.permit("alice", "write");
@@ -430,7 +437,7 @@ async fn permissions_beyond_the_longest_entry_are_not_shared() {
 #[tokio::test]
 async fn shared_data_is_used_while_the_iam_does_not_respond() {
     let mut policy = policy();
-    policy.freshness.stale_if_error = LIVENESS;
+    policy.iam.freshness.stale_if_error = LIVENESS;
     let (here, there, cache) = replicas(policy);
     let session = here.log_in("alice").await;
     here.iam

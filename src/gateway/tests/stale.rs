@@ -13,7 +13,7 @@ const EXTRA: Duration = Duration::from_secs(300);
 
 fn with_stale_if_error() -> TestGateway {
     let mut policy = policy();
-    policy.freshness.stale_if_error = EXTRA;
+    policy.iam.freshness.stale_if_error = EXTRA;
     TestGateway::with(ScriptedIam::default(), policy)
 }
 
@@ -75,7 +75,7 @@ async fn stale_permissions_have_their_own_limit() {
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(just_before(PERMISSIONS + EXTRA));
     let now = gateway.inner.now();
-    let knowledge = &gateway.inner.knowledge;
+    let knowledge = &gateway.iam().knowledge;
     let fingerprint = knowledge.fingerprint(&session.token, "alice");
     knowledge.learn(&fingerprint, now, None);
     gateway.iam.set_outage(Some(timed_out()));
@@ -103,7 +103,7 @@ async fn fresh_and_stale_data_are_used_together() {
     let gateway = with_stale_if_error();
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(PERMISSIONS);
-    let knowledge = &gateway.inner.knowledge;
+    let knowledge = &gateway.iam().knowledge;
     let fingerprint = knowledge.fingerprint(&session.token, "alice");
     knowledge.learn(&fingerprint, gateway.inner.now(), None);
     gateway.iam.set_outage(Some(timed_out()));

@@ -51,7 +51,7 @@ impl Attacker<'_> {
     }
 
     fn fingerprint(&self, session: &Session) -> Fingerprint {
-        let knowledge = &self.victim.inner.knowledge;
+        let knowledge = &self.victim.iam().knowledge;
         knowledge.fingerprint(&session.token, "alice")
     }
 
@@ -181,9 +181,7 @@ async fn changed_entry_of_a_live_session_is_not_used() {
     let cuts = (0..entry.len()).map(|length| entry[..length].to_vec());
     let longer = [entry.iter().copied().chain([0]).collect()];
     let there = reader();
-    there
-        .inner
-        .share_knowledge(Arc::<MemoryCache>::clone(&cache));
+    cache.connect(&there);
     for changed in attempts.chain(cuts).chain(longer) {
         cache.renew(name, changed);
         let source = there.exchange(&session, "read").await.unwrap().source;
@@ -197,9 +195,7 @@ async fn changed_entry_of_a_live_session_is_not_used() {
         there.clock.advance(Duration::from_millis(1));
     }
     let there = reader();
-    there
-        .inner
-        .share_knowledge(Arc::<MemoryCache>::clone(&cache));
+    cache.connect(&there);
     cache.renew(name, entry);
     let source = there.exchange(&session, "read").await.unwrap().source;
     assert_eq!(source, Source::Shared, "the control");

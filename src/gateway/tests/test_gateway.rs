@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
+use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::knowledge::Freshness;
 use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
@@ -62,14 +63,36 @@ pub(super) struct TestGateway {
     pub(super) inner: Arc<Gateway>,
 }
 
-pub(super) fn policy() -> Policy {
-    Policy {
-        freshness: Freshness {
-            liveness: LIVENESS,
-            permissions: PERMISSIONS,
-            stale_if_error: Duration::ZERO,
-            max_bytes: 16 * 1024 * 1024,
+/// The settings of a gateway with one IAM.
+#[derive(Clone)]
+pub(super) struct Policies {
+    pub(super) gateway: Policy,
+    pub(super) iam: IamPolicy,
+}
+
+pub(super) fn policy() -> Policies {
+    Policies {
+        gateway: gateway_policy(),
+        iam: IamPolicy {
+            domains: Vec::new(),
+            is_default: true,
+            allows_logins: true,
+            subject_prefix: String::new(),
+            allowed_scopes: None,
+            freshness: Freshness {
+                liveness: LIVENESS,
+                permissions: PERMISSIONS,
+                stale_if_error: Duration::ZERO,
+            },
+            session_max_lifetime: Duration::from_secs(86_400),
+            logins_per_second: None,
         },
+    }
+}
+
+fn gateway_policy() -> Policy {
+    Policy {
+        cache_bytes: 16 * 1024 * 1024,
         login_limits: Limits {
             account: Bound {
                 most: 10,
@@ -87,9 +110,7 @@ pub(super) fn policy() -> Policy {
                 most: 100,
                 window: Duration::from_secs(900),
             },
-            replica: None,
         },
-        session_max_lifetime: Duration::from_secs(86_400),
         token: TokenPolicy {
             issuer: "https://auth.test".to_owned(),
             audience: vec!["https://api.test".to_owned()],
@@ -98,6 +119,15 @@ pub(super) fn policy() -> Policy {
         },
         default_scope: String::new(),
         refuse_empty_scope: false,
+    }
+}
+
+/// An IAM whose name in the configuration is that of its adapter.
+pub(super) fn iam_parts(adapter: Arc<dyn IamAdapter>, policy: IamPolicy) -> IamParts {
+    IamParts {
+        name: adapter.name().into(),
+        adapter,
+        policy,
     }
 }
 
@@ -121,14 +151,14 @@ impl TestGateway {
         (gateway, session)
     }
 
-    pub(super) fn with(iam: ScriptedIam, policy: Policy) -> Self {
+    pub(super) fn with(iam: ScriptedIam, policy: Policies) -> Self {
         Self::with_adapter(iam, policy, |iam, _| iam)
     }
 
     /// A gateway whose adapter wraps the scripted IAM.
     pub(super) fn with_adapter(
         iam: ScriptedIam,
-        policy: Policy,
+        policy: Policies,
         wrap: impl FnOnce(Arc<ScriptedIam>, Arc<ManualClock>) -> Arc<dyn IamAdapter>,
     ) -> Self {
         iam.permit("alice", "read write");
@@ -139,13 +169,29 @@ impl TestGateway {
         Self::from_parts(iam, adapter, clock, policy)
     }
 
-    fn with_clock(iam: Arc<ScriptedIam>, clock: Arc<ManualClock>, policy: Policy) -> Self {
+    fn with_clock(iam: Arc<ScriptedIam>, clock: Arc<ManualClock>, policy: Policies) -> Self {
         Self::from_parts(iam.clone(), iam, clock, policy)
     }
 
     fn from_parts(
         iam: Arc<ScriptedIam>,
         adapter: Arc<dyn IamAdapter>,
+        clock: Arc<ManualClock>,
+        policy: Policies,
+    ) -> Self {
+        let parts = vec![iam_parts(adapter, policy.iam)];
+        Self::from_iams(iam, parts, clock, policy.gateway)
+    }
+
+    /// A gateway with several IAMs. `iam` is one of them.
+    pub(super) fn with_iams(iam: Arc<ScriptedIam>, iams: Vec<IamParts>) -> Self {
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
+        Self::from_iams(iam, iams, clock, gateway_policy())
+    }
+
+    fn from_iams(
+        iam: Arc<ScriptedIam>,
+        iams: Vec<IamParts>,
         clock: Arc<ManualClock>,
         policy: Policy,
     ) -> Self {
@@ -154,7 +200,7 @@ impl TestGateway {
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
         keys.sealing = KeySet::new(vec![sealing]).unwrap().into();
         let gateway = Gateway::new(GatewayParts {
-            iam: adapter,
+            iams,
             keys: Arc::new(keys),
             clock: clock.clone(),
             random: Arc::new(SystemRandom::new()),
@@ -172,11 +218,11 @@ impl TestGateway {
     pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
         let (iam, clock) = (self.iam.clone(), self.clock.clone());
         let gateway = Gateway::new(GatewayParts {
-            iam: iam.clone(),
+            iams: vec![iam_parts(iam.clone(), self.policy().iam)],
             keys: Arc::clone(&self.inner.keys),
             clock: clock.clone(),
             random: Arc::new(SystemRandom::new()),
-            policy: self.inner.policy().clone(),
+            policy: self.policy().gateway,
             revocations: Revocations::with_capacity(room),
         });
         Self {
@@ -188,20 +234,36 @@ impl TestGateway {
 
     /// Another replica: shares only the IAM, the clock and the sealing key.
     pub(super) fn replica(&self) -> Self {
-        Self::with_clock(
-            self.iam.clone(),
-            self.clock.clone(),
-            self.inner.policy().clone(),
-        )
+        Self::with_clock(self.iam.clone(), self.clock.clone(), self.policy())
     }
 
     /// A gateway with the same clock and sealing key, and another IAM.
     pub(super) fn with_other_iam(&self, iam: ScriptedIam) -> Self {
-        Self::with_clock(
-            Arc::new(iam),
-            self.clock.clone(),
-            self.inner.policy().clone(),
-        )
+        Self::with_clock(Arc::new(iam), self.clock.clone(), self.policy())
+    }
+
+    pub(super) fn policy(&self) -> Policies {
+        Policies {
+            gateway: self.inner.policy().clone(),
+            iam: self.iam().policy().clone(),
+        }
+    }
+
+    /// The IAM in the gateway.
+    pub(super) fn iam(&self) -> &Iam {
+        self.inner.iams().iter().next().unwrap()
+    }
+
+    /// The IAM reports the end of a session.
+    pub(super) fn end_upstream_session(&self, id: &str) {
+        let ends = self.inner.session_revoker();
+        ends.end_upstream_session(self.iam(), id);
+    }
+
+    /// The IAM reports the end of all sessions of a subject.
+    pub(super) fn end_sessions_of(&self, subject: &str, begun_until: u64) {
+        let ends = self.inner.session_revoker();
+        ends.end_sessions_of(self.iam(), subject, begun_until);
     }
 
     pub(super) async fn try_log_in(

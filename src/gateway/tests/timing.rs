@@ -24,14 +24,8 @@ async fn gateway_with_revocations() -> TestGateway {
 async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
     let other = gateway.log_in("bob").await;
     gateway.log_out(&other).await.unwrap();
-    gateway
-        .inner
-        .session_revoker()
-        .end_upstream_session("another");
-    gateway
-        .inner
-        .session_revoker()
-        .end_sessions_of("another", 0);
+    gateway.end_upstream_session("another");
+    gateway.end_sessions_of("another", 0);
     let all_before = RevokedSessions::OfIam {
         iam: None,
         begun_until: 0,
@@ -170,10 +164,7 @@ async fn refusal_derives_no_revocation_name_while_the_table_is_empty() {
 async fn refusal_derives_only_revocation_names_of_recorded_kinds() {
     let gateway = TestGateway::new();
     let good = gateway.log_in("alice").await;
-    gateway
-        .inner
-        .session_revoker()
-        .end_sessions_of("another", 0);
+    gateway.end_sessions_of("another", 0);
     let subject = [Step::Read, Step::Compared, Step::LookedUp(Kind::Subject)];
     let (granted, steps) = steps::record(gateway.granted(&good)).await;
     granted.unwrap();

@@ -31,7 +31,7 @@ impl TestGateway {
     }
 
     async fn finish_due(&self) {
-        self.inner.upstream_logouts().finish_due().await;
+        self.iam().upstream_logouts().finish_due().await;
     }
 
     /// In each second, for so many seconds.
@@ -43,11 +43,11 @@ impl TestGateway {
     }
 
     fn unfinished(&self) -> usize {
-        self.inner.upstream_logouts().unfinished_count()
+        self.iam().upstream_logouts().unfinished_count()
     }
 
     fn outcomes(&self) -> [u64; 4] {
-        let outcomes = self.inner.upstream_logouts().outcomes();
+        let outcomes = self.iam().upstream_logouts().outcomes();
         Outcome::ALL.map(|outcome| outcomes.of(outcome))
     }
 
@@ -216,8 +216,7 @@ async fn unfinished_logout_ends_with_the_session_without_a_call() {
 async fn session_that_the_iam_reports_as_ended_is_finished_by_a_repeated_logout_without_a_call() {
     let gateway = TestGateway::new();
     let session = gateway.fail_to_log_out(outage()).await;
-    let session_revoker = gateway.inner.session_revoker();
-    session_revoker.end_upstream_session("upstream-1");
+    gateway.end_upstream_session("upstream-1");
     gateway.log_out(&session).await.unwrap();
     assert_eq!(
         (gateway.unfinished(), gateway.outcomes()),
@@ -268,10 +267,10 @@ async fn gateway_that_stops_calls_the_iam_once_more_without_a_pause() {
         gateway.fail_to_log_out(outage()).await;
     }
     gateway.iam.set_outage(Some(outage()));
-    gateway.inner.upstream_logouts().finish_now().await;
+    gateway.iam().upstream_logouts().finish_now().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (3, 4));
     gateway.iam.set_outage(None);
-    gateway.inner.upstream_logouts().finish_now().await;
+    gateway.iam().upstream_logouts().finish_now().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 7));
 }
 
@@ -283,7 +282,7 @@ async fn overdue_logouts_are_reported_until_they_are_finished() {
     gateway.clock.advance(PAUSE_MAX);
     gateway.finish_due().await;
     let overdue = |gateway: &TestGateway| {
-        let logouts = gateway.inner.upstream_logouts();
+        let logouts = gateway.iam().upstream_logouts();
         logouts.overdue(gateway.inner.now())
     };
     let expected = OverdueLogouts {
@@ -337,6 +336,6 @@ async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finis
 async fn unfinished_logouts_show_no_secret() {
     let gateway = TestGateway::new();
     gateway.fail_to_log_out(outage()).await;
-    let shown = format!("{:?}", gateway.inner.upstream_logouts());
+    let shown = format!("{:?}", gateway.iam().upstream_logouts());
     assert_eq!(shown, "UpstreamLogouts { unfinished: 1, .. }");
 }

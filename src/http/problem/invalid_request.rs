@@ -68,6 +68,9 @@ pub enum InvalidRequest {
     /// The settings have no IAM of this name.
     #[error("The member `{0}` is not the name of a configured IAM.")]
     UnknownIam(&'static str),
+    /// No IAM of the settings can have a subject with this beginning.
+    #[error("The member `{0}` begins with no `subject_prefix` of a configured IAM.")]
+    UnknownPrefix(&'static str),
     /// Not a time, or without a UTC offset.
     #[error("The member `{0}` is not a time with an offset, such as 2030-01-31T12:00:00Z.")]
     NotATime(&'static str),

@@ -200,7 +200,13 @@ impl Api {
 impl Api {
     pub(super) fn end_upstream_session(&self, upstream: &str) -> bool {
         match self {
-            Self::Operations(gateway) => gateway.session_revoker().end_upstream_session(upstream),
+            Self::Operations(gateway) => {
+                for iam in gateway.iams().iter() {
+                    gateway
+                        .session_revoker()
+                        .end_upstream_session(iam, upstream);
+                }
+            }
             Self::Service(..) => return false,
         }
         true
@@ -209,9 +215,10 @@ impl Api {
     pub(super) fn end_sessions_of(&self, subject: &str, begun_until: u64) -> bool {
         match self {
             Self::Operations(gateway) => {
-                gateway
-                    .session_revoker()
-                    .end_sessions_of(subject, begun_until);
+                for iam in gateway.iams().iter() {
+                    let ends = gateway.session_revoker();
+                    ends.end_sessions_of(iam, subject, begun_until);
+                }
             }
             Self::Service(..) => return false,
         }

@@ -51,7 +51,8 @@ impl ReplicationStream {
             Arc::new(Sender { stream, number })
         };
         gateway.session_revoker().join(sender());
-        gateway.share_knowledge(sender());
+        let cache: Arc<dyn SharedCache> = sender();
+        gateway.share_knowledge(&cache);
     }
 
     pub(super) fn disconnect(&self, number: usize) {

@@ -216,7 +216,9 @@ impl ModelFixture {
             return Ok(());
         };
         self.advance(LONGEST_PAUSE);
-        gateway.upstream_logouts().finish_due().await;
+        for iam in gateway.iams().iter() {
+            iam.upstream_logouts().finish_due().await;
+        }
         self.learn_ends();
         sessions::finished(self, at, counts)
     }

@@ -24,10 +24,7 @@ fn account_has_ten_refusals_and_then_one_in_thirty_seconds() {
 
 #[test]
 fn address_has_a_hundred_refusals_and_then_one_in_nine_seconds() {
-    let mut limiter = TestLimiter::new(Limits {
-        replica: None,
-        ..defaults()
-    });
+    let mut limiter = TestLimiter::without_rate(defaults());
     for number in 0..100 {
         assert!(limiter.refused(&format!("user{number}@example.test"), HOME));
     }
@@ -42,10 +39,7 @@ fn address_has_a_hundred_refusals_and_then_one_in_nine_seconds() {
 
 #[test]
 fn successful_logins_of_one_address_or_account_are_not_limited() {
-    let mut limiter = TestLimiter::new(Limits {
-        replica: None,
-        ..defaults()
-    });
+    let mut limiter = TestLimiter::without_rate(defaults());
     for number in 0..5_000 {
         let email = format!("user{}@example.test", number % 500);
         assert_eq!(limiter.log_in(&email, RIGHT, HOME), Ok(()));
@@ -103,6 +97,7 @@ fn attempts_in_flight_count_against_the_limit_and_a_cancelled_one_counts_as_fail
             login_limiter.account(credentials.email()),
             &credentials,
             None,
+            None,
             call,
         ))
     };
@@ -149,7 +144,7 @@ fn attempt_refused_by_one_limit_does_not_count_for_another() {
 #[test]
 fn zero_is_unlimited() {
     let none = |bound| Bound { most: 0, ..bound };
-    let mut limiter = TestLimiter::new(Limits {
+    let mut limiter = TestLimiter::without_rate(Limits {
         account: none(defaults().account),
         account_slow: SlowPace {
             after: 0,
@@ -157,7 +152,6 @@ fn zero_is_unlimited() {
         },
         account_sessions: none(defaults().account_sessions),
         address: none(defaults().address),
-        replica: None,
     });
     assert!((0..2_000).all(|_| limiter.refused(ALICE, HOME)));
 }

@@ -12,14 +12,6 @@ fn memory() -> f64 {
     kib.expect("a value").parse::<f64>().expect("a number") / 1024.0
 }
 
-/// Without the replica limit, so that only the tables limit logins.
-fn without_replica_limit() -> Limits {
-    Limits {
-        replica: None,
-        ..defaults()
-    }
-}
-
 fn flood(limiter: &mut TestLimiter, attempts: usize, password: &str) {
     for number in 0..attempts {
         let email = format!("user{number}@example.test");
@@ -55,7 +47,8 @@ fn flood_removes_no_tracked_account_and_untracked_ones_share_the_replica_limit()
 #[test]
 #[ignore = "takes minutes, and measures the memory of the whole process: run it alone"]
 fn ten_million_accounts_and_addresses_take_at_most_64_mib() {
-    let mut limiter = TestLimiter::new(without_replica_limit());
+    // Only the tables limit logins.
+    let mut limiter = TestLimiter::without_rate(defaults());
     flood(&mut limiter, 1_000, "wrong");
     let before = memory();
     for number in 0..10_000_000 {

@@ -6,12 +6,11 @@ const ALICE: &str = "alice@example.test";
 
 /// The limits with Keycloak.
 fn limiter() -> TestLimiter {
-    TestLimiter::new(Limits {
+    TestLimiter::without_rate(Limits {
         account_sessions: Bound {
             most: 20,
             window: Duration::from_secs(60),
         },
-        replica: None,
         ..defaults()
     })
 }
@@ -41,7 +40,7 @@ fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_all_network
 
 #[test]
 fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
-    let limiter = TestLimiter::new(Limits {
+    let limiter = TestLimiter::without_rate(Limits {
         // It would limit concurrent logins too.
         account: Bound {
             most: 1_000,
@@ -51,7 +50,6 @@ fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
             most: 20,
             window: Duration::from_secs(60),
         },
-        replica: None,
         ..defaults()
     });
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
@@ -68,6 +66,7 @@ fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
                 limiter.login_limiter.account(credentials.email()),
                 &credentials,
                 address,
+                None,
                 call,
             ))
         })
@@ -103,7 +102,7 @@ fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
     let account = limiter.login_limiter.account(ALICE);
     let attempt = limiter
         .login_limiter
-        .limit(account, &credentials, Some(HOME.into()), call);
+        .limit(account, &credentials, Some(HOME.into()), None, call);
     let mut login = Box::pin(attempt);
     assert!((&mut login).now_or_never().is_none());
     drop(login);
@@ -113,9 +112,6 @@ fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
 
 #[test]
 fn sessions_are_unlimited_by_default_with_an_iam_for_tests() {
-    let mut limiter = TestLimiter::new(Limits {
-        replica: None,
-        ..defaults()
-    });
+    let mut limiter = TestLimiter::without_rate(defaults());
     assert!((0..1_000).all(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok()));
 }

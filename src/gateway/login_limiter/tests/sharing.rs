@@ -37,11 +37,7 @@ impl Group {
 
     /// A new replica, which receives the history.
     fn start_replica(&mut self) {
-        let limits = Limits {
-            replica: None,
-            ..defaults()
-        };
-        let mut limiter = TestLimiter::new(limits);
+        let mut limiter = TestLimiter::without_rate(defaults());
         if let Some((first, _)) = self.replicas.first() {
             // Its monotonic clock begins at zero.
             limiter.clock.set_wall(first.clock.now().unix);
@@ -252,7 +248,7 @@ fn abandoned_attempt_counts_at_every_replica() {
     for _ in 0..10 {
         let limiter = &group.replicas[0].0.login_limiter;
         let call = pending::<Result<(), IamError>>();
-        let attempt = limiter.limit(limiter.account(ALICE), &credentials, None, call);
+        let attempt = limiter.limit(limiter.account(ALICE), &credentials, None, None, call);
         assert!(attempt.now_or_never().is_none());
     }
     group.deliver();

@@ -5,10 +5,7 @@ use super::*;
 const ALICE: &str = "alice@example.test";
 
 fn limiter() -> TestLimiter {
-    TestLimiter::new(Limits {
-        replica: None,
-        ..defaults()
-    })
+    TestLimiter::without_rate(defaults())
 }
 
 /// Fails every 30 seconds, each time from another network. Returns how many attempts reached the IAM.
@@ -84,12 +81,11 @@ fn success_from_an_unknown_network_resets_the_failures_of_unknown_networks() {
 
 #[test]
 fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_pace() {
-    let mut limiter = TestLimiter::new(Limits {
+    let mut limiter = TestLimiter::without_rate(Limits {
         account: Bound {
             most: 1_000,
             ..defaults().account
         },
-        replica: None,
         ..defaults()
     });
     let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
@@ -101,6 +97,7 @@ fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_pace() {
             let mut attempt = Box::pin(limiter.login_limiter.limit(
                 limiter.login_limiter.account(credentials.email()),
                 &credentials,
+                None,
                 None,
                 call,
             ));

@@ -16,8 +16,7 @@ struct Minute {
     calls: usize,
 }
 
-fn under_attack(limits: Limits, from: impl Fn(usize) -> IpAddr) -> Minute {
-    let mut limiter = TestLimiter::new(limits);
+fn under_attack(mut limiter: TestLimiter, from: impl Fn(usize) -> IpAddr) -> Minute {
     let regular = |number: usize| (format!("regular{number}@example.test"), 1_000_000 + number);
     for number in 0..200 {
         let (email, home) = regular(number);
@@ -59,7 +58,7 @@ const REGULAR: usize = ATTEMPTS.div_ceil(ATTEMPTS / SECONDS / 10);
 
 #[test]
 fn attack_from_one_address_is_limited_without_affecting_others() {
-    let minute = under_attack(defaults(), |_| HOME);
+    let minute = under_attack(TestLimiter::new(defaults()), |_| HOME);
     assert!(minute.reached <= 100 + SECONDS / 9, "{}", minute.reached);
     assert_eq!(minute.known_networks, REGULAR);
     // Until the address is at its limit, it competes with unknown networks for the replica limit.
@@ -68,24 +67,20 @@ fn attack_from_one_address_is_limited_without_affecting_others() {
 
 #[test]
 fn attack_from_five_thousand_addresses_is_limited_to_the_rate_and_known_networks_log_in() {
-    let minute = under_attack(defaults(), |attempt| unrelated_address(attempt % 5_000));
+    let minute = under_attack(TestLimiter::new(defaults()), |attempt| {
+        unrelated_address(attempt % 5_000)
+    });
     assert!(minute.calls <= 30 * (SECONDS + 2), "{}", minute.calls);
     assert_eq!(minute.known_networks, REGULAR);
 }
 
 #[test]
 fn limit_of_a_48_network_is_ten_times_that_of_an_address() {
-    let minute = under_attack(defaults(), address_in_one_48);
+    let minute = under_attack(TestLimiter::new(defaults()), address_in_one_48);
     let trickle = SECONDS * 10 / 9;
     assert!(minute.reached <= 1_000 + trickle, "{}", minute.reached);
     assert_eq!(minute.known_networks, REGULAR);
-    let minute = under_attack(
-        Limits {
-            replica: None,
-            ..defaults()
-        },
-        address_in_one_48,
-    );
+    let minute = under_attack(TestLimiter::without_rate(defaults()), address_in_one_48);
     assert!(
         (1_000..=1_000 + trickle).contains(&minute.reached),
         "{}",
@@ -118,11 +113,9 @@ fn replica_limit_refuses_logins_before_the_body_is_parsed() {
         }
     };
     log_in_thirty(&mut limiter);
-    assert_eq!(limiter.login_limiter.admit(None), Ok(()), "the reserve");
+    assert_eq!(limiter.admit(None), Ok(()), "the reserve");
     log_in_thirty(&mut limiter);
-    let full = limiter
-        .login_limiter
-        .admit(Some(unrelated_address(1).into()));
+    let full = limiter.admit(Some(unrelated_address(1)));
     assert_eq!(
         limited_by(&full).map(|(limit, _)| limit),
         Some(Limit::Replica)

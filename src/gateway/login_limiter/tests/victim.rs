@@ -14,10 +14,7 @@ fn exhaust_limit(limiter: &mut TestLimiter, email: &str) {
 }
 
 fn limiter() -> TestLimiter {
-    TestLimiter::new(Limits {
-        replica: None,
-        ..defaults()
-    })
+    TestLimiter::without_rate(defaults())
 }
 
 #[test]

@@ -1,0 +1,236 @@
+//! The IAMs of a gateway, and which of them serves a login, a session or a logout token.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use iam_adapters::logout_token::{self, InvalidLogoutToken};
+use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens};
+
+use super::Random;
+use super::error::GatewayError;
+use super::knowledge::{Caches, Freshness, Knowledge};
+use super::login_limiter::Rate;
+use super::revocations::Revocations;
+use super::upstream_logouts::UpstreamLogouts;
+
+/// The settings of one IAM, beside those of its adapter.
+#[derive(Debug, Clone)]
+pub struct IamPolicy {
+    /// Logins with an address of one of these domains go to this IAM. In ASCII lower case.
+    pub domains: Vec<String>,
+    /// Whether logins with an address of a domain that no IAM has go to this IAM.
+    pub is_default: bool,
+    /// Whether sessions can begin. Otherwise the IAM serves only the sessions that exist.
+    pub allows_logins: bool,
+    /// What precedes the IAM's subject in `sub`, which is unique only within one IAM.
+    pub subject_prefix: String,
+    /// The most that users of this IAM can get, whatever it grants; `None`: no bound.
+    pub allowed_scopes: Option<AllowedScopes>,
+    /// How old cached data may be.
+    pub freshness: Freshness,
+    /// The longest lifetime of a session. That of the IAM may be shorter.
+    pub session_max_lifetime: Duration,
+    /// Logins that reach the IAM from this replica in a second; `None`: no bound.
+    pub logins_per_second: Option<NonZeroU32>,
+}
+
+/// One IAM, before it is part of a gateway.
+#[derive(Debug, Clone)]
+pub struct IamParts {
+    /// The name in the configuration.
+    pub name: Arc<str>,
+    /// The adapter, with deadlines, limits and circuit breakers.
+    pub adapter: Arc<dyn IamAdapter>,
+    /// The settings.
+    pub policy: IamPolicy,
+}
+
+/// One IAM of a gateway, with all that the gateway stores about it.
+pub struct Iam {
+    pub(super) name: Arc<str>,
+    // The adapter's name and the IAM's issuer do not change.
+    pub(super) kind: &'static str,
+    pub(super) issuer: Box<str>,
+    pub(super) adapter: Arc<dyn IamAdapter>,
+    pub(super) policy: IamPolicy,
+    pub(super) knowledge: Arc<Knowledge>,
+    pub(super) upstream_logouts: Arc<UpstreamLogouts>,
+    /// `None`: no bound.
+    pub(super) rate: Option<Rate>,
+    /// `None`: the IAM sends no logout tokens.
+    logout_tokens: Option<LogoutTokens>,
+    exchanges_without_logins: AtomicU64,
+}
+
+impl Iam {
+    /// The name in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn policy(&self) -> &IamPolicy {
+        &self.policy
+    }
+
+    /// Ends sessions at the IAM, and finishes failed logouts.
+    #[must_use]
+    pub const fn upstream_logouts(&self) -> &Arc<UpstreamLogouts> {
+        &self.upstream_logouts
+    }
+
+    /// The number of exchanges of sessions of an IAM that allows no logins.
+    #[must_use]
+    pub fn exchanges_without_logins(&self) -> u64 {
+        self.exchanges_without_logins.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_exchange(&self) {
+        if !self.policy.allows_logins {
+            self.exchanges_without_logins
+                .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The `sub` of the IAM's subject.
+    pub(super) fn sub<'s>(&self, subject: &'s str) -> Cow<'s, str> {
+        match &*self.policy.subject_prefix {
+            "" => Cow::Borrowed(subject),
+            prefix => Cow::Owned([prefix, subject].concat()),
+        }
+    }
+
+    /// The IAM's subject of a `sub`, if it can be one of this IAM.
+    pub(super) fn subject_of<'s>(&self, sub: &'s str) -> Option<&'s str> {
+        let subject = sub.strip_prefix(&*self.policy.subject_prefix)?;
+        (!subject.is_empty()).then_some(subject)
+    }
+
+    fn has_domain(&self, domain: &str) -> bool {
+        let mut domains = self.policy.domains.iter();
+        domains.any(|own| own.eq_ignore_ascii_case(domain))
+    }
+}
+
+impl fmt::Debug for Iam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iam")
+            .field("name", &self.name)
+            .field("adapter", &self.adapter)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What all IAMs of a gateway use.
+pub(super) struct Common<'c> {
+    pub(super) clock: &'c Arc<dyn Clock>,
+    pub(super) random: &'c Arc<dyn Random>,
+    pub(super) revocations: &'c Arc<Revocations>,
+    /// The bound of the caches, in bytes.
+    pub(super) cache_bytes: u64,
+}
+
+/// All IAMs of a gateway. Two of them never have the same issuer.
+#[derive(Debug)]
+pub struct Iams(Box<[Iam]>);
+
+impl Iams {
+    pub(super) fn new(parts: Vec<IamParts>, common: &Common<'_>) -> Self {
+        let freshness: Vec<_> = parts.iter().map(|iam| iam.policy.freshness).collect();
+        let caches = Caches::new(common.cache_bytes, &freshness);
+        let iams = parts.into_iter().map(|parts| {
+            let IamParts {
+                name,
+                adapter,
+                policy,
+            } = parts;
+            let (clock, revocations) = (common.clock, common.revocations);
+            let knowledge = Knowledge::new(
+                Arc::clone(&adapter),
+                Arc::clone(clock),
+                Arc::clone(revocations),
+                policy.freshness,
+                caches.clone(),
+            );
+            let upstream_logouts = UpstreamLogouts::new(
+                Arc::clone(&adapter),
+                Arc::clone(clock),
+                Arc::clone(common.random),
+                Arc::clone(revocations),
+            );
+            Iam {
+                name,
+                kind: adapter.name(),
+                issuer: adapter.issuer().into(),
+                knowledge: Arc::new(knowledge),
+                upstream_logouts: Arc::new(upstream_logouts),
+                rate: policy.logins_per_second.map(Rate::new),
+                logout_tokens: LogoutTokens::of(Arc::clone(&adapter), Arc::clone(clock)),
+                exchanges_without_logins: AtomicU64::new(0),
+                adapter,
+                policy,
+            }
+        });
+        Self(iams.collect())
+    }
+
+    /// All IAMs.
+    pub fn iter(&self) -> impl Iterator<Item = &Iam> {
+        self.0.iter()
+    }
+
+    /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM
+    /// receives the password.
+    pub(super) fn for_login(&self, email: &str) -> Option<&Iam> {
+        let (_, domain) = email.rsplit_once('@')?;
+        let named = || self.iter().filter(|iam| iam.has_domain(domain));
+        let default = || self.iter().find(|iam| iam.policy.is_default);
+        named()
+            .find(|iam| iam.policy.allows_logins)
+            .or_else(|| named().next())
+            .or_else(default)
+            .filter(|iam| iam.policy.allows_logins)
+    }
+
+    /// The IAM of a session, by the adapter and the issuer that its token contains.
+    pub(super) fn for_session(&self, kind: &str, issuer: &str) -> Option<&Iam> {
+        self.iter()
+            .find(|iam| *iam.issuer == *issuer && iam.kind == kind)
+    }
+
+    /// What verifies a logout token, and the IAM that it may come from.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::NoLogoutTokens`] or [`GatewayError::InvalidLogoutToken`].
+    pub(super) fn for_logout_token(
+        &self,
+        token: &str,
+    ) -> Result<(&Iam, &LogoutTokens), GatewayError> {
+        let senders = || {
+            self.iter()
+                .filter_map(|iam| Some((iam, iam.logout_tokens.as_ref()?)))
+        };
+        if senders().next().is_none() {
+            return Err(GatewayError::NoLogoutTokens);
+        }
+        let issuer = logout_token::unverified_issuer(token);
+        let issuer = issuer.map_err(GatewayError::InvalidLogoutToken)?;
+        senders()
+            .find(|(iam, _)| *iam.issuer == *issuer)
+            .ok_or(GatewayError::InvalidLogoutToken(InvalidLogoutToken::Issuer))
+    }
+
+    /// The rates of the IAMs that allow logins.
+    pub(super) fn rates(&self) -> impl Iterator<Item = Option<&Rate>> {
+        let open = self.iter().filter(|iam| iam.policy.allows_logins);
+        open.map(|iam| iam.rate.as_ref())
+    }
+}
