@@ -2,23 +2,21 @@
 //! permissions, logout by refresh token, and logout tokens verified with the realm's keys.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
 use secrecy::ExposeSecret as _;
-use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
 
 use crate::abandoned::AbandonedSession;
 use crate::adapter::{Capabilities, IamAdapter};
-use crate::client::{ClientError, UpstreamClient};
+use crate::client::UpstreamClient;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::jwk::{NoKeys, VerificationKeys};
-use crate::oauth2::{OAuth2Client, Rejected};
+use crate::oauth2_client::{ClientAuthentication, OAuth2Client, Rejected, SetupError};
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -32,7 +30,8 @@ pub use settings::KeycloakSettings;
 
 use dialect::DIALECT;
 use roles::RoleReader;
-use wire::{Discovery, Grant, Introspected, UnverifiedRefreshToken};
+use settings::SECTION;
+use wire::{Grant, Introspected, UnverifiedRefreshToken};
 
 /// A section of the settings to start from.
 pub(crate) const EXAMPLE: &str = include_str!("keycloak/example.toml");
@@ -41,9 +40,6 @@ const NAME: &str = "keycloak";
 
 /// How long a login waits for the permissions, without which it can succeed.
 const LOGIN_INTROSPECTION_DEADLINE: Duration = Duration::from_secs(2);
-
-/// For the end of an abandoned session. No client waits for it, so it may take longer than a logout.
-const ABANDONED_SESSION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// One realm of a Keycloak, as one confidential client.
 #[derive(Debug)]
@@ -54,34 +50,8 @@ pub struct Keycloak {
     introspection: Url,
     logout: Url,
     keys: Url,
-    issuer: String,
     client_id: String,
     roles: RoleReader,
-    /// The discovery document has named the configured issuer.
-    issuer_confirmed: AtomicBool,
-    /// Introspection has reported a session as active since the last misconfiguration, so "inactive" is
-    /// reliable.
-    introspection_proven: AtomicBool,
-    /// A password grant has reached the check of the user since the last misconfiguration, so direct
-    /// grants are enabled.
-    grants_proven: AtomicBool,
-    /// Introspection has reported an active session as inactive, and no session as active since. A
-    /// probe cannot find that.
-    introspection_failed: AtomicBool,
-}
-
-/// Why a [`Keycloak`] could not be created.
-#[derive(Debug, Error)]
-pub enum SetupError {
-    /// The settings cannot be used.
-    #[error("{}", reasons.join("\n"))]
-    Settings {
-        /// Each problem, without the value.
-        reasons: Vec<String>,
-    },
-    /// The HTTP client could not be created.
-    #[error("iam.keycloak: {0}")]
-    Client(#[from] ClientError),
 }
 
 impl Keycloak {
@@ -102,23 +72,25 @@ impl Keycloak {
         let secret = settings.secret().map_err(|problem| SetupError::Settings {
             reasons: vec![problem],
         })?;
-        let http = UpstreamClient::new(&settings.client(connect_deadline), clock)?;
+        let http = UpstreamClient::new(&settings.client(connect_deadline), clock);
+        let http = http.map_err(|source| SetupError::Client {
+            section: SECTION,
+            source,
+        })?;
+        let authentication =
+            ClientAuthentication::client_secret_basic(&settings.client_id, &secret);
+        let issuer = settings.expected_issuer();
         let protocol =
             |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());
         Ok(Self {
-            server: OAuth2Client::new(http, &settings.client_id, &secret, DIALECT),
+            server: OAuth2Client::new(http, authentication, issuer, DIALECT),
             discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
             token: protocol(&["token"]),
             introspection: protocol(&["token", "introspect"]),
             logout: protocol(&["logout"]),
             keys: protocol(&["certs"]),
-            issuer: settings.expected_issuer(),
             client_id: settings.client_id.clone(),
             roles: RoleReader::new(&settings.realm, settings.permissions_client.clone()),
-            issuer_confirmed: AtomicBool::new(false),
-            introspection_proven: AtomicBool::new(false),
-            grants_proven: AtomicBool::new(false),
-            introspection_failed: AtomicBool::new(false),
         })
     }
 
@@ -135,8 +107,8 @@ impl Keycloak {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        if !self.issuer_confirmed.load(Ordering::Relaxed) {
-            self.confirm_issuer().await?;
+        if !self.server.has_confirmed_issuer() {
+            self.server.confirm_issuer(&self.discovery).await?;
         }
         let login = self.password_grant(credentials, client).await?;
         let session = &login.session;
@@ -145,13 +117,15 @@ impl Keycloak {
             timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
         let introspected =
             introspected.unwrap_or(Err(IamError::TimedOut(LOGIN_INTROSPECTION_DEADLINE)));
-        let (permissions, groups) = match self.record_misconfiguration(introspected) {
+        let (permissions, groups) = match self.server.record(introspected) {
             Ok(Introspection::Active {
                 permissions,
                 groups,
                 ..
             }) => (Some(permissions), groups),
-            Ok(Introspection::Inactive) => return Err(active_session_reported_inactive()),
+            Ok(Introspection::Inactive) => {
+                return Err(self.server.active_session_reported_inactive());
+            }
             // The login succeeds. The first exchange introspects again, and reports the fault.
             Err(error) => {
                 tracing::warn!(
@@ -179,11 +153,8 @@ impl Keycloak {
     ) -> Result<Authenticated, IamError> {
         let granted = self
             .server
-            .password_grant(&self.token, credentials, client)
+            .password_grant(&self.token, credentials, None, client)
             .await;
-        if !matches!(granted, Err(Rejected::Fault(_))) {
-            self.grants_proven.store(true, Ordering::Relaxed);
-        }
         match granted {
             Ok(grant) => read_grant(grant, &self.client_id),
             Err(Rejected::InvalidGrant(description)) => {
@@ -196,9 +167,11 @@ impl Keycloak {
     /// Introspection (RFC 7662) of the refresh token. Without the hint, Keycloak reads it as an access
     /// token and reports it as inactive.
     async fn introspect_once(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let response = self
-            .introspect_token(session.secret.expose_secret())
-            .await?;
+        let token = session.secret.expose_secret();
+        let introspected = self
+            .server
+            .introspect(&self.introspection, token, "refresh_token");
+        let response: Introspected = introspected.await?;
         if !response.active {
             return Ok(Introspection::Inactive);
         }
@@ -211,8 +184,7 @@ impl Keycloak {
                 "the introspection response is about another session, subject or client".to_owned(),
             ));
         }
-        self.introspection_proven.store(true, Ordering::Relaxed);
-        self.introspection_failed.store(false, Ordering::Relaxed);
+        self.server.record_active();
         Ok(Introspection::Active {
             subject: session.subject.clone(),
             permissions: self.roles.permissions(&response),
@@ -220,25 +192,19 @@ impl Keycloak {
         })
     }
 
-    async fn introspect_token(&self, token: &str) -> Result<Introspected, IamError> {
-        self.server
-            .introspect(&self.introspection, token, "refresh_token")
-            .await
-    }
-
     /// Decides whether "inactive" means that the session has ended. Keycloak also reports an active
     /// session as inactive to another client, under another host name, or if it ignores the hint. Then
     /// all users would be logged out.
     async fn confirm_inactive(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         self.check_client(session)?;
-        if self.introspection_proven.load(Ordering::Relaxed) {
+        if self.server.has_reported_active() {
             return Ok(Introspection::Inactive);
         }
         // Only until introspection is proven, because a refresh writes at Keycloak, extends the idle
         // timeout and, in a realm that rotates refresh tokens, invalidates this one.
         let refreshed = self.server.refresh_grant(&self.token, &session.secret);
         match refreshed.await.map(|_: Grant| ()) {
-            Ok(()) => Err(active_session_reported_inactive()),
+            Ok(()) => Err(self.server.active_session_reported_inactive()),
             Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
             Err(Rejected::Fault(fault)) => Err(fault),
         }
@@ -257,7 +223,7 @@ impl Keycloak {
     }
 
     async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        let response = self.server.send(self.logout_request(session)).await?;
+        let response = self.server.send(self.logout_request(session)?).await?;
         match response.status {
             StatusCode::NO_CONTENT => return Ok(()),
             // A 200 with a page is the response of another server.
@@ -272,26 +238,17 @@ impl Keycloak {
     }
 
     /// Ends the user session, for all clients that share it.
-    fn logout_request(&self, session: &UpstreamSession) -> RequestBuilder {
+    fn logout_request(&self, session: &UpstreamSession) -> Result<RequestBuilder, IamError> {
+        let refresh_token = session.secret.expose_secret();
         self.server
-            .post(&self.logout)
-            .form(&[("refresh_token", session.secret.expose_secret())])
+            .post(&self.logout, &[("refresh_token", refresh_token)])
     }
 
     fn end_abandoned(
         &self,
         session: &UpstreamSession,
     ) -> impl Future<Output = Result<(), IamError>> + Send + use<> {
-        let request = self
-            .logout_request(session)
-            .timeout(ABANDONED_SESSION_DEADLINE);
-        async move {
-            match request.send().await.map(|response| response.status()) {
-                Ok(status) if status.is_success() => Ok(()),
-                Ok(status) => Err(IamError::Failed(format!("status {}", status.as_u16()))),
-                Err(_) => Err(IamError::Unreachable("no response".to_owned())),
-            }
-        }
+        OAuth2Client::end_abandoned(self.logout_request(session).map(|request| vec![request]))
     }
 
     /// Fetches the realm's keys from the realm's own address. The address in the discovery document is
@@ -302,65 +259,9 @@ impl Keycloak {
             .map_err(|NoKeys| IamError::Unreadable("the realm's keys".to_owned()))
     }
 
-    async fn prove_all(&self) -> Result<(), IamError> {
-        self.confirm_issuer().await?;
-        self.prove_credentials().await?;
-        // Only until they are proven, because Keycloak records it as a failed login.
-        if !self.grants_proven.load(Ordering::Relaxed) {
-            self.prove_grants().await?;
-        }
-        if self.introspection_failed.load(Ordering::Relaxed) {
-            return Err(active_session_reported_inactive());
-        }
-        Ok(())
-    }
-
-    /// Checks that the server is the configured issuer (RFC 8414 section 3.3: identical).
-    async fn confirm_issuer(&self) -> Result<(), IamError> {
-        let fetched = self.server.fetch(&self.discovery, "discovery document");
-        let Discovery { issuer } = fetched.await?;
-        if issuer != self.issuer {
-            return Err(IamError::misconfigured(
-                Misconfiguration::Issuer,
-                format!(
-                    "the discovery document names another issuer than {}: check url and issuer",
-                    self.issuer
-                ),
-            ));
-        }
-        self.issuer_confirmed.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Proves the gateway's own credentials by the introspection of an invalid token.
-    async fn prove_credentials(&self) -> Result<(), IamError> {
-        if self.introspect_token("probe").await?.active {
-            return Err(IamError::Unreadable(
-                "introspection reports an invalid token as active".to_owned(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Proves that direct grants are enabled by one without a user. Keycloak checks the client before it
-    /// rejects the missing user.
-    async fn prove_grants(&self) -> Result<(), IamError> {
-        let request = self.server.post(&self.token);
-        let request = request.form(&[("grant_type", "password")]);
-        let response = self.server.send(request).await?;
-        if response.status != StatusCode::OK {
-            match self.server.rejected(&response) {
-                // `invalid_request`: the user is missing.
-                Rejected::InvalidGrant(_)
-                | Rejected::Fault(IamError::Misconfigured {
-                    what: Misconfiguration::Other,
-                    ..
-                }) => {}
-                Rejected::Fault(fault) => return Err(fault),
-            }
-        }
-        self.grants_proven.store(true, Ordering::Relaxed);
-        Ok(())
+    async fn prove(&self) -> Result<(), IamError> {
+        self.server.confirm_issuer(&self.discovery).await?;
+        self.server.prove(&self.token, &self.introspection).await
     }
 
     /// The cause of an error. Old versions answer an unknown client like a wrong secret at the
@@ -373,7 +274,7 @@ impl Keycloak {
         else {
             return error;
         };
-        match self.prove_grants().await {
+        match self.server.prove_grants(&self.token).await {
             Err(
                 unknown @ IamError::Misconfigured {
                     what: Misconfiguration::UnknownClient,
@@ -382,22 +283,6 @@ impl Keycloak {
             ) => unknown,
             _ => error,
         }
-    }
-
-    /// Resets what was proven if the result is a misconfiguration.
-    fn record_misconfiguration<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
-        if let Err(IamError::Misconfigured { what, .. }) = &result {
-            if *what == Misconfiguration::Introspection {
-                self.introspection_failed.store(true, Ordering::Relaxed);
-            }
-            // A foreign client concerns only this session.
-            if *what != Misconfiguration::ForeignClient {
-                self.introspection_proven.store(false, Ordering::Relaxed);
-                self.grants_proven.store(false, Ordering::Relaxed);
-                self.issuer_confirmed.store(false, Ordering::Relaxed);
-            }
-        }
-        result
     }
 }
 
@@ -408,7 +293,7 @@ impl IamAdapter for Keycloak {
     }
 
     fn issuer(&self) -> &str {
-        &self.issuer
+        self.server.issuer()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -420,7 +305,7 @@ impl IamAdapter for Keycloak {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.record_misconfiguration(self.log_in(credentials, client).await)
+        self.server.record(self.log_in(credentials, client).await)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
@@ -429,11 +314,11 @@ impl IamAdapter for Keycloak {
             Err(error) => Err(self.cause_of(error).await),
             active => active,
         };
-        self.record_misconfiguration(introspected)
+        self.server.record(introspected)
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        self.record_misconfiguration(self.log_out(session).await)
+        self.server.record(self.log_out(session).await)
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -441,23 +326,16 @@ impl IamAdapter for Keycloak {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        self.record_misconfiguration(self.fetch_keys().await)
+        self.server.record(self.fetch_keys().await)
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        let proven = match self.prove_all().await {
+        let proven = match self.prove().await {
             Err(error) => Err(self.cause_of(error).await),
             proven => proven,
         };
-        self.record_misconfiguration(proven)
+        self.server.record(proven)
     }
-}
-
-fn active_session_reported_inactive() -> IamError {
-    IamError::misconfigured(
-        Misconfiguration::Introspection,
-        "an active session is reported as inactive: check client_id and the host name of the IAM",
-    )
 }
 
 /// Reads the response of a password grant.

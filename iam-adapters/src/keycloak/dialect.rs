@@ -1,10 +1,13 @@
 //! The meaning of Keycloak's error responses beyond RFC 6749.
 
 use crate::error::{Misconfiguration, Refusal};
-use crate::oauth2::{Dialect, ErrorResponse};
+use crate::oauth2_client::{Dialect, ErrorResponse};
 
 pub(super) const DIALECT: Dialect = Dialect {
     not_found: (Misconfiguration::Tenant, "check url and realm"),
+    introspection_hint: "check client_id and the host name of the IAM",
+    refused_error: None,
+    refused_status: None,
     explain,
 };
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 use url::Url;
 
@@ -14,30 +14,13 @@ use super::{Keycloak, NAME};
 use crate::adapter::IamAdapter;
 use crate::client::ClientSettings;
 use crate::clock::Clock;
+use crate::oauth2_client::{
+    address_problems, client_secret, is_issuer, plain_url, secret_problems,
+};
 use crate::registry::{self, AdapterSettings};
 
-/// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
-/// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
-const SECRET_MIN: usize = 16;
-
-/// Secrets of examples, in lower case.
-const WELL_KNOWN_SECRETS: [&str; 12] = [
-    "change-me",
-    "change-me-in-production",
-    "changeme",
-    "changeit",
-    "client-secret",
-    "client_secret",
-    "keycloak",
-    "keycloak-client-secret",
-    "password",
-    "replace-me-with-a-secret",
-    "secret",
-    "your-client-secret",
-];
-
-/// The suffix of secrets that are built into development tools, in lower case.
-const DEVELOPMENT_SECRET: &str = "-development-secret";
+/// The section, as in the configuration.
+pub(super) const SECTION: &str = "iam.keycloak";
 
 /// The section `[iam.keycloak]`.
 #[derive(Clone, Deserialize)]
@@ -70,7 +53,7 @@ pub struct KeycloakSettings {
 impl fmt::Debug for KeycloakSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeycloakSettings")
-            .field("url", &format_args!("{}", self.plain_url()))
+            .field("url", &format_args!("{}", plain_url(&self.url)))
             .field("realm", &self.realm)
             .field("client_id", &self.client_id)
             .field("client_secret", &self.client_secret)
@@ -120,24 +103,8 @@ impl KeycloakSettings {
                 problems.push(format!("iam.keycloak.{key}: must not be empty"));
             }
         }
-        match self.secret() {
-            Err(problem) => problems.push(problem),
-            Ok(secret) if production => {
-                let secret = secret.expose_secret();
-                if secret.len() < SECRET_MIN {
-                    problems.push(format!(
-                        "iam.keycloak.client_secret: shorter than {SECRET_MIN} bytes"
-                    ));
-                }
-                let lower = secret.to_lowercase();
-                if WELL_KNOWN_SECRETS.contains(&lower.as_str())
-                    || lower.ends_with(DEVELOPMENT_SECRET)
-                {
-                    problems.push("iam.keycloak.client_secret: a well-known one".to_owned());
-                }
-            }
-            Ok(_) => {}
-        }
+        let secret = self.client_secret.as_ref();
+        problems.extend(secret_problems(SECTION, secret, production));
         if let Err(error) = self.client(Duration::ZERO).certificates() {
             problems.push(format!("iam.keycloak.{error}"));
         }
@@ -145,33 +112,13 @@ impl KeycloakSettings {
     }
 
     fn address_problems(&self, production: bool) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = address_problems("iam.keycloak.url", &self.url, production);
         let mut add = |problem: &str| problems.push(format!("iam.keycloak.{problem}"));
-        match self.url.scheme() {
-            "http" if production => add("url: must be https in production"),
-            "http" | "https" => {}
-            _ => add("url: must be http or https"),
-        }
-        if self.url.query().is_some() || self.url.fragment().is_some() {
-            add("url: must have no query and no fragment");
-        }
-        if !self.url.username().is_empty() || self.url.password().is_some() {
-            add("url: must hold no credentials");
-        }
         // In a path, dots mean another folder.
         if matches!(self.realm.as_str(), "" | "." | "..") {
             add("realm: must be the name of a realm");
         }
-        let issuer = self.issuer.as_deref().map(Url::parse);
-        let issuer_fits = issuer.is_none_or(|parsed| {
-            // RFC 8414 section 2: no query and no fragment.
-            parsed.is_ok_and(|url| {
-                matches!(url.scheme(), "http" | "https")
-                    && url.query().is_none()
-                    && url.fragment().is_none()
-            })
-        });
-        if !issuer_fits {
+        if !self.issuer.as_deref().is_none_or(is_issuer) {
             add("issuer: must be an http or https address without query and fragment");
         }
         problems
@@ -183,13 +130,7 @@ impl KeycloakSettings {
     ///
     /// The problem of the secret, without its value.
     pub fn secret(&self) -> Result<SecretString, String> {
-        let Some(secret) = &self.client_secret else {
-            return Err("iam.keycloak: client_secret or client_secret_file is needed".to_owned());
-        };
-        if secret.expose_secret().is_empty() {
-            return Err("iam.keycloak.client_secret: must not be empty".to_owned());
-        }
-        Ok(secret.clone())
+        client_secret(SECTION, self.client_secret.as_ref())
     }
 
     pub(super) fn client(&self, connect_deadline: Duration) -> ClientSettings {
@@ -201,7 +142,7 @@ impl KeycloakSettings {
 
     /// An address below the realm's, with each segment percent-encoded.
     pub(super) fn realm_url(&self, path: &[&str]) -> Url {
-        let mut url = self.plain_url();
+        let mut url = plain_url(&self.url);
         // Only addresses such as `mailto:` have no segments; `problems` refuses them.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments
@@ -217,16 +158,6 @@ impl KeycloakSettings {
         self.issuer
             .clone()
             .unwrap_or_else(|| self.realm_url(&[]).into())
-    }
-
-    fn plain_url(&self) -> Url {
-        let mut url = self.url.clone();
-        // Both fail only for addresses without a host, which have no credentials.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_query(None);
-        url.set_fragment(None);
-        url
     }
 }
 

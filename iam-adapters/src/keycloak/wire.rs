@@ -10,12 +10,6 @@ use serde::de::IgnoredAny;
 
 use crate::json::object;
 
-/// `/.well-known/openid-configuration` (RFC 8414 section 2).
-#[derive(Deserialize)]
-pub(super) struct Discovery {
-    pub(super) issuer: String,
-}
-
 /// The 200 of a grant (RFC 6749 section 5.1).
 #[derive(Deserialize)]
 pub(super) struct Grant {

@@ -39,17 +39,24 @@ impl From<IamError> for Rejected {
 pub struct ErrorResponse<'a> {
     /// The status.
     pub status: u16,
-    /// `error`, a code of lower-case letters and `_`.
+    /// `error`, a code of lower-case letters and `_`; empty if the body is empty.
     pub code: &'a str,
     /// `error_description`; empty if missing.
     pub description: &'a str,
 }
 
 /// The meaning of a server's error responses beyond the standard.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Dialect {
     /// The meaning of a 404, and the settings to check.
     pub not_found: (Misconfiguration, &'static str),
+    /// The settings to check if introspection reports active sessions as inactive.
+    pub introspection_hint: &'static str,
+    /// An error code that refuses the user, in addition to `invalid_grant`.
+    pub refused_error: Option<String>,
+    /// A status that refuses the user, with an empty body or such a code, in addition to 400 and 401
+    /// with such a code.
+    pub refused_status: Option<u16>,
     /// The meaning of a response, and the settings to check; `None`: the standard applies.
     pub explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,
 }
@@ -75,36 +82,54 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
             let (what, hint) = dialect.not_found;
             IamError::misconfigured(what, format!("status 404: {hint}"))
         }
+        _ if response.body.is_empty() => return of_code(status, "", String::new(), dialect),
         _ => match json::object::<Body>(&response.body) {
             Err(_) => IamError::Unreadable(format!("status {status}")),
             Ok(body) => {
                 let description = body.error_description.unwrap_or_default();
-                return of_code(status, &body.error, description, dialect);
+                match as_code(&body.error) {
+                    Some(code) => return of_code(status, code, description, dialect),
+                    None => IamError::Unreadable(format!("status {status}")),
+                }
             }
         },
     })
 }
 
-fn of_code(status: u16, error: &str, description: String, dialect: &Dialect) -> Rejected {
-    let Some(code) = as_code(error) else {
-        return IamError::Unreadable(format!("status {status}")).into();
-    };
+/// The meaning of a code, which is empty if the body is.
+fn of_code(status: u16, code: &str, description: String, dialect: &Dialect) -> Rejected {
     let response = ErrorResponse {
         status,
         code,
         description: &description,
     };
     let explained = (dialect.explain)(&response);
-    if explained.is_none() && code == "invalid_grant" && matches!(status, 400 | 401) {
+    if explained.is_none() && dialect.refuses(status, code) {
         return Rejected::InvalidGrant(description);
     }
+    let named = match code {
+        "" => format!("status {status}"),
+        code => format!("status {status}, error {code}"),
+    };
     let fault = match explained.or_else(|| standard(code)) {
-        Some((what, hint)) => {
-            IamError::misconfigured(what, format!("status {status}, error {code}: {hint}"))
-        }
-        None => IamError::Unreadable(format!("status {status}, error {code}")),
+        Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
+        None => IamError::Unreadable(named),
     };
     fault.into()
+}
+
+impl Dialect {
+    fn refuses(&self, status: u16, code: &str) -> bool {
+        let is_refusing_status = self.refused_status == Some(status);
+        match code {
+            "" => is_refusing_status,
+            code => {
+                let is_refusing_code =
+                    code == "invalid_grant" || self.refused_error.as_deref() == Some(code);
+                is_refusing_code && (matches!(status, 400 | 401) || is_refusing_status)
+            }
+        }
+    }
 }
 
 /// RFC 6749 section 5.2.
@@ -142,6 +167,9 @@ mod tests {
 
     const PLAIN: Dialect = Dialect {
         not_found: (Misconfiguration::Other, "check the endpoints"),
+        introspection_hint: "check the client",
+        refused_error: None,
+        refused_status: None,
         explain: |_| None,
     };
 

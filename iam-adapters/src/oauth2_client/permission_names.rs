@@ -1,0 +1,66 @@
+//! Permissions from the names in a response of the IAM.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::scope::{Permission, Permissions};
+
+/// How many invalid names are logged, so that an administrator of roles cannot fill the memory.
+const LOGGED_NAMES_MAX: usize = 256;
+
+/// The maximum length of a name in the log, in characters.
+const LOGGED_LENGTH: usize = 64;
+
+/// Reads permissions, and counts the names that are not valid in a scope.
+#[derive(Debug)]
+pub struct PermissionNames {
+    adapter: &'static str,
+    dropped: AtomicU64,
+    logged: Mutex<HashSet<String>>,
+}
+
+impl PermissionNames {
+    /// For the adapter with this name.
+    #[must_use]
+    pub fn new(adapter: &'static str) -> Self {
+        Self {
+            adapter,
+            dropped: AtomicU64::new(0),
+            logged: Mutex::default(),
+        }
+    }
+
+    /// The permissions with these names, without those that are not valid in a scope.
+    pub fn read<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Permissions {
+        names
+            .into_iter()
+            .filter_map(|name| {
+                let permission = Permission::parse(name);
+                if permission.is_err() {
+                    self.drop_name(name);
+                }
+                permission.ok()
+            })
+            .collect()
+    }
+
+    /// How many names were dropped since the start; repeats count.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn drop_name(&self, name: &str) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        let name: String = name.chars().take(LOGGED_LENGTH).collect();
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < LOGGED_NAMES_MAX && logged.insert(name.clone()) {
+            tracing::warn!(
+                iam.adapter = self.adapter,
+                role = ?name,
+                "role dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Checks of the settings that adapters of authorization servers have in common.
+
+use secrecy::{ExposeSecret, SecretString};
+use thiserror::Error;
+use url::Url;
+
+use crate::client::ClientError;
+
+/// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
+/// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
+const SECRET_MIN: usize = 16;
+
+/// Secrets of examples, in lower case.
+const WELL_KNOWN_SECRETS: [&str; 12] = [
+    "change-me",
+    "change-me-in-production",
+    "changeme",
+    "changeit",
+    "client-secret",
+    "client_secret",
+    "keycloak",
+    "keycloak-client-secret",
+    "password",
+    "replace-me-with-a-secret",
+    "secret",
+    "your-client-secret",
+];
+
+/// The suffix of secrets that are built into development tools, in lower case.
+const DEVELOPMENT_SECRET: &str = "-development-secret";
+
+/// Why an adapter could not be created.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// The settings cannot be used.
+    #[error("{}", reasons.join("\n"))]
+    Settings {
+        /// Each problem, without the value.
+        reasons: Vec<String>,
+    },
+    /// The HTTP client could not be created.
+    #[error("{section}: {source}")]
+    Client {
+        /// The section of the settings, such as `iam.keycloak`.
+        section: &'static str,
+        /// The cause.
+        source: ClientError,
+    },
+}
+
+/// The problems of an address, each with its key.
+#[must_use]
+pub fn address_problems(key: &str, url: &Url, production: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut add = |problem: &str| problems.push(format!("{key}: {problem}"));
+    match url.scheme() {
+        "http" if production => add("must be https in production"),
+        "http" | "https" => {}
+        _ => add("must be http or https"),
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        add("must have no query and no fragment");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        add("must hold no credentials");
+    }
+    problems
+}
+
+/// Whether a text can be an issuer (RFC 8414 section 2: no query and no fragment).
+#[must_use]
+pub fn is_issuer(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
+}
+
+/// An address without user, password, query and fragment.
+#[must_use]
+pub fn plain_url(url: &Url) -> Url {
+    let mut url = url.clone();
+    // Both fail only for addresses without a host, which have no credentials.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// The client secret of a section.
+///
+/// # Errors
+///
+/// The problem of the secret, without its value.
+pub fn client_secret(section: &str, secret: Option<&SecretString>) -> Result<SecretString, String> {
+    let Some(secret) = secret else {
+        return Err(format!(
+            "{section}: client_secret or client_secret_file is needed"
+        ));
+    };
+    if secret.expose_secret().is_empty() {
+        return Err(format!("{section}.client_secret: must not be empty"));
+    }
+    Ok(secret.clone())
+}
+
+/// The problems of the client secret of a section.
+#[must_use]
+pub fn secret_problems(
+    section: &str,
+    secret: Option<&SecretString>,
+    production: bool,
+) -> Vec<String> {
+    let secret = match client_secret(section, secret) {
+        Err(problem) => return vec![problem],
+        Ok(_) if !production => return Vec::new(),
+        Ok(secret) => secret,
+    };
+    let secret = secret.expose_secret();
+    let mut problems = Vec::new();
+    if secret.len() < SECRET_MIN {
+        problems.push(format!(
+            "{section}.client_secret: shorter than {SECRET_MIN} bytes"
+        ));
+    }
+    let lower = secret.to_lowercase();
+    if WELL_KNOWN_SECRETS.contains(&lower.as_str()) || lower.ends_with(DEVELOPMENT_SECRET) {
+        problems.push(format!("{section}.client_secret: a well-known one"));
+    }
+    problems
+}
