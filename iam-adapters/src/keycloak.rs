@@ -160,7 +160,7 @@ impl Keycloak {
             Err(Rejected::InvalidGrant(description)) => {
                 Err(IamError::Refused(dialect::login_refusal(&description)))
             }
-            Err(Rejected::Fault(fault)) => Err(fault),
+            Err(rejected) => Err(rejected.into_fault()),
         }
     }
 
@@ -206,7 +206,7 @@ impl Keycloak {
         match refreshed.await.map(|_: Grant| ()) {
             Ok(()) => Err(self.server.active_session_reported_inactive()),
             Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
-            Err(Rejected::Fault(fault)) => Err(fault),
+            Err(rejected) => Err(rejected.into_fault()),
         }
     }
 
@@ -233,7 +233,7 @@ impl Keycloak {
         match self.server.rejected(&response) {
             // Already ended, unless it is the session of another client.
             Rejected::InvalidGrant(_) => self.check_client(session),
-            Rejected::Fault(fault) => Err(fault),
+            rejected => Err(rejected.into_fault()),
         }
     }
 

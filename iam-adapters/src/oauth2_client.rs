@@ -21,8 +21,10 @@ mod permission_names;
 mod proofs;
 mod setup;
 
-pub use client_authentication::ClientAuthentication;
-pub use error_response::{Dialect, ErrorResponse, Rejected};
+pub use client_authentication::{
+    AssertionAudience, ClientAssertions, ClientAuthentication, ClientSecret, SigningKey,
+};
+pub use error_response::{Dialect, ErrorResponse, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code};
 pub use permission_names::PermissionNames;
 pub use setup::{
     SetupError, address_problems, client_secret, is_issuer, plain_url, secret_problems,
@@ -93,7 +95,7 @@ impl OAuth2Client {
         parameters: &[(&str, &str)],
     ) -> Result<RequestBuilder, IamError> {
         self.authentication
-            .authenticate(self.http.post(endpoint), parameters)
+            .authenticate(self.http.post(endpoint), endpoint, parameters)
     }
 
     /// Sends a request, and reads the JSON object of a 200 response. `what` names the object in errors.
@@ -222,22 +224,24 @@ impl OAuth2Client {
     }
 
     /// Sends requests that end an abandoned session.
-    pub fn end_abandoned(
+    ///
+    /// # Errors
+    ///
+    /// Faults only.
+    pub async fn end_abandoned(
         requests: Result<Vec<RequestBuilder>, IamError>,
-    ) -> impl Future<Output = Result<(), IamError>> + Send + use<> {
-        async move {
-            for request in requests? {
-                let request = request.timeout(ABANDONED_SESSION_DEADLINE);
-                match request.send().await.map(|response| response.status()) {
-                    Ok(status) if status.is_success() => {}
-                    Ok(status) => {
-                        return Err(IamError::Failed(format!("status {}", status.as_u16())));
-                    }
-                    Err(_) => return Err(IamError::Unreachable("no response".to_owned())),
+    ) -> Result<(), IamError> {
+        for request in requests? {
+            let request = request.timeout(ABANDONED_SESSION_DEADLINE);
+            match request.send().await.map(|response| response.status()) {
+                Ok(status) if status.is_success() => {}
+                Ok(status) => {
+                    return Err(IamError::Failed(format!("status {}", status.as_u16())));
                 }
+                Err(_) => return Err(IamError::Unreachable("no response".to_owned())),
             }
-            Ok(())
         }
+        Ok(())
     }
 
     /// Fetches the metadata, and checks that the server is the configured issuer (RFC 8414 section 3.3:
@@ -285,7 +289,11 @@ impl OAuth2Client {
     }
 
     /// Proves the client's own credentials by the introspection of an invalid token.
-    async fn prove_credentials(&self, introspection: &Url) -> Result<(), IamError> {
+    ///
+    /// # Errors
+    ///
+    /// Faults only.
+    pub async fn prove_credentials(&self, introspection: &Url) -> Result<(), IamError> {
         #[derive(Deserialize)]
         struct Introspected {
             active: bool,
@@ -313,6 +321,7 @@ impl OAuth2Client {
             match self.rejected(&response) {
                 // `invalid_request`: the user is missing.
                 Rejected::InvalidGrant(_)
+                | Rejected::RefusedStatus
                 | Rejected::Fault(IamError::Misconfigured {
                     what: Misconfiguration::Other,
                     ..

@@ -18,6 +18,7 @@ use thiserror::Error;
 use crate::adapter::IamAdapter;
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
+use crate::oauth2::{self, OAuth2Settings};
 
 /// The settings of one IAM: a section `[iam.<name>]`.
 pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
@@ -205,6 +206,7 @@ impl Default for Registry {
         Self {
             kinds: vec![
                 AdapterKind::of::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
+                AdapterKind::of::<OAuth2Settings>("oauth2").with_example(oauth2::EXAMPLE),
             ],
             default: None,
         }

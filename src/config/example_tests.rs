@@ -144,7 +144,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 20] = [
+const LAYOUT: [&str; 21] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -153,6 +153,7 @@ const LAYOUT: [&str; 20] = [
     "/etc/auth-gateway/keys/sealing",
     "/etc/auth-gateway/secrets",
     "/etc/auth-gateway/secrets/",
+    "/etc/auth-gateway/secrets/client-key",
     "/etc/auth-gateway/secrets/client-secret",
     "/etc/auth-gateway/secrets/management-token",
     "/etc/auth-gateway/secrets/policy-token",

@@ -1,54 +1,228 @@
 //! Client authentication (RFC 6749 section 2.3).
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use josekit::JoseError;
+use josekit::jws::{ES256, EdDSA, JwsHeader, JwsSigner, RS256};
+use josekit::jwt::{self, JwtPayload};
 use reqwest::RequestBuilder;
 use secrecy::{ExposeSecret, SecretString};
-use url::form_urlencoded;
+use serde_json::json;
+use url::{Url, form_urlencoded};
 
-use crate::error::IamError;
+use crate::clock::Clock;
+use crate::error::{IamError, Misconfiguration};
+use crate::secret_file;
+
+/// RFC 7523 section 2.2.
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// How long an assertion is valid: enough for one request and for clocks that differ.
+const ASSERTION_LIFETIME: Duration = Duration::from_secs(60);
 
 /// How a client authenticates. The names are those of RFC 7591 section 2.
+#[derive(Debug)]
 pub enum ClientAuthentication {
     /// `client_secret_basic`: HTTP Basic.
-    ClientSecretBasic {
-        /// Form-encoded, as RFC 6749 section 2.3.1 requires for HTTP Basic.
-        id: String,
-        /// Form-encoded.
-        secret: SecretString,
-    },
+    ClientSecretBasic(ClientSecret),
+    /// `client_secret_post`: in the body of the request.
+    ClientSecretPost(ClientSecret),
+    /// `private_key_jwt`: a JWT that the client signs (RFC 7523).
+    PrivateKeyJwt(ClientAssertions),
 }
 
-/// Without secrets.
-impl fmt::Debug for ClientAuthentication {
+/// A client id with its secret.
+pub struct ClientSecret {
+    id: String,
+    secret: SecretString,
+}
+
+/// Without the secret.
+impl fmt::Debug for ClientSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ClientSecretBasic { .. } => "ClientSecretBasic",
-        })
+        f.write_str("ClientSecret([REDACTED])")
     }
 }
 
 impl ClientAuthentication {
+    /// HTTP Basic with this id and secret, for a server that does not form-decode them.
+    #[must_use]
+    pub fn unencoded_client_secret_basic(id: &str, secret: SecretString) -> Self {
+        Self::ClientSecretBasic(ClientSecret {
+            id: id.to_owned(),
+            secret,
+        })
+    }
+
     /// HTTP Basic with this id and secret.
     #[must_use]
     pub fn client_secret_basic(id: &str, secret: &SecretString) -> Self {
-        Self::ClientSecretBasic {
+        // RFC 6749 section 2.3.1: form-encoded before base64.
+        Self::ClientSecretBasic(ClientSecret {
             id: form_encoded(id),
             secret: form_encoded(secret.expose_secret()).into(),
-        }
+        })
     }
 
-    /// Adds the parameters and the client authentication to a request.
+    /// This id and secret in the body.
+    #[must_use]
+    pub fn client_secret_post(id: &str, secret: SecretString) -> Self {
+        Self::ClientSecretPost(ClientSecret {
+            id: id.to_owned(),
+            secret,
+        })
+    }
+
+    /// Adds the parameters and the client authentication to a request to this endpoint.
     pub(super) fn authenticate(
         &self,
         request: RequestBuilder,
+        endpoint: &Url,
         parameters: &[(&str, &str)],
     ) -> Result<RequestBuilder, IamError> {
-        match self {
-            Self::ClientSecretBasic { id, secret } => Ok(request
+        Ok(match self {
+            Self::ClientSecretBasic(ClientSecret { id, secret }) => request
                 .basic_auth(id, Some(secret.expose_secret()))
-                .form(parameters)),
+                .form(parameters),
+            Self::ClientSecretPost(ClientSecret { id, secret }) => {
+                let secret = ("client_secret", secret.expose_secret());
+                request.form(&[parameters, &[("client_id", id), secret]].concat())
+            }
+            Self::PrivateKeyJwt(assertions) => {
+                let assertion = assertions.next(endpoint)?;
+                let authentication = [
+                    // RFC 7521 section 4.2. Glewlwyd issues tokens of no client without it.
+                    ("client_id", assertions.client_id.as_str()),
+                    ("client_assertion_type", ASSERTION_TYPE),
+                    ("client_assertion", assertion.expose_secret()),
+                ];
+                request.form(&[parameters, &authentication].concat())
+            }
+        })
+    }
+}
+
+/// The audience of client assertions. Servers differ.
+#[derive(Debug)]
+pub enum AssertionAudience {
+    /// The issuer of the server.
+    Issuer(String),
+    /// The address of the endpoint that is called.
+    Endpoint,
+}
+
+/// Signs client assertions (RFC 7523 section 3).
+#[derive(Debug)]
+pub struct ClientAssertions {
+    client_id: String,
+    audience: AssertionAudience,
+    key: SigningKey,
+    clock: Arc<dyn Clock>,
+}
+
+impl ClientAssertions {
+    /// Assertions of this client for this audience.
+    #[must_use]
+    pub fn new(
+        client_id: &str,
+        audience: AssertionAudience,
+        key: SigningKey,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            client_id: client_id.to_owned(),
+            audience,
+            key,
+            clock,
         }
+    }
+
+    /// A new assertion. Servers accept each `jti` once.
+    fn next(&self, endpoint: &Url) -> Result<SecretString, IamError> {
+        let mut jti = [0; 16];
+        rand::fill(&mut jti).map_err(|_| IamError::Failed("no random numbers".to_owned()))?;
+        let audience = match &self.audience {
+            AssertionAudience::Issuer(issuer) => issuer.as_str(),
+            AssertionAudience::Endpoint => endpoint.as_str(),
+        };
+        let signed = self.sign(audience, self.clock.now().unix_seconds(), jti);
+        signed.map_err(|_| {
+            IamError::misconfigured(
+                Misconfiguration::Other,
+                "the private key cannot sign: check private_key_file",
+            )
+        })
+    }
+
+    /// An assertion issued at this time, in seconds since 1970, with this random id.
+    fn sign(
+        &self,
+        audience: &str,
+        issued_at: u64,
+        jti: [u8; 16],
+    ) -> Result<SecretString, JoseError> {
+        let mut header = JwsHeader::new();
+        header.set_token_type("JWT");
+        if let Some(id) = &self.key.id {
+            header.set_key_id(id);
+        }
+        let mut claims = JwtPayload::new();
+        claims.set_issuer(&self.client_id);
+        claims.set_subject(&self.client_id);
+        // A text and not a list of one, which some servers refuse.
+        claims.set_claim("aud", Some(json!(audience)))?;
+        claims.set_jwt_id(URL_SAFE_NO_PAD.encode(jti));
+        claims.set_claim("iat", Some(json!(issued_at)))?;
+        let expires_at = issued_at.saturating_add(ASSERTION_LIFETIME.as_secs());
+        claims.set_claim("exp", Some(json!(expires_at)))?;
+        jwt::encode_with_signer(&claims, &header, &*self.key.signer).map(Into::into)
+    }
+}
+
+/// The private key of a client and its `kid`.
+pub struct SigningKey {
+    id: Option<String>,
+    signer: Box<dyn JwsSigner>,
+}
+
+/// Without the private key.
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey")
+            .field("id", &self.id)
+            .field("algorithm", &self.signer.algorithm().name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// Reads a private key in PEM: P-256 for `ES256`, Ed25519 for `EdDSA`, RSA for `RS256`.
+    ///
+    /// # Errors
+    ///
+    /// The problem of the file, without its content.
+    pub fn read(file: &Path, id: Option<String>) -> Result<Self, String> {
+        let pem = secret_file::read(file).map_err(|error| error.to_string())?;
+        let pem = pem.expose_secret();
+        let signer: Box<dyn JwsSigner> = if let Ok(signer) = ES256.signer_from_pem(pem) {
+            Box::new(signer)
+        } else if let Ok(signer) = EdDSA.signer_from_pem(pem) {
+            Box::new(signer)
+        } else if let Ok(signer) = RS256.signer_from_pem(pem) {
+            Box::new(signer)
+        } else {
+            return Err(format!(
+                "{}: not a private key in PEM (P-256, Ed25519, or RSA with at least 2048 bits)",
+                file.display()
+            ));
+        };
+        Ok(Self { id, signer })
     }
 }
 

@@ -8,11 +8,17 @@ use crate::client::Response;
 use crate::error::{IamError, Misconfiguration};
 use crate::json;
 
+/// The error code of a server that cannot revoke this kind of token.
+pub const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
+
 /// Why a call failed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rejected {
     /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
+    /// The server answered with [`Dialect::refused_status`] without an error code: it refuses the user,
+    /// or the client.
+    RefusedStatus,
     /// Any other failure; not caused by the user.
     Fault(IamError),
 }
@@ -23,6 +29,7 @@ impl Rejected {
     pub fn into_fault(self) -> IamError {
         match self {
             Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".to_owned()),
+            Self::RefusedStatus => IamError::Unreadable("unexpected refusal".to_owned()),
             Self::Fault(fault) => fault,
         }
     }
@@ -68,6 +75,13 @@ struct Body {
     error_description: Option<String>,
 }
 
+/// The error code of a response (RFC 6749 section 5.2).
+#[must_use]
+pub fn error_code(response: &Response) -> Option<String> {
+    let body: Body = json::object(&response.body).ok()?;
+    Some(as_code(&body.error)?.to_owned())
+}
+
 /// The meaning of a response that is not the expected success.
 pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
     let status = response.status.as_u16();
@@ -103,6 +117,9 @@ fn of_code(status: u16, code: &str, description: String, dialect: &Dialect) -> R
         code,
         description: &description,
     };
+    if code.is_empty() && dialect.refused_status == Some(status) {
+        return Rejected::RefusedStatus;
+    }
     let explained = (dialect.explain)(&response);
     if explained.is_none() && dialect.refuses(status, code) {
         return Rejected::InvalidGrant(description);
@@ -120,19 +137,14 @@ fn of_code(status: u16, code: &str, description: String, dialect: &Dialect) -> R
 
 impl Dialect {
     fn refuses(&self, status: u16, code: &str) -> bool {
-        let is_refusing_status = self.refused_status == Some(status);
-        match code {
-            "" => is_refusing_status,
-            code => {
-                let is_refusing_code =
-                    code == "invalid_grant" || self.refused_error.as_deref() == Some(code);
-                is_refusing_code && (matches!(status, 400 | 401) || is_refusing_status)
-            }
-        }
+        let is_refusing_code =
+            code == "invalid_grant" || self.refused_error.as_deref() == Some(code);
+        let is_refusing_status = matches!(status, 400 | 401) || self.refused_status == Some(status);
+        is_refusing_code && is_refusing_status
     }
 }
 
-/// RFC 6749 section 5.2.
+/// RFC 6749 section 5.2 and RFC 7009 section 2.2.1.
 fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
     Some(match code {
         "invalid_client" => (
@@ -150,6 +162,10 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
         "invalid_request" | "invalid_scope" => {
             (Misconfiguration::Other, "the request is not accepted")
         }
+        UNSUPPORTED_TOKEN_TYPE => (
+            Misconfiguration::Other,
+            "the server does not revoke this kind of token",
+        ),
         _ => return None,
     })
 }

@@ -6,4 +6,6 @@ mod client;
 #[cfg(test)]
 mod keycloak;
 #[cfg(test)]
+mod oauth2;
+#[cfg(test)]
 mod permission_source;

@@ -1,0 +1,493 @@
+//! A generic authorization server: login by password grant (RFC 6749 section 4.3), introspection
+//! (RFC 7662) of one of its tokens for liveness, subject and permissions, and logout by revocation
+//! (RFC 7009).
+//!
+//! It never refreshes, because a session is sealed in tokens that clients hold: a server that rotates
+//! refresh tokens would invalidate the sealed one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{RequestBuilder, StatusCode};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use url::Url;
+
+use crate::abandoned::AbandonedSession;
+use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
+use crate::client::{Response, UpstreamClient};
+use crate::clock::Clock;
+use crate::error::{IamError, Misconfiguration, Refusal};
+use crate::json;
+use crate::jwk::VerificationKeys;
+use crate::oauth2_client::{
+    Dialect, ErrorResponse, Metadata, OAuth2Client, PermissionNames, Rejected, SetupError,
+    UNSUPPORTED_TOKEN_TYPE, error_code,
+};
+use crate::scope::Permissions;
+use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+
+mod claims;
+mod settings;
+mod tokens;
+
+pub use settings::{Audience, ClientAuthMethod, OAuth2Settings, Preset};
+pub use tokens::TokenKind;
+
+use claims::{Claim, Introspected};
+use settings::SECTION;
+use tokens::{SessionTokens, Token};
+
+const NAME: &str = "oauth2";
+
+/// A section of the settings to start from.
+pub(crate) const EXAMPLE: &str = include_str!("oauth2/example.toml");
+
+/// One authorization server, as one confidential client.
+#[derive(Debug)]
+pub struct OAuth2 {
+    server: OAuth2Client,
+    /// `None`: all endpoints are configured.
+    discovery: Option<Url>,
+    configured: ConfiguredEndpoints,
+    discovered: Mutex<Option<Arc<Endpoints>>>,
+    client_id: String,
+    scope: Option<String>,
+    introspected: TokenKind,
+    subject_claim: Claim,
+    permissions_claim: Option<Claim>,
+    groups_claim: Option<Claim>,
+    names: PermissionNames,
+    capabilities: Capabilities,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug)]
+struct ConfiguredEndpoints {
+    token: Option<Url>,
+    introspection: Option<Url>,
+    revocation: Option<Url>,
+    /// An endpoint of the discovery document must be https.
+    only_https: bool,
+}
+
+#[derive(Debug)]
+struct Endpoints {
+    token: Url,
+    introspection: Url,
+    revocation: Url,
+}
+
+/// The 200 of a grant (RFC 6749 section 5.1).
+#[derive(Deserialize)]
+struct Grant {
+    access_token: Token,
+    #[serde(default)]
+    refresh_token: Option<Token>,
+    /// Of the access token, in seconds.
+    #[serde(default)]
+    expires_in: Option<u64>,
+}
+
+impl OAuth2 {
+    /// Creates the adapter; reads the files that the settings name, and does not connect.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] if the settings cannot be used.
+    pub fn new(
+        settings: &OAuth2Settings,
+        connect_deadline: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, SetupError> {
+        let reasons = settings.problems(false);
+        if !reasons.is_empty() {
+            return Err(SetupError::Settings { reasons });
+        }
+        let authentication = settings.authentication(Arc::clone(&clock));
+        let authentication = authentication.map_err(|problem| SetupError::Settings {
+            reasons: vec![problem],
+        })?;
+        let http = UpstreamClient::new(&settings.client(connect_deadline), Arc::clone(&clock));
+        let http = http.map_err(|source| SetupError::Client {
+            section: SECTION,
+            source,
+        })?;
+        let dialect = Dialect {
+            not_found: (
+                Misconfiguration::Other,
+                "check issuer, discovery_url and the endpoints",
+            ),
+            introspection_hint: "check introspect and client_id",
+            refused_error: settings.refused_error.clone(),
+            refused_status: settings.refused_status(),
+            explain,
+        };
+        let subject_claim = settings.subject_claim();
+        if subject_claim != settings::SUBJECT_CLAIM {
+            tracing::warn!(
+                iam.adapter = NAME,
+                claim = subject_claim,
+                "subjects are not taken from sub: a value that passes to another user passes on the \
+                 sessions and permissions"
+            );
+        }
+        Ok(Self {
+            server: OAuth2Client::new(http, authentication, settings.issuer.clone(), dialect),
+            discovery: settings.discovery(),
+            configured: ConfiguredEndpoints {
+                token: settings.token_endpoint.clone(),
+                introspection: settings.introspection_endpoint.clone(),
+                revocation: settings.revocation_endpoint.clone(),
+                only_https: settings.issuer.starts_with("https:"),
+            },
+            discovered: Mutex::default(),
+            client_id: settings.client_id.clone(),
+            scope: settings.scope.clone().filter(|scope| !scope.is_empty()),
+            introspected: settings.introspect(),
+            subject_claim: Claim::new(subject_claim),
+            permissions_claim: settings.permissions_claim().map(Claim::new),
+            groups_claim: settings.groups_claim.as_deref().map(Claim::new),
+            names: PermissionNames::new(NAME),
+            capabilities: Capabilities {
+                sessions: SessionLocation::Iam,
+                detects_disabled: settings.detects_disabled,
+                permissions: if settings.current_permissions {
+                    PermissionAge::Current
+                } else {
+                    PermissionAge::Login
+                },
+                back_channel_logout: false,
+            },
+            clock,
+        })
+    }
+
+    /// The endpoints that are known; fetches the discovery document if there are none.
+    async fn endpoints(&self) -> Result<Arc<Endpoints>, IamError> {
+        let known = self.discovered().clone();
+        match known {
+            Some(known) => Ok(known),
+            None => self.discover().await,
+        }
+    }
+
+    /// Reads the endpoints from the settings and the discovery document.
+    async fn discover(&self) -> Result<Arc<Endpoints>, IamError> {
+        let metadata = match &self.discovery {
+            Some(url) => Some(self.server.confirm_issuer(url).await?),
+            None => None,
+        };
+        let endpoints = Arc::new(self.configured.complete(metadata.as_ref())?);
+        *self.discovered() = Some(Arc::clone(&endpoints));
+        Ok(endpoints)
+    }
+
+    fn discovered(&self) -> MutexGuard<'_, Option<Arc<Endpoints>>> {
+        self.discovered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs in, and introspects the new session: the response has its subject, and proves that the
+    /// server recognises the session as active.
+    async fn log_in(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        let is_confirmed = self.discovery.is_none() || self.server.has_confirmed_issuer();
+        let endpoints = if is_confirmed {
+            self.endpoints().await?
+        } else {
+            self.discover().await?
+        };
+        let scope = self.scope.as_deref();
+        let granted = self
+            .server
+            .password_grant(&endpoints.token, credentials, scope, client);
+        let Grant {
+            access_token,
+            refresh_token,
+            expires_in,
+        } = match granted.await {
+            Ok(grant) => grant,
+            Err(Rejected::InvalidGrant(_)) => {
+                return Err(IamError::Refused(Refusal::InvalidCredentials));
+            }
+            Err(Rejected::RefusedStatus) => {
+                // Some servers refuse a client the same way. Then this fails too.
+                self.server
+                    .prove_credentials(&endpoints.introspection)
+                    .await?;
+                return Err(IamError::Refused(Refusal::InvalidCredentials));
+            }
+            Err(Rejected::Fault(fault)) => return Err(fault),
+        };
+        let tokens = SessionTokens {
+            client_id: self.client_id.clone(),
+            introspected: self.introspected,
+            access_token,
+            refresh_token,
+        };
+        let abandoned = AbandonedSession::new(NAME, || {
+            let requests = tokens
+                .all()
+                .map(|(token, kind)| self.revocation_request(&endpoints.revocation, token, kind));
+            OAuth2Client::end_abandoned(requests.collect())
+        });
+        let introspected = self.introspect_tokens(&endpoints, &tokens).await?;
+        let Some(introspected) = introspected else {
+            return Err(self.server.active_session_reported_inactive());
+        };
+        let session = tokens.seal(introspected.subject(&self.subject_claim)?)?;
+        let permissions = self.permissions(&introspected)?;
+        abandoned.keep();
+        let of_access_token = match self.introspected {
+            TokenKind::AccessToken => expires_in.map(Duration::from_secs),
+            TokenKind::RefreshToken => None,
+        };
+        Ok(Authenticated {
+            session,
+            expires_in: of_access_token.or_else(|| introspected.lifetime(self.clock.now())),
+            permissions: Some(permissions),
+            groups: self.groups(&introspected),
+        })
+    }
+
+    /// Introspects the session's token; `None` if it is inactive.
+    async fn introspect_tokens(
+        &self,
+        endpoints: &Endpoints,
+        tokens: &SessionTokens,
+    ) -> Result<Option<Introspected>, IamError> {
+        let token = tokens.introspected()?;
+        let hint = tokens.introspected.as_str();
+        let introspected = self
+            .server
+            .introspect(&endpoints.introspection, token, hint);
+        let introspected: Introspected = introspected.await?;
+        if !introspected.active {
+            return Ok(None);
+        }
+        if introspected
+            .client_id
+            .as_ref()
+            .is_some_and(|id| *id != self.client_id)
+        {
+            return Err(IamError::Unreadable(
+                "the introspection response is about another client".to_owned(),
+            ));
+        }
+        self.server.record_active();
+        Ok(Some(introspected))
+    }
+
+    /// The tokens of a session of this client, because only that client may introspect and revoke
+    /// them.
+    fn tokens(&self, session: &UpstreamSession) -> Result<SessionTokens, IamError> {
+        let tokens = SessionTokens::open(session)?;
+        if tokens.client_id == self.client_id {
+            Ok(tokens)
+        } else {
+            Err(IamError::misconfigured(
+                Misconfiguration::ForeignClient,
+                "check client_id: was it changed while sessions exist?",
+            ))
+        }
+    }
+
+    /// "Inactive" needs no further proof: at its login, the same token was introspected as active for
+    /// this client.
+    async fn introspect_session(
+        &self,
+        session: &UpstreamSession,
+    ) -> Result<Introspection, IamError> {
+        let tokens = self.tokens(session)?;
+        let endpoints = self.endpoints().await?;
+        let Some(introspected) = self.introspect_tokens(&endpoints, &tokens).await? else {
+            return if self.server.has_failed_introspection() {
+                Err(self.server.active_session_reported_inactive())
+            } else {
+                Ok(Introspection::Inactive)
+            };
+        };
+        let subject = introspected.subject(&self.subject_claim)?;
+        if subject != session.subject {
+            return Err(IamError::Unreadable(
+                "the introspection response is about another subject".to_owned(),
+            ));
+        }
+        Ok(Introspection::Active {
+            subject,
+            permissions: self.permissions(&introspected)?,
+            groups: self.groups(&introspected),
+        })
+    }
+
+    /// The names in the claim, without the scopes of OpenID Connect Core 1.0 sections 5.4 and 11,
+    /// which are about the login.
+    fn permissions(&self, introspected: &Introspected) -> Result<Permissions, IamError> {
+        let Some(claim) = &self.permissions_claim else {
+            return Ok(Permissions::default());
+        };
+        let names = introspected.names(claim)?;
+        Ok(self.names.read(names.into_iter().filter(|name| {
+            !matches!(
+                *name,
+                "openid" | "profile" | "email" | "address" | "phone" | "offline_access"
+            )
+        })))
+    }
+
+    /// The names in the claim; `None`: the response does not state groups.
+    fn groups(&self, introspected: &Introspected) -> Option<Vec<String>> {
+        introspected.groups(self.groups_claim.as_ref()?)
+    }
+
+    /// Revokes all tokens of a session, the refresh token first, because many servers then revoke the
+    /// access token too.
+    async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        let tokens = self.tokens(session)?;
+        let endpoints = self.endpoints().await?;
+        for (token, kind) in tokens.all() {
+            let request = self.revocation_request(&endpoints.revocation, token, kind)?;
+            let response = self.server.send(request).await?;
+            // Then the introspected token, which is the session, is revoked all the same.
+            let is_dispensable = kind != tokens.introspected
+                && error_code(&response).as_deref() == Some(UNSUPPORTED_TOKEN_TYPE);
+            if !is_revoked(&response) && !is_dispensable {
+                return Err(self.server.rejected(&response).into_fault());
+            }
+        }
+        Ok(())
+    }
+
+    fn revocation_request(
+        &self,
+        endpoint: &Url,
+        token: &str,
+        kind: TokenKind,
+    ) -> Result<RequestBuilder, IamError> {
+        let parameters = [("token", token), ("token_type_hint", kind.as_str())];
+        self.server.post(endpoint, &parameters)
+    }
+
+    async fn prove(&self) -> Result<(), IamError> {
+        let endpoints = self.discover().await?;
+        self.server
+            .prove(&endpoints.token, &endpoints.introspection)
+            .await
+    }
+}
+
+#[async_trait]
+impl IamAdapter for OAuth2 {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn issuer(&self) -> &str {
+        self.server.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        self.server.record(self.log_in(credentials, client).await)
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        self.server.record(self.introspect_session(session).await)
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.server.record(self.log_out(session).await)
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        None
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        Err(IamError::Unreadable("no logout tokens are read".to_owned()))
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        self.server.record(self.prove().await)
+    }
+}
+
+impl ConfiguredEndpoints {
+    /// Adds those of the discovery document.
+    fn complete(&self, metadata: Option<&Metadata>) -> Result<Endpoints, IamError> {
+        let select = |configured: &Option<Url>, name: &str, discovered: Option<&String>| {
+            let usable = |url: &Url| {
+                matches!(
+                    (url.scheme(), self.only_https),
+                    ("https", _) | ("http", false)
+                ) && url.username().is_empty()
+                    && url.password().is_none()
+            };
+            let discovered = discovered.and_then(|url| Url::parse(url).ok());
+            let selected = configured.clone().or_else(|| discovered.filter(usable));
+            selected.ok_or_else(|| {
+                IamError::misconfigured(
+                    Misconfiguration::Other,
+                    format!("the discovery document has no usable {name}: set {name}"),
+                )
+            })
+        };
+        Ok(Endpoints {
+            token: select(
+                &self.token,
+                "token_endpoint",
+                metadata.and_then(|metadata| metadata.token_endpoint.as_ref()),
+            )?,
+            introspection: select(
+                &self.introspection,
+                "introspection_endpoint",
+                metadata.and_then(|metadata| metadata.introspection_endpoint.as_ref()),
+            )?,
+            revocation: select(
+                &self.revocation,
+                "revocation_endpoint",
+                metadata.and_then(|metadata| metadata.revocation_endpoint.as_ref()),
+            )?,
+        })
+    }
+}
+
+/// RFC 7009 section 2.2: the status alone. But a 200 with a page is the response of another server.
+fn is_revoked(response: &Response) -> bool {
+    match response.status {
+        StatusCode::NO_CONTENT => true,
+        StatusCode::OK => {
+            response.body.trim_ascii().is_empty()
+                || json::object::<IgnoredAny>(&response.body).is_ok()
+        }
+        _ => false,
+    }
+}
+
+/// Some servers reject a client without an error code.
+fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)> {
+    match (response.status, response.code) {
+        (401 | 403, "") => Some((
+            Misconfiguration::ClientSecret,
+            "check client_id and its secret or key",
+        )),
+        (400, "") => Some((
+            Misconfiguration::Other,
+            "check client_id, its secret or key, its grants, and scope",
+        )),
+        _ => None,
+    }
+}

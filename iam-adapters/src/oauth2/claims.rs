@@ -1,0 +1,144 @@
+//! Introspection responses (RFC 7662 section 2.2), whose members are selected by settings.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::clock::Moment;
+use crate::error::IamError;
+use crate::types::Subject;
+
+/// Which member of a response: a name, or a JSON pointer (RFC 6901) that begins with `/`.
+#[derive(Debug)]
+pub(super) struct Claim(String);
+
+impl Claim {
+    pub(super) fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// `None`: it is missing or null.
+    fn of<'a>(&self, claims: &'a Map<String, Value>) -> Option<&'a Value> {
+        let found = match self.0.strip_prefix('/') {
+            None => claims.get(&self.0),
+            Some(path) => {
+                let (first, rest) = path
+                    .split_once('/')
+                    .map_or((path, None), |(first, rest)| (first, Some(rest)));
+                let first = claims.get(&first.replace("~1", "/").replace("~0", "~"))?;
+                match rest {
+                    None => Some(first),
+                    Some(rest) => first.pointer(&format!("/{rest}")),
+                }
+            }
+        };
+        found.filter(|value| !value.is_null())
+    }
+}
+
+/// The 200 of the introspection endpoint.
+pub(super) struct Introspected {
+    pub(super) active: bool,
+    /// Optional: RFC 7662 requires only `active`.
+    pub(super) client_id: Option<String>,
+    claims: Map<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for Introspected {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let claims = deserializer.deserialize_map(UniqueMembers)?;
+        let text = |name: &str| match claims.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(D::Error::custom("a member is not a text")),
+        };
+        Ok(Self {
+            active: claims
+                .get("active")
+                .and_then(Value::as_bool)
+                .ok_or_else(|| D::Error::custom("active is not a boolean"))?,
+            client_id: text("client_id")?,
+            claims,
+        })
+    }
+}
+
+/// An object without repeated members, of which `serde_json::Value` keeps the last.
+struct UniqueMembers;
+
+impl<'de> Visitor<'de> for UniqueMembers {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut claims = Map::new();
+        while let Some((name, value)) = members.next_entry()? {
+            if claims.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member is repeated"));
+            }
+        }
+        Ok(claims)
+    }
+}
+
+impl Introspected {
+    /// The subject: a text or an integer.
+    pub(super) fn subject(&self, claim: &Claim) -> Result<Subject, IamError> {
+        let subject = match claim.of(&self.claims) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) if number.is_u64() => Some(number.to_string()),
+            _ => None,
+        };
+        subject.and_then(Subject::new).ok_or_else(|| {
+            IamError::Unreadable(
+                "the introspection response has no subject: check subject_claim".to_owned(),
+            )
+        })
+    }
+
+    /// The names in a text with spaces between them (RFC 7662: `scope`) or in an array. A missing claim
+    /// has none.
+    pub(super) fn names(&self, claim: &Claim) -> Result<Vec<&str>, IamError> {
+        let names = match claim.of(&self.claims) {
+            None => Some(Vec::new()),
+            Some(Value::String(text)) => Some(text.split_ascii_whitespace().collect()),
+            Some(Value::Array(names)) => names.iter().map(Value::as_str).collect(),
+            Some(_) => None,
+        };
+        names.ok_or_else(|| {
+            IamError::Unreadable(
+                "the permissions in the introspection response are neither text nor a list of texts: \
+                 check permissions_claim"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// The texts in an array, which may contain spaces; `None`: not such an array. A missing claim is
+    /// an empty array.
+    pub(super) fn groups(&self, claim: &Claim) -> Option<Vec<String>> {
+        match claim.of(&self.claims) {
+            None => Some(Vec::new()),
+            Some(Value::Array(names)) => names
+                .iter()
+                .map(|name| name.as_str().map(str::to_owned))
+                .collect(),
+            Some(_) => None,
+        }
+    }
+
+    /// The time until `exp`, counted from `iat` if the response has it, so that clocks may differ.
+    /// `None`: the response has no end that is in the future.
+    pub(super) fn lifetime(&self, now: Moment) -> Option<Duration> {
+        let time = |name| self.claims.get(name).and_then(Value::as_u64);
+        let from = time("iat").unwrap_or_else(|| now.unix_seconds());
+        let seconds = time("exp")?.checked_sub(from)?;
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+}

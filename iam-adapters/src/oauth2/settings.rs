@@ -1,0 +1,375 @@
+//! The section `[iam.oauth2]` and its validation.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+use url::Url;
+
+use super::{NAME, OAuth2, TokenKind};
+use crate::adapter::IamAdapter;
+use crate::client::ClientSettings;
+use crate::clock::Clock;
+use crate::oauth2_client::{
+    AssertionAudience, ClientAssertions, ClientAuthentication, SigningKey, address_problems,
+    client_secret, is_issuer, plain_url, secret_problems,
+};
+use crate::registry::{self, AdapterSettings};
+use crate::scope::Scope;
+
+/// The section, as in the configuration.
+pub(super) const SECTION: &str = "iam.oauth2";
+
+/// The claim with the subject by default (RFC 7662 section 2.2).
+pub(super) const SUBJECT_CLAIM: &str = "sub";
+
+/// The section `[iam.oauth2]`.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OAuth2Settings {
+    /// Sets the defaults for a known server.
+    #[serde(default)]
+    pub preset: Option<Preset>,
+    /// The issuer (RFC 8414 section 2), which identifies the server.
+    pub issuer: String,
+    /// The discovery document; `None`: as the preset, or `{issuer}/.well-known/openid-configuration`.
+    #[serde(default)]
+    pub discovery_url: Option<Url>,
+    /// The token endpoint; `None`: that of the discovery document. So are the next two.
+    #[serde(default)]
+    pub token_endpoint: Option<Url>,
+    /// The introspection endpoint (RFC 7662).
+    #[serde(default)]
+    pub introspection_endpoint: Option<Url>,
+    /// The revocation endpoint (RFC 7009).
+    #[serde(default)]
+    pub revocation_endpoint: Option<Url>,
+    /// PEM certificates to trust in addition to the machine's own.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// The confidential client of this gateway.
+    pub client_id: String,
+    /// How the client authenticates.
+    #[serde(default)]
+    pub client_auth_method: ClientAuthMethod,
+    /// The secret of the client.
+    #[serde(default)]
+    pub client_secret: Option<SecretString>,
+    /// The file with the secret. Loading the configuration replaces it by `client_secret`.
+    #[serde(default)]
+    pub client_secret_file: Option<PathBuf>,
+    /// The private key of the client in PEM, for `private_key_jwt`.
+    #[serde(default)]
+    pub private_key_file: Option<PathBuf>,
+    /// The `kid` of that key.
+    #[serde(default)]
+    pub private_key_id: Option<String>,
+    /// The audience of client assertions; `None`: as the preset, or the issuer.
+    #[serde(default)]
+    pub assertion_audience: Option<Audience>,
+    /// The scope that a login requests; `None`: the server's default.
+    #[serde(default)]
+    pub scope: Option<String>,
+    /// Which token is introspected; `None`: as the preset, or the refresh token.
+    #[serde(default)]
+    pub introspect: Option<TokenKind>,
+    /// The claim with the subject; `None`: as the preset, or `sub`.
+    #[serde(default)]
+    pub subject_claim: Option<String>,
+    /// The claim with the permissions; `None`: `scope`, empty: no permissions.
+    #[serde(default)]
+    pub permissions_claim: Option<String>,
+    /// The claim with the names of the groups; `None`: the server states none.
+    #[serde(default)]
+    pub groups_claim: Option<String>,
+    /// An error code that refuses the credentials, in addition to `invalid_grant`.
+    #[serde(default)]
+    pub refused_error: Option<String>,
+    /// A status that refuses the credentials if the body is empty; `None`: as the preset.
+    #[serde(default)]
+    pub refused_status: Option<u16>,
+    /// Whether the server reports the session of a disabled account as inactive.
+    #[serde(default)]
+    pub detects_disabled: bool,
+    /// Whether introspection returns the permissions that the user has now.
+    #[serde(default)]
+    pub current_permissions: bool,
+}
+
+/// A server whose differences from the standard are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// Glewlwyd 2.7.
+    Glewlwyd,
+    /// django-oauth-toolkit 3.
+    DjangoOauthToolkit,
+}
+
+/// How a client authenticates. The names are those of RFC 7591 section 2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientAuthMethod {
+    /// HTTP Basic.
+    #[default]
+    ClientSecretBasic,
+    /// The secret in the body.
+    ClientSecretPost,
+    /// A JWT that the client signs (RFC 7523).
+    PrivateKeyJwt,
+}
+
+/// The audience of client assertions (RFC 7523 section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Audience {
+    /// The issuer.
+    Issuer,
+    /// The address of the endpoint that is called.
+    Endpoint,
+}
+
+/// Without the secret, and without the user, password, query and fragment of addresses.
+impl fmt::Debug for OAuth2Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |url: &Option<Url>| url.as_ref().map(|url| plain_url(url).to_string());
+        let issuer = Url::parse(&self.issuer).ok();
+        f.debug_struct("OAuth2Settings")
+            .field("preset", &self.preset)
+            .field("issuer", &plain(&issuer))
+            .field("discovery_url", &plain(&self.discovery_url))
+            .field("token_endpoint", &plain(&self.token_endpoint))
+            .field(
+                "introspection_endpoint",
+                &plain(&self.introspection_endpoint),
+            )
+            .field("revocation_endpoint", &plain(&self.revocation_endpoint))
+            .field("ca_file", &self.ca_file)
+            .field("client_id", &self.client_id)
+            .field("client_auth_method", &self.client_auth_method)
+            .field("client_secret", &self.client_secret)
+            .field("client_secret_file", &self.client_secret_file)
+            .field("private_key_file", &self.private_key_file)
+            .field("private_key_id", &self.private_key_id)
+            .field("assertion_audience", &self.assertion_audience)
+            .field("scope", &self.scope)
+            .field("introspect", &self.introspect)
+            .field("subject_claim", &self.subject_claim)
+            .field("permissions_claim", &self.permissions_claim)
+            .field("groups_claim", &self.groups_claim)
+            .field("refused_error", &self.refused_error)
+            .field("refused_status", &self.refused_status)
+            .field("detects_disabled", &self.detects_disabled)
+            .field("current_permissions", &self.current_permissions)
+            .finish()
+    }
+}
+
+impl AdapterSettings for OAuth2Settings {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn problems(&self, production: bool) -> Vec<String> {
+        Self::problems(self, production)
+    }
+
+    fn connect(
+        &self,
+        clock: Arc<dyn Clock>,
+        connect_deadline: Duration,
+    ) -> Result<Arc<dyn IamAdapter>, registry::SetupError> {
+        let adapter = OAuth2::new(self, connect_deadline, clock);
+        Ok(Arc::new(adapter.map_err(registry::SetupError::new)?))
+    }
+
+    /// As Keycloak's; small servers that hash passwords with one core are slower.
+    fn logins_per_second(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(30)
+    }
+}
+
+impl OAuth2Settings {
+    /// All problems of these settings, each with its key and without its value. Reads the files that
+    /// they name. Empty: the settings can be used.
+    #[must_use]
+    pub fn problems(&self, production: bool) -> Vec<String> {
+        let mut problems = Vec::new();
+        let endpoints = [
+            ("discovery_url", &self.discovery_url),
+            ("token_endpoint", &self.token_endpoint),
+            ("introspection_endpoint", &self.introspection_endpoint),
+            ("revocation_endpoint", &self.revocation_endpoint),
+        ];
+        for (key, url) in endpoints {
+            if let Some(url) = url {
+                let key = format!("{SECTION}.{key}");
+                problems.extend(address_problems(&key, url, production));
+            }
+        }
+        let mut add = |problem: &str| problems.push(format!("{SECTION}.{problem}"));
+        if !is_issuer(&self.issuer) {
+            add("issuer: must be an http or https address without query and fragment");
+        } else if production && !self.issuer.starts_with("https:") {
+            add("issuer: must be https in production");
+        }
+        for (key, value) in [
+            ("client_id", Some(&self.client_id)),
+            ("private_key_id", self.private_key_id.as_ref()),
+            ("subject_claim", self.subject_claim.as_ref()),
+            ("groups_claim", self.groups_claim.as_ref()),
+            ("refused_error", self.refused_error.as_ref()),
+        ] {
+            if value.is_some_and(String::is_empty) {
+                add(&format!("{key}: must not be empty"));
+            }
+        }
+        if let Some(Err(invalid)) = self.scope.as_deref().map(Scope::parse) {
+            add(&format!("scope: {invalid}"));
+        }
+        // Other statuses have a meaning of their own.
+        if self
+            .refused_status
+            .is_some_and(|status| !matches!(status, 400..=403 | 422))
+        {
+            add("refused_status: must be 400, 401, 402, 403 or 422");
+        }
+        match self.client_auth_method {
+            ClientAuthMethod::PrivateKeyJwt => {
+                if self.client_secret.is_some() {
+                    add("client_secret: private_key_jwt uses no secret");
+                }
+                problems.extend(self.signing_key().err());
+            }
+            ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost => {
+                if self.private_key_file.is_some() {
+                    add("private_key_file: needs client_auth_method = \"private_key_jwt\"");
+                }
+                let secret = self.client_secret.as_ref();
+                problems.extend(secret_problems(SECTION, secret, production));
+            }
+        }
+        if let Err(error) = self.client(Duration::ZERO).certificates() {
+            problems.push(format!("{SECTION}.{error}"));
+        }
+        problems
+    }
+
+    /// The client authentication.
+    ///
+    /// # Errors
+    ///
+    /// The problem of the secret or key, without its value.
+    pub(super) fn authentication(
+        &self,
+        clock: Arc<dyn Clock>,
+    ) -> Result<ClientAuthentication, String> {
+        let secret = || client_secret(SECTION, self.client_secret.as_ref());
+        Ok(match self.client_auth_method {
+            // It does not decode them.
+            ClientAuthMethod::ClientSecretBasic if self.preset == Some(Preset::Glewlwyd) => {
+                ClientAuthentication::unencoded_client_secret_basic(&self.client_id, secret()?)
+            }
+            ClientAuthMethod::ClientSecretBasic => {
+                ClientAuthentication::client_secret_basic(&self.client_id, &secret()?)
+            }
+            ClientAuthMethod::ClientSecretPost => {
+                ClientAuthentication::client_secret_post(&self.client_id, secret()?)
+            }
+            ClientAuthMethod::PrivateKeyJwt => {
+                let audience = match (self.assertion_audience, self.preset) {
+                    (Some(Audience::Endpoint), _) | (None, Some(Preset::Glewlwyd)) => {
+                        AssertionAudience::Endpoint
+                    }
+                    (Some(Audience::Issuer) | None, _) => {
+                        AssertionAudience::Issuer(self.issuer.clone())
+                    }
+                };
+                let key = self.signing_key()?;
+                ClientAuthentication::PrivateKeyJwt(ClientAssertions::new(
+                    &self.client_id,
+                    audience,
+                    key,
+                    clock,
+                ))
+            }
+        })
+    }
+
+    fn signing_key(&self) -> Result<SigningKey, String> {
+        let key = format!("{SECTION}.private_key_file");
+        let Some(file) = &self.private_key_file else {
+            return Err(format!("{key}: private_key_jwt needs it"));
+        };
+        let read = SigningKey::read(file, self.private_key_id.clone());
+        read.map_err(|problem| format!("{key}: {problem}"))
+    }
+
+    pub(super) fn client(&self, connect_deadline: Duration) -> ClientSettings {
+        ClientSettings {
+            connect_deadline,
+            ca_file: self.ca_file.clone(),
+        }
+    }
+
+    /// The discovery document; `None` if all endpoints are configured and it is not.
+    pub(super) fn discovery(&self) -> Option<Url> {
+        let configured = [
+            &self.token_endpoint,
+            &self.introspection_endpoint,
+            &self.revocation_endpoint,
+        ];
+        if self.discovery_url.is_none() && configured.iter().all(|url| url.is_some()) {
+            return None;
+        }
+        self.discovery_url.clone().or_else(|| {
+            let mut url = Url::parse(&self.issuer).ok()?;
+            let mut segments = url.path_segments_mut().ok()?;
+            let name = match self.preset {
+                // Without OpenID Connect, it has only the name of RFC 8414.
+                Some(Preset::DjangoOauthToolkit) => "oauth-authorization-server",
+                Some(Preset::Glewlwyd) | None => "openid-configuration",
+            };
+            segments.pop_if_empty().extend([".well-known", name]);
+            drop(segments);
+            Some(url)
+        })
+    }
+
+    pub(super) fn introspect(&self) -> TokenKind {
+        self.introspect.unwrap_or(match self.preset {
+            // It reports refresh tokens as inactive.
+            Some(Preset::DjangoOauthToolkit) => TokenKind::AccessToken,
+            Some(Preset::Glewlwyd) | None => TokenKind::RefreshToken,
+        })
+    }
+
+    pub(super) fn subject_claim(&self) -> &str {
+        self.subject_claim.as_deref().unwrap_or(match self.preset {
+            // Its responses have no `sub`.
+            Some(Preset::DjangoOauthToolkit) => "username",
+            Some(Preset::Glewlwyd) | None => SUBJECT_CLAIM,
+        })
+    }
+
+    /// `None`: users have no permissions.
+    pub(super) fn permissions_claim(&self) -> Option<&str> {
+        let claim = self.permissions_claim.as_deref().unwrap_or("scope");
+        (!claim.is_empty()).then_some(claim)
+    }
+
+    pub(super) fn refused_status(&self) -> Option<u16> {
+        self.refused_status.or(match self.preset {
+            // It refuses credentials without an error code.
+            Some(Preset::Glewlwyd) => Some(403),
+            Some(Preset::DjangoOauthToolkit) | None => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(changes: &Value) -> serde_json::Result<OAuth2Settings> {
+    let mut settings = json!({
+        "issuer": "https://login.example.test/oidc",
+        "client_id": "auth-gateway",
+        "client_secret": "0123456789abcdef",
+    });
+    for (key, value) in changes.as_object().expect("an object") {
+        settings[key] = value.clone();
+    }
+    serde_json::from_value(settings)
+}
+
+fn settings(changes: &Value) -> OAuth2Settings {
+    read(changes).expect("settings")
+}
+
+#[test]
+fn valid_settings_have_no_problem_in_production() {
+    for changes in [
+        json!({}),
+        json!({"preset": "glewlwyd", "scope": "openid read"}),
+        json!({"preset": "django-oauth-toolkit", "client_auth_method": "client_secret_post"}),
+    ] {
+        assert_eq!(settings(&changes).problems(true), [""; 0]);
+    }
+}
+
+#[test]
+fn misspelt_keys_and_values_are_refused() {
+    for changes in [
+        json!({"client_secrets": "x"}),
+        json!({"preset": "glewlwid"}),
+        json!({"introspect": "id_token"}),
+        json!({"client_auth_method": "none"}),
+        json!({"issuer": null}),
+        json!({"client_id": null}),
+    ] {
+        assert!(read(&changes).is_err(), "{changes}");
+    }
+}
+
+#[test]
+fn problem_names_its_key_without_its_value() {
+    let no_secret = json!({"client_secret": null});
+    for (changes, expected) in [
+        (
+            json!({"issuer": "canary"}),
+            ".issuer: must be an http or https address without query and fragment",
+        ),
+        (
+            json!({"issuer": "https://x.test/?canary"}),
+            ".issuer: must be an http or https address without query and fragment",
+        ),
+        (
+            json!({"token_endpoint": "ldap://canary.test"}),
+            ".token_endpoint: must be http or https",
+        ),
+        (
+            json!({"revocation_endpoint": "https://x.test/?canary"}),
+            ".revocation_endpoint: must have no query and no fragment",
+        ),
+        (
+            json!({"introspection_endpoint": "https://canary@x.test/"}),
+            ".introspection_endpoint: must hold no credentials",
+        ),
+        (
+            json!({"discovery_url": "https://x.test/#canary"}),
+            ".discovery_url: must have no query and no fragment",
+        ),
+        (json!({"client_id": ""}), ".client_id: must not be empty"),
+        (
+            json!({"subject_claim": ""}),
+            ".subject_claim: must not be empty",
+        ),
+        (
+            json!({"refused_error": ""}),
+            ".refused_error: must not be empty",
+        ),
+        (
+            json!({"scope": "canary  canary"}),
+            ".scope: must be scope names with one space between them (RFC 6749 section 3.3)",
+        ),
+        (
+            json!({"refused_status": 404}),
+            ".refused_status: must be 400, 401, 402, 403 or 422",
+        ),
+        (
+            json!({"refused_status": 500}),
+            ".refused_status: must be 400, 401, 402, 403 or 422",
+        ),
+        (no_secret, ": client_secret or client_secret_file is needed"),
+        (
+            json!({"private_key_file": "/canary"}),
+            ".private_key_file: needs client_auth_method = \"private_key_jwt\"",
+        ),
+        (
+            json!({"client_auth_method": "private_key_jwt", "client_secret": null}),
+            ".private_key_file: private_key_jwt needs it",
+        ),
+        (
+            json!({"ca_file": "/nonexistent/file"}),
+            ".ca_file: /nonexistent/file: no such file or directory",
+        ),
+    ] {
+        let problems = settings(&changes).problems(false);
+        assert_eq!(problems, [format!("iam.oauth2{expected}")], "{changes}");
+    }
+}
+
+#[test]
+fn production_requires_https_everywhere_and_a_strong_secret() {
+    let changes = json!({
+        "issuer": "http://localhost:1",
+        "token_endpoint": "http://localhost:1/token",
+        "client_secret": "Secret",
+    });
+    assert!(settings(&changes).problems(false).is_empty());
+    assert_eq!(
+        settings(&changes).problems(true),
+        [
+            "iam.oauth2.token_endpoint: must be https in production",
+            "iam.oauth2.issuer: must be https in production",
+            "iam.oauth2.client_secret: shorter than 16 bytes",
+            "iam.oauth2.client_secret: a well-known one",
+        ]
+    );
+}
+
+#[test]
+fn private_key_must_be_a_key_in_pem_that_others_cannot_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("key.pem");
+    let key = rcgen::KeyPair::generate().expect("a key").serialize_pem();
+    for (content, mode, expected) in [
+        (key.as_str(), 0o600, None),
+        (&key, 0o604, Some("every user may read or change it")),
+        ("canary", 0o600, Some("not a private key in PEM")),
+    ] {
+        std::fs::write(&file, content).expect("written");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        let changes = json!({
+            "client_auth_method": "private_key_jwt",
+            "client_secret": null,
+            "private_key_file": file,
+        });
+        let problems = settings(&changes).problems(true).concat();
+        let begin = format!("iam.oauth2.private_key_file: {}: ", file.display());
+        match expected {
+            None => assert_eq!(problems, ""),
+            Some(expected) => {
+                assert!(
+                    problems.starts_with(&format!("{begin}{expected}")),
+                    "{problems}"
+                );
+            }
+        }
+        assert!(!problems.contains("canary"));
+    }
+    let both = json!({"client_auth_method": "private_key_jwt", "private_key_file": file});
+    let problems = settings(&both).problems(false);
+    assert_eq!(
+        problems[0],
+        "iam.oauth2.client_secret: private_key_jwt uses no secret"
+    );
+}
+
+#[test]
+fn preset_sets_defaults_that_settings_replace() {
+    let glewlwyd = settings(&json!({"preset": "glewlwyd"}));
+    assert_eq!(glewlwyd.refused_status(), Some(403));
+    assert_eq!(glewlwyd.introspect(), TokenKind::RefreshToken);
+    assert_eq!(glewlwyd.subject_claim(), "sub");
+    let django = settings(&json!({"preset": "django-oauth-toolkit"}));
+    assert_eq!(django.refused_status(), None);
+    assert_eq!(django.introspect(), TokenKind::AccessToken);
+    assert_eq!(django.subject_claim(), "username");
+    let own = json!({
+        "preset": "django-oauth-toolkit",
+        "introspect": "refresh_token",
+        "subject_claim": "user_id",
+        "refused_status": 422,
+    });
+    let own = settings(&own);
+    assert_eq!(own.refused_status(), Some(422));
+    assert_eq!(own.introspect(), TokenKind::RefreshToken);
+    assert_eq!(own.subject_claim(), "user_id");
+}
+
+#[test]
+fn discovery_document_is_below_the_issuer_by_default() {
+    let discovery = |changes| settings(&changes).discovery().map(String::from);
+    let below = "https://login.example.test/oidc/.well-known/openid-configuration";
+    assert_eq!(discovery(json!({})).as_deref(), Some(below));
+    let slash = json!({"issuer": "https://login.example.test/oidc/"});
+    assert_eq!(discovery(slash).as_deref(), Some(below));
+    let django = json!({"preset": "django-oauth-toolkit"});
+    let rfc8414 = "https://login.example.test/oidc/.well-known/oauth-authorization-server";
+    assert_eq!(discovery(django).as_deref(), Some(rfc8414));
+    let set = json!({"discovery_url": "https://x.test/d"});
+    assert_eq!(discovery(set).as_deref(), Some("https://x.test/d"));
+}

@@ -1,0 +1,153 @@
+//! The adapter of a generic authorization server against a scripted server: its requests, and the
+//! meaning of each response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::clock::ManualClock;
+use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
+use iam_adapters::{
+    ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission, Permissions,
+    UpstreamSession,
+};
+use serde_json::{Value, json};
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+mod client_authentication;
+mod discovery;
+mod errors;
+mod login;
+mod sessions;
+
+const CLIENT: &str = "auth-gateway";
+const SECRET: &str = "gate-secret-0123456789";
+const PASSWORD: &str = "alice-pass";
+const SUBJECT: &str = "orCYyUmjKcxJz4sFsmvgwVhgzhwgDmmZ";
+const ACCESS_TOKEN: &str = "access-canary";
+const REFRESH_TOKEN: &str = "refresh-canary";
+const READ: &str = "urn:shop:orders:order:read";
+const WRITE: &str = "urn:shop:orders:order:write";
+const NOW: u64 = 1_800_000_000;
+
+const DISCOVERY: &str = "/iam/.well-known/openid-configuration";
+/// Without OpenID Connect, django-oauth-toolkit has only this one.
+const RFC8414_DISCOVERY: &str = "/iam/.well-known/oauth-authorization-server";
+const TOKEN: &str = "/iam/token";
+const INTROSPECTION: &str = "/iam/introspect";
+const REVOCATION: &str = "/iam/revoke";
+
+/// A server on which every login succeeds, as the one user.
+async fn healthy() -> ScriptedUpstream {
+    let upstream = ScriptedUpstream::start().await;
+    upstream
+        .on(DISCOVERY, Answer::json(200, metadata(&upstream)))
+        .on(RFC8414_DISCOVERY, Answer::json(200, metadata(&upstream)))
+        .on(TOKEN, Answer::json(200, grant()))
+        .on(INTROSPECTION, Answer::json(200, active()))
+        .on(REVOCATION, Answer::empty(200));
+    upstream
+}
+
+fn metadata(upstream: &ScriptedUpstream) -> Value {
+    let url = upstream.url();
+    json!({
+        "issuer": format!("{url}/iam"),
+        "token_endpoint": format!("{url}{TOKEN}"),
+        "introspection_endpoint": format!("{url}{INTROSPECTION}"),
+        "revocation_endpoint": format!("{url}{REVOCATION}"),
+    })
+}
+
+fn grant() -> Value {
+    json!({
+        "access_token": ACCESS_TOKEN,
+        "token_type": "bearer",
+        "expires_in": 300,
+        "refresh_token": REFRESH_TOKEN,
+        "scope": "openid",
+    })
+}
+
+fn active() -> Value {
+    json!({
+        "active": true,
+        "sub": SUBJECT,
+        "username": "alice@example.test",
+        "client_id": CLIENT,
+        "iat": NOW + 5,
+        "exp": NOW + 1805,
+        "scope": format!("openid {READ} {WRITE}"),
+        "groups": ["sales", "two words"],
+        "https://example.test/roles": ["admin"],
+        "resource": {"a/b": {"roles": ["deep"]}},
+        "employee": 1815,
+    })
+}
+
+fn inactive() -> Answer {
+    Answer::json(200, json!({"active": false}))
+}
+
+/// The response without a member.
+fn without(member: &str, mut response: Value) -> Value {
+    response.as_object_mut().expect("an object").remove(member);
+    response
+}
+
+fn settings_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2Settings {
+    let mut settings = json!({
+        "issuer": format!("{}/iam", upstream.url()),
+        "client_id": CLIENT,
+        "client_secret": SECRET,
+    });
+    for (key, value) in changes.as_object().expect("an object") {
+        settings[key] = value.clone();
+    }
+    serde_json::from_value(settings).expect("settings")
+}
+
+fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2 {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
+    let settings = settings_with(upstream, changes);
+    OAuth2::new(&settings, Duration::from_secs(5), clock).expect("an adapter")
+}
+
+fn adapter(upstream: &ScriptedUpstream) -> OAuth2 {
+    adapter_with(upstream, &json!({}))
+}
+
+fn credentials(password: &str) -> Credentials {
+    Credentials::new("alice@example.test".to_owned(), password.into()).expect("credentials")
+}
+
+fn client() -> ClientContext {
+    ClientContext {
+        address: Some(std::net::IpAddr::from([192, 0, 2, 7]).into()),
+        request_id: "request-1".to_owned(),
+    }
+}
+
+/// The session of a login that must succeed.
+async fn session(adapter: &OAuth2) -> UpstreamSession {
+    let (credentials, client) = (credentials(PASSWORD), client());
+    let login = adapter.authenticate(&credentials, &client).await;
+    login.expect("a login").session
+}
+
+fn permissions(names: &[&str]) -> Permissions {
+    let names = names.iter();
+    names
+        .map(|name| Permission::parse(name).expect("a permission"))
+        .collect()
+}
+
+fn misconfigured<T>(result: &Result<T, IamError>) -> Option<Misconfiguration> {
+    match result {
+        Err(IamError::Misconfigured { what, .. }) => Some(*what),
+        _ => None,
+    }
+}
+
+fn kind<T>(result: &Result<T, IamError>) -> &'static str {
+    result.as_ref().map_or_else(IamError::kind, |_| "ok")
+}

@@ -1,0 +1,151 @@
+//! The discovery document and configured endpoints.
+
+use iam_adapters::{IamAdapter, Misconfiguration};
+use serde_json::json;
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::{
+    DISCOVERY, INTROSPECTION, PASSWORD, REVOCATION, TOKEN, adapter, adapter_with, client,
+    credentials, healthy, inactive, kind, metadata, misconfigured, session,
+};
+
+#[tokio::test]
+async fn discovery_document_is_fetched_once_until_a_probe() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    assert!(upstream.requests().is_empty(), "nothing is called at start");
+    let session = session(&oauth2).await;
+    assert_eq!(kind(&oauth2.introspect(&session).await), "ok");
+    assert_eq!(oauth2.end_session(&session).await, Ok(()));
+    assert_eq!(upstream.requests_to(DISCOVERY).len(), 1);
+    upstream.on(INTROSPECTION, inactive());
+    assert_eq!(oauth2.probe().await, Ok(()));
+    assert_eq!(upstream.requests_to(DISCOVERY).len(), 2);
+}
+
+#[tokio::test]
+async fn issuer_must_match_exactly_before_a_password_is_sent() {
+    let upstream = healthy().await;
+    for issuer in [
+        format!("{}/iam/", upstream.url()),
+        format!("{}/IAM", upstream.url()),
+        "https://another.test/iam".to_owned(),
+    ] {
+        let mut document = metadata(&upstream);
+        document["issuer"] = json!(issuer);
+        upstream.on(DISCOVERY, Answer::json(200, document));
+        let oauth2 = adapter(&upstream);
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(misconfigured(&login), Some(Misconfiguration::Issuer));
+        assert_eq!(
+            misconfigured(&oauth2.probe().await),
+            Some(Misconfiguration::Issuer)
+        );
+    }
+    assert!(upstream.requests_to(TOKEN).is_empty());
+}
+
+#[tokio::test]
+async fn discovery_document_without_usable_endpoints_is_a_misconfiguration() {
+    let upstream = healthy().await;
+    for member in [
+        "token_endpoint",
+        "introspection_endpoint",
+        "revocation_endpoint",
+    ] {
+        for value in [
+            json!(null),
+            json!("no address"),
+            json!("ftp://x.test/"),
+            json!("http://a:b@x.test/"),
+        ] {
+            let mut document = metadata(&upstream);
+            document[member] = value;
+            upstream.on(DISCOVERY, Answer::json(200, document));
+            let oauth2 = adapter(&upstream);
+            let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+            assert_eq!(misconfigured(&login), Some(Misconfiguration::Other));
+            let error = login.expect_err("no endpoint").to_string();
+            assert!(error.contains(member), "{error}");
+            // One that is set replaces it.
+            let url = upstream.url();
+            let set = match member {
+                "token_endpoint" => TOKEN,
+                "introspection_endpoint" => INTROSPECTION,
+                _ => REVOCATION,
+            };
+            let oauth2 = adapter_with(&upstream, &json!({member: format!("{url}{set}")}));
+            session(&oauth2).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_all_endpoints_set_there_is_no_discovery_unless_it_is_set_too() {
+    let upstream = healthy().await;
+    let url = upstream.url();
+    let mut changes = metadata(&upstream);
+    let oauth2 = adapter_with(&upstream, &changes);
+    session(&oauth2).await;
+    upstream.on(INTROSPECTION, inactive());
+    assert_eq!(oauth2.probe().await, Ok(()));
+    assert!(upstream.requests_to(DISCOVERY).is_empty());
+
+    // RFC 8414 section 3: the well-known part precedes the path of the issuer.
+    let rfc8414 = "/.well-known/oauth-authorization-server/iam";
+    upstream.on(rfc8414, Answer::json(200, metadata(&upstream)));
+    changes["discovery_url"] = json!(format!("{url}{rfc8414}"));
+    assert_eq!(adapter_with(&upstream, &changes).probe().await, Ok(()));
+    assert_eq!(upstream.requests_to(rfc8414).len(), 1);
+}
+
+#[tokio::test]
+async fn probe_proves_the_credentials_and_the_grant_without_a_user() {
+    let upstream = healthy().await;
+    upstream.on(INTROSPECTION, inactive());
+    let oauth2 = adapter(&upstream);
+    let missing_user = Answer::json(400, json!({"error": "invalid_request"}));
+    upstream.on(TOKEN, missing_user);
+    for _ in 0..2 {
+        assert_eq!(oauth2.probe().await, Ok(()));
+    }
+    assert_eq!(upstream.requests_to(TOKEN).len(), 1);
+    assert_eq!(upstream.requests_to(TOKEN)[0].text(), "grant_type=password");
+
+    for (path, answer, expected) in [
+        (
+            INTROSPECTION,
+            Answer::empty(401),
+            Misconfiguration::ClientSecret,
+        ),
+        (
+            INTROSPECTION,
+            Answer::empty(403),
+            Misconfiguration::ClientSecret,
+        ),
+        (
+            INTROSPECTION,
+            Answer::json(401, json!({"error": "invalid_client"})),
+            Misconfiguration::ClientSecret,
+        ),
+        (INTROSPECTION, Answer::empty(404), Misconfiguration::Other),
+        (DISCOVERY, Answer::empty(404), Misconfiguration::Other),
+        (
+            TOKEN,
+            Answer::json(400, json!({"error": "unauthorized_client"})),
+            Misconfiguration::PasswordLogin,
+        ),
+        (
+            TOKEN,
+            Answer::json(400, json!({"error": "unsupported_grant_type"})),
+            Misconfiguration::PasswordLogin,
+        ),
+    ] {
+        let upstream: ScriptedUpstream = healthy().await;
+        upstream
+            .on(INTROSPECTION, inactive())
+            .on(path, answer.clone());
+        let probed = adapter(&upstream).probe().await;
+        assert_eq!(misconfigured(&probed), Some(expected), "{path} {answer:?}");
+    }
+}

@@ -1,0 +1,317 @@
+//! Login.
+
+use std::time::Duration;
+
+use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Permissions, Refusal};
+use serde_json::json;
+use test_support::scripted_upstream::Answer;
+
+use super::{
+    ACCESS_TOKEN, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, SUBJECT, TOKEN,
+    WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
+    misconfigured, permissions, without,
+};
+
+#[tokio::test]
+async fn login_sends_the_password_grant_unchanged_and_introspects_the_refresh_token() {
+    let upstream = healthy().await;
+    let oauth2 = adapter_with(&upstream, &json!({"scope": format!("openid {READ}")}));
+    let login = oauth2
+        .authenticate(&credentials("p w&=+%é"), &client())
+        .await;
+    let login = login.expect("a login");
+    let grants = upstream.requests_to(TOKEN);
+    assert_eq!(
+        grants[0].text(),
+        "grant_type=password&username=alice%40example.test&password=p+w%26%3D%2B%25%C3%A9\
+         &scope=openid+urn%3Ashop%3Aorders%3Aorder%3Aread"
+    );
+    assert_eq!(
+        grants[0].header("x-forwarded-for"),
+        Some("192.0.2.7".to_owned())
+    );
+    assert_eq!(
+        grants[0].header("x-request-id"),
+        Some("request-1".to_owned())
+    );
+    assert_eq!(
+        upstream.requests_to(INTROSPECTION)[0].text(),
+        format!("token={REFRESH_TOKEN}&token_type_hint=refresh_token")
+    );
+    assert_eq!(grants.len(), 1);
+    assert_eq!(login.session.subject.as_str(), SUBJECT);
+    assert_eq!(login.permissions, Some(permissions(&[READ, WRITE])));
+    // `exp` minus `iat`, so that clocks may differ.
+    assert_eq!(login.expires_in, Some(Duration::from_secs(1800)));
+}
+
+#[tokio::test]
+async fn without_a_scope_none_is_requested() {
+    let upstream = healthy().await;
+    for changes in [json!({}), json!({"scope": ""})] {
+        let oauth2 = adapter_with(&upstream, &changes);
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(kind(&login), "ok");
+    }
+    for grant in upstream.requests_to(TOKEN) {
+        assert!(!grant.text().contains("scope"), "{}", grant.text());
+    }
+}
+
+#[tokio::test]
+async fn access_token_is_introspected_if_set_and_its_lifetime_is_that_of_the_session() {
+    let upstream = healthy().await;
+    for changes in [
+        json!({"introspect": "access_token"}),
+        json!({"preset": "django-oauth-toolkit"}),
+    ] {
+        let oauth2 = adapter_with(&upstream, &changes);
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(
+            login.expect("a login").expires_in,
+            Some(Duration::from_secs(300))
+        );
+    }
+    for request in upstream.requests_to(INTROSPECTION) {
+        let expected = format!("token={ACCESS_TOKEN}&token_type_hint=access_token");
+        assert_eq!(request.text(), expected);
+    }
+}
+
+#[tokio::test]
+async fn lifetime_is_that_of_the_introspection_and_unlimited_without_a_future_end() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    for (iat, exp, expected) in [
+        (None, Some(NOW + 60), Some(60)),
+        (Some(NOW), Some(NOW), None),
+        (None, Some(NOW - 1), None),
+        (None, None, None),
+    ] {
+        let mut response = active();
+        response["iat"] = json!(iat);
+        response["exp"] = json!(exp);
+        upstream.on(INTROSPECTION, Answer::json(200, response));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let expires_in = login.expect("a login").expires_in;
+        assert_eq!(
+            expires_in,
+            expected.map(Duration::from_secs),
+            "{iat:?} {exp:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn subject_is_the_configured_claim() {
+    let upstream = healthy().await;
+    for (changes, expected) in [
+        (json!({"subject_claim": "username"}), "alice@example.test"),
+        (
+            json!({"preset": "django-oauth-toolkit"}),
+            "alice@example.test",
+        ),
+        (json!({"subject_claim": "employee"}), "1815"),
+        (json!({"preset": "glewlwyd"}), SUBJECT),
+    ] {
+        let oauth2 = adapter_with(&upstream, &changes);
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(login.expect("a login").session.subject.as_str(), expected);
+    }
+}
+
+#[tokio::test]
+async fn login_without_a_subject_is_unreadable_and_its_tokens_are_revoked() {
+    let upstream = healthy().await;
+    for (nth, response) in [
+        without("sub", active()),
+        json!({"active": true, "sub": ""}),
+        json!({"active": true, "sub": true}),
+        json!({"active": true, "sub": null}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        upstream.on(INTROSPECTION, Answer::json(200, response));
+        let login = adapter(&upstream)
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&login), "unreadable", "{login:?}");
+        upstream.received(REVOCATION, (nth + 1) * 2).await;
+    }
+    assert_eq!(
+        upstream.requests_to(REVOCATION)[0].text(),
+        format!("token={REFRESH_TOKEN}&token_type_hint=refresh_token")
+    );
+    assert_eq!(
+        upstream.requests_to(REVOCATION)[1].text(),
+        format!("token={ACCESS_TOKEN}&token_type_hint=access_token")
+    );
+}
+
+#[tokio::test]
+async fn permissions_are_the_names_in_the_configured_claim() {
+    let upstream = healthy().await;
+    for (claim, expected) in [
+        ("scope", permissions(&[READ, WRITE])),
+        // The invalid name is dropped.
+        ("groups", permissions(&["sales"])),
+        ("https://example.test/roles", permissions(&["admin"])),
+        ("/resource/a~1b/roles", permissions(&["deep"])),
+        ("/groups/0", permissions(&["sales"])),
+        ("missing", Permissions::default()),
+        ("/resource/missing", Permissions::default()),
+        ("", Permissions::default()),
+    ] {
+        let oauth2 = adapter_with(&upstream, &json!({"permissions_claim": claim}));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(
+            login.expect("a login").permissions,
+            Some(expected),
+            "{claim}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn permissions_of_another_type_are_unreadable() {
+    let upstream = healthy().await;
+    for claim in ["employee", "active", "resource", "/resource/a~1b"] {
+        let oauth2 = adapter_with(&upstream, &json!({"permissions_claim": claim}));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(kind(&login), "unreadable", "{claim}");
+    }
+}
+
+#[tokio::test]
+async fn login_whose_session_is_reported_inactive_is_a_misconfiguration_and_is_revoked() {
+    let upstream = healthy().await;
+    upstream.on(INTROSPECTION, inactive());
+    let login = adapter(&upstream)
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
+    upstream.received(REVOCATION, 2).await;
+}
+
+#[tokio::test]
+async fn cancelled_login_revokes_its_tokens() {
+    let upstream = healthy().await;
+    upstream.on(INTROSPECTION, Answer::hanging());
+    let oauth2 = adapter(&upstream);
+    let login = tokio::spawn(async move {
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        kind(&login)
+    });
+    upstream.received(INTROSPECTION, 1).await;
+    login.abort();
+    upstream.received(REVOCATION, 2).await;
+}
+
+#[tokio::test]
+async fn login_without_a_refresh_token_needs_one_only_if_it_is_introspected() {
+    let upstream = healthy().await;
+    upstream.on(TOKEN, Answer::json(200, without("refresh_token", grant())));
+    let login = adapter(&upstream)
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(misconfigured(&login), Some(Misconfiguration::Other));
+    let oauth2 = adapter_with(&upstream, &json!({"introspect": "access_token"}));
+    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    assert_eq!(kind(&login), "ok");
+}
+
+#[tokio::test]
+async fn introspection_of_another_client_is_unreadable() {
+    let upstream = healthy().await;
+    let mut response = active();
+    response["client_id"] = json!("another");
+    upstream.on(INTROSPECTION, Answer::json(200, response));
+    let login = adapter(&upstream)
+        .authenticate(&credentials(PASSWORD), &client())
+        .await;
+    assert_eq!(kind(&login), "unreadable");
+}
+
+#[tokio::test]
+async fn only_configured_responses_refuse_the_credentials() {
+    let invalid_grant = || Answer::json(400, json!({"error": "invalid_grant"}));
+    let access_denied = || Answer::json(401, json!({"error": "access_denied"}));
+    let standard = json!({});
+    let glewlwyd = json!({"preset": "glewlwyd"});
+    let dex = json!({"refused_error": "access_denied"});
+    let page = || Answer::html(403);
+    for (changes, answer, expected) in [
+        (&standard, invalid_grant(), "refused"),
+        (&standard, Answer::empty(403), "misconfigured"),
+        (&standard, Answer::empty(401), "misconfigured"),
+        (&standard, Answer::empty(400), "misconfigured"),
+        (&standard, access_denied(), "unreadable"),
+        (&glewlwyd, Answer::empty(403), "refused"),
+        (&glewlwyd, page(), "unreadable"),
+        (&glewlwyd, Answer::empty(400), "misconfigured"),
+        (&glewlwyd, Answer::empty(401), "misconfigured"),
+        (&glewlwyd, invalid_grant(), "refused"),
+        (&dex, access_denied(), "refused"),
+        (&dex, invalid_grant(), "refused"),
+        (&dex, Answer::empty(403), "misconfigured"),
+    ] {
+        let upstream = healthy().await;
+        upstream
+            .on(TOKEN, answer.clone())
+            .on(INTROSPECTION, inactive());
+        let oauth2 = adapter_with(&upstream, changes);
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(kind(&login), expected, "{changes} {answer:?}");
+        let refused = Err(IamError::Refused(Refusal::InvalidCredentials));
+        assert!(expected != "refused" || login.map(|_| ()) == refused);
+    }
+}
+
+#[tokio::test]
+async fn status_without_a_code_refuses_the_credentials_only_if_the_client_is_accepted() {
+    for (introspection, expected) in [
+        (inactive(), "refused"),
+        (Answer::empty(401), "misconfigured"),
+        (
+            Answer::json(401, json!({"error": "invalid_client"})),
+            "misconfigured",
+        ),
+        (Answer::empty(403), "unreadable"),
+        (Answer::empty(503), "failed"),
+        (Answer::reset(), "unreachable"),
+    ] {
+        let upstream = healthy().await;
+        upstream
+            .on(TOKEN, Answer::empty(403))
+            .on(INTROSPECTION, introspection.clone());
+        let oauth2 = adapter_with(&upstream, &json!({"preset": "glewlwyd"}));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(kind(&login), expected, "{introspection:?}");
+    }
+}
+
+#[tokio::test]
+async fn groups_are_the_texts_in_the_configured_claim() {
+    let upstream = healthy().await;
+    let sales = vec!["sales".to_owned(), "two words".to_owned()];
+    for (claim, expected) in [
+        (json!(null), None),
+        (json!("groups"), Some(sales)),
+        (json!("missing"), Some(Vec::new())),
+        (json!("scope"), None),
+        (json!("employee"), None),
+    ] {
+        let oauth2 = adapter_with(&upstream, &json!({"groups_claim": claim}));
+        let login = oauth2
+            .authenticate(&credentials(PASSWORD), &client())
+            .await
+            .expect("a login");
+        assert_eq!(login.groups, expected, "{claim}");
+        let introspected = oauth2.introspect(&login.session).await;
+        let Ok(Introspection::Active { groups, .. }) = introspected else {
+            panic!("not active: {introspected:?}");
+        };
+        assert_eq!(groups, expected, "{claim}");
+    }
+}

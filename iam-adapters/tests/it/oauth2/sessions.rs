@@ -1,0 +1,245 @@
+//! Introspection and logout of a session.
+
+use iam_adapters::{
+    Capabilities, IamAdapter, Introspection, Misconfiguration, PermissionAge, SessionLocation,
+    Subject,
+};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use test_support::scripted_upstream::{Answer, Request};
+
+use super::{
+    ACCESS_TOKEN, CLIENT, INTROSPECTION, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, TOKEN, WRITE,
+    active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
+    misconfigured, permissions, session,
+};
+
+#[tokio::test]
+async fn active_session_has_the_subject_and_permissions_of_the_response() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    let expected = Introspection::Active {
+        subject: session.subject.clone(),
+        permissions: permissions(&[READ, WRITE]),
+        groups: None,
+    };
+    assert_eq!(oauth2.introspect(&session).await, Ok(expected));
+    assert_eq!(upstream.requests_to(TOKEN).len(), 1, "nothing is refreshed");
+}
+
+#[tokio::test]
+async fn inactive_is_the_end_of_the_session_without_a_second_call() {
+    let upstream = healthy().await;
+    let session = session(&adapter(&upstream)).await;
+    upstream.on(INTROSPECTION, inactive());
+    // Also after a restart, and with `introspect` changed.
+    let calls = upstream.requests_to(TOKEN).len();
+    for changes in [json!({}), json!({"introspect": "access_token"})] {
+        let oauth2 = adapter_with(&upstream, &changes);
+        assert_eq!(
+            oauth2.introspect(&session).await,
+            Ok(Introspection::Inactive)
+        );
+    }
+    assert_eq!(upstream.requests_to(TOKEN).len(), calls);
+    for request in upstream.requests_to(INTROSPECTION) {
+        assert!(request.text().contains(REFRESH_TOKEN), "{}", request.text());
+    }
+}
+
+#[tokio::test]
+async fn inactive_is_not_believed_while_logins_are_reported_inactive() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    upstream.on(INTROSPECTION, inactive());
+    assert_eq!(
+        oauth2.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
+    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
+    for result in [
+        oauth2.introspect(&session).await.map(drop),
+        oauth2.probe().await,
+    ] {
+        assert_eq!(
+            misconfigured(&result),
+            Some(Misconfiguration::Introspection)
+        );
+    }
+    upstream.on(INTROSPECTION, Answer::json(200, active()));
+    assert_eq!(kind(&oauth2.introspect(&session).await), "ok");
+    upstream.on(INTROSPECTION, inactive());
+    assert_eq!(
+        oauth2.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
+}
+
+#[tokio::test]
+async fn introspection_with_a_non_boolean_active_is_unreadable() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    for body in [
+        r#"{"active":"false"}"#,
+        r#"{"active":0}"#,
+        r#"{"active":null}"#,
+        r#"{"sub":"x"}"#,
+        r#"{"active":true,"active":false}"#,
+        r#"{"active":false,"sub":"a","sub":"b"}"#,
+        r#"{"active":false,"client_id":7}"#,
+        "[false]",
+        "",
+    ] {
+        upstream.on(INTROSPECTION, Answer::text(200, "application/json", body));
+        assert_eq!(
+            kind(&oauth2.introspect(&session).await),
+            "unreadable",
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn session_of_another_subject_is_unreadable() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let mut session = session(&oauth2).await;
+    session.subject = Subject::new("another").expect("a subject");
+    assert_eq!(kind(&oauth2.introspect(&session).await), "unreadable");
+}
+
+#[tokio::test]
+async fn session_of_another_client_is_a_misconfiguration_without_a_call() {
+    let upstream = healthy().await;
+    let session = session(&adapter(&upstream)).await;
+    let calls = upstream.requests().len();
+    let other = adapter_with(&upstream, &json!({"client_id": "another"}));
+    for result in [
+        other.introspect(&session).await.map(drop),
+        other.end_session(&session).await,
+    ] {
+        assert_eq!(
+            misconfigured(&result),
+            Some(Misconfiguration::ForeignClient)
+        );
+    }
+    assert_eq!(upstream.requests().len(), calls);
+}
+
+#[tokio::test]
+async fn session_with_an_altered_secret_is_unreadable_without_a_call() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    let calls = upstream.requests().len();
+    let secret = session.secret.expose_secret();
+    for altered in [
+        secret.replace(ACCESS_TOKEN, "another"),
+        secret.replace(REFRESH_TOKEN, "another"),
+        secret.replace(CLIENT, "another"),
+        String::new(),
+    ] {
+        let mut session = session.clone();
+        session.secret = altered.into();
+        assert_eq!(kind(&oauth2.introspect(&session).await), "unreadable");
+        assert_eq!(kind(&oauth2.end_session(&session).await), "unreadable");
+    }
+    assert_eq!(upstream.requests().len(), calls);
+}
+
+#[tokio::test]
+async fn two_logins_have_two_session_ids() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let one = session(&oauth2).await;
+    let mut other = grant();
+    other["refresh_token"] = json!("another");
+    upstream.on(TOKEN, Answer::json(200, other));
+    assert_ne!(session(&oauth2).await.id, one.id);
+}
+
+#[tokio::test]
+async fn logout_revokes_the_refresh_token_and_then_the_access_token() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    assert_eq!(oauth2.end_session(&session).await, Ok(()));
+    let sent: Vec<_> = upstream
+        .requests_to(REVOCATION)
+        .iter()
+        .map(Request::text)
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            format!("token={REFRESH_TOKEN}&token_type_hint=refresh_token"),
+            format!("token={ACCESS_TOKEN}&token_type_hint=access_token"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn logout_succeeds_only_if_every_token_is_revoked() {
+    let unsupported = || Answer::json(400, json!({"error": "unsupported_token_type"}));
+    for (refresh, access, expected) in [
+        (Answer::empty(200), Answer::empty(204), "ok"),
+        (Answer::json(200, json!({})), Answer::empty(200), "ok"),
+        // Without the refresh token there is no session.
+        (Answer::empty(200), unsupported(), "ok"),
+        (unsupported(), Answer::empty(200), "misconfigured"),
+        (Answer::html(200), Answer::empty(200), "unreadable"),
+        (Answer::empty(200), Answer::html(200), "unreadable"),
+        (Answer::empty(503), Answer::empty(200), "failed"),
+        (Answer::empty(200), Answer::empty(503), "failed"),
+        (Answer::empty(401), Answer::empty(200), "misconfigured"),
+        (Answer::empty(200), Answer::reset(), "unreachable"),
+        (
+            Answer::json(400, json!({"error": "invalid_grant"})),
+            Answer::empty(200),
+            "unreadable",
+        ),
+    ] {
+        let upstream = healthy().await;
+        let oauth2 = adapter(&upstream);
+        let session = session(&oauth2).await;
+        upstream
+            .once(REVOCATION, refresh.clone())
+            .on(REVOCATION, access.clone());
+        let result = oauth2.end_session(&session).await;
+        assert_eq!(kind(&result), expected, "{refresh:?} {access:?}");
+    }
+}
+
+#[tokio::test]
+async fn capabilities_are_the_weaker_ones_unless_set() {
+    let upstream = healthy().await;
+    let weak = Capabilities {
+        sessions: SessionLocation::Iam,
+        detects_disabled: false,
+        permissions: PermissionAge::Login,
+        back_channel_logout: false,
+    };
+    for preset in [
+        json!(null),
+        json!("glewlwyd"),
+        json!("django-oauth-toolkit"),
+    ] {
+        let oauth2 = adapter_with(&upstream, &json!({"preset": preset}));
+        assert_eq!(oauth2.capabilities(), weak);
+        assert_eq!(oauth2.logout_audience(), None);
+        assert_eq!(kind(&oauth2.verification_keys().await), "unreadable");
+    }
+    let set = json!({"detects_disabled": true, "current_permissions": true});
+    assert_eq!(
+        adapter_with(&upstream, &set).capabilities(),
+        Capabilities {
+            detects_disabled: true,
+            permissions: PermissionAge::Current,
+            ..weak
+        }
+    );
+}
