@@ -67,7 +67,7 @@ impl fmt::Display for Capabilities {
             ", does not detect disabled accounts"
         })?;
         f.write_str(if self.back_channel_logout {
-            ", back-channel logout"
+            ", back-channel logout by tokens of the type logout+jwt"
         } else {
             ", no back-channel logout"
         })
