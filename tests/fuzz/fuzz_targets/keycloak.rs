@@ -153,6 +153,7 @@ async fn introspect(fixture: &Fixture, bodies: &[Value]) -> Option<IamError> {
         Ok(Introspection::Active {
             subject,
             permissions,
+            ..
         }) => {
             assert_eq!(subject, fixture.session.subject);
             assert!(permissions.iter().all(|held| is_scope_name(held.as_str())));
