@@ -31,7 +31,7 @@ fuzz_target!(|text: &str| {
         })
         .collect();
     let granted = scope.granted(&held, None);
-    assert!(granted.len() <= asked.len());
+    assert!(granted.len() <= requested.len());
     let again = Scope::parse(&granted).expect("what is granted can be asked for");
     assert_eq!(again.granted(&held, None), granted);
     let mut granted: Vec<_> = again.names().collect();
