@@ -85,6 +85,42 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
+impl Response {
+    /// The fault of a status that never is about the request (RFC 6585 section 4, RFC 9110 section
+    /// 15.6); `None` for other statuses.
+    #[must_use]
+    pub fn fault(&self) -> Option<IamError> {
+        match self.status {
+            StatusCode::TOO_MANY_REQUESTS => Some(IamError::Throttled {
+                retry_after: self.retry_after,
+            }),
+            status if status.is_server_error() => {
+                Some(IamError::Failed(format!("status {}", status.as_u16())))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The problems of an address, each with its key.
+#[must_use]
+pub fn address_problems(key: &str, url: &Url, production: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut add = |problem: &str| problems.push(format!("{key}: {problem}"));
+    match url.scheme() {
+        "http" if production => add("must be https in production"),
+        "http" | "https" => {}
+        _ => add("must be http or https"),
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        add("must have no query and no fragment");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        add("must hold no credentials");
+    }
+    problems
+}
+
 /// Without the body, which may contain tokens.
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,12 +11,11 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::abandoned::AbandonedSession;
-use crate::adapter::{Capabilities, IamAdapter};
-use crate::client::UpstreamClient;
+use crate::adapter::{Capabilities, IamAdapter, SetupError};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::jwk::{NoKeys, VerificationKeys};
-use crate::oauth2_client::{ClientAuthentication, OAuth2Client, Rejected, SetupError};
+use crate::oauth2_client::{ClientAuthentication, OAuth2Client, Rejected, http_client};
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -65,20 +64,16 @@ impl Keycloak {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let reasons = settings.problems(false);
-        if !reasons.is_empty() {
-            return Err(SetupError::Settings { reasons });
-        }
-        let secret = settings.secret().map_err(|problem| SetupError::Settings {
-            reasons: vec![problem],
-        })?;
-        let http = UpstreamClient::new(&settings.client(connect_deadline), clock);
-        let http = http.map_err(|source| SetupError::Client {
-            section: SECTION,
-            source,
-        })?;
-        let authentication =
-            ClientAuthentication::client_secret_basic(&settings.client_id, &secret);
+        let authentication = settings
+            .secret()
+            .map(|secret| ClientAuthentication::client_secret_basic(&settings.client_id, &secret));
+        let (http, authentication) = http_client(
+            SECTION,
+            settings.problems(false),
+            authentication,
+            &settings.client(connect_deadline),
+            clock,
+        )?;
         let issuer = settings.expected_issuer();
         let protocol =
             |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());

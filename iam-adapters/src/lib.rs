@@ -22,7 +22,7 @@ mod scripted_adapter;
 pub mod secret_file;
 pub mod types;
 
-pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
+pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
 pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};

@@ -15,15 +15,15 @@ use serde::de::IgnoredAny;
 use url::Url;
 
 use crate::abandoned::AbandonedSession;
-use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
-use crate::client::{Response, UpstreamClient};
+use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
+use crate::client::Response;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
-    Dialect, ErrorResponse, Metadata, OAuth2Client, PermissionNames, Rejected, SetupError,
-    UNSUPPORTED_TOKEN_TYPE, error_code,
+    Dialect, ErrorResponse, Metadata, OAuth2Client, PermissionNames, Rejected,
+    UNSUPPORTED_TOKEN_TYPE, error_code, http_client,
 };
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
@@ -101,19 +101,13 @@ impl OAuth2 {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let reasons = settings.problems(false);
-        if !reasons.is_empty() {
-            return Err(SetupError::Settings { reasons });
-        }
-        let authentication = settings.authentication(Arc::clone(&clock));
-        let authentication = authentication.map_err(|problem| SetupError::Settings {
-            reasons: vec![problem],
-        })?;
-        let http = UpstreamClient::new(&settings.client(connect_deadline), Arc::clone(&clock));
-        let http = http.map_err(|source| SetupError::Client {
-            section: SECTION,
-            source,
-        })?;
+        let (http, authentication) = http_client(
+            SECTION,
+            settings.problems(false),
+            settings.authentication(Arc::clone(&clock)),
+            &settings.client(connect_deadline),
+            Arc::clone(&clock),
+        )?;
         let dialect = Dialect {
             not_found: (
                 Misconfiguration::Other,

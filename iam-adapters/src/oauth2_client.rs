@@ -26,9 +26,7 @@ pub use client_authentication::{
 };
 pub use error_response::{Dialect, ErrorResponse, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code};
 pub use permission_names::PermissionNames;
-pub use setup::{
-    SetupError, address_problems, client_secret, is_issuer, plain_url, secret_problems,
-};
+pub use setup::{client_secret, http_client, is_issuer, plain_url, secret_problems};
 
 use proofs::Proofs;
 

@@ -3,7 +3,6 @@
 //! The registry is a value: a program with another kind of IAM adds it to [`Registry::default`].
 
 use std::any::Any;
-use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -13,9 +12,8 @@ use std::time::Duration;
 use config::{ConfigError, Value};
 use serde::de::DeserializeOwned;
 use serde_aux::serde_introspection::serde_introspect;
-use thiserror::Error;
 
-use crate::adapter::IamAdapter;
+use crate::adapter::{IamAdapter, SetupError};
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
 use crate::oauth2::{self, OAuth2Settings};
@@ -66,18 +64,6 @@ pub struct PublicCredentials {
     pub signing_key_set_by: Option<&'static str>,
     /// The management listener changes users and sessions without authentication.
     pub open_administration: bool,
-}
-
-/// Why an adapter could not be created: one line per problem, each with the setting's key and a colon.
-#[derive(Debug, Error)]
-#[error(transparent)]
-pub struct SetupError(Box<dyn Error + Send + Sync>);
-
-impl SetupError {
-    /// Wraps the error of an adapter.
-    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(error.into())
-    }
 }
 
 /// The settings of the IAM, of any kind.
@@ -135,7 +121,7 @@ impl AdapterSettings for Unconfigured {
     fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let sections = &self.sections;
         let problem = format!("iam: no IAM is configured; one section is needed, of {sections}");
-        Err(SetupError::new(problem))
+        Err(SetupError::Settings(problem))
     }
 
     fn logins_per_second(&self) -> Option<NonZeroU32> {

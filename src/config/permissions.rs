@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock;
-use iam_adapters::client::ClientSettings;
+use iam_adapters::client::{ClientSettings, address_problems};
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
 };
@@ -156,7 +156,12 @@ impl PermissionSettings {
             }
             PermissionSourceKind::Http => match &self.url {
                 None => problems.add("permissions.url", "is missing"),
-                Some(url) => check_address(url, production, problems),
+                Some(url) => {
+                    let must_be_https = production && !is_loopback(&host_of(url));
+                    for problem in address_problems("permissions.url", url, must_be_https) {
+                        problems.add_lines(&problem);
+                    }
+                }
             },
         }
         if let Some(token) = &self.token
@@ -210,19 +215,6 @@ impl PermissionSettings {
                 }
             }
         }
-    }
-}
-
-fn check_address(url: &Url, production: bool, problems: &mut Problems) {
-    let key = "permissions.url";
-    match url.scheme() {
-        "https" => {}
-        "http" if !production || is_loopback(&host_of(url)) => {}
-        "http" => problems.add(key, "must be https in production, except on this machine"),
-        _ => problems.add(key, "must be http or https"),
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        problems.add(key, "must hold no credentials; use permissions.token");
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
+use iam_adapters::registry::{AdapterSettings, PublicCredentials};
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
-    Introspection, UpstreamSession,
+    Introspection, SetupError, UpstreamSession,
 };
 use serde::Deserialize;
 

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use actix_http::{ConnectionType, Request, Response};
+use actix_service::Service;
 use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut, Payload};
@@ -429,6 +431,30 @@ pub fn is_overloaded(request: &HttpRequest) -> bool {
     request
         .conn_data::<ConnectionState>()
         .is_some_and(ConnectionState::is_overloaded)
+}
+
+/// Calls the application, and sets the connection's phase when it has made the response.
+pub(super) fn respond<S, B>(
+    request: Request,
+    app: &S,
+) -> impl Future<Output = Result<Response<B>, S::Error>> + use<S, B>
+where
+    S: Service<Request>,
+    S::Response: Into<Response<B>>,
+{
+    let connection = request.conn_data::<ConnectionState>().cloned();
+    let response = app.call(request);
+    async move {
+        let mut response = response.await.map(Into::<Response<B>>::into);
+        if let Some(connection) = connection {
+            if let (true, Ok(response)) = (connection.ends_with_response(), &mut response) {
+                let head = response.head_mut();
+                head.set_connection_type(ConnectionType::Close);
+            }
+            connection.begin_writing(Instant::now());
+        }
+        response
+    }
 }
 
 async fn within(

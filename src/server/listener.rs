@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix_http::body::MessageBody;
 use actix_http::error::DispatchError;
-use actix_http::{ConnectionType, HttpService, KeepAlive, Request, Response};
+use actix_http::{HttpService, KeepAlive, Request, Response};
 use actix_service::{
     IntoServiceFactory, Service, ServiceFactory, ServiceFactoryExt as _, apply_fn_factory,
     fn_service, map_config,
@@ -17,10 +17,10 @@ use actix_service::{
 use actix_web::Error;
 use actix_web::dev::{AppConfig, Server};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{ConnectionLimiter, ConnectionPermit, ConnectionState, QueueDelay};
+use super::connection::{ConnectionLimiter, ConnectionPermit, QueueDelay, respond};
 use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, Stream};
 use super::refusal::refuse_connection;
 use super::{ConnectionTimeouts, Hooks};
@@ -108,30 +108,6 @@ impl Listener {
                 .and_then(http)
         })?;
         Ok((server.run(), address))
-    }
-}
-
-/// Calls the application, and sets the connection's phase when it has made the response.
-fn respond<S, B>(
-    request: Request,
-    app: &S,
-) -> impl Future<Output = Result<Response<B>, S::Error>> + use<S, B>
-where
-    S: Service<Request>,
-    S::Response: Into<Response<B>>,
-{
-    let connection = request.conn_data::<ConnectionState>().cloned();
-    let response = app.call(request);
-    async move {
-        let mut response = response.await.map(Into::<Response<B>>::into);
-        if let Some(connection) = connection {
-            if let (true, Ok(response)) = (connection.ends_with_response(), &mut response) {
-                let head = response.head_mut();
-                head.set_connection_type(ConnectionType::Close);
-            }
-            connection.begin_writing(Instant::now());
-        }
-        response
     }
 }
 

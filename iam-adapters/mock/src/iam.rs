@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::registry::{AdapterSettings, PublicCredentials, SetupError};
+use iam_adapters::registry::{AdapterSettings, PublicCredentials};
 use iam_adapters::resilient::{Limits, Operation};
 use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
-    IamError, Introspection, Permissions, Subject, UpstreamSession,
+    IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,
 };
 use serde::Deserialize;
 
@@ -74,7 +74,7 @@ impl AdapterSettings for MockSettings {
         _: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let mock = Mock::connect(self, clock)
-            .map_err(|invalid| SetupError::new(format!("iam.mock.users_file: {invalid}")))?;
+            .map_err(|invalid| SetupError::Settings(format!("iam.mock.users_file: {invalid}")))?;
         Ok(Arc::new(mock))
     }
 

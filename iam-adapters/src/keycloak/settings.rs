@@ -11,13 +11,11 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{Keycloak, NAME};
-use crate::adapter::IamAdapter;
-use crate::client::ClientSettings;
+use crate::adapter::{IamAdapter, SetupError};
+use crate::client::{ClientSettings, address_problems};
 use crate::clock::Clock;
-use crate::oauth2_client::{
-    address_problems, client_secret, is_issuer, plain_url, secret_problems,
-};
-use crate::registry::{self, AdapterSettings};
+use crate::oauth2_client::{client_secret, is_issuer, plain_url, secret_problems};
+use crate::registry::AdapterSettings;
 
 /// The section, as in the configuration.
 pub(super) const SECTION: &str = "iam.keycloak";
@@ -78,9 +76,8 @@ impl AdapterSettings for KeycloakSettings {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
-    ) -> Result<Arc<dyn IamAdapter>, registry::SetupError> {
-        let adapter = Keycloak::new(self, connect_deadline, clock);
-        Ok(Arc::new(adapter.map_err(registry::SetupError::new)?))
+    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
+        Ok(Arc::new(Keycloak::new(self, connect_deadline, clock)?))
     }
 
     /// Two cores with 15 logins per second each, according to Keycloak's sizing guide.

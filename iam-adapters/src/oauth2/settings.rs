@@ -11,14 +11,14 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{NAME, OAuth2, TokenKind};
-use crate::adapter::IamAdapter;
-use crate::client::ClientSettings;
+use crate::adapter::{IamAdapter, SetupError};
+use crate::client::{ClientSettings, address_problems};
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    AssertionAudience, ClientAssertions, ClientAuthentication, SigningKey, address_problems,
-    client_secret, is_issuer, plain_url, secret_problems,
+    AssertionAudience, ClientAssertions, ClientAuthentication, SigningKey, client_secret,
+    is_issuer, plain_url, secret_problems,
 };
-use crate::registry::{self, AdapterSettings};
+use crate::registry::AdapterSettings;
 use crate::scope::Scope;
 
 /// The section, as in the configuration.
@@ -182,9 +182,8 @@ impl AdapterSettings for OAuth2Settings {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
-    ) -> Result<Arc<dyn IamAdapter>, registry::SetupError> {
-        let adapter = OAuth2::new(self, connect_deadline, clock);
-        Ok(Arc::new(adapter.map_err(registry::SetupError::new)?))
+    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
+        Ok(Arc::new(OAuth2::new(self, connect_deadline, clock)?))
     }
 
     /// As Keycloak's; small servers that hash passwords with one core are slower.

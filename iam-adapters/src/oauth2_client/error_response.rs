@@ -85,13 +85,10 @@ pub fn error_code(response: &Response) -> Option<String> {
 /// The meaning of a response that is not the expected success.
 pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
     let status = response.status.as_u16();
+    if let Some(fault) = response.fault() {
+        return fault.into();
+    }
     Rejected::Fault(match response.status {
-        StatusCode::TOO_MANY_REQUESTS => IamError::Throttled {
-            retry_after: response.retry_after,
-        },
-        server_error if server_error.is_server_error() => {
-            IamError::Failed(format!("status {status}"))
-        }
         StatusCode::NOT_FOUND => {
             let (what, hint) = dialect.not_found;
             IamError::misconfigured(what, format!("status 404: {hint}"))

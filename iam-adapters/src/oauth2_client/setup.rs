@@ -1,10 +1,14 @@
 //! Checks of the settings that adapters of authorization servers have in common.
 
+use std::sync::Arc;
+
 use secrecy::{ExposeSecret, SecretString};
-use thiserror::Error;
 use url::Url;
 
-use crate::client::ClientError;
+use super::client_authentication::ClientAuthentication;
+use crate::adapter::SetupError;
+use crate::client::{ClientSettings, UpstreamClient};
+use crate::clock::Clock;
 
 /// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
 /// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
@@ -29,42 +33,32 @@ const WELL_KNOWN_SECRETS: [&str; 12] = [
 /// The suffix of secrets that are built into development tools, in lower case.
 const DEVELOPMENT_SECRET: &str = "-development-secret";
 
-/// Why an adapter could not be created.
-#[derive(Debug, Error)]
-pub enum SetupError {
-    /// The settings cannot be used.
-    #[error("{}", reasons.join("\n"))]
-    Settings {
-        /// Each problem, without the value.
-        reasons: Vec<String>,
-    },
-    /// The HTTP client could not be created.
-    #[error("{section}: {source}")]
-    Client {
-        /// The section of the settings, such as `iam.keycloak`.
-        section: &'static str,
-        /// The cause.
-        source: ClientError,
-    },
-}
-
-/// The problems of an address, each with its key.
-#[must_use]
-pub fn address_problems(key: &str, url: &Url, production: bool) -> Vec<String> {
-    let mut problems = Vec::new();
-    let mut add = |problem: &str| problems.push(format!("{key}: {problem}"));
-    match url.scheme() {
-        "http" if production => add("must be https in production"),
-        "http" | "https" => {}
-        _ => add("must be http or https"),
+/// The HTTP client and the authentication of an adapter with this section of the settings, which has
+/// these problems. Does not connect.
+///
+/// # Errors
+///
+/// [`SetupError`] if the settings have problems, or a file cannot be used.
+pub fn http_client(
+    section: &'static str,
+    mut problems: Vec<String>,
+    authentication: Result<ClientAuthentication, String>,
+    settings: &ClientSettings,
+    clock: Arc<dyn Clock>,
+) -> Result<(UpstreamClient, ClientAuthentication), SetupError> {
+    match authentication {
+        Ok(authentication) if problems.is_empty() => {
+            let http = UpstreamClient::new(settings, clock);
+            let http = http.map_err(|source| SetupError::Client { section, source })?;
+            Ok((http, authentication))
+        }
+        authentication => {
+            if problems.is_empty() {
+                problems.extend(authentication.err());
+            }
+            Err(SetupError::Settings(problems.join("\n")))
+        }
     }
-    if url.query().is_some() || url.fragment().is_some() {
-        add("must have no query and no fragment");
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        add("must hold no credentials");
-    }
-    problems
 }
 
 /// Whether a text can be an issuer (RFC 8414 section 2: no query and no fragment).

@@ -92,23 +92,16 @@ impl PolicyServer {
             call = call.bearer_auth(token.expose_secret());
         }
         let response = self.client.send(call).await?;
-        match response.status {
-            StatusCode::OK => scopes(&response.body),
-            StatusCode::TOO_MANY_REQUESTS => Err(IamError::Throttled {
-                retry_after: response.retry_after,
-            }),
-            status if status.is_server_error() => Err(IamError::Failed(format!(
-                "policy server: status {}",
-                status.as_u16()
-            ))),
-            status => Err(IamError::misconfigured(
-                Misconfiguration::PermissionSource,
-                format!(
-                    "status {}: check permissions.url and token",
-                    status.as_u16()
-                ),
-            )),
+        if response.status == StatusCode::OK {
+            return scopes(&response.body);
         }
+        Err(response.fault().unwrap_or_else(|| {
+            let status = response.status.as_u16();
+            IamError::misconfigured(
+                Misconfiguration::PermissionSource,
+                format!("status {status}: check permissions.url and token"),
+            )
+        }))
     }
 }
 
