@@ -1,6 +1,7 @@
 """Requirements of the scripts that start real programs: packages, ports, virtual environments. Standard library only."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 import socket
@@ -82,6 +83,17 @@ def install(command, timeout=900, **options):
         raise CannotRun(f"{command[0]} took longer than {timeout} s") from None
     if code != 0:
         raise CannotRun(f"{command[0]} failed: {(output.splitlines() or ['no output'])[-1]}\n{output[-2000:]}")
+
+
+def go_program(folder, package):
+    """Builds a package with the versions in the folder's go.mod; returns the program. Changed versions need a new build."""
+    sums = hashlib.sha256((folder / "go.sum").read_bytes()).hexdigest()
+    program = LIVE / f"{package.rpartition('/')[2]}-{sums[:12]}"
+    if not program.exists():
+        print(f"building {package} (minutes)", file=sys.stderr, flush=True)
+        install(["go", "mod", "download"], cwd=folder)
+        build(["go", "build", "-mod=readonly", "-o", program, package], cwd=folder, timeout=1500)
+    return program
 
 
 def debian(*wanted):

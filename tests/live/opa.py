@@ -9,14 +9,13 @@ A POST of `{"input": {"iam": …, "subject": …, "groups": […]}}` to `decisio
 the data with PUT or PATCH of `data`, and the policy with PUT of `policy` (text/plain).
 """
 
-import hashlib
 import os
 import shutil
 import urllib.request
 from pathlib import Path
 
 from launcher import Server, main
-from machine import LIVE, build, install
+from machine import go_program
 
 FOLDER = Path(__file__).resolve().parent / "opa"
 MODULE = "github.com/open-policy-agent/opa"
@@ -26,23 +25,14 @@ POLICY, DATA = "policy.rego", "permissions.json"
 class OPA(Server):
     name = "opa"
 
-    def __init__(self):
-        # A changed version needs a new build.
-        sums = (FOLDER / "go.sum").read_bytes()
-        self.program = LIVE / f"opa-{hashlib.sha256(sums).hexdigest()[:12]}"
-
     def fetch(self):
-        if not self.program.exists():
-            self.log("building (minutes)")
-            install(["go", "mod", "download"], cwd=FOLDER)
-            build(["go", "build", "-mod=readonly", "-o", self.program, MODULE], cwd=FOLDER, timeout=1500)
-        return self.program
+        return go_program(FOLDER, MODULE)
 
     def prepare(self, home, port, options):
         for name in (POLICY, DATA):
             shutil.copyfile(FOLDER / name, home / name)
         command = [
-            self.program, "run", "--server", "--addr", f"127.0.0.1:{port}", "--skip-version-check",
+            self.fetch(), "run", "--server", "--addr", f"127.0.0.1:{port}", "--skip-version-check",
             home / POLICY, home / DATA,
         ]
         return command, dict(os.environ)
