@@ -11,6 +11,7 @@ use thiserror::Error;
 mod cache;
 mod host_name;
 mod http;
+mod iam;
 mod keys;
 mod known;
 mod layers;
@@ -40,6 +41,7 @@ pub(crate) mod sample;
 pub use cache::CacheSettings;
 pub use host_name::{HostName, InvalidHostName};
 pub use http::{HttpSettings, TlsSettings};
+pub use iam::{IamOptions, IamSection};
 pub use iam_adapters::registry::{IamSettings, Registry};
 pub use keys::KeySettings;
 pub use log::{LogFormat, LogSettings};
@@ -53,7 +55,6 @@ pub use session::SessionSettings;
 pub use token::TokenSettings;
 pub use upstream::UpstreamSettings;
 
-use known::KnownSettings;
 use layers::Layers;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
@@ -92,9 +93,10 @@ pub struct Settings {
     pub cache: CacheSettings,
     /// `[log]`: the log.
     pub log: LogSettings,
-    /// `[iam.…]`: the IAM. Read separately, because the name of the section selects the type.
+    /// `[iam.…]`: the IAMs, at least one. Read separately, because their names are free and their types
+    /// differ.
     #[serde(skip)]
-    pub iam: IamSettings,
+    pub iams: Vec<IamSection>,
 }
 
 /// The purpose of the gateway.
@@ -166,9 +168,8 @@ pub(crate) fn load_with<T>(
     registry: &Registry,
     prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
 ) -> Result<(Settings, T), InvalidSettings> {
-    let known = KnownSettings::new(registry);
     let mut problems = Problems::default();
-    let layers = Layers::gather(file, environment, &known, &mut problems);
+    let layers = Layers::gather(file, environment, registry, &mut problems);
     let loaded = reading::settings(&layers, registry, &mut problems).and_then(|mut settings| {
         settings.check(&mut problems);
         if let Some(file) = &layers.file {
@@ -201,7 +202,8 @@ impl Settings {
         self.permissions.check(&self.upstream, production, problems);
         self.token.check(problems);
         self.keys.check(problems);
-        self.upstream.check(problems);
+        self.upstream.check("upstream", problems);
+        iam::check(self, problems);
         self.cache.check(problems);
         self.log.check(problems);
         self.check_listeners(problems);

@@ -114,6 +114,8 @@ pub struct Gateway {
 pub struct LoginAttempt {
     /// The account in the log: the same for all spellings of its e-mail address.
     pub account: Account,
+    /// The name of the IAM for the login, if there is one.
+    pub iam: Option<Arc<str>>,
     /// The new session, or why there is none.
     pub result: Result<NewSession, GatewayError>,
 }
@@ -185,14 +187,17 @@ impl Gateway {
     /// fault.
     pub async fn log_in(&self, credentials: &Credentials, client: &ClientContext) -> LoginAttempt {
         let account = self.login_limiter.account(credentials.email());
+        let iam = self.iams.for_login(credentials.email());
         LoginAttempt {
             account,
-            result: self.begin_session(account, credentials, client).await,
+            iam: iam.map(|iam| Arc::clone(&iam.name)),
+            result: self.begin_session(iam, account, credentials, client).await,
         }
     }
 
     async fn begin_session(
         &self,
+        iam: Option<&Iam>,
         account: Account,
         credentials: &Credentials,
         client: &ClientContext,
@@ -202,7 +207,6 @@ impl Gateway {
         if !self.revocations.has_room(requested_at) {
             return Err(NotReady::TooManyRevocations.into());
         }
-        let iam = self.iams.for_login(credentials.email());
         let call = async {
             // Counted and answered like a wrong password.
             let iam = iam.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
@@ -314,6 +318,7 @@ impl Gateway {
             token,
             scope: granted,
             source,
+            iam: Arc::clone(&iam.name),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The state of this replica, and the last result of a call to the IAM.
+//! The state of this replica, and the last result of a call to each IAM.
 
 mod lifecycle;
 mod reason;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamError, Moment};
 
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::IamCalls;
 
 pub use lifecycle::Lifecycle;
 pub use reason::{Reason, ReasonCode};
@@ -41,6 +41,15 @@ impl Readiness {
     }
 }
 
+/// The last result of the calls to one IAM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastResult {
+    /// `ok`, `none` before the first call has ended, or the kind of the fault.
+    pub result: &'static str,
+    /// Its age.
+    pub age: Option<Duration>,
+}
+
 /// The content of `/health/ready`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -48,10 +57,8 @@ pub struct Report {
     pub readiness: Readiness,
     /// Why it is not ready, or degraded.
     pub reasons: Vec<Reason>,
-    /// The result of the last call to the IAM: `ok`, `none` before the first, or the kind of the fault.
-    pub last_result: &'static str,
-    /// The age of that result.
-    pub age: Option<Duration>,
+    /// The last result of each IAM, in the order of [`Health::new`].
+    pub iams: Vec<LastResult>,
 }
 
 impl Report {
@@ -64,13 +71,53 @@ impl Report {
     }
 }
 
+/// The calls to an IAM, or to the source of permissions that it has.
 #[derive(Debug, Default)]
-struct Iam {
+struct Calls {
     last: Option<(Moment, Result<(), IamError>)>,
-    /// The fault of the last call to the source of permissions, if that is not the IAM.
-    permission_source: Option<IamError>,
     /// Whether a call has ever succeeded.
     ever_ok: bool,
+}
+
+impl Calls {
+    fn fault(&self) -> Option<&IamError> {
+        self.last.as_ref()?.1.as_ref().err()
+    }
+
+    /// Records a result. Only a change is logged.
+    fn record(
+        &mut self,
+        (iam, operation): (&str, Operation),
+        now: Moment,
+        result: Result<(), IamError>,
+    ) {
+        let callee = match operation {
+            Operation::Permissions => "permission source",
+            _ => "IAM",
+        };
+        let operation = operation.name();
+        match (self.fault(), &result) {
+            (Some(_), Ok(())) => {
+                tracing::info!(
+                    iam.name = iam,
+                    iam.operation = operation,
+                    "calls to the {callee} succeed again"
+                );
+            }
+            (old, Err(new)) if old != Some(new) => {
+                tracing::warn!(iam.name = iam, iam.operation = operation, error = %new, "calls to the {callee} fail");
+            }
+            _ => {}
+        }
+        self.ever_ok |= result.is_ok();
+        self.last = Some((now, result));
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    iam: Calls,
+    permission_source: Calls,
     /// Whether the replica is ready before the first call has ended.
     needs_no_probe: bool,
     /// The circuits that are not closed.
@@ -78,28 +125,20 @@ struct Iam {
     stale: Stale,
 }
 
-impl Iam {
-    /// Records the result of a call to the source of permissions.
-    fn permission_source(&mut self, fault: Option<IamError>) {
-        let fault = fault.map(|fault| IamError::PermissionSource(Box::new(fault)));
-        if self.permission_source == fault {
-            return;
-        }
-        if let Some(fault) = &fault {
-            tracing::warn!(error = %fault, "calls to the permission source fail");
-        } else {
-            tracing::info!("calls to the permission source succeed again");
-        }
-        self.permission_source = fault;
-    }
+/// The state of one IAM.
+#[derive(Debug)]
+pub struct IamHealth {
+    name: Arc<str>,
+    clock: Arc<dyn Clock>,
+    metrics: IamCalls,
+    state: Mutex<State>,
 }
 
 /// The state of this replica.
 #[derive(Debug)]
 pub struct Health {
     clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-    iam: Mutex<Iam>,
+    iams: Vec<Arc<IamHealth>>,
     /// The state of the replication.
     replicas: Mutex<(Readiness, Vec<Reason>)>,
     lifecycle: Lifecycle,
@@ -107,19 +146,20 @@ pub struct Health {
 
 impl Health {
     /// The state of a replica that starts.
-    pub fn new(clock: Arc<dyn Clock>, metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, iams: Vec<Arc<IamHealth>>, lifecycle: Lifecycle) -> Self {
         Self {
             clock,
-            metrics,
-            iam: Mutex::default(),
+            iams,
             replicas: Mutex::default(),
             lifecycle,
         }
     }
 
-    /// Makes the replica ready before the first probe. For an IAM that is part of this process.
+    /// Makes the replica ready before the first probe. For IAMs that are part of this process.
     pub fn needs_no_probe(&self) {
-        self.iam().needs_no_probe = true;
+        for iam in &self.iams {
+            iam.state().needs_no_probe = true;
+        }
     }
 
     /// Sets the state of the replication and the reasons for it.
@@ -130,17 +170,94 @@ impl Health {
     /// The current state of this replica.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
-        let iam = self.iam();
+        let (mut readiness, mut reasons) = self.readiness_of_iams(now);
+        let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        let (allowed, replicas) = &*replicas;
+        readiness = readiness.max(*allowed);
+        reasons.extend(replicas.iter().cloned());
+        if self.lifecycle.is_shutting_down() {
+            readiness = Readiness::NotReady;
+            let message = "this replica is about to stop";
+            reasons.push(Reason::new(ReasonCode::Stopping, message));
+        }
+        Report {
+            readiness,
+            reasons,
+            iams: self.iams.iter().map(|iam| iam.last_result(now)).collect(),
+        }
+    }
+
+    /// Not ready only if no IAM is: users of one IAM must not lose the replica because of another.
+    fn readiness_of_iams(&self, now: Moment) -> (Readiness, Vec<Reason>) {
+        let states: Vec<_> = self.iams.iter().map(|iam| iam.readiness(now)).collect();
+        let worst = states.iter().map(|(readiness, _)| *readiness).max();
+        let best = states.iter().map(|(readiness, _)| *readiness).min();
+        let readiness = match (best, worst) {
+            (Some(Readiness::Ready | Readiness::Degraded), Some(Readiness::NotReady)) => {
+                Readiness::Degraded
+            }
+            (_, worst) => worst.unwrap_or_default(),
+        };
+        let reasons = states.into_iter().flat_map(|(_, reasons)| reasons);
+        (readiness, reasons.collect())
+    }
+
+    /// Records that an access token was issued with stale data of the IAM with this name.
+    pub fn served_stale(&self, iam: &str) {
+        let now = self.clock.now();
+        let named = self.iams.iter().find(|other| *other.name == *iam);
+        if let Some(iam) = named {
+            iam.state().stale.served(&iam.name, now);
+        }
+    }
+}
+
+impl IamHealth {
+    /// The state of an IAM that was not called yet.
+    #[must_use]
+    pub fn new(name: Arc<str>, clock: Arc<dyn Clock>, metrics: IamCalls) -> Self {
+        Self {
+            name,
+            clock,
+            metrics,
+            state: Mutex::default(),
+        }
+    }
+
+    fn reason(&self, code: ReasonCode, message: impl Into<String>) -> Reason {
+        Reason {
+            iam: Some(self.name.to_string()),
+            ..Reason::new(code, message)
+        }
+    }
+
+    fn last_result(&self, now: Moment) -> LastResult {
+        let state = self.state();
+        LastResult {
+            result: match &state.iam.last {
+                None => "none",
+                Some((_, Ok(()))) => "ok",
+                Some((_, Err(fault))) => fault.kind(),
+            },
+            age: state.iam.last.as_ref().map(|(at, _)| now.since(*at)),
+        }
+    }
+
+    /// The readiness of a replica with this IAM alone.
+    fn readiness(&self, now: Moment) -> (Readiness, Vec<Reason>) {
+        let state = self.state();
         let mut reasons = Vec::new();
         let mut readiness = Readiness::Ready;
-        if let Some((_, Err(fault))) = &iam.last
+        if let Some(fault) = state.iam.fault()
             && let Some(code) = ReasonCode::of_fault(fault)
         {
             readiness = match fault {
                 // A replica without a successful call has no cached data, and a rollout of wrong
                 // settings should stop at the first replica. But if the probe does not detect the
                 // fault, only traffic shows that the settings are right again.
-                IamError::Misconfigured { what, .. } if !iam.ever_ok && what.fails_probes() => {
+                IamError::Misconfigured { what, .. }
+                    if !state.iam.ever_ok && what.fails_probes() =>
+                {
                     Readiness::NotReady
                 }
                 IamError::Misconfigured { .. }
@@ -154,29 +271,24 @@ impl Health {
                 | IamError::CircuitOpen
                 | IamError::PermissionSource(_) => Readiness::Degraded,
             };
-            reasons.push(Reason {
-                code,
-                message: fault.to_string(),
-            });
+            reasons.push(self.reason(code, fault.to_string()));
         }
         // The first probe ends within `upstream.probe_deadline`, with or without a response.
-        if iam.last.is_none() && !iam.needs_no_probe {
+        if state.iam.last.is_none() && !state.needs_no_probe {
             readiness = Readiness::NotReady;
-            reasons.push(Reason {
-                code: ReasonCode::IamNotProbed,
-                message: "the first probe of the IAM has not ended yet".to_owned(),
-            });
+            let message = "the first probe of the IAM has not ended yet";
+            reasons.push(self.reason(ReasonCode::IamNotProbed, message));
         }
-        let mut also = |code, message| {
+        let mut also = |code, message: String| {
             if readiness == Readiness::Ready {
                 readiness = Readiness::Degraded;
             }
-            reasons.push(Reason { code, message });
+            reasons.push(self.reason(code, message));
         };
-        if let Some(fault) = &iam.permission_source {
+        if let Some(fault) = state.permission_source.fault() {
             also(ReasonCode::PermissionSource, fault.to_string());
         }
-        let open: Vec<_> = iam
+        let open: Vec<_> = state
             .circuits
             .iter()
             .filter(|(_, circuit)| **circuit == Circuit::Open)
@@ -188,104 +300,69 @@ impl Health {
                 format!("the IAM is not called, because too many calls have failed: {open}");
             also(ReasonCode::CircuitOpen, message);
         }
-        if iam.stale.is_active(now) {
+        if state.stale.is_active(now) {
             let message = "access tokens are issued with stale data, as stale_if_error allows";
             also(ReasonCode::ServingStale, message.to_owned());
         }
-        let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
-        let (allowed, replicas) = &*replicas;
-        readiness = readiness.max(*allowed);
-        reasons.extend(replicas.iter().cloned());
-        if self.lifecycle.is_shutting_down() {
-            readiness = Readiness::NotReady;
-            reasons.push(Reason {
-                code: ReasonCode::Stopping,
-                message: "this replica is about to stop".to_owned(),
-            });
-        }
-        Report {
-            readiness,
-            reasons,
-            last_result: match &iam.last {
-                None => "none",
-                Some((_, Ok(()))) => "ok",
-                Some((_, Err(fault))) => fault.kind(),
-            },
-            age: iam.last.as_ref().map(|(at, _)| now.since(*at)),
-        }
+        (readiness, reasons)
     }
 
-    /// Records that an access token was issued with stale data.
-    pub fn served_stale(&self) {
-        let now = self.clock.now();
-        self.iam().stale.served(now);
-    }
-
-    fn iam(&self) -> MutexGuard<'_, Iam> {
-        self.iam.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Every call to the IAM sets the last result, except for calls that the IAM did not receive.
-impl Observer for Health {
+/// Every call to the IAM sets its last result, except for calls that the IAM did not receive.
+impl Observer for IamHealth {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
-        self.metrics.iam.called(operation, result, took);
+        self.metrics.called(operation, result, took);
         let now = self.clock.now();
-        let mut iam = self.iam();
-        iam.stale.update(now);
+        let mut state = self.state();
+        state.stale.update(&self.name, now);
         let result = match result {
             // An IAM that refuses a login works.
             Ok(()) | Err(IamError::Refused(_)) => Ok(()),
             Err(IamError::Saturated | IamError::CircuitOpen) => return,
             Err(fault) => Err(fault.clone()),
         };
-        if operation == Operation::Permissions {
-            iam.permission_source(result.err());
-            return;
-        }
-        let before = iam.last.take().map(|(_, result)| result);
-        match (&before, &result) {
-            (Some(Err(_)), Ok(())) => {
-                let operation = operation.name();
-                tracing::info!(iam.operation = operation, "calls to the IAM succeed again");
-            }
-            (None | Some(Ok(())), Err(fault)) => {
-                tracing::warn!(iam.operation = operation.name(), error = %fault, "calls to the IAM fail");
-            }
-            (Some(Err(old)), Err(new)) if old != new => {
-                tracing::warn!(iam.operation = operation.name(), error = %new, "calls to the IAM fail");
-            }
-            _ => {}
-        }
-        iam.ever_ok |= result.is_ok();
-        iam.last = Some((now, result));
+        let (calls, result) = match operation {
+            Operation::Permissions => (
+                &mut state.permission_source,
+                result.map_err(|fault| IamError::PermissionSource(Box::new(fault))),
+            ),
+            _ => (&mut state.iam, result),
+        };
+        calls.record((&self.name, operation), now, result);
     }
 
     /// A circuit that is half-open and opens again is not logged as a new outage.
     fn circuit(&self, operation: Operation, circuit: Circuit) {
-        self.metrics.iam.circuit(operation, circuit);
-        let name = operation.name();
-        let mut iam = self.iam();
+        self.metrics.circuit(operation, circuit);
+        let (iam, operation) = (&*self.name, operation.name());
+        let mut state = self.state();
         let before = match circuit {
-            Circuit::Closed => iam.circuits.remove(name),
-            Circuit::HalfOpen | Circuit::Open => iam.circuits.insert(name, circuit),
+            Circuit::Closed => state.circuits.remove(operation),
+            Circuit::HalfOpen | Circuit::Open => state.circuits.insert(operation, circuit),
         };
         match (before, circuit) {
             (_, Circuit::Closed) => {
                 tracing::info!(
-                    iam.operation = name,
+                    iam.name = iam,
+                    iam.operation = operation,
                     "the circuit is closed: all calls go to the IAM"
                 );
             }
             (None, _) => {
                 tracing::warn!(
-                    iam.operation = name,
+                    iam.name = iam,
+                    iam.operation = operation,
                     "the circuit is open: no call goes to the IAM"
                 );
             }
             (Some(_), _) => {
                 tracing::debug!(
-                    iam.operation = name,
+                    iam.name = iam,
+                    iam.operation = operation,
                     circuit = circuit.name(),
                     "the circuit changed its state"
                 );

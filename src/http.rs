@@ -39,8 +39,6 @@ pub struct AppState {
     pub metrics: Arc<Metrics>,
     /// The state of this replica and of the IAM.
     pub health: Arc<Health>,
-    /// The adapter's name.
-    pub adapter: &'static str,
     /// How long verifiers may cache the published keys.
     pub jwks_max_age: Duration,
     /// Whether faults of the IAM get 502, 503 or 504 in place of 500.

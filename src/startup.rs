@@ -27,12 +27,11 @@ use tokio::time::timeout;
 
 use crate::config::Settings;
 use crate::gateway::TokenPolicy;
-use crate::gateway::iams::{Iam, IamParts, IamPolicy};
-use crate::gateway::knowledge::Freshness;
+use crate::gateway::iams::{Iam, IamParts};
 use crate::gateway::revocations::Revocations;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 use crate::gateway::{Gateway, GatewayParts, Policy};
-use crate::health::{Health, Lifecycle};
+use crate::health::{Health, IamHealth, Lifecycle};
 use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
@@ -45,7 +44,9 @@ const MANAGEMENT_CONNECTIONS: usize = 256;
 fn policy(settings: &Settings) -> Policy {
     Policy {
         cache_bytes: settings.cache.max_bytes as u64,
-        login_limits: settings.login_limits.before(&settings.iam),
+        login_limits: settings
+            .login_limits
+            .before(settings.iams.iter().map(|iam| &iam.adapter)),
         token: TokenPolicy {
             issuer: settings.http.public_url.issuer().to_owned(),
             audience: settings.token.audience.clone(),
@@ -57,31 +58,12 @@ fn policy(settings: &Settings) -> Policy {
     }
 }
 
-fn iam_policy(settings: &Settings) -> IamPolicy {
-    IamPolicy {
-        domains: Vec::new(),
-        is_default: true,
-        allows_logins: true,
-        subject_prefix: String::new(),
-        allowed_scopes: None,
-        freshness: Freshness {
-            liveness: settings.session.freshness,
-            permissions: settings.permissions.ttl,
-            stale_if_error: settings.stale_if_error,
-        },
-        session_max_lifetime: settings.session.max_lifetime,
-        logins_per_second: settings.login_limits.rate_of(&settings.iam),
-    }
-}
-
-/// A gateway over its guarded adapter, without a network.
+/// A gateway over its guarded adapters, without a network.
 #[derive(Debug, Clone)]
 pub struct Connected {
     /// The three operations.
     pub gateway: Arc<Gateway>,
-    /// The adapter with its deadlines, limits and circuit breakers.
-    pub iam: Arc<ResilientAdapter>,
-    /// The state of this replica and of the IAM.
+    /// The state of this replica and of its IAMs.
     pub health: Arc<Health>,
 }
 
@@ -89,35 +71,40 @@ pub struct Connected {
 #[must_use]
 pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
-    let health = Health::new(
-        Arc::clone(clock),
-        Arc::clone(metrics),
-        parts.lifecycle.clone(),
-    );
-    let health = Arc::new(health);
-    let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
-    let limits = settings.upstream.limits();
-    let mut iam = ResilientAdapter::new(Arc::clone(&parts.iam), limits, clock, &observer);
-    if let Some(source) = &parts.permission_source {
-        iam = iam.with_permissions_from(Arc::clone(source), clock, &observer);
-    }
-    let iam = Arc::new(iam);
+    let mut states = Vec::new();
+    let iams = settings.iams.iter().zip(&parts.iams).map(|(iam, adapter)| {
+        let name: Arc<str> = iam.name.as_str().into();
+        let calls = metrics.iam.of(&name);
+        let state = IamHealth::new(Arc::clone(&name), Arc::clone(clock), calls);
+        let state = Arc::new(state);
+        states.push(Arc::clone(&state));
+        let observer: Arc<dyn Observer> = state;
+        let limits = iam.upstream(&settings.upstream).limits();
+        let adapter = Arc::clone(adapter);
+        let mut adapter =
+            ResilientAdapter::new(Arc::clone(&name), adapter, limits, clock, &observer);
+        if let Some(source) = &parts.permission_source {
+            adapter = adapter.with_permissions_from(Arc::clone(source), clock, &observer);
+        }
+        IamParts {
+            name,
+            adapter: Arc::new(adapter),
+            policy: iam.policy(settings),
+        }
+    });
+    let iams = iams.collect();
     let gateway = Gateway::new(GatewayParts {
-        iams: vec![IamParts {
-            name: settings.iam.name().into(),
-            adapter: Arc::<ResilientAdapter>::clone(&iam),
-            policy: iam_policy(settings),
-        }],
+        iams,
         keys: Arc::clone(&parts.keys),
         clock: Arc::clone(clock),
         random: Arc::clone(&parts.random),
         policy: policy(settings),
         revocations: Revocations::default(),
     });
+    let health = Health::new(Arc::clone(clock), states, parts.lifecycle.clone());
     Connected {
         gateway: Arc::new(gateway),
-        iam,
-        health,
+        health: Arc::new(health),
     }
 }
 
@@ -129,7 +116,6 @@ impl Connected {
             gateway: Arc::clone(&self.gateway),
             metrics: Arc::clone(&parts.metrics),
             health: Arc::clone(&self.health),
-            adapter: parts.iam.name(),
             jwks_max_age: settings.keys.jwks_max_age,
             precise_backend_status: settings.http.precise_backend_status,
             lifecycle: parts.lifecycle.clone(),
@@ -189,7 +175,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// One gateway in front of the IAM of the settings, on both listeners. Call it in a running actix
+    /// One gateway in front of the IAMs of the settings, on both listeners. Call it in a running actix
     /// system.
     ///
     /// # Errors
@@ -199,7 +185,12 @@ impl Application {
         let connected = connect(settings, &parts);
         let app_state = Arc::new(connected.app_state(settings, &parts));
         let data = Data::from(Arc::clone(&app_state));
-        let probing = probe::run(connected.iam, settings.upstream.probe_interval);
+        let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
+        let probing = iams.map(|(section, iam)| {
+            let interval = section.upstream(&settings.upstream).probe_interval;
+            probe::run(Arc::clone(iam.adapter()), interval)
+        });
+        let probing = join_all(probing);
         let finishing = Arc::clone(&connected.gateway).finish_logouts();
         let served = ServiceParts {
             app_state,

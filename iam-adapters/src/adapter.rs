@@ -66,6 +66,31 @@ impl Capabilities {
         permissions: PermissionAge::Current,
         back_channel_logout: true,
     };
+
+    /// What operators must know about an IAM with less than [`Self::FULL`].
+    pub fn limitations(self) -> impl Iterator<Item = &'static str> {
+        let at_iam = self.sessions == SessionLocation::Iam;
+        [
+            (
+                !self.detects_disabled,
+                "sessions of a disabled account stay active until they expire",
+            ),
+            (
+                self.permissions == PermissionAge::Login,
+                "changes of a user's permissions and groups take effect at the next login",
+            ),
+            (
+                at_iam && !self.back_channel_logout,
+                "a session that ends at the IAM is refused only after the freshness of cached data",
+            ),
+            (
+                !at_iam,
+                "the IAM can end no session: only logouts and operators of the gateway do",
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(applies, limitation)| applies.then_some(limitation))
+    }
 }
 
 /// A description for operators.

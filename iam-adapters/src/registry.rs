@@ -1,4 +1,5 @@
-//! The kinds of IAM, and how a section `[iam.<name>]` of the configuration becomes an adapter.
+//! The kinds of IAM, and how a section `[iam.<name>]` of the configuration becomes an adapter. The
+//! settings that all kinds have are not part of it.
 //!
 //! The registry is a value: a program with another kind of IAM adds it to [`Registry::default`].
 
@@ -220,8 +221,13 @@ impl Registry {
     /// The section to start from, for a kind with this name.
     #[must_use]
     pub fn example(&self, name: &str) -> Option<&'static str> {
-        let mut kinds = self.kinds.iter();
-        kinds.find(|kind| kind.name == name)?.example
+        self.kind(name)?.example
+    }
+
+    /// The kind with this name.
+    #[must_use]
+    pub fn kind(&self, name: &str) -> Option<&AdapterKind> {
+        self.kinds.iter().find(|kind| kind.name == name)
     }
 
     /// The settings that are used if the configuration has no section `[iam.…]`. Without a default

@@ -141,6 +141,8 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 /// within limits of its own.
 #[derive(Debug)]
 pub struct ResilientAdapter {
+    /// The IAM's name in the configuration, for the log.
+    name: Arc<str>,
     adapter: Arc<dyn IamAdapter>,
     /// `None`: the permissions are those at the IAM.
     permission_source: Option<(Arc<PermissionSource>, OperationGuard)>,
@@ -155,6 +157,7 @@ impl ResilientAdapter {
     /// Wraps an adapter. The circuit breakers use the clock.
     #[must_use]
     pub fn new(
+        name: Arc<str>,
         adapter: Arc<dyn IamAdapter>,
         limits: Limits,
         clock: &Arc<dyn Clock>,
@@ -162,6 +165,7 @@ impl ResilientAdapter {
     ) -> Self {
         let guard = |operation, limit| OperationGuard::new(operation, limit, clock, observer);
         Self {
+            name,
             adapter,
             permission_source: None,
             login: guard(Operation::Login, limits.login),
@@ -196,7 +200,7 @@ impl ResilientAdapter {
             return Ok(at_iam);
         };
         guard
-            .call(|| source.permissions(self.name(), subject, &at_iam, groups.as_deref()))
+            .call(|| source.permissions(&self.name, subject, &at_iam, groups.as_deref()))
             .instrument(self.span(Operation::Permissions))
             .await
             .map_err(|fault| IamError::PermissionSource(Box::new(fault)))
@@ -205,7 +209,7 @@ impl ResilientAdapter {
     fn span(&self, operation: Operation) -> tracing::Span {
         tracing::debug_span!(
             "iam",
-            iam.adapter = self.adapter.name(),
+            iam.name = &*self.name,
             iam.operation = operation.name(),
         )
     }

@@ -136,7 +136,7 @@ impl fmt::Display for Permission {
 }
 
 /// Scope names, and beginnings of scope names followed by `*`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllowedScopes(Box<[Permission]>);
 
 impl AllowedScopes {
@@ -145,12 +145,9 @@ impl AllowedScopes {
     /// # Errors
     ///
     /// [`InvalidScope`] if one of them is not valid in a scope string.
-    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidScope> {
-        names
-            .into_iter()
-            .map(Permission::parse)
-            .collect::<Result<_, _>>()
-            .map(Self)
+    pub fn parse(names: &[impl AsRef<str>]) -> Result<Self, InvalidScope> {
+        let names = names.iter().map(|name| Permission::parse(name.as_ref()));
+        names.collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether a scope name is among them, or begins with one of them. Case-sensitive.
@@ -277,11 +274,11 @@ mod tests {
             (&["write"], ""),
             (&[], ""),
         ] {
-            let allowed = AllowedScopes::parse(allowed.iter().copied()).expect("names");
+            let allowed = AllowedScopes::parse(allowed).expect("names");
             assert_eq!(requested.granted(&held, Some(&allowed)), granted);
         }
         for invalid in ["", "a b", "\"", "é"] {
-            assert!(AllowedScopes::parse([invalid]).is_err(), "{invalid}");
+            assert!(AllowedScopes::parse(&[invalid]).is_err(), "{invalid}");
         }
     }
 

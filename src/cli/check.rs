@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use iam_adapters::{ClientContext, Credentials, IamAdapter as _, Scope, abandoned};
+use iam_adapters::{ClientContext, Credentials, Scope, abandoned};
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 
 use super::Exit;
-use crate::config::{InvalidSettings, Settings};
+use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
 use crate::startup::{self, Parts};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.
@@ -48,7 +48,9 @@ pub(super) fn check(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let logout_deadline = settings.upstream.limits().logout.deadline;
+    let deadlines = settings.iams.iter();
+    let deadlines = deadlines.map(|iam| iam.upstream(&settings.upstream).logout_deadline);
+    let logout_deadline = deadlines.max().unwrap_or_default();
     let walked = runtime.block_on(async {
         let walked = walk(&settings, &parts, account, explain, out).await;
         // A failed login ends its session in a task, which ends with the runtime.
@@ -73,11 +75,23 @@ async fn walk(
     scopes: &[String],
     out: &mut dyn Write,
 ) -> io::Result<Result<(), String>> {
-    let startup::Connected { gateway, iam, .. } = startup::connect(settings, parts);
-    if let Err(fault) = iam.probe().await {
-        return Ok(Err(format!("IAM           {fault}")));
+    let startup::Connected { gateway, .. } = startup::connect(settings, parts);
+    for iam in gateway.iams().iter() {
+        // One IAM needs no name.
+        let name = match &*settings.iams {
+            [_] => String::new(),
+            _ => format!("{} ", iam.name()),
+        };
+        let adapter = iam.adapter();
+        if let Err(fault) = adapter.probe().await {
+            return Ok(Err(format!("IAM           {name}{fault}")));
+        }
+        writeln!(
+            out,
+            "  IAM           {name}answers, as {}",
+            adapter.issuer()
+        )?;
     }
-    writeln!(out, "  IAM           answers, as {}", iam.issuer())?;
     if let Some(redis) = &parts.redis {
         match redis.probe().await {
             Ok(None) => writeln!(out, "  Redis         responds, and stores what is written")?,
@@ -99,11 +113,10 @@ async fn walk(
         Ok(credentials) => credentials,
         Err(error) => return Ok(Err(format!("login         {EMAIL_VARIABLE}: {error}"))),
     };
-    let session = match gateway
+    let attempt = gateway
         .log_in(&credentials, &ClientContext::default())
-        .await
-        .result
-    {
+        .await;
+    let session = match attempt.result {
         Ok(session) => session,
         Err(error) => {
             return Ok(Err(format!(
@@ -147,8 +160,25 @@ async fn walk(
     if scopes.is_empty() {
         return Ok(Ok(()));
     }
-    let explained = explain::explain(parts, &credentials, scopes, out).await?;
+    let mut iams = gateway.iams().iter().zip(&parts.iams);
+    let iam = iams.find(|(iam, _)| Some(iam.name()) == attempt.iam.as_deref());
+    let Some((iam, adapter)) = iam else {
+        return Ok(Ok(()));
+    };
+    let source = parts.permission_source.as_deref();
+    let explained = explain::explain(iam, &**adapter, source, &credentials, scopes, out).await?;
     Ok(explained.map_err(|fault| format!("scopes        {fault}")))
+}
+
+/// Which logins go to an IAM that is not the only one.
+fn logins(options: &IamOptions) -> String {
+    if !options.login {
+        return ", no logins".to_owned();
+    }
+    let other = options.default.then_some("all other domains");
+    let domains = options.domains.iter().map(String::as_str);
+    let domains: Vec<_> = domains.chain(other).collect();
+    format!(", logins of {}", domains.join(", "))
 }
 
 fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io::Result<()> {
@@ -161,17 +191,27 @@ fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io:
     let issuer = http.public_url.issuer();
     writeln!(out, "configuration ok")?;
     writeln!(out, "  environment   {}", settings.environment.name())?;
-    writeln!(out, "  IAM adapter   {}", settings.iam.name())?;
-    writeln!(out, "  capabilities  {}", parts.iam.capabilities())?;
+    for (iam, adapter) in settings.iams.iter().zip(&parts.iams) {
+        if let [_, _, ..] = &*settings.iams {
+            writeln!(out, "  IAM           {}{}", iam.name, logins(&iam.options))?;
+        }
+        writeln!(out, "  IAM adapter   {}", iam.adapter.name())?;
+        let capabilities = adapter.capabilities();
+        writeln!(out, "  capabilities  {capabilities}")?;
+        for limitation in capabilities.limitations() {
+            writeln!(out, "                {limitation}")?;
+        }
+    }
     writeln!(out, "  public        {tls}://{} as {issuer}", http.listen)?;
     writeln!(out, "  management    http://{}", settings.management.listen)?;
     let made = "made at start";
-    let signing = if settings
-        .iam
-        .public_credentials()
-        .signing_key_set_by
-        .is_some()
-    {
+    let is_published = |iam: &IamSection| {
+        iam.adapter
+            .public_credentials()
+            .signing_key_set_by
+            .is_some()
+    };
+    let signing = if settings.iams.iter().any(is_published) {
         "the published one"
     } else {
         made

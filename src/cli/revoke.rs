@@ -54,7 +54,7 @@ pub enum Sessions {
     },
     /// Revoke the sessions of a user
     Subject {
-        /// The user's id at the IAM: `sub` of the access tokens, `subject` in the log
+        /// The user: `sub` of the access tokens, `subject` in the log
         #[arg(value_name = "SUBJECT", allow_hyphen_values = true)]
         subject: String,
         /// The restriction to earlier sessions.

@@ -15,6 +15,7 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
     };
     let base = format!("{scheme}://{}", addresses.public);
     let management = format!("http://{}", addresses.management);
+    let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
     let mut screen = format!(
         "\nauth-gateway {version}, in development mode. Not for real users.\n\n\
          API         {base}/api/v1/auth/{{login,token,logout}}\n\
@@ -23,13 +24,15 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
          management  {management}/health/ready  {management}/metrics\n\
          IAM         {iam}\n",
         version = env!("CARGO_PKG_VERSION"),
-        iam = settings.iam.name(),
+        iam = names.join(", "),
     );
-    let is_fixed = settings
-        .iam
-        .public_credentials()
-        .signing_key_set_by
-        .is_some();
+    let mut iams = settings.iams.iter();
+    let is_fixed = iams.any(|iam| {
+        iam.adapter
+            .public_credentials()
+            .signing_key_set_by
+            .is_some()
+    });
     if is_fixed {
         screen.push_str("            the signing key is the published one\n");
     }

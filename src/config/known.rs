@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iam_adapters::registry::Registry;
+use iam_adapters::registry::{AdapterKind, Registry};
 use serde_aux::serde_introspection::serde_introspect;
 use strsim::osa_distance;
 
 use super::{
-    CacheSettings, HttpSettings, KeySettings, LogSettings, LoginLimitSettings, ManagementSettings,
-    PermissionSettings, RedisSettings, SentinelSettings, SessionSettings, Settings, TlsSettings,
-    TokenSettings, UpstreamSettings,
+    CacheSettings, HttpSettings, IamOptions, KeySettings, LogSettings, LoginLimitSettings,
+    ManagementSettings, PermissionSettings, RedisSettings, SentinelSettings, SessionSettings,
+    Settings, TlsSettings, TokenSettings, UpstreamSettings,
 };
 
 /// The prefix of every environment variable that sets something. Two underscores, because
 /// Kubernetes makes variables with one (`AUTH_GATEWAY_SERVICE_HOST` for a service called
 /// `auth-gateway`).
-const PREFIX: &str = "AUTH_GATEWAY__";
+pub(super) const PREFIX: &str = "AUTH_GATEWAY__";
 
 /// The prefix of variables that Kubernetes makes, and of settings that lack an underscore.
 const SHORT_PREFIX: &str = "AUTH_GATEWAY_";
@@ -27,7 +27,8 @@ pub(super) struct KnownSettings {
 }
 
 impl KnownSettings {
-    pub(super) fn new(registry: &Registry) -> Self {
+    /// With a section of each kind of IAM, and the sections in `iams`, which have names of their own.
+    pub(super) fn new(registry: &Registry, iams: &BTreeMap<String, AdapterKind>) -> Self {
         let sections: [(_, &[&str]); _] = [
             ("", serde_introspect::<Settings>()),
             ("http", serde_introspect::<HttpSettings>()),
@@ -46,16 +47,27 @@ impl KnownSettings {
             ("iam", &[]),
         ];
         let sections = sections.map(|(section, fields)| (section.to_owned(), fields));
-        let kinds = registry.kinds().iter();
-        let kinds = kinds.map(|kind| (join("iam", kind.name()), kind.fields()));
-        let sections: BTreeMap<_, _> = sections.into_iter().chain(kinds).collect();
         let mut keys = BTreeSet::new();
         for (section, fields) in &sections {
             keys.extend(fields.iter().map(|field| join(section, field)));
         }
-        let sections: BTreeSet<_> = sections.into_keys().collect();
+        let mut sections: BTreeSet<_> = sections.into_iter().map(|(section, _)| section).collect();
+        let kinds = registry.kinds().iter().map(|kind| (kind.name(), kind));
+        let named = iams.iter().map(|(name, kind)| (name.as_str(), kind));
+        let iams: BTreeMap<_, _> = kinds.chain(named).collect();
+        for (name, kind) in iams {
+            let section = join("iam", name);
+            let fields = kind.fields().iter().chain(Self::iam_options());
+            keys.extend(fields.map(|field| join(&section, field)));
+            sections.insert(section);
+        }
         keys.retain(|key| !sections.contains(key.as_str()));
         Self { keys, sections }
+    }
+
+    /// The names of the settings that all IAMs have.
+    pub(super) fn iam_options() -> &'static [&'static str] {
+        serde_introspect::<IamOptions>()
     }
 
     pub(super) fn is_section(&self, key: &str) -> bool {

@@ -6,10 +6,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use ::config::{Value, ValueKind};
+use iam_adapters::registry::{AdapterKind, Registry};
 use iam_adapters::{files, secret_file};
 use secrecy::ExposeSecret as _;
 
-use super::known::{KnownSettings, join};
+use super::known::{KnownSettings, PREFIX, join};
 use super::problems::Problems;
 
 /// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a
@@ -29,6 +30,8 @@ pub(super) struct Layers {
     /// The variable or the file that set each key or section.
     origins: BTreeMap<String, String>,
     pub(super) file: Option<SettingsFile>,
+    /// The sections of IAMs that can be read, by name.
+    pub(super) iams: BTreeMap<String, AdapterKind>,
 }
 
 /// The settings file that was read.
@@ -45,14 +48,23 @@ impl Layers {
     pub(super) fn gather(
         file: Option<&Path>,
         environment: &BTreeMap<String, String>,
-        known: &KnownSettings,
+        registry: &Registry,
         problems: &mut Problems,
     ) -> Self {
         let mut layers = Self::default();
-        match file.map(|path| (path, read_file(path))) {
+        let mut read = file.and_then(|path| match read_file(path) {
+            Ok((mode, values)) => Some((path, mode, values)),
+            Err(problem) => {
+                problems.add(&path.display().to_string(), problem);
+                None
+            }
+        });
+        let in_file = read.as_mut().map(|(_, _, values)| values);
+        layers.iams = iam_kinds(in_file, environment, registry, problems);
+        let known = &KnownSettings::new(registry, &layers.iams);
+        match read {
             None => {}
-            Some((path, Err(problem))) => problems.add(&path.display().to_string(), problem),
-            Some((path, Ok((mode, values)))) => {
+            Some((path, mode, values)) => {
                 for (name, value) in values {
                     layers.add_from_file(name, value, path, known, problems);
                 }
@@ -122,9 +134,13 @@ impl Layers {
                 let nearest = known.nearest_key(&key);
                 let section = key.rsplit_once('.').map_or("", |(section, _)| section);
                 let names = known.names_in(section);
+                let hint = match section {
+                    "iam" => "; a section with another name needs `type`",
+                    _ => "",
+                };
                 problems.add(
                     &key,
-                    format!("no such setting; the nearest is {nearest}; there are: {names}"),
+                    format!("no such setting; the nearest is {nearest}; there are: {names}{hint}"),
                 );
             }
         }
@@ -161,6 +177,66 @@ impl Layers {
         let placeholder = Value::new(None, PLACEHOLDER);
         self.values.insert(key.to_owned(), placeholder);
     }
+}
+
+/// The kinds of the IAMs by the names of their sections: those that `type` selects, in the file or in
+/// the environment, and one of each kind's own name. Removes sections without a usable kind from the
+/// file's values.
+fn iam_kinds(
+    in_file: Option<&mut BTreeMap<String, Value>>,
+    environment: &BTreeMap<String, String>,
+    registry: &Registry,
+    problems: &mut Problems,
+) -> BTreeMap<String, AdapterKind> {
+    let kinds = registry.kinds().iter();
+    let mut iams: BTreeMap<_, _> = kinds.map(|kind| (kind.name().to_owned(), *kind)).collect();
+    let mut sections = in_file
+        .and_then(|values| values.get_mut("iam"))
+        .and_then(|iams| match &mut iams.kind {
+            ValueKind::Table(sections) => Some(sections),
+            _ => None,
+        });
+    let mut types: BTreeMap<String, String> = BTreeMap::new();
+    for (name, section) in sections.iter().flat_map(|sections| sections.iter()) {
+        if let ValueKind::Table(values) = &section.kind
+            && let Some(kind) = values.get("type")
+        {
+            types.insert(name.clone(), kind.clone().into_string().unwrap_or_default());
+        }
+    }
+    let prefix = format!("{PREFIX}IAM__");
+    for (variable, kind) in environment {
+        let name = variable.strip_prefix(&prefix);
+        if let Some(name) = name.and_then(|name| name.strip_suffix("__TYPE")) {
+            types.insert(name.to_ascii_lowercase(), kind.clone());
+        }
+    }
+    for (name, kind) in types {
+        let key = join("iam", &name);
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let problem = match registry.kind(&kind) {
+            Some(kind) if !name.is_empty() && name.bytes().all(is_name) => {
+                iams.insert(name, *kind);
+                continue;
+            }
+            Some(_) => {
+                "the name of an IAM consists of a-z and 0-9, as environment variables need it"
+                    .to_owned()
+            }
+            None => {
+                let kinds: Vec<_> = registry.kinds().iter().map(AdapterKind::name).collect();
+                format!(
+                    "type: there is no such adapter; there are: {}",
+                    kinds.join(", ")
+                )
+            }
+        };
+        problems.add(&key, problem);
+        if let Some(sections) = &mut sections {
+            sections.remove(&name);
+        }
+    }
+    iams
 }
 
 fn read_secret_file(path: Value) -> Result<Value, String> {

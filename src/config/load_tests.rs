@@ -55,8 +55,8 @@ fn defaults_are_development_mode_on_loopback() {
     assert_eq!(settings.token.audience, ["http://localhost:8080"]);
     assert!(
         settings
-            .iam
-            .downcast_ref::<SampleSettings>()
+            .only_iam()
+            .and_then(|iam| iam.downcast_ref::<SampleSettings>())
             .is_some_and(|sample| sample.users_file.is_none())
     );
 }
@@ -115,7 +115,9 @@ fn secret_of_digits_keeps_leading_zeros_and_boolean_like_text_stays_text() {
     for secret in ["0012345678901234", "true", "1e5", "0x10", " a,b "] {
         let over = [("IAM__KEYCLOAK__CLIENT_SECRET", secret)];
         let settings = load_text(KEYCLOAK, &over).expect("valid");
-        let keycloak = settings.iam.downcast_ref::<KeycloakSettings>();
+        let keycloak = settings
+            .only_iam()
+            .and_then(|iam| iam.downcast_ref::<KeycloakSettings>());
         let read = &keycloak.expect("Keycloak").client_secret;
         let read = read.as_ref().expect("a secret");
         assert_eq!(read.expose_secret(), secret);
@@ -135,28 +137,7 @@ fn adapter_can_be_configured_by_the_environment_alone() {
         &registry(),
     )
     .expect("valid");
-    assert_eq!(settings.iam.name(), "keycloak");
-}
-
-#[test]
-fn two_adapters_are_refused_also_if_one_is_set_in_the_environment() {
-    let refused = "only one adapter can be used, of iam.keycloak, iam.sample";
-    let keycloak = format!("iam.keycloak: {refused} (set in FILE)");
-    assert_eq!(
-        problems(&format!("[iam.sample]\n{KEYCLOAK}"), &[]),
-        [
-            keycloak.clone(),
-            format!("iam.sample: {refused} (set in FILE)")
-        ]
-    );
-    let variable = "AUTH_GATEWAY__IAM__SAMPLE__USERS_FILE";
-    assert_eq!(
-        problems(KEYCLOAK, &[("IAM__SAMPLE__USERS_FILE", "users.toml")]),
-        [
-            keycloak,
-            format!("iam.sample: {refused} (set in {variable})")
-        ]
-    );
+    assert_eq!(settings.iams[0].adapter.name(), "keycloak");
 }
 
 #[test]
@@ -317,7 +298,9 @@ fn client_secret_is_read_from_its_file() {
         fs::write(file.path(), content).unwrap();
         let text = format!("{KEYCLOAK}\nclient_secret_file = {:?}", file.path());
         load_text(&text, &[]).map(|settings| {
-            let keycloak = settings.iam.downcast_ref::<KeycloakSettings>();
+            let keycloak = settings
+                .only_iam()
+                .and_then(|iam| iam.downcast_ref::<KeycloakSettings>());
             let secret = keycloak.expect("Keycloak's").secret().expect("a secret");
             secret.expose_secret().to_owned()
         })

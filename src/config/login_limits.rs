@@ -53,9 +53,10 @@ impl Default for LoginLimitSettings {
 }
 
 impl LoginLimitSettings {
-    /// The limits for an IAM.
+    /// The limits for these IAMs, which count together.
     #[must_use]
-    pub fn before(&self, iam: &IamSettings) -> Limits {
+    pub fn before<'i>(&self, iams: impl IntoIterator<Item = &'i IamSettings>) -> Limits {
+        let sessions_per_minute = iams.into_iter().map(|iam| iam.sessions_per_minute());
         Limits {
             account: Bound {
                 most: self.account_failures,
@@ -71,7 +72,8 @@ impl LoginLimitSettings {
             account_sessions: Bound {
                 most: self
                     .account_sessions_per_minute
-                    .unwrap_or_else(|| iam.sessions_per_minute()),
+                    .or_else(|| sessions_per_minute.filter(|most| *most > 0).min())
+                    .unwrap_or_default(),
                 window: Duration::from_secs(60),
             },
             address: Bound {
@@ -100,10 +102,12 @@ impl LoginLimitSettings {
                 self.account_sessions_per_minute,
             ),
             ("address_failures", Some(self.address_failures)),
-            ("rate", self.rate),
         ] {
             let most = usize::try_from(most.unwrap_or_default()).unwrap_or(usize::MAX);
             problems.number_within(&format!("login_limits.{key}"), most, 0..=FAILURES_MAX);
+        }
+        if let Some(rate) = self.rate {
+            check_rate("login_limits.rate", rate, problems);
         }
         for (key, window) in [
             ("account_window", self.account_window),
@@ -117,6 +121,11 @@ impl LoginLimitSettings {
             );
         }
     }
+}
+
+pub(super) fn check_rate(key: &str, logins: u32, problems: &mut Problems) {
+    let logins = usize::try_from(logins).unwrap_or(usize::MAX);
+    problems.number_within(key, logins, 0..=FAILURES_MAX);
 }
 
 #[cfg(test)]
@@ -165,7 +174,11 @@ mod tests {
                 account_sessions_per_minute: set,
                 ..LoginLimitSettings::default()
             };
-            assert_eq!(settings.before(iam).account_sessions.most, most, "{set:?}");
+            assert_eq!(
+                settings.before([iam]).account_sessions.most,
+                most,
+                "{set:?}"
+            );
         }
     }
 
@@ -177,7 +190,7 @@ mod tests {
                 ..LoginLimitSettings::default()
             };
             settings
-                .before(&IamSettings::new(SampleSettings::default()))
+                .before([&IamSettings::new(SampleSettings::default())])
                 .account_slow
         };
         let interval = Duration::from_secs(900);

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::config::{Config, ConfigError, Value, ValueKind};
-use iam_adapters::registry::{AdapterKind, Registry};
+use iam_adapters::registry::Registry;
 use serde::Deserialize as _;
 
-use super::Settings;
-use super::known::join;
+use super::known::{KnownSettings, join};
 use super::layers::{Layers, PLACEHOLDER};
 use super::problems::Problems;
+use super::{IamOptions, IamSection, Settings};
 
 /// The settings, with defaults for values that cannot be read; `None` if that is not possible. Each
 /// value that is not used is a problem.
@@ -18,39 +18,53 @@ pub(super) fn settings(
     registry: &Registry,
     problems: &mut Problems,
 ) -> Option<Settings> {
-    let mut settings: Settings = read(&layers.values, "", Settings::deserialize, problems)?;
-    let is_named = |kind: &&AdapterKind| {
-        let section = join("iam", kind.name());
+    let mut settings: Settings = read(
+        &layers.values,
+        "",
+        |_| true,
+        Settings::deserialize,
+        problems,
+    )?;
+    for (name, kind) in &layers.iams {
+        let section = join("iam", name);
         let inside = join(&section, "");
         let mut keys = layers.values.keys();
-        keys.any(|key| *key == section || key.starts_with(&inside))
-    };
-    let mut named: Vec<_> = registry.kinds().iter().filter(is_named).collect();
-    named.sort_unstable_by_key(|kind| kind.name());
-    match &named[..] {
-        [] => settings.iam = registry.default_settings(),
-        [kind] => {
-            let section = join("iam", kind.name());
-            let as_kind = |section| kind.read(section);
-            settings.iam = read(&layers.values, &section, as_kind, problems)?;
+        if !keys.any(|key| *key == section || key.starts_with(&inside)) {
+            continue;
         }
-        several => {
-            let sections = several.iter().map(|kind| join("iam", kind.name()));
-            let sections: Vec<_> = sections.collect();
-            let all = sections.join(", ");
-            for section in sections {
-                let refused = format!("only one adapter can be used, of {all}");
-                problems.add_unread(&section, refused);
-            }
-        }
+        let is_option = |name: &str| KnownSettings::iam_options().contains(&name);
+        let options = read(
+            &layers.values,
+            &section,
+            is_option,
+            IamOptions::deserialize,
+            problems,
+        );
+        let adapter = |values| kind.read(values);
+        let is_own = |name: &str| !is_option(name);
+        settings.iams.push(IamSection {
+            name: name.clone(),
+            options: options?,
+            adapter: read(&layers.values, &section, is_own, adapter, problems)?,
+        });
+    }
+    if settings.iams.is_empty() {
+        let adapter = registry.default_settings();
+        settings.iams.push(IamSection {
+            name: adapter.name().to_owned(),
+            options: IamOptions::default(),
+            adapter,
+        });
     }
     Some(settings)
 }
 
-/// Reads the values of a section repeatedly, each time without the value that was refused.
+/// Reads the values of a section whose names are chosen, repeatedly, each time without the value that
+/// was refused.
 fn read<T>(
     values: &BTreeMap<String, Value>,
     section: &str,
+    is_chosen: impl Fn(&str) -> bool,
     as_type: impl Fn(Value) -> Result<T, ConfigError>,
     problems: &mut Problems,
 ) -> Option<T> {
@@ -61,7 +75,7 @@ fn read<T>(
     };
     let below = |(key, value): (&String, &Value)| {
         let key = key.strip_prefix(&prefix)?;
-        Some((key.to_owned(), value.clone()))
+        is_chosen(key).then(|| (key.to_owned(), value.clone()))
     };
     let mut values: BTreeMap<_, _> = values.iter().filter_map(below).collect();
     let mut replaced = BTreeSet::new();

@@ -11,13 +11,16 @@ use super::{Environment, Settings};
 /// Refuses unsafe settings.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let production = settings.environment == Environment::Production;
-    for problem in settings.iam.problems(production) {
-        problems.add_lines(&problem);
-    }
-    if let Some(setting) = settings.iam.public_credentials().signing_key_set_by
-        && settings.keys.signing_dir.is_some()
-    {
-        problems.add(setting, "cannot be true if keys.signing_dir is set");
+    for iam in &settings.iams {
+        for problem in iam.adapter.problems(production) {
+            problems.add_lines(&iam.own_key(&problem));
+        }
+        if let Some(setting) = iam.adapter.public_credentials().signing_key_set_by
+            && settings.keys.signing_dir.is_some()
+        {
+            let setting = iam.own_key(setting);
+            problems.add(&setting, "cannot be true if keys.signing_dir is set");
+        }
     }
     settings.management.check(production, problems);
     if let Some(redis) = &settings.redis {
@@ -64,17 +67,27 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
     if reached(settings.http.listen) {
         open.push(("http.listen", settings.http.listen));
     }
-    let public = settings.iam.public_credentials();
-    if reached(settings.management.listen) && public.open_administration {
+    let iams = settings.iams.iter();
+    let public: Vec<_> = iams
+        .map(|iam| (iam, iam.adapter.public_credentials()))
+        .collect();
+    let open_administration = public.iter().any(|(_, public)| public.open_administration);
+    if reached(settings.management.listen) && open_administration {
         open.push(("management.listen", settings.management.listen));
     }
-    let accounts = public.accounts_replaced_by;
-    let accounts = accounts.map(|setting| format!("{setting} (or another IAM)"));
+    let accounts = public.iter().filter_map(|(iam, public)| {
+        let setting = iam.own_key(public.accounts_replaced_by?);
+        Some(format!("{setting} (or another IAM)"))
+    });
+    let mut signing_keys = public.iter().filter_map(|(iam, public)| {
+        let setting = public.signing_key_set_by?;
+        Some(iam.own_key(setting))
+    });
     let keys = settings.keys.made_at_start().map(str::to_owned);
     let missing: Vec<_> = keys.chain(accounts).collect();
     if !missing.is_empty() {
         let mut missing = missing.join(", ");
-        if let Some(setting) = public.signing_key_set_by {
+        if let Some(setting) = signing_keys.next() {
             missing = format!("{missing}, and remove {setting}, which is public");
         }
         for (key, listen) in open {

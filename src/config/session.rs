@@ -1,5 +1,6 @@
 //! `[session]`: sessions.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -8,8 +9,9 @@ use super::permissions::PermissionSettings;
 use super::problems::Problems;
 use super::upstream::UpstreamSettings;
 
-/// The most for `max_lifetime`.
-const MAX_LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The range of `max_lifetime`.
+pub(super) const MAX_LIFETIME: RangeInclusive<Duration> =
+    Duration::from_secs(60)..=Duration::from_secs(365 * 24 * 3600);
 
 /// The most for `freshness` and `permissions.ttl`.
 pub(super) const FRESHNESS_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -42,11 +44,7 @@ impl SessionSettings {
         permissions: &PermissionSettings,
         problems: &mut Problems,
     ) {
-        problems.duration_within(
-            "session.max_lifetime",
-            self.max_lifetime,
-            Duration::from_secs(60)..=MAX_LIFETIME_MAX,
-        );
+        problems.duration_within("session.max_lifetime", self.max_lifetime, MAX_LIFETIME);
         upstream.check_outlived_by("session.freshness", self.freshness, permissions, problems);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use iam_adapters::resilient::{Limit, Limits};
 use serde::Deserialize;
 
+use super::known::join;
 use super::permissions::PermissionSettings;
 use super::problems::Problems;
 use super::session::FRESHNESS_MAX;
@@ -88,7 +89,8 @@ impl UpstreamSettings {
         }
     }
 
-    pub(super) fn check(&self, problems: &mut Problems) {
+    /// `section` is that of the values, which an IAM may set too.
+    pub(super) fn check(&self, section: &str, problems: &mut Problems) {
         for (key, value, most) in [
             ("connect_deadline", self.connect_deadline, DEADLINE_MAX),
             ("login_deadline", self.login_deadline, DEADLINE_MAX),
@@ -105,7 +107,7 @@ impl UpstreamSettings {
                 Duration::from_secs(3600),
             ),
         ] {
-            let key = format!("upstream.{key}");
+            let key = join(section, key);
             problems.duration_within(&key, value, Duration::from_millis(1)..=most);
         }
         for (key, value) in [
@@ -113,7 +115,7 @@ impl UpstreamSettings {
             ("introspection_concurrency", self.introspection_concurrency),
             ("logout_concurrency", self.logout_concurrency),
         ] {
-            problems.number_within(&format!("upstream.{key}"), value, 1..=100_000);
+            problems.number_within(&join(section, key), value, 1..=100_000);
         }
     }
 

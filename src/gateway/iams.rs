@@ -73,6 +73,12 @@ impl Iam {
         &self.name
     }
 
+    /// The adapter, with deadlines, limits and circuit breakers.
+    #[must_use]
+    pub const fn adapter(&self) -> &Arc<dyn IamAdapter> {
+        &self.adapter
+    }
+
     /// The settings.
     #[must_use]
     pub const fn policy(&self) -> &IamPolicy {
@@ -160,6 +166,7 @@ impl Iams {
                 caches.clone(),
             );
             let upstream_logouts = UpstreamLogouts::new(
+                Arc::clone(&name),
                 Arc::clone(&adapter),
                 Arc::clone(clock),
                 Arc::clone(common.random),
@@ -184,6 +191,15 @@ impl Iams {
     /// All IAMs.
     pub fn iter(&self) -> impl Iterator<Item = &Iam> {
         self.0.iter()
+    }
+
+    /// The IAM, if there is one.
+    #[must_use]
+    pub fn only(&self) -> Option<&Iam> {
+        match &*self.0 {
+            [only] => Some(only),
+            _ => None,
+        }
     }
 
     /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM

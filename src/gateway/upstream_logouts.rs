@@ -122,6 +122,7 @@ impl UpstreamLogouts {
     pub const INTERVAL: Duration = Duration::from_millis(500);
 
     pub(super) fn new(
+        name: Arc<str>,
         iam: Arc<dyn IamAdapter>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
@@ -133,7 +134,10 @@ impl UpstreamLogouts {
             random,
             revocations,
             calls: SingleFlight::default(),
-            unfinished: Mutex::default(),
+            unfinished: Mutex::new(UnfinishedLogouts {
+                iam: name,
+                ..UnfinishedLogouts::default()
+            }),
         }
     }
 
@@ -309,6 +313,8 @@ impl FaultEffect {
 /// The logouts that failed, and the pause before the next call. Has no clock and no random numbers.
 #[derive(Default)]
 struct UnfinishedLogouts {
+    /// The IAM's name, for the log.
+    iam: Arc<str>,
     /// By their numbers, which increase with time.
     by_age: BTreeMap<u64, Entry>,
     numbers: HashMap<Name, u64>,
@@ -366,6 +372,7 @@ impl UnfinishedLogouts {
     fn drop_oldest(&mut self) {
         if !self.logged_full {
             tracing::error!(
+                iam.name = &*self.iam,
                 unfinished = self.by_age.len(),
                 "too many unfinished logouts: the oldest are dropped"
             );
@@ -464,6 +471,7 @@ impl UnfinishedLogouts {
         match (self.logged, self.overdue(now)) {
             (None, Some(overdue)) => {
                 tracing::warn!(
+                    iam.name = &*self.iam,
                     unfinished = overdue.unfinished,
                     oldest_s = overdue.oldest.as_secs(),
                     "logouts that failed at the IAM are not finished yet"
@@ -473,6 +481,7 @@ impl UnfinishedLogouts {
             (Some(before), None) => {
                 let since = |outcome| self.outcomes.of(outcome) - before.of(outcome);
                 tracing::info!(
+                    iam.name = &*self.iam,
                     finished = since(Outcome::Finished),
                     expired = since(Outcome::Expired),
                     rejected = since(Outcome::Rejected),

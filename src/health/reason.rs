@@ -14,6 +14,21 @@ pub struct Reason {
     pub code: ReasonCode,
     /// A description for operators.
     pub message: String,
+    /// The name of the IAM that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iam: Option<String>,
+}
+
+impl Reason {
+    /// A reason that is not about one IAM.
+    #[must_use]
+    pub fn new(code: ReasonCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            iam: None,
+        }
+    }
 }
 
 /// Defines the codes once, so that none is missing in [`ReasonCode::ALL`].
@@ -130,10 +145,7 @@ impl From<KeyWarning> for Reason {
             KeyWarning::Unreadable { .. } => ReasonCode::KeysUnreadable,
             KeyWarning::SealingKeyOld { .. } => ReasonCode::SealingKeyOld,
         };
-        Self {
-            code,
-            message: warning.to_string(),
-        }
+        Self::new(code, warning.to_string())
     }
 }
 

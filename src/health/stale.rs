@@ -22,10 +22,13 @@ pub(super) struct Stale(Option<Period>);
 
 impl Stale {
     /// Records an access token that was issued with stale data.
-    pub(super) fn served(&mut self, now: Moment) {
-        self.update(now);
+    pub(super) fn served(&mut self, iam: &str, now: Moment) {
+        self.update(iam, now);
         let period = self.0.get_or_insert_with(|| {
-            tracing::warn!("the IAM does not respond: access tokens are issued with stale data");
+            tracing::warn!(
+                iam.name = iam,
+                "the IAM does not respond: access tokens are issued with stale data"
+            );
             Period {
                 began: now,
                 last: now,
@@ -37,10 +40,11 @@ impl Stale {
     }
 
     /// Ends the period if it is over.
-    pub(super) fn update(&mut self, now: Moment) {
+    pub(super) fn update(&mut self, iam: &str, now: Moment) {
         let is_over = |period: &mut Period| now.since(period.last) >= QUIET;
         if let Some(period) = self.0.take_if(is_over) {
             tracing::info!(
+                iam.name = iam,
                 tokens = period.tokens,
                 duration_s = period.last.since(period.began).as_secs(),
                 "no access tokens are issued with stale data any more"

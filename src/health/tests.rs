@@ -5,17 +5,28 @@ use iam_adapters::{IamAdapter as _, Misconfiguration, ResilientAdapter};
 
 use super::*;
 use crate::config::sample::{Sample, registry};
+use crate::telemetry::metrics::Metrics;
+
+fn iam_health(name: &str, clock: &Arc<ManualClock>) -> Arc<IamHealth> {
+    let calls = Metrics::default().iam.of(name);
+    let clock = Arc::<ManualClock>::clone(clock);
+    Arc::new(IamHealth::new(name.into(), clock, calls))
+}
+
+/// The health of a replica with one IAM, and of that IAM.
+fn one_iam(clock: &Arc<ManualClock>) -> (Health, Arc<IamHealth>) {
+    let iam = iam_health("iam", clock);
+    let iams = vec![Arc::clone(&iam)];
+    let clock = Arc::<ManualClock>::clone(clock);
+    (Health::new(clock, iams, Lifecycle::default()), iam)
+}
 
 fn after(results: &[Result<(), IamError>]) -> Report {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(
-        Arc::<ManualClock>::clone(&clock),
-        Arc::default(),
-        Lifecycle::default(),
-    );
+    let (health, iam) = one_iam(&clock);
     for result in results {
         let result = result.as_ref().copied();
-        health.called(Operation::Probe, result, Duration::ZERO);
+        iam.called(Operation::Probe, result, Duration::ZERO);
     }
     health.report(clock.now())
 }
@@ -30,10 +41,10 @@ fn outage_of_the_iam_alone_keeps_a_replica_in_service() {
     for results in [vec![outage()], vec![Ok(()), outage()]] {
         let report = after(&results);
         assert_eq!(report.readiness, Readiness::Degraded);
-        assert_eq!(report.last_result, "unreachable");
+        assert_eq!(report.iams[0].result, "unreachable");
         assert_eq!(report.reasons.len(), 1);
     }
-    assert_eq!(after(&[]).last_result, "none");
+    assert_eq!(after(&[]).iams[0].result, "none");
     assert_eq!(after(&[outage(), Ok(())]).readiness, Readiness::Ready);
 }
 
@@ -43,17 +54,13 @@ fn replica_is_not_ready_before_the_first_probe_unless_it_needs_none() {
     assert_eq!(report.readiness, Readiness::NotReady);
     let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
     assert_eq!(codes, [ReasonCode::IamNotProbed]);
-    assert_eq!(report.age, None);
+    assert_eq!(report.iams[0].age, None);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(
-        Arc::<ManualClock>::clone(&clock),
-        Arc::default(),
-        Lifecycle::default(),
-    );
+    let (health, _) = one_iam(&clock);
     health.needs_no_probe();
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::Ready);
-    assert_eq!((report.reasons, report.last_result), (vec![], "none"));
+    assert_eq!((report.reasons, report.iams[0].result), (vec![], "none"));
 }
 
 /// An IAM that accepts connections and never responds.
@@ -61,15 +68,12 @@ fn replica_is_not_ready_before_the_first_probe_unless_it_needs_none() {
 async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let health = Arc::new(Health::new(
-        Arc::clone(&time),
-        Arc::default(),
-        Lifecycle::default(),
-    ));
+    let (health, iam_state) = one_iam(&clock);
     let settings = crate::config::load(None, &BTreeMap::new(), &registry()).unwrap();
     let limits = settings.upstream.limits();
-    let observer: Arc<dyn Observer> = Arc::<Health>::clone(&health);
+    let observer: Arc<dyn Observer> = iam_state;
     let iam = Arc::new(ResilientAdapter::new(
+        "iam".into(),
         Arc::new(Sample),
         limits,
         &time,
@@ -85,7 +89,7 @@ async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     assert_eq!(report.readiness, Readiness::Degraded);
     let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
     assert_eq!(codes, [ReasonCode::TimedOut]);
-    assert_eq!(report.last_result, "timed_out");
+    assert_eq!(report.iams[0].result, "timed_out");
 }
 
 #[test]
@@ -125,28 +129,24 @@ fn misconfiguration_whose_repair_no_probe_detects_keeps_the_replica_in_service()
 #[test]
 fn refusal_counts_as_a_response_of_the_iam_and_saturation_does_not_count() {
     let refusal = Err(IamError::Refused(iam_adapters::Refusal::Disabled));
-    assert_eq!(after(&[refusal]).last_result, "ok");
+    assert_eq!(after(&[refusal]).iams[0].result, "ok");
     let report = after(&[Ok(()), Err(IamError::Saturated)]);
-    assert_eq!(report.last_result, "ok");
+    assert_eq!(report.iams[0].result, "ok");
 }
 
 #[test]
 fn open_circuit_is_a_reason_and_a_half_open_one_is_not() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(
-        Arc::<ManualClock>::clone(&clock),
-        Arc::default(),
-        Lifecycle::default(),
-    );
-    health.called(Operation::Probe, Ok(()), Duration::ZERO);
+    let (health, iam) = one_iam(&clock);
+    iam.called(Operation::Probe, Ok(()), Duration::ZERO);
     for operation in [Operation::Login, Operation::Introspection] {
-        health.circuit(operation, Circuit::Open);
+        iam.circuit(operation, Circuit::Open);
     }
     let refused = Err(&IamError::CircuitOpen);
-    health.called(Operation::Login, refused, Duration::ZERO);
+    iam.called(Operation::Login, refused, Duration::ZERO);
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::Degraded);
-    assert_eq!(report.last_result, "ok", "not a result of the IAM");
+    assert_eq!(report.iams[0].result, "ok", "not a result of the IAM");
     let [reason] = &report.reasons[..] else {
         panic!("one reason, not {:?}", report.reasons);
     };
@@ -154,7 +154,7 @@ fn open_circuit_is_a_reason_and_a_half_open_one_is_not() {
     assert!(reason.message.ends_with(": introspection, login"));
     for circuit in [Circuit::HalfOpen, Circuit::Closed] {
         for operation in [Operation::Login, Operation::Introspection] {
-            health.circuit(operation, circuit);
+            iam.circuit(operation, circuit);
         }
         assert_eq!(health.report(clock.now()).readiness, Readiness::Ready);
     }
@@ -163,15 +163,11 @@ fn open_circuit_is_a_reason_and_a_half_open_one_is_not() {
 #[test]
 fn another_problem_does_not_change_not_ready() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(
-        Arc::<ManualClock>::clone(&clock),
-        Arc::default(),
-        Lifecycle::default(),
-    );
+    let (health, iam) = one_iam(&clock);
     let wrong = misconfigured(Misconfiguration::ClientSecret);
-    health.called(Operation::Probe, wrong.as_ref().copied(), Duration::ZERO);
-    health.circuit(Operation::Login, Circuit::Open);
-    health.served_stale();
+    iam.called(Operation::Probe, wrong.as_ref().copied(), Duration::ZERO);
+    iam.circuit(Operation::Login, Circuit::Open);
+    health.served_stale("iam");
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::NotReady);
     assert_eq!(report.reasons.len(), 3);
@@ -204,25 +200,21 @@ fn logged(action: impl FnOnce()) -> Vec<String> {
 #[test]
 fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let health = Health::new(
-        Arc::<ManualClock>::clone(&clock),
-        Arc::default(),
-        Lifecycle::default(),
-    );
+    let (health, iam) = one_iam(&clock);
     let lines = logged(|| {
-        health.circuit(Operation::Introspection, Circuit::Open);
+        iam.circuit(Operation::Introspection, Circuit::Open);
         for _ in 0..1_000 {
-            health.served_stale();
+            health.served_stale("iam");
             clock.advance(Duration::from_secs(3));
             // A single success does not end it.
-            health.called(Operation::Introspection, Ok(()), Duration::ZERO);
-            health.circuit(Operation::Introspection, Circuit::HalfOpen);
-            health.circuit(Operation::Introspection, Circuit::Open);
+            iam.called(Operation::Introspection, Ok(()), Duration::ZERO);
+            iam.circuit(Operation::Introspection, Circuit::HalfOpen);
+            iam.circuit(Operation::Introspection, Circuit::Open);
         }
         clock.advance(Duration::from_secs(7));
-        health.called(Operation::Probe, Ok(()), Duration::ZERO);
-        health.circuit(Operation::Introspection, Circuit::Closed);
-        health.called(Operation::Probe, Ok(()), Duration::ZERO);
+        iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+        iam.circuit(Operation::Introspection, Circuit::Closed);
+        iam.called(Operation::Probe, Ok(()), Duration::ZERO);
     });
     let [open, begins, ends, closed] = &lines[..] else {
         panic!("four lines, not {lines:#?}");
@@ -234,4 +226,110 @@ fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
         "{ends}"
     );
     assert!(closed.contains("INFO") && closed.contains("the circuit is closed"));
+}
+
+#[test]
+fn faults_of_the_permission_source_are_a_reason_of_their_own_and_logged_like_those_of_the_iam() {
+    let gone = IamError::Unreachable("gone".to_owned());
+    let calls = [Ok(()), Err(&gone), Err(&gone), Ok(()), Ok(())];
+    for (operation, code, callee) in [
+        (Operation::Probe, ReasonCode::Unreachable, "IAM"),
+        (
+            Operation::Permissions,
+            ReasonCode::PermissionSource,
+            "permission source",
+        ),
+    ] {
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+        let (health, iam) = one_iam(&clock);
+        iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+        let lines = logged(|| {
+            for result in calls {
+                iam.called(operation, result, Duration::ZERO);
+                let report = health.report(clock.now());
+                let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
+                assert_eq!(codes, result.err().map(|_| code).as_slice());
+                let of_iam = result.is_ok() || operation == Operation::Permissions;
+                let last = if of_iam { "ok" } else { "unreachable" };
+                assert_eq!(report.iams[0].result, last);
+            }
+        });
+        let [begins, ends] = &lines[..] else {
+            panic!("two lines, not {lines:#?}");
+        };
+        let (failed, succeed) = (format!("calls to the {callee} fail"), "succeed again");
+        assert!(
+            begins.contains("WARN") && begins.contains(&failed),
+            "{begins}"
+        );
+        assert!(ends.contains("INFO") && ends.contains(succeed), "{ends}");
+        assert!(ends.contains(callee), "{ends}");
+    }
+}
+
+#[test]
+fn replica_is_not_ready_only_if_no_iam_is_and_each_reason_names_its_iam() {
+    let wrong = || misconfigured(Misconfiguration::ClientSecret);
+    let gone = || Err(IamError::Unreachable("gone".to_owned()));
+    for (one, other, readiness, reasons) in [
+        (Some(Ok(())), Some(Ok(())), Readiness::Ready, vec![]),
+        (
+            Some(Ok(())),
+            Some(wrong()),
+            Readiness::Degraded,
+            vec!["other"],
+        ),
+        (Some(Ok(())), None, Readiness::Degraded, vec!["other"]),
+        (Some(gone()), Some(Ok(())), Readiness::Degraded, vec!["one"]),
+        (
+            Some(gone()),
+            Some(wrong()),
+            Readiness::Degraded,
+            vec!["one", "other"],
+        ),
+        (
+            Some(wrong()),
+            Some(wrong()),
+            Readiness::NotReady,
+            vec!["one", "other"],
+        ),
+        (
+            None,
+            Some(wrong()),
+            Readiness::NotReady,
+            vec!["one", "other"],
+        ),
+    ] {
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+        let iams = ["one", "other"].map(|name| iam_health(name, &clock));
+        let time = Arc::<ManualClock>::clone(&clock);
+        let health = Health::new(time, iams.to_vec(), Lifecycle::default());
+        for (iam, result) in iams.iter().zip([one, other]) {
+            if let Some(result) = &result {
+                let result = result.as_ref().copied();
+                iam.called(Operation::Probe, result, Duration::ZERO);
+            }
+        }
+        let report = health.report(clock.now());
+        assert_eq!(report.readiness, readiness, "{report:?}");
+        let named = report.reasons.iter().map(|reason| reason.iam.as_deref());
+        let named: Vec<_> = named.map(Option::unwrap_or_default).collect();
+        assert_eq!(named, reasons);
+    }
+}
+
+#[test]
+fn stale_data_is_a_reason_of_its_iam_alone() {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let iams = ["one", "other"].map(|name| iam_health(name, &clock));
+    let time = Arc::<ManualClock>::clone(&clock);
+    let health = Health::new(time, iams.to_vec(), Lifecycle::default());
+    health.needs_no_probe();
+    health.served_stale("other");
+    let report = health.report(clock.now());
+    let [reason] = &report.reasons[..] else {
+        panic!("one reason, not {:?}", report.reasons);
+    };
+    assert_eq!(reason.code, ReasonCode::ServingStale);
+    assert_eq!(reason.iam.as_deref(), Some("other"));
 }

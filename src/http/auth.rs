@@ -154,7 +154,10 @@ pub(super) async fn log_in(
         request_id: request_id.unwrap_or_default(),
     };
     let attempt = app_state.gateway.log_in(&credentials, &client).await;
-    with_log(&request, |log| log.account = Some(attempt.account));
+    with_log(&request, |log| {
+        log.account = Some(attempt.account);
+        log.iam = attempt.iam;
+    });
     let session = attempt
         .result
         .map_err(|error| app_state.failed(Operation::Login, error))?;
@@ -193,9 +196,12 @@ pub(super) async fn exchange(
         .map_err(|error| app_state.failed(Operation::Token, error))?;
     app_state.metrics.knowledge(exchanged.source);
     if exchanged.source == Source::Stale {
-        app_state.health.served_stale();
+        app_state.health.served_stale(&exchanged.iam);
     }
-    with_log(&request, |log| log.source = Some(exchanged.source));
+    with_log(&request, |log| {
+        log.source = Some(exchanged.source);
+        log.iam = Some(exchanged.iam);
+    });
     let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,

@@ -4,11 +4,13 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::web::Data;
+use iam_adapters::{PermissionAge, SessionLocation};
 use serde_json::json;
 
+use crate::gateway::iams::Iam;
 use crate::gateway::keys::Key as _;
 use crate::gateway::upstream_logouts::OverdueLogouts;
-use crate::health::{Readiness, Reason, ReasonCode};
+use crate::health::{LastResult, Readiness, Reason, ReasonCode};
 
 use super::AppState;
 
@@ -33,10 +35,8 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
         .revocations()
         .has_room(now)
     {
-        report.degrade(Reason {
-            code: ReasonCode::RevocationsFull,
-            message: "too many live revocations: no session can begin".to_owned(),
-        });
+        let message = "too many live revocations: no session can begin";
+        report.degrade(Reason::new(ReasonCode::RevocationsFull, message));
     }
     for iam in app_state.gateway.iams().iter() {
         let Some(overdue) = iam.upstream_logouts().overdue(now) else {
@@ -44,26 +44,25 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
         };
         let OverdueLogouts { unfinished, oldest } = overdue;
         let oldest = oldest.as_secs();
+        let message = format!(
+            "logouts that failed at the IAM: {unfinished}; the oldest failed {oldest} s ago"
+        );
         report.degrade(Reason {
-            code: ReasonCode::UnfinishedLogouts,
-            message: format!(
-                "logouts that failed at the IAM: {unfinished}; the oldest failed {oldest} s ago"
-            ),
+            iam: Some(iam.name().into()),
+            ..Reason::new(ReasonCode::UnfinishedLogouts, message)
         });
     }
     let status = match report.readiness {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,
         Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut iam = json!({ "adapter": app_state.adapter, "last_result": report.last_result });
-    if let (Some(age), Some(iam)) = (report.age, iam.as_object_mut()) {
-        iam.insert("age_seconds".to_owned(), age.as_secs().into());
-    }
+    let iams = app_state.gateway.iams().iter().zip(&report.iams);
+    let iams: Vec<_> = iams.map(|(iam, last)| iam_state(iam, last)).collect();
     let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
     let body = json!({
         "status": report.readiness.name(),
         "reasons": report.reasons,
-        "iam": iam,
+        "iams": iams,
         "keys": {
             "signing": signing.count(),
             "signing_kid": signing.current(now).kid(),
@@ -72,6 +71,32 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
         },
     });
     uncached(status, &body)
+}
+
+fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
+    let capabilities = iam.adapter().capabilities();
+    let mut state = json!({
+        "name": iam.name(),
+        "adapter": iam.adapter().name(),
+        "login": iam.policy().allows_logins,
+        "capabilities": {
+            "sessions": match capabilities.sessions {
+                SessionLocation::Iam => "iam",
+                SessionLocation::SessionToken => "session_token",
+            },
+            "permissions": match capabilities.permissions {
+                PermissionAge::Current => "current",
+                PermissionAge::Login => "login",
+            },
+            "detects_disabled": capabilities.detects_disabled,
+            "back_channel_logout": capabilities.back_channel_logout,
+        },
+        "last_result": last.result,
+    });
+    if let (Some(age), Some(state)) = (last.age, state.as_object_mut()) {
+        state.insert("age_seconds".to_owned(), age.as_secs().into());
+    }
+    state
 }
 
 /// `GET /metrics`, in the text format of Prometheus.
@@ -87,7 +112,11 @@ pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
         .replicas()
         .take(app_state.gateway.session_revoker().revocations());
     for iam in app_state.gateway.iams().iter() {
-        app_state.metrics.logouts(iam.upstream_logouts());
+        app_state
+            .metrics
+            .logouts(iam.name(), iam.upstream_logouts());
+        let exchanges = iam.exchanges_without_logins();
+        app_state.metrics.iam.without_login(iam.name(), exchanges);
     }
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -23,6 +23,7 @@ use iam_adapters::ClientAddress;
 use ipnet::IpNet;
 use tracing::{Instrument as _, Span};
 
+use crate::gateway::iams::Iam;
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Account;
 use crate::server::{Hooks, Refusal, ShedReason};
@@ -36,6 +37,8 @@ use super::problem::{InvalidRequest, Problem};
 pub(super) struct RequestLog {
     /// The id of the request.
     pub(super) id: RequestId,
+    /// The name of the IAM of a login or an exchange.
+    pub(super) iam: Option<Arc<str>>,
     /// The source of the data that an exchange used.
     pub(super) source: Option<Source>,
     /// The account that a login names, whether it succeeds or not.
@@ -48,6 +51,7 @@ impl RequestLog {
     fn of(id: RequestId) -> Self {
         Self {
             id,
+            iam: None,
             source: None,
             account: None,
             subject: None,
@@ -184,6 +188,9 @@ impl RequestContext {
             None => Outcome::Ok,
         };
         app_state.metrics.request(self.route, outcome, took);
+        // If there is only one, also for requests that fail before they reach it.
+        let iam = log.and_then(|log| log.iam.as_deref());
+        let iam = iam.or_else(|| app_state.gateway.iams().only().map(Iam::name));
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
@@ -193,7 +200,7 @@ impl RequestContext {
                     route = self.route.name(),
                     status = status.as_u16(),
                     outcome = outcome.name(),
-                    iam.adapter = app_state.adapter,
+                    iam.name = iam,
                     cache = log.and_then(|log| log.source).map(Source::name),
                     account = log.and_then(|log| log.account).map(tracing::field::display),
                     subject = log.and_then(|log| log.subject.as_deref()),

@@ -102,7 +102,7 @@ impl SyncState {
 }
 
 fn report(state: &State) -> (Readiness, Vec<Reason>) {
-    let reason = |code, message: String| Reason { code, message };
+    let reason = |code, message: String| Reason::new(code, message);
     let unread = match &state.connection {
         Some(Ok(())) => None,
         None => Some("Redis is not read yet".to_owned()),

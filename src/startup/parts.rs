@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::{Clock, IamAdapter};
+use iam_adapters::{Clock, IamAdapter, SetupError};
 use secrecy::SecretString;
 
 use super::{keys, revocations, tls};
@@ -27,9 +27,9 @@ pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
 /// The parts of the service, before it listens or connects.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// The adapter, without deadlines and limits.
-    pub iam: Arc<dyn IamAdapter>,
-    /// Where the permissions come from; `None`: the IAM.
+    /// The adapters in the order of `Settings::iams`, without deadlines and limits.
+    pub iams: Vec<Arc<dyn IamAdapter>>,
+    /// Where the permissions come from; `None`: each IAM.
     pub permission_source: Option<Arc<PermissionSource>>,
     /// The keys.
     pub keys: Arc<Keys>,
@@ -69,7 +69,7 @@ impl Parts {
         })
     }
 
-    /// Reads every file that the settings name, and builds the adapter. Makes no connection.
+    /// Reads every file that the settings name, and builds the adapters. Makes no connection.
     ///
     /// # Errors
     ///
@@ -95,20 +95,29 @@ impl Parts {
             );
         }
         let keys = keys::load(settings, clock.now(), problems);
-        let deadline = settings.upstream.connect_deadline;
-        let iam = match settings.iam.connect(Arc::clone(&clock), deadline) {
-            Ok(iam) => Some(iam),
-            Err(error) => {
-                problems.add_lines(&error.to_string());
-                None
-            }
-        };
+        let iams = settings.iams.iter().map(|iam| {
+            let deadline = iam.upstream(&settings.upstream).connect_deadline;
+            let adapter = iam.adapter.connect(Arc::clone(&clock), deadline);
+            let refused = |error: &SetupError| {
+                for line in error.to_string().lines() {
+                    problems.add_lines(&iam.own_key(line));
+                }
+            };
+            adapter.inspect_err(refused).ok()
+        });
+        // All of them, so that the problems of all are found.
+        let iams: Vec<_> = iams.collect();
+        let iams: Option<Vec<_>> = iams.into_iter().collect();
+        if let Some(iams) = &iams {
+            let issuers: Vec<_> = iams.iter().map(|iam| iam.issuer()).collect();
+            settings.check_issuers(&issuers, problems);
+        }
         let permission_source =
             (settings.permissions).source(settings.upstream.connect_deadline, &clock, problems);
         let tls = tls::configured(settings, problems);
         let redis = revocations::redis(settings, problems);
         Some(Self {
-            iam: iam?,
+            iams: iams?,
             permission_source: permission_source.map(Arc::new),
             keys: Arc::new(keys?),
             tls,

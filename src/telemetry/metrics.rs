@@ -24,7 +24,7 @@ use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 
-pub use iam::IamMetrics;
+pub use iam::{IamCalls, IamMetrics};
 pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
 pub use shed::ShedMetrics;
 
@@ -163,9 +163,9 @@ impl Metrics {
         self.logout_tokens.count(outcome);
     }
 
-    /// Sets the metrics of logouts that failed at the IAM.
-    pub fn logouts(&self, logouts: &UpstreamLogouts) {
-        self.unfinished_logouts.take(logouts);
+    /// Sets the metrics of logouts that failed at the IAM with this name.
+    pub fn logouts(&self, iam: &str, logouts: &UpstreamLogouts) {
+        self.unfinished_logouts.take(iam, logouts);
     }
 
     /// The counter of dropped log lines.

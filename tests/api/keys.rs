@@ -111,7 +111,13 @@ impl KeyRotationFixture {
         let prepared = prepare(&settings, clock);
         let keys = Arc::clone(&prepared.keys);
         let iam = self.iam.administrator.adapter();
-        let app = TestGateway::from_parts(settings, Parts { iam, ..prepared });
+        let app = TestGateway::from_parts(
+            settings,
+            Parts {
+                iams: vec![iam],
+                ..prepared
+            },
+        );
         Replica { app, keys, place }
     }
 

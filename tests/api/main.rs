@@ -22,4 +22,5 @@ mod mock_namespaces;
 mod model;
 mod namespace;
 mod operator_revocations;
+mod several_iams;
 mod token_kinds;

@@ -125,10 +125,10 @@ fn every_series_exists_before_the_first_event() {
             "saturated",
             "circuit_open",
         ] {
-            let labels = format!("operation=\"{operation}\",outcome=\"{outcome}\"");
+            let labels = format!("operation=\"{operation}\",outcome=\"{outcome}\",iam=\"mock\"");
             first.count(&format!("auth_gateway_iam_calls_total{{{labels}}}"));
         }
-        let labels = format!("operation=\"{operation}\"");
+        let labels = format!("operation=\"{operation}\",iam=\"mock\"");
         let circuit = format!("auth_gateway_iam_circuit{{{labels}}}");
         assert_eq!(first.count(&circuit), 0);
         first.count(&format!(
@@ -139,10 +139,11 @@ fn every_series_exists_before_the_first_event() {
         let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
         assert_eq!(first.count(&series), 0);
     }
-    assert_eq!(first.count("auth_gateway_unfinished_logouts"), 0);
+    let unfinished = "auth_gateway_unfinished_logouts{iam=\"mock\"}";
+    assert_eq!(first.count(unfinished), 0);
     for outcome in ["finished", "expired", "rejected", "dropped"] {
-        let series =
-            format!("auth_gateway_unfinished_logouts_ended_total{{outcome=\"{outcome}\"}}");
+        let labels = format!("outcome=\"{outcome}\",iam=\"mock\"");
+        let series = format!("auth_gateway_unfinished_logouts_ended_total{{{labels}}}");
         assert_eq!(first.count(&series), 0);
     }
     for purpose in ["signing", "sealing"] {
@@ -252,7 +253,7 @@ fn histogram_contains_every_request_of_its_route() {
     let sum: f64 = exposition.value(&of("sum")).parse().expect("a number");
     assert!(sum > 0.0);
     assert_eq!(exposition.count(&requests("login", "ok")), 20);
-    let calls = "auth_gateway_iam_call_duration_seconds_count{operation=\"login\"}";
+    let calls = "auth_gateway_iam_call_duration_seconds_count{operation=\"login\",iam=\"mock\"}";
     assert_eq!(exposition.count(calls), 20);
 }
 

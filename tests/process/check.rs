@@ -27,6 +27,77 @@ fn valid_settings_are_confirmed_on_standard_output() {
 }
 
 #[test]
+fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
+    let ended = GATEWAY.run(
+        &["check"],
+        &[
+            ("iam.shop.type", "keycloak"),
+            ("iam.shop.url", "http://127.0.0.1:1"),
+            ("iam.shop.realm", "shop"),
+            ("iam.shop.client_id", "gateway"),
+            ("iam.shop.client_secret", "secret"),
+            ("iam.shop.default", "true"),
+            ("iam.partner.type", "oauth2"),
+            ("iam.partner.issuer", "http://127.0.0.1:1/partner"),
+            ("iam.partner.client_id", "gateway"),
+            ("iam.partner.client_secret", "secret"),
+            ("iam.partner.domains", "partner.test, partner.example"),
+            ("iam.partner.subject_prefix", "partner-"),
+            ("iam.old.type", "oauth2"),
+            ("iam.old.issuer", "http://127.0.0.1:1/old"),
+            ("iam.old.client_id", "gateway"),
+            ("iam.old.client_secret", "secret"),
+            ("iam.old.login", "false"),
+            ("iam.old.subject_prefix", "old-"),
+            ("iam.old.detects_disabled", "true"),
+            ("iam.old.current_permissions", "true"),
+        ],
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<_> = ended.out.lines().map(str::trim).collect();
+    let later = "a session that ends at the IAM is refused only after the freshness of cached data";
+    let of_iam = |name: &str, following: usize| {
+        let header = format!("IAM           {name}");
+        let at = lines.iter().position(|line| line.starts_with(&header));
+        at.map(|at| lines.iter().skip(at).take(following).copied())
+            .map(Vec::from_iter)
+            .unwrap_or_default()
+    };
+    assert_eq!(
+        of_iam("old", 4),
+        [
+            "IAM           old, no logins",
+            "IAM adapter   oauth2",
+            "capabilities  sessions at the IAM, current permissions, detects disabled accounts, no \
+             back-channel logout",
+            later,
+        ]
+    );
+    assert_eq!(
+        of_iam("partner", 6),
+        [
+            "IAM           partner, logins of partner.test, partner.example",
+            "IAM adapter   oauth2",
+            "capabilities  sessions at the IAM, permissions of the login, does not detect disabled \
+             accounts, no back-channel logout",
+            "sessions of a disabled account stay active until they expire",
+            "changes of a user's permissions and groups take effect at the next login",
+            later,
+        ]
+    );
+    assert_eq!(
+        of_iam("shop", 4),
+        [
+            "IAM           shop, logins of all other domains",
+            "IAM adapter   keycloak",
+            "capabilities  sessions at the IAM, current permissions, detects disabled accounts, \
+             back-channel logout by tokens of the type logout+jwt",
+            "public        http://127.0.0.1:0 as http://localhost:8080",
+        ]
+    );
+}
+
+#[test]
 fn online_check_probes_the_iam_and_runs_a_session_of_a_test_account() {
     let ended = online(&[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -96,7 +96,7 @@ fn each_request_has_one_log_line_with_all_its_fields() {
         assert_eq!(line["route"], route);
         assert_eq!(line["status"], status);
         assert_eq!(line["outcome"], outcome);
-        assert_eq!(line["iam.adapter"], "mock");
+        assert_eq!(line["iam.name"], "mock");
         assert_eq!(line["client.address"], "127.0.0.1");
         assert_eq!(line["cache"].as_str(), cache, "{line}");
         assert_eq!(line["error"].as_str(), error, "{line}");

@@ -39,8 +39,8 @@ async fn logout_at_one_replica_takes_effect_at_all_others_despite_fresh_data() {
 async fn introspections(gateways: &[&test_support::gateway::TestGateway]) -> u64 {
     let mut count = 0;
     for gateway in gateways {
-        let calls = "iam_calls_total{operation=\"introspection\",outcome=\"ok\"}";
-        count += gateway.metric(calls, "").await;
+        let calls = "operation=\"introspection\",outcome=\"ok\"";
+        count += gateway.metric("iam_calls_total", calls).await;
     }
     count
 }

@@ -30,8 +30,8 @@ impl ReplicaFixture {
 }
 
 async fn introspections(gateway: &TestGateway) -> u64 {
-    let calls = "iam_calls_total{operation=\"introspection\",outcome=\"ok\"}";
-    gateway.metric(calls, "").await
+    let calls = "operation=\"introspection\",outcome=\"ok\"";
+    gateway.metric("iam_calls_total", calls).await
 }
 
 pub(crate) async fn look_ups(gateway: &TestGateway, result: &str) -> u64 {

@@ -120,7 +120,10 @@ pub fn run(
 
 /// The welcome screen's lines about the mock: the console, the demo users and commands to try.
 fn hints(settings: &Settings, addresses: Addresses) -> String {
-    let Some(mock) = settings.iam.downcast_ref::<MockSettings>() else {
+    let Some(mock) = settings
+        .only_iam()
+        .and_then(|iam| iam.downcast_ref::<MockSettings>())
+    else {
         return String::new();
     };
     let management = format!("http://{}", addresses.management);

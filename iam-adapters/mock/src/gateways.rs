@@ -15,21 +15,24 @@ use auth_gateway::startup::{self, Application, Parts, ServiceParts};
 use auth_gateway::telemetry::metrics::Metrics;
 use futures_util::future::join_all;
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::{Clock, IamAdapter as _, Subject};
+use iam_adapters::{Clock, Subject};
 
 use crate::iam::{Directory, Identity, Mock, MockSettings, Users};
 use crate::{
     LogoutNotifier, Namespace, NamespaceGateway, NamespaceName, Namespaces, fixed_key, iam, routing,
 };
 
-/// The service: with namespaces if the settings select the mock, otherwise as the production program
+/// The service: with namespaces if the mock is the only IAM of the settings, otherwise as the production program
 /// builds it.
 ///
 /// # Errors
 ///
 /// If a port cannot be bound, the users file is invalid, or the published key cannot be used.
 pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
-    let Some(mock) = settings.iam.downcast_ref::<MockSettings>() else {
+    let Some(mock) = settings
+        .only_iam()
+        .and_then(|iam| iam.downcast_ref::<MockSettings>())
+    else {
         return Application::build(settings, parts);
     };
     let parts = with_signing_key(mock, parts)?;
@@ -114,7 +117,8 @@ async fn probe(namespaces: Arc<Namespaces>, interval: Duration) {
         let gateways = namespaces
             .iter()
             .filter_map(|namespace| namespace.gateway.as_ref());
-        join_all(gateways.map(|gateway| gateway.iam.probe())).await;
+        let iams = gateways.flat_map(|gateway| gateway.app_state.gateway.iams().iter());
+        join_all(iams.map(|iam| iam.adapter().probe())).await;
         tokio::time::sleep(interval).await;
     }
 }
@@ -157,7 +161,7 @@ impl GatewayNamespaces {
         let mock = Mock::new(Arc::new(directory)).with_limits(settings.upstream.limits());
         let mock = Arc::new(mock);
         let parts = Parts {
-            iam: Arc::<Mock>::clone(&mock),
+            iams: vec![Arc::<Mock>::clone(&mock)],
             clock: time,
             metrics: if is_default {
                 Arc::clone(&parts.metrics)
@@ -182,7 +186,6 @@ impl GatewayNamespaces {
             logout_notifier,
             gateway: Some(NamespaceGateway {
                 app_state: Arc::new(app_state),
-                iam: connected.iam,
             }),
             snapshots: Arc::default(),
         }

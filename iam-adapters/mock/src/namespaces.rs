@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use auth_gateway::health::Lifecycle;
 use auth_gateway::http::AppState;
+use iam_adapters::Subject;
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::{ResilientAdapter, Subject};
 use thiserror::Error;
 
 use crate::iam::Mock;
@@ -84,8 +84,6 @@ pub struct Namespace {
 pub struct NamespaceGateway {
     /// The shared state of its request handlers.
     pub app_state: Arc<AppState>,
-    /// Its adapter, with deadlines and circuit breakers.
-    pub iam: Arc<ResilientAdapter>,
 }
 
 /// Creates a namespace in its initial state: the configured users, no session, no fault, real time.

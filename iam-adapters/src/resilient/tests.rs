@@ -63,7 +63,7 @@ fn resilient_at(
     let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
     let as_observer: Arc<dyn Observer> = Arc::<RecordingObserver>::clone(&observer);
     let adapter = Arc::<ScriptedAdapter>::clone(adapter);
-    let iam = ResilientAdapter::new(adapter, limits, &clock, &as_observer);
+    let iam = ResilientAdapter::new("tested".into(), adapter, limits, &clock, &as_observer);
     (Arc::new(iam), observer)
 }
 

@@ -157,7 +157,13 @@ fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Ca
     };
     let calls = Arc::<Calls>::default();
     let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
-    let adapter = ResilientAdapter::new(Arc::new(adapter(iam)), limits, &clock(), &observer);
+    let adapter = ResilientAdapter::new(
+        "tested".into(),
+        Arc::new(adapter(iam)),
+        limits,
+        &clock(),
+        &observer,
+    );
     let adapter = adapter.with_permissions_from(Arc::new(source), &clock(), &observer);
     (adapter, calls)
 }

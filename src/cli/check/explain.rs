@@ -4,9 +4,12 @@
 use std::io::{self, Write};
 
 use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::{ClientContext, Credentials, IamError, Introspection, Permission, Permissions};
+use iam_adapters::{
+    AllowedScopes, ClientContext, Credentials, IamAdapter, IamError, Introspection, Permission,
+    Permissions,
+};
 
-use crate::startup::Parts;
+use crate::gateway::iams::Iam;
 
 /// What is known about the rights of a user.
 struct Rights {
@@ -20,34 +23,41 @@ struct Rights {
 
 /// Logs the test account in once more, writes a line for each scope, and logs it out.
 ///
-/// The inner error is that of the IAM or of the permission source.
+/// The adapter is that of the IAM, without deadlines. The inner error is that of the IAM or of the
+/// permission source.
 pub(super) async fn explain(
-    parts: &Parts,
+    iam: &Iam,
+    adapter: &dyn IamAdapter,
+    source: Option<&PermissionSource>,
     credentials: &Credentials,
     scopes: &[String],
     out: &mut dyn Write,
 ) -> io::Result<Result<(), IamError>> {
-    let rights = match rights(parts, credentials).await {
+    let rights = match rights(iam, adapter, source, credentials).await {
         Ok(rights) => rights,
         Err(fault) => return Ok(Err(fault)),
     };
-    let source = parts.permission_source.as_deref();
+    let allowed = iam.policy().allowed_scopes.as_ref();
     for scope in scopes {
         writeln!(
             out,
             "  {scope}\n                {}",
-            line(scope, &rights, source)
+            line(scope, &rights, allowed, source)
         )?;
     }
     Ok(Ok(()))
 }
 
-async fn rights(parts: &Parts, credentials: &Credentials) -> Result<Rights, IamError> {
-    let iam = &parts.iam;
+async fn rights(
+    iam: &Iam,
+    adapter: &dyn IamAdapter,
+    source: Option<&PermissionSource>,
+    credentials: &Credentials,
+) -> Result<Rights, IamError> {
     let client = ClientContext::default();
-    let session = iam.authenticate(credentials, &client).await?.session;
-    let introspected = iam.introspect(&session).await;
-    iam.end_session(&session).await?;
+    let session = adapter.authenticate(credentials, &client).await?.session;
+    let introspected = adapter.introspect(&session).await;
+    adapter.end_session(&session).await?;
     let Introspection::Active {
         subject,
         permissions: at_iam,
@@ -58,7 +68,7 @@ async fn rights(parts: &Parts, credentials: &Credentials) -> Result<Rights, IamE
             "a new session is reported as inactive".to_owned(),
         ));
     };
-    let effective = match &parts.permission_source {
+    let effective = match source {
         None => at_iam.clone(),
         Some(source) => source
             .permissions(iam.name(), &subject, &at_iam, groups.as_deref())
@@ -73,9 +83,17 @@ async fn rights(parts: &Parts, credentials: &Credentials) -> Result<Rights, IamE
 }
 
 /// The line for one scope. Without a source, the permissions are those that the IAM states.
-fn line(scope: &str, rights: &Rights, source: Option<&PermissionSource>) -> String {
+fn line(
+    scope: &str,
+    rights: &Rights,
+    allowed: Option<&AllowedScopes>,
+    source: Option<&PermissionSource>,
+) -> String {
     if let Err(invalid) = Permission::parse(scope) {
         return format!("not granted: a scope {invalid}");
+    }
+    if allowed.is_some_and(|allowed| !allowed.contains(scope)) {
+        return "not granted: not among the allowed_scopes of the IAM".to_owned();
     }
     let granted = rights.effective.contains(scope);
     let groups = rights.groups.as_deref().unwrap_or_default();
@@ -213,8 +231,12 @@ mod tests {
                 "not granted: the IAM states no group of this user",
             ),
         ] {
-            let line = line(scope, &rights, source);
+            let line = line(scope, &rights, None, source);
             assert!(line.starts_with(expected), "{expected}: {line}");
         }
+        let allowed = AllowedScopes::parse(&["x"]).unwrap();
+        let rights = rights(&["read"], None, &["read"]);
+        let line = line("read", &rights, Some(&allowed), None);
+        assert!(line.contains("not among the allowed_scopes"), "{line}");
     }
 }

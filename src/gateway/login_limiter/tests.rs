@@ -34,7 +34,7 @@ struct TestLimiter {
 
 /// The defaults.
 fn defaults() -> Limits {
-    LoginLimitSettings::default().before(&IamSettings::new(SampleSettings::default()))
+    LoginLimitSettings::default().before([&IamSettings::new(SampleSettings::default())])
 }
 
 impl TestLimiter {

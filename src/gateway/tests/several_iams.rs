@@ -326,7 +326,7 @@ async fn sub_is_the_prefix_and_the_subject_in_tokens_and_at_login() {
 
 #[tokio::test]
 async fn scopes_that_are_not_allowed_are_removed_from_what_the_iam_grants() {
-    let allowed = AllowedScopes::parse(["urn:a:*", "read"]).unwrap();
+    let allowed = AllowedScopes::parse(&["urn:a:*", "read"]).unwrap();
     let other = IamPolicy {
         allowed_scopes: Some(allowed),
         ..prefixed("other-", &["other.test"])

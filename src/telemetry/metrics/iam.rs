@@ -1,5 +1,6 @@
-//! The metrics of calls to the IAM.
+//! The metrics of calls to each IAM.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iam_adapters::IamError;
@@ -7,9 +8,10 @@ use iam_adapters::resilient::{Circuit, Operation};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Histograms, Labels, histograms};
+use super::BUCKETS;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
@@ -25,50 +27,95 @@ const OUTCOMES: [&str; 10] = [
     "circuit_open",
 ];
 
-/// The metrics of calls to the IAM.
+/// The operation, the outcome if there is one, and the IAM's name.
+type Labels<const N: usize> = [(&'static str, String); N];
+
+/// The metrics of calls to all IAMs.
 #[derive(Debug)]
 pub struct IamMetrics {
-    calls: Family<Labels<2>, Counter>,
-    durations: Histograms,
-    circuits: Family<Labels<1>, Gauge>,
+    calls: Family<Labels<3>, Counter>,
+    durations: Family<Labels<2>, Histogram, fn() -> Histogram>,
+    circuits: Family<Labels<2>, Gauge>,
+    without_login: Family<Labels<1>, Counter>,
 }
 
 impl IamMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
         let metrics = Self {
             calls: Family::default(),
-            durations: histograms(),
+            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             circuits: Family::default(),
+            without_login: Family::default(),
         };
-        let help = "Calls to the IAM, by operation and outcome";
+        let help = "Calls to the IAM, by operation, outcome and IAM";
         registry.register("iam_calls", help, metrics.calls.clone());
         let help = "Duration of calls to the IAM, retries included";
         let durations = metrics.durations.clone();
         registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
-        let help =
-            "Circuit breaker of calls to the IAM, by operation: 0 closed, 1 half-open, 2 open";
+        let help = "Circuit breaker of calls to the IAM, by operation and IAM: 0 closed, \
+                    1 half-open, 2 open";
         registry.register("iam_circuit", help, metrics.circuits.clone());
-        for operation in Operation::ALL {
-            let label = ("operation", operation.name());
-            let _ = metrics.durations.get_or_create(&[label]);
-            metrics.circuit(operation, Circuit::Closed);
-            for outcome in OUTCOMES {
-                let labels = [label, ("outcome", outcome)];
-                let _ = metrics.calls.get_or_create(&labels);
-            }
-        }
+        let help = "Exchanges of sessions of an IAM with login = false";
+        let without_login = metrics.without_login.clone();
+        registry.register("exchanges_without_login", help, without_login);
         metrics
     }
 
+    /// The metrics of the IAM with this name.
+    #[must_use]
+    pub fn of(&self, name: &str) -> IamCalls {
+        let operations = Operation::ALL;
+        let label = |operation: Operation| ("operation", operation.name().to_owned());
+        let iam = || ("iam", name.to_owned());
+        IamCalls {
+            calls: operations.map(|operation| {
+                OUTCOMES.map(|outcome| {
+                    let outcome = ("outcome", outcome.to_owned());
+                    let labels = [label(operation), outcome, iam()];
+                    self.calls.get_or_create_owned(&labels)
+                })
+            }),
+            durations: operations.map(|operation| {
+                let labels = [label(operation), iam()];
+                self.durations.get_or_create_owned(&labels)
+            }),
+            circuits: operations.map(|operation| {
+                let labels = [label(operation), iam()];
+                self.circuits.get_or_create_owned(&labels)
+            }),
+        }
+    }
+
+    /// Sets the number of exchanges of sessions of an IAM that allows no logins.
+    pub fn without_login(&self, name: &str, exchanges: u64) {
+        let counter = self
+            .without_login
+            .get_or_create_owned(&[("iam", name.to_owned())]);
+        counter.inner().store(exchanges, Ordering::Relaxed);
+    }
+}
+
+/// The metrics of calls to one IAM.
+#[derive(Debug)]
+pub struct IamCalls {
+    calls: [[Counter; OUTCOMES.len()]; Operation::ALL.len()],
+    durations: [Histogram; Operation::ALL.len()],
+    circuits: [Gauge; Operation::ALL.len()],
+}
+
+impl IamCalls {
     /// Counts a call.
     pub fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         let outcome = result.err().map_or("ok", IamError::kind);
-        let operation = ("operation", operation.name());
-        let labels = [operation, ("outcome", outcome)];
-        self.calls.get_or_create(&labels).inc();
-        self.durations
-            .get_or_create(&[operation])
-            .observe(took.as_secs_f64());
+        let outcome = OUTCOMES.iter().position(|known| *known == outcome);
+        let calls = self.calls.get(operation as usize);
+        let counter = calls.zip(outcome).and_then(|(calls, at)| calls.get(at));
+        if let Some(counter) = counter {
+            counter.inc();
+        }
+        if let Some(duration) = self.durations.get(operation as usize) {
+            duration.observe(took.as_secs_f64());
+        }
     }
 
     /// Sets the state of an operation's circuit breaker.
@@ -78,7 +125,8 @@ impl IamMetrics {
             Circuit::HalfOpen => 1,
             Circuit::Open => 2,
         };
-        let labels = [("operation", operation.name())];
-        self.circuits.get_or_create(&labels).set(level);
+        if let Some(gauge) = self.circuits.get(operation as usize) {
+            gauge.set(level);
+        }
     }
 }

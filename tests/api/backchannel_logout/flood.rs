@@ -39,8 +39,11 @@ impl LogoutFixture {
     }
 
     fn key_fetches(&self) -> u64 {
-        exposition(&self.gateway)
-            .count("auth_gateway_iam_calls_total{operation=\"keys\",outcome=\"ok\"}")
+        let (exposition, label) = (
+            exposition(&self.gateway),
+            "operation=\"keys\",outcome=\"ok\"",
+        );
+        exposition.count(exposition.only("auth_gateway_iam_calls_total", label))
     }
 }
 

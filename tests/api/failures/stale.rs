@@ -35,7 +35,10 @@ async fn tokens_signed_on_stale_data_are_counted_and_reported_in_readiness_while
     fixture.gateway.wait_for_readiness("degraded", &codes).await;
     let report = fixture.gateway.ready().await;
     assert_eq!(report.status, 200);
-    assert_eq!(report.json()["iam"]["last_result"], json!("unreachable"));
+    assert_eq!(
+        report.json()["iams"][0]["last_result"],
+        json!("unreachable")
+    );
 
     // No request for a while.
     fixture.clock.advance(Duration::from_secs(10));

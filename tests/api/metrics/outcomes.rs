@@ -107,7 +107,8 @@ async fn each_outcome_of_a_login_is_counted() {
         ),
     ] {
         let request = format!("requests_total{{outcome=\"{outcome}\",route=\"login\"}}");
-        let call = format!("iam_calls_total{{operation=\"login\",outcome=\"{call}\"}}");
+        let call =
+            format!("iam_calls_total{{iam=\"keycloak\",operation=\"login\",outcome=\"{call}\"}}");
         fixture.counts(&[&*request, &*call], || {
             if let Some(answer) = answer {
                 fixture.keycloak.once(GRANT, answer);
@@ -155,7 +156,7 @@ async fn each_outcome_of_an_exchange_and_a_logout_is_counted() {
             200,
             &[
                 "requests_total{outcome=\"ok\",route=\"logout\"}",
-                "iam_calls_total{operation=\"logout\",outcome=\"ok\"}",
+                "iam_calls_total{iam=\"keycloak\",operation=\"logout\",outcome=\"ok\"}",
             ],
         ),
         (

@@ -103,7 +103,7 @@ impl Replica {
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
-            iam: wrapped(&iam),
+            iams: vec![wrapped(&iam)],
             ..prepared
         };
         let (api, running) = match extent {

@@ -42,7 +42,7 @@ def processor_seconds(child):
 
 
 def call_seconds(gateway, operation):
-    return gateway.counters()[f'auth_gateway_iam_call_duration_seconds_sum{{operation="{operation}"}}']
+    return gateway.counters()[f'auth_gateway_iam_call_duration_seconds_sum{{operation="{operation}",iam="mock"}}']
 
 
 def logging_in(bench, gateway):
@@ -96,7 +96,7 @@ def shares(bench):
             exchanging = servers.exchanges("exchange", gateway.url, bodies)
             exchanges = share(gateway, "introspection", lambda: load.run(
                 exchanging, bench.both, bench.connections, count=count))
-            calls = gateway.counters()['auth_gateway_iam_calls_total{operation="introspection",outcome="ok"}']
+            calls = gateway.counters()['auth_gateway_iam_calls_total{operation="introspection",outcome="ok",iam="mock"}']
             if calls != count:
                 raise Failure(f"{count} exchanges made {calls:.0f} introspections")
             gateway.check_log()

@@ -10,7 +10,7 @@ from wire import Failure
 TARGET = 0.60
 # The same number on each side, each used once in a round. Keycloak keeps 10,000 in memory and reads the others from its database.
 SESSIONS = 4_000
-CALLS = 'auth_gateway_iam_calls_total{operation="introspection",outcome="ok"}'
+CALLS = 'auth_gateway_iam_calls_total{operation="introspection",outcome="ok",iam="keycloak"}'
 
 
 def check_calls(name, gateway, exchanges, before=0):

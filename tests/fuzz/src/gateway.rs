@@ -116,11 +116,11 @@ impl Gateway {
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let parts = Parts::prepare(&settings, clock).expect("parts");
                 let recording = Arc::new(RecordingIam {
-                    iam: Arc::clone(&parts.iam),
+                    iam: Arc::clone(parts.iams.first().expect("an IAM")),
                     seen: recorded,
                 });
                 let parts = Parts {
-                    iam: wrapped(&recording),
+                    iams: vec![wrapped(&recording)],
                     ..parts
                 };
                 let application = Application::build(&settings, parts).expect("ports");

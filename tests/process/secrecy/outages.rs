@@ -63,7 +63,10 @@ async fn unfinished_logout_writes_no_secret() {
     fixture.post_json(0, LOGOUT, &pair, 500);
     fixture.keycloak.received(END, 2).await;
     fixture.keycloak.in_good_health();
-    fixture.wait_for("auth_gateway_unfinished_logouts_ended_total{outcome=\"finished\"} 1");
+    let finished = "outcome=\"finished\",iam=\"keycloak\"";
+    fixture.wait_for(&format!(
+        "auth_gateway_unfinished_logouts_ended_total{{{finished}}} 1"
+    ));
     fixture.end();
 }
 

@@ -59,7 +59,13 @@ impl TestGateway {
     ) -> Self {
         let settings = settings(overrides);
         let prepared = prepare(&settings, clock);
-        Self::from_parts(settings, Parts { iam, ..prepared })
+        Self::from_parts(
+            settings,
+            Parts {
+                iams: vec![iam],
+                ..prepared
+            },
+        )
     }
 
     /// From prepared parts, with the namespaces of the mock if the settings choose it.

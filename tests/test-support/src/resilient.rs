@@ -29,5 +29,5 @@ pub fn resilient(
     };
     let clock: Arc<dyn Clock> = clock;
     let observer: Arc<dyn Observer> = Arc::new(NoObserver);
-    ResilientAdapter::new(iam, limits, &clock, &observer)
+    ResilientAdapter::new("tested".into(), iam, limits, &clock, &observer)
 }

@@ -16,6 +16,7 @@ use auth_gateway::telemetry::metrics::Metrics;
 use clap::Args;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::registry::AdapterSettings;
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
@@ -116,7 +117,7 @@ fn mock_settings(
     settings: &Settings,
     options: &MockIamOptions,
 ) -> Result<MockIamSettings, UserError> {
-    let of_mock = settings.iam.downcast_ref::<MockSettings>().cloned();
+    let of_mock = of_kind::<MockSettings>(settings).cloned();
     let of_mock = of_mock.unwrap_or_default();
     let users_file = options.users_file.as_ref().or(of_mock.users_file.as_ref());
     let users = iam::load(users_file.map(PathBuf::as_path))
@@ -142,13 +143,19 @@ fn mock_settings(
     })
 }
 
+/// The settings of the first IAM of this kind.
+fn of_kind<S: AdapterSettings>(settings: &Settings) -> Option<&S> {
+    let mut iams = settings.iams.iter();
+    iams.find_map(|iam| iam.adapter.downcast_ref())
+}
+
 /// Whether the settings have a Keycloak.
 fn has_keycloak(settings: &Settings) -> bool {
-    settings.iam.downcast_ref::<KeycloakSettings>().is_some()
+    of_kind::<KeycloakSettings>(settings).is_some()
 }
 
 fn server_settings(settings: &Settings) -> Result<ServerSettings, UserError> {
-    Ok(match settings.iam.downcast_ref::<KeycloakSettings>() {
+    Ok(match of_kind::<KeycloakSettings>(settings) {
         Some(keycloak) => ServerSettings {
             url: keycloak.url.clone(),
             realm: keycloak.realm.clone(),

@@ -2,6 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
+use futures_util::future::join_all;
 use iam_adapters::{IamAdapter as _, IamError};
 use serde::Serialize;
 
@@ -128,7 +129,11 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
     }
 
     let probed = match &call.namespace.gateway {
-        Some(gateway) => gateway.iam.probe().await,
+        Some(gateway) => {
+            let iams = gateway.app_state.gateway.iams();
+            let probes = join_all(iams.iter().map(|iam| iam.adapter().probe())).await;
+            probes.into_iter().collect()
+        }
         None => call.namespace.mock.probe().await,
     };
     let outcome = probed.as_ref().err().map_or("ok", IamError::kind);

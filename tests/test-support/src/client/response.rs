@@ -1,5 +1,7 @@
 //! Responses of the gateway.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,6 +48,15 @@ pub struct Token {
     pub scope: String,
     /// Seconds until the token expires.
     pub expires_in: u64,
+}
+
+impl Token {
+    /// The claims of the access token, unverified.
+    pub fn claims(&self) -> Value {
+        let claims = self.access_token.split('.').nth(1).expect("claims");
+        let claims = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
+        serde_json::from_slice(&claims).expect("JSON")
+    }
 }
 
 impl Session {
