@@ -26,6 +26,7 @@ mod reading;
 mod redis;
 mod safety;
 mod session;
+mod source;
 mod token;
 mod upstream;
 
@@ -52,10 +53,9 @@ pub(crate) use problems::Problems;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub use redis::{RedisSettings, SentinelAddress, SentinelSettings};
 pub use session::SessionSettings;
+pub use source::{NamedFiles, Source};
 pub use token::TokenSettings;
 pub use upstream::UpstreamSettings;
-
-use layers::Layers;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
 /// for so long.
@@ -97,6 +97,9 @@ pub struct Settings {
     /// differ.
     #[serde(skip)]
     pub iams: Vec<IamSection>,
+    /// The files that the settings name.
+    #[serde(skip)]
+    pub files: NamedFiles,
 }
 
 /// The purpose of the gateway.
@@ -153,38 +156,10 @@ pub fn load(
     environment: &BTreeMap<String, String>,
     registry: &Registry,
 ) -> Result<Settings, InvalidSettings> {
-    load_with(file, environment, registry, |_, _| Some(())).map(|(settings, ())| settings)
-}
-
-/// Reads the settings as [`load`] does, and calls `prepare` with them. The error has the problems of
-/// both. A setting that cannot be read has its default in `prepare`.
-///
-/// # Errors
-///
-/// [`InvalidSettings`] with every problem.
-pub(crate) fn load_with<T>(
-    file: Option<&Path>,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-    prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
-) -> Result<(Settings, T), InvalidSettings> {
-    let mut problems = Problems::default();
-    let layers = Layers::gather(file, environment, registry, &mut problems);
-    let loaded = reading::settings(&layers, registry, &mut problems).and_then(|mut settings| {
-        settings.check(&mut problems);
-        if let Some(file) = &layers.file {
-            safety::check_file(&settings, file, &mut problems);
-        }
-        settings.token.default_audience(&settings.http.public_url);
-        let prepared = prepare(&settings, &mut problems)?;
-        Some((settings, prepared))
-    });
-    match loaded {
-        Some(loaded) if problems.is_empty() => Ok(loaded),
-        _ => Err(InvalidSettings {
-            problems: problems.into_lines(Some(&layers)),
-        }),
-    }
+    let source = Source::new(file, environment, registry);
+    source
+        .load_with(|_, _| Some(()))
+        .map(|(settings, ())| settings)
 }
 
 impl Settings {

@@ -141,6 +141,8 @@ pub struct Health {
     iams: Vec<Arc<IamHealth>>,
     /// The state of the replication.
     replicas: Mutex<(Readiness, Vec<Reason>)>,
+    /// Why the files that the settings name cannot be used as they are now.
+    files: Mutex<Option<Reason>>,
     lifecycle: Lifecycle,
 }
 
@@ -151,6 +153,7 @@ impl Health {
             clock,
             iams,
             replicas: Mutex::default(),
+            files: Mutex::default(),
             lifecycle,
         }
     }
@@ -167,6 +170,19 @@ impl Health {
         *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = (readiness, reasons);
     }
 
+    /// Sets the reason why the files that the settings name cannot be used as they are now; `None`:
+    /// they are in use.
+    pub fn files(&self, reason: Option<Reason>) {
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// The reason of [`Health::files`].
+    #[must_use]
+    pub fn files_reason(&self) -> Option<Reason> {
+        let files = self.files.lock();
+        files.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The current state of this replica.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
@@ -180,11 +196,15 @@ impl Health {
             let message = "this replica is about to stop";
             reasons.push(Reason::new(ReasonCode::Stopping, message));
         }
-        Report {
+        let mut report = Report {
             readiness,
             reasons,
             iams: self.iams.iter().map(|iam| iam.last_result(now)).collect(),
+        };
+        if let Some(reason) = self.files_reason() {
+            report.degrade(reason);
         }
+        report
     }
 
     /// Not ready only if no IAM is: users of one IAM must not lose the replica because of another.

@@ -19,6 +19,7 @@ use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, Error, Resource};
+use iam_adapters::Replaceable;
 use ipnet::IpNet;
 use secrecy::SecretString;
 
@@ -50,7 +51,7 @@ pub struct AppState {
     /// The rate limit of invalid logout tokens.
     pub logout_token_limiter: LogoutTokenRateLimiter,
     /// The bearer token of operators; `None`: their calls are refused.
-    pub operator_token: Option<SecretString>,
+    pub operator_token: Option<Arc<Replaceable<SecretString>>>,
 }
 
 /// An application with the middleware around every request, and no routes yet.

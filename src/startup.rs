@@ -3,6 +3,7 @@
 mod keys;
 mod parts;
 mod probe;
+mod reload;
 mod revocations;
 mod tls;
 
@@ -65,13 +66,15 @@ pub struct Connected {
     pub gateway: Arc<Gateway>,
     /// The state of this replica and of its IAMs.
     pub health: Arc<Health>,
+    /// The adapters of the IAMs.
+    pub adapters: Vec<Arc<ResilientAdapter>>,
 }
 
 /// Builds a gateway from its parts. Makes no connection.
 #[must_use]
 pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
-    let mut states = Vec::new();
+    let (mut states, mut adapters) = (Vec::new(), Vec::new());
     let iams = settings.iams.iter().zip(&parts.iams).map(|(iam, adapter)| {
         let name: Arc<str> = iam.name.as_str().into();
         let calls = metrics.iam.of(&name);
@@ -86,9 +89,11 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         if let Some(source) = &parts.permission_source {
             adapter = adapter.with_permissions_from(Arc::clone(source), clock, &observer);
         }
+        let adapter = Arc::new(adapter);
+        adapters.push(Arc::clone(&adapter));
         IamParts {
             name,
-            adapter: Arc::new(adapter),
+            adapter,
             policy: iam.policy(settings),
         }
     });
@@ -105,6 +110,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     Connected {
         gateway: Arc::new(gateway),
         health: Arc::new(health),
+        adapters,
     }
 }
 
@@ -147,6 +153,8 @@ pub struct ServiceParts<P, M> {
     /// The gateway of all requests for which a middleware chooses no other. It receives the
     /// revocations of the other replicas.
     pub app_state: Arc<AppState>,
+    /// The adapters that are replaced when their secrets change.
+    pub adapters: Vec<Arc<ResilientAdapter>>,
     /// The application of the public listener.
     pub public: P,
     /// The application of the management listener.
@@ -170,7 +178,7 @@ pub struct Application {
     gateway: Arc<Gateway>,
     lifecycle: Lifecycle,
     replication: Option<ReplicationStream>,
-    keys: keys::KeyFolderWatcher,
+    files: reload::FileWatcher,
     shutdown_delay: Duration,
 }
 
@@ -194,6 +202,7 @@ impl Application {
         let finishing = Arc::clone(&connected.gateway).finish_logouts();
         let served = ServiceParts {
             app_state,
+            adapters: connected.adapters,
             public: {
                 let data = data.clone();
                 move || http::app(data.clone()).configure(http::public)
@@ -240,12 +249,16 @@ impl Application {
         let timeouts = parts.timeouts;
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
-        let keys = keys::KeyFolderWatcher::new(settings, parts.keys, Arc::clone(&parts.clock));
+        let running = reload::Running::new(settings, &parts, served.adapters);
+        let files = reload::FileWatcher::new(settings, &parts, running, Arc::clone(health));
         let workers = settings.http.workers;
         let workers = workers.unwrap_or_else(server::available_cores);
         let public = Listener {
             address: settings.http.listen,
-            tls: parts.tls,
+            tls: parts
+                .tls
+                .map(|certificate| server::server_config(certificate))
+                .transpose()?,
             workers,
             max_connections: max_connections(settings.http.max_connections, workers),
             timeouts,
@@ -277,7 +290,7 @@ impl Application {
             gateway: Arc::clone(&app_state.gateway),
             lifecycle: parts.lifecycle,
             replication,
-            keys,
+            files,
             shutdown_delay: settings.http.shutdown_delay,
         })
     }
@@ -300,7 +313,7 @@ impl Application {
         let serving_management = actix_web::rt::spawn(self.management);
         let background = actix_web::rt::spawn(self.background);
         let replication = revocations::run(self.replication);
-        let key_watcher = actix_web::rt::spawn(self.keys.run());
+        let file_watcher = actix_web::rt::spawn(self.files.run());
         tracing::info!(
             http.address = %self.addresses.public,
             management.address = %self.addresses.management,
@@ -314,7 +327,7 @@ impl Application {
         };
         background.abort();
         tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
-        key_watcher.abort();
+        file_watcher.abort();
         management.stop(true).await;
         tracing::info!("stopped");
         served?.context("a listener failed")

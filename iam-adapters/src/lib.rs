@@ -15,6 +15,7 @@ pub mod oauth2;
 pub mod oauth2_client;
 pub mod permission_source;
 pub mod registry;
+mod replaceable;
 pub mod resilient;
 pub mod scope;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
 pub use error::{IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
+pub use replaceable::Replaceable;
 pub use resilient::ResilientAdapter;
 pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope};
 pub use types::{

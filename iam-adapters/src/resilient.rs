@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
 use crate::permission_source::PermissionSource;
+use crate::replaceable::Replaceable;
 use crate::scope::Permissions;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
@@ -143,9 +144,14 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 pub struct ResilientAdapter {
     /// The IAM's name in the configuration, for the log.
     name: Arc<str>,
-    adapter: Arc<dyn IamAdapter>,
+    adapter: Replaceable<dyn IamAdapter>,
+    // These do not change when the adapter is replaced.
+    kind: &'static str,
+    issuer: Box<str>,
+    logout_audience: Option<Box<str>>,
+    capabilities: Capabilities,
     /// `None`: the permissions are those at the IAM.
-    permission_source: Option<(Arc<PermissionSource>, OperationGuard)>,
+    permission_source: Option<(Replaceable<PermissionSource>, OperationGuard)>,
     login: OperationGuard,
     introspection: OperationGuard,
     logout: OperationGuard,
@@ -166,7 +172,11 @@ impl ResilientAdapter {
         let guard = |operation, limit| OperationGuard::new(operation, limit, clock, observer);
         Self {
             name,
-            adapter,
+            kind: adapter.name(),
+            issuer: adapter.issuer().into(),
+            logout_audience: adapter.logout_audience().map(Into::into),
+            capabilities: adapter.capabilities(),
+            adapter: Replaceable::new(adapter),
             permission_source: None,
             login: guard(Operation::Login, limits.login),
             introspection: guard(Operation::Introspection, limits.introspection),
@@ -185,8 +195,21 @@ impl ResilientAdapter {
         observer: &Arc<dyn Observer>,
     ) -> Self {
         let guard = OperationGuard::new(Operation::Permissions, source.limit(), clock, observer);
-        self.permission_source = Some((source, guard));
+        self.permission_source = Some((Replaceable::new(source), guard));
         self
+    }
+
+    /// Replaces the adapter and the source of permissions by ones with the same settings and other
+    /// secrets or certificates. Calls in progress end with the previous ones.
+    pub fn replace(
+        &self,
+        adapter: Arc<dyn IamAdapter>,
+        permission_source: Option<Arc<PermissionSource>>,
+    ) {
+        self.adapter.replace(adapter);
+        if let (Some((current, _)), Some(new)) = (&self.permission_source, permission_source) {
+            current.replace(new);
+        }
     }
 
     /// The permissions of a user, who has these permissions and groups at the IAM.
@@ -199,6 +222,7 @@ impl ResilientAdapter {
         let Some((source, guard)) = &self.permission_source else {
             return Ok(at_iam);
         };
+        let source = source.get();
         guard
             .call(|| source.permissions(&self.name, subject, &at_iam, groups.as_deref()))
             .instrument(self.span(Operation::Permissions))
@@ -219,15 +243,15 @@ impl ResilientAdapter {
 #[deny(clippy::missing_trait_methods)]
 impl IamAdapter for ResilientAdapter {
     fn name(&self) -> &'static str {
-        self.adapter.name()
+        self.kind
     }
 
     fn issuer(&self) -> &str {
-        self.adapter.issuer()
+        &self.issuer
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.adapter.capabilities()
+        self.capabilities
     }
 
     async fn authenticate(
@@ -235,9 +259,10 @@ impl IamAdapter for ResilientAdapter {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
+        let adapter = self.adapter.get();
         let mut authenticated = self
             .login
-            .call(|| self.adapter.authenticate(credentials, client))
+            .call(|| adapter.authenticate(credentials, client))
             .instrument(self.span(Operation::Login))
             .await?;
         if let Some(at_iam) = authenticated.permissions.take() {
@@ -250,9 +275,10 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let adapter = self.adapter.get();
         let introspection = self
             .introspection
-            .call(|| self.adapter.introspect(session))
+            .call(|| adapter.introspect(session))
             .instrument(self.span(Operation::Introspection))
             .await?;
         Ok(match introspection {
@@ -270,27 +296,30 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        let adapter = self.adapter.get();
         self.logout
-            .call(|| self.adapter.end_session(session))
+            .call(|| adapter.end_session(session))
             .instrument(self.span(Operation::Logout))
             .await
     }
 
     fn logout_audience(&self) -> Option<&str> {
-        self.adapter.logout_audience()
+        self.logout_audience.as_deref()
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        let adapter = self.adapter.get();
         self.keys
-            .call(|| self.adapter.verification_keys())
+            .call(|| adapter.verification_keys())
             .instrument(self.span(Operation::Keys))
             .await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
+        let adapter = self.adapter.get();
         let result = self
             .probe
-            .call(|| self.adapter.probe())
+            .call(|| adapter.probe())
             .instrument(self.span(Operation::Probe))
             .await;
         if result.is_ok() {

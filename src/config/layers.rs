@@ -1,17 +1,16 @@
 //! The values of the settings file and of the environment, which overrides it, and their origins.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use ::config::{Value, ValueKind};
 use iam_adapters::registry::{AdapterKind, Registry};
-use iam_adapters::{files, secret_file};
+use iam_adapters::secret_file;
 use secrecy::ExposeSecret as _;
 
 use super::known::{KnownSettings, PREFIX, join};
 use super::problems::Problems;
+use super::source::{NamedFiles, Source};
 
 /// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a
 /// problem already, so no gateway runs with it.
@@ -30,6 +29,8 @@ pub(super) struct Layers {
     /// The variable or the file that set each key or section.
     origins: BTreeMap<String, String>,
     pub(super) file: Option<SettingsFile>,
+    /// The files that settings name.
+    pub(super) files: NamedFiles,
     /// The sections of IAMs that can be read, by name.
     pub(super) iams: BTreeMap<String, AdapterKind>,
 }
@@ -45,18 +46,24 @@ pub(super) struct SettingsFile {
 
 impl Layers {
     /// Reads the file, the environment and the files of secrets.
-    pub(super) fn gather(
-        file: Option<&Path>,
-        environment: &BTreeMap<String, String>,
-        registry: &Registry,
-        problems: &mut Problems,
-    ) -> Self {
+    pub(super) fn gather(source: &Source, problems: &mut Problems) -> Self {
+        let Source {
+            file,
+            environment,
+            registry,
+        } = source;
         let mut layers = Self::default();
-        let mut read = file.and_then(|path| match read_file(path) {
-            Ok((mode, values)) => Some((path, mode, values)),
-            Err(problem) => {
-                problems.add(&path.display().to_string(), problem);
-                None
+        let mut read = file.as_ref().and_then(|(path, text)| {
+            let values = text
+                .as_ref()
+                .map_err(String::clone)
+                .and_then(|file| Ok((file.mode, parse(file.text.expose_secret())?)));
+            match values {
+                Ok((mode, values)) => Some((path, mode, values)),
+                Err(problem) => {
+                    problems.add(&path.display().to_string(), problem);
+                    None
+                }
             }
         });
         let in_file = read.as_mut().map(|(_, _, values)| values);
@@ -90,6 +97,10 @@ impl Layers {
                 );
             }
         }
+        let files = layers.values.iter();
+        let files = files.filter(|(key, _)| key.ends_with("_file"));
+        let paths = files.filter_map(|(_, path)| path.clone().into_string().ok());
+        layers.files = NamedFiles::new(paths.map(PathBuf::from).collect());
         for key in known.secrets() {
             layers.read_secret(key, problems);
         }
@@ -248,22 +259,12 @@ fn read_secret_file(path: Value) -> Result<Value, String> {
     }
 }
 
-/// The permission bits and the values of the settings file. An error has the number of the line but
-/// not its text, which may contain a secret.
-fn read_file(path: &Path) -> Result<(u32, BTreeMap<String, Value>), String> {
-    let read = || {
-        let mut file = File::open(path)?;
-        let mode = files::mode(&file.metadata()?);
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        Ok((mode, text))
-    };
-    let (mode, text) =
-        read().map_err(|error: io::Error| format!("cannot be read: {}", files::reason(&error)))?;
-    let values = toml::from_str(&text).map_err(|error| {
+/// The values of the settings file. An error has the number of the line but not its text, which may
+/// contain a secret.
+fn parse(text: &str) -> Result<BTreeMap<String, Value>, String> {
+    toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
         let line = before.unwrap_or_default().matches('\n').count() + 1;
         format!("line {line} is not TOML: {}", error.message())
-    })?;
-    Ok((mode, values))
+    })
 }

@@ -94,6 +94,8 @@ reason_codes! {
     ServingStale = "serving_stale",
     /// A folder of keys cannot be used.
     KeysUnreadable = "keys_unreadable",
+    /// A file that the settings name cannot be used as it is now.
+    FilesUnreadable = "files_unreadable",
     /// The sealing key in use is overdue for rotation.
     SealingKeyOld = "sealing_key_old",
     /// Revocations of other replicas from before the start are not known yet.

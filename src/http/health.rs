@@ -104,6 +104,8 @@ pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
     app_state
         .metrics
         .keys(app_state.gateway.keys(), app_state.gateway.now());
+    let files = app_state.health.files_reason();
+    app_state.metrics.files_unreadable(files.is_some());
     app_state
         .metrics
         .untracked(app_state.gateway.untracked_logins());

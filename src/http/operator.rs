@@ -40,7 +40,7 @@ fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
     let app_state = request.app_data::<Data<AppState>>();
     let app_state = app_state.ok_or(Problem::NoOperatorToken)?;
     let token = app_state.operator_token.as_ref();
-    let token = token.ok_or(Problem::NoOperatorToken)?;
+    let token = token.ok_or(Problem::NoOperatorToken)?.get();
     let mut headers = request.headers().get_all(header::AUTHORIZATION);
     let sent = headers.next().ok_or(Problem::OperatorTokenMissing)?;
     let sent = bearer(sent.as_bytes()).filter(|_| headers.next().is_none());

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::Replaceable;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::streams::{StreamId, StreamReadReply};
@@ -122,12 +123,20 @@ pub enum InvalidRedis {
 
 /// A client of a Redis, which is not connected yet.
 #[derive(Clone)]
-pub struct Redis(Arc<Address>);
+pub struct Redis(Arc<Inner>);
+
+struct Inner {
+    address: Replaceable<Address>,
+    // These do not change when the address is replaced.
+    prefix: String,
+    has_sentinels: bool,
+}
 
 /// Without the user and the password.
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, port) = (&self.0.host, self.0.port);
+        let address = self.0.address.get();
+        let (host, port) = (&address.host, address.port);
         write!(f, "Redis({host}:{port})")
     }
 }
@@ -166,7 +175,16 @@ impl Redis {
         }
         client(&address, (&address.host, address.port), &address.user())
             .map_err(|_| InvalidRedis::Authorities)?;
-        Ok(Self(Arc::new(address)))
+        Ok(Self(Arc::new(Inner {
+            prefix: address.prefix.clone(),
+            has_sentinels: address.sentinels.is_some(),
+            address: Replaceable::new(Arc::new(address)),
+        })))
+    }
+
+    /// Uses the password and the certificates of another client for new connections.
+    pub fn replace(&self, other: &Self) {
+        self.0.address.replace(other.0.address.get());
     }
 
     /// The beginning of each key.
@@ -235,7 +253,7 @@ impl Redis {
         let has_replicas = value("connected_slaves").is_some_and(|count| count != "0");
         // Redis reports it only where min-replicas-to-write is set.
         let waits_for_replicas = value("min_slaves_good_slaves").is_some();
-        let loses = (has_replicas || self.0.sentinels.is_some()) && !waits_for_replicas;
+        let loses = (has_replicas || self.0.has_sentinels) && !waits_for_replicas;
         Ok(loses.then_some(Warning::AcknowledgedWritesCanBeLost))
     }
 
@@ -245,8 +263,9 @@ impl Redis {
     ///
     /// No Sentinel knows it.
     pub(super) async fn primary(&self) -> Result<Primary, RedisFault> {
-        let Some(sentinels) = &self.0.sentinels else {
-            return Ok(Primary(self.0.host.clone(), self.0.port));
+        let address = self.0.address.get();
+        let Some(sentinels) = &address.sentinels else {
+            return Ok(Primary(address.host.clone(), address.port));
         };
         let user = user(
             0,
@@ -256,7 +275,7 @@ impl Redis {
         let mut last = RedisFault::UnknownPrimary;
         for (host, port) in &sentinels.addresses {
             let ask = async {
-                let client = client(&self.0, (host, *port), &user)?;
+                let client = client(&address, (host, *port), &user)?;
                 let mut connection = open(&client, RESPONSE_DEADLINE).await?;
                 let mut question = cmd("SENTINEL");
                 question
@@ -276,9 +295,10 @@ impl Redis {
     /// Opens a connection for commands that respond at once, or within [`READ_WAIT`].
     pub(super) async fn connect(&self, primary: &Primary) -> Result<Connection, RedisFault> {
         let Primary(host, port) = primary;
-        let client = client(&self.0, (host, *port), &self.0.user())?;
+        let address = self.0.address.get();
+        let client = client(&address, (host, *port), &address.user())?;
         let mut inner = open(&client, RESPONSE_DEADLINE + READ_WAIT).await?;
-        if self.0.sentinels.is_some() {
+        if self.0.has_sentinels {
             // Sentinel may not know yet that it is the primary no longer (Redis: Sentinel clients).
             let role: Vec<Value> = cmd("ROLE").query_async(&mut inner).await?;
             if !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master") {

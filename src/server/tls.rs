@@ -3,22 +3,21 @@
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::server::ResolvesServerCert;
 
-/// The TLS configuration for a certificate chain and its key.
+/// The TLS configuration of a listener with this certificate.
 ///
 /// # Errors
 ///
-/// The key does not belong to the certificate, or rustls does not support one of them.
+/// rustls supports none of the versions.
 pub fn server_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    certificate: Arc<dyn ResolvesServerCert>,
 ) -> Result<ServerConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::{Clock, IamAdapter, SetupError};
+use iam_adapters::{Clock, IamAdapter, Replaceable, SetupError};
 use secrecy::SecretString;
 
+use super::tls::ServerCertificate;
 use super::{keys, revocations, tls};
-use crate::config::{self, InvalidSettings, Problems, Registry, Settings};
+use crate::config::{InvalidSettings, Problems, Registry, Settings, Source};
 use crate::gateway::Random;
 use crate::gateway::keys::Keys;
 use crate::health::Lifecycle;
@@ -24,6 +25,54 @@ use crate::telemetry::metrics::Metrics;
 /// clock, and expiry depends on the clock.
 pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
 
+/// What is built from the files that the settings name, and built again when one of them changes.
+#[derive(Debug)]
+pub(super) struct Reloadable {
+    pub(super) iams: Vec<Arc<dyn IamAdapter>>,
+    pub(super) permission_source: Option<Arc<PermissionSource>>,
+    pub(super) tls: Option<Arc<ServerCertificate>>,
+    pub(super) redis: Option<Redis>,
+    pub(super) operator_token: Option<SecretString>,
+}
+
+impl Reloadable {
+    /// Unless a problem prevents it. Adds every problem to `problems`.
+    pub(super) fn build(
+        settings: &Settings,
+        clock: &Arc<dyn Clock>,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let iams = settings.iams.iter().map(|iam| {
+            let deadline = iam.upstream(&settings.upstream).connect_deadline;
+            let adapter = iam.adapter.connect(Arc::clone(clock), deadline);
+            let refused = |error: &SetupError| {
+                for line in error.to_string().lines() {
+                    problems.add_lines(&iam.own_key(line));
+                }
+            };
+            adapter.inspect_err(refused).ok()
+        });
+        // All of them, so that the problems of all are found.
+        let iams: Vec<_> = iams.collect();
+        let iams: Option<Vec<_>> = iams.into_iter().collect();
+        if let Some(iams) = &iams {
+            let issuers: Vec<_> = iams.iter().map(|iam| iam.issuer()).collect();
+            settings.check_issuers(&issuers, problems);
+        }
+        let permission_source =
+            (settings.permissions).source(settings.upstream.connect_deadline, clock, problems);
+        let tls = tls::configured(settings, problems);
+        let redis = revocations::redis(settings, problems);
+        Some(Self {
+            iams: iams?,
+            permission_source: permission_source.map(Arc::new),
+            tls,
+            redis,
+            operator_token: settings.management.token.clone(),
+        })
+    }
+}
+
 /// The parts of the service, before it listens or connects.
 #[derive(Debug, Clone)]
 pub struct Parts {
@@ -33,8 +82,8 @@ pub struct Parts {
     pub permission_source: Option<Arc<PermissionSource>>,
     /// The keys.
     pub keys: Arc<Keys>,
-    /// The TLS configuration of the public listener; `None`: plain HTTP.
-    pub tls: Option<rustls::ServerConfig>,
+    /// The certificate of the public listener; `None`: plain HTTP.
+    pub tls: Option<Arc<ServerCertificate>>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
@@ -48,7 +97,9 @@ pub struct Parts {
     /// The Redis between the replicas, if one is set.
     pub redis: Option<Redis>,
     /// The bearer token of operators, if one is set.
-    pub operator_token: Option<SecretString>,
+    pub operator_token: Option<Arc<Replaceable<SecretString>>>,
+    /// Where the settings come from; `None`: no file is read again.
+    pub source: Option<Arc<Source>>,
 }
 
 impl Parts {
@@ -64,9 +115,11 @@ impl Parts {
         registry: &Registry,
         clock: Arc<dyn Clock>,
     ) -> Result<(Settings, Self), InvalidSettings> {
-        config::load_with(file, environment, registry, |settings, problems| {
-            Self::assemble(settings, clock, problems)
-        })
+        let source = Source::new(file, environment, registry);
+        let (settings, parts) =
+            source.load_with(|settings, problems| Self::assemble(settings, clock, problems))?;
+        let source = Some(Arc::new(source));
+        Ok((settings, Self { source, ..parts }))
     }
 
     /// Reads every file that the settings name, and builds the adapters. Makes no connection.
@@ -95,31 +148,19 @@ impl Parts {
             );
         }
         let keys = keys::load(settings, clock.now(), problems);
-        let iams = settings.iams.iter().map(|iam| {
-            let deadline = iam.upstream(&settings.upstream).connect_deadline;
-            let adapter = iam.adapter.connect(Arc::clone(&clock), deadline);
-            let refused = |error: &SetupError| {
-                for line in error.to_string().lines() {
-                    problems.add_lines(&iam.own_key(line));
-                }
-            };
-            adapter.inspect_err(refused).ok()
-        });
-        // All of them, so that the problems of all are found.
-        let iams: Vec<_> = iams.collect();
-        let iams: Option<Vec<_>> = iams.into_iter().collect();
-        if let Some(iams) = &iams {
-            let issuers: Vec<_> = iams.iter().map(|iam| iam.issuer()).collect();
-            settings.check_issuers(&issuers, problems);
-        }
-        let permission_source =
-            (settings.permissions).source(settings.upstream.connect_deadline, &clock, problems);
-        let tls = tls::configured(settings, problems);
-        let redis = revocations::redis(settings, problems);
+        let reloadable = Reloadable::build(settings, &clock, problems);
+        let keys = Arc::new(keys?);
+        let Reloadable {
+            iams,
+            permission_source,
+            tls,
+            redis,
+            operator_token,
+        } = reloadable?;
         Some(Self {
-            iams: iams?,
-            permission_source: permission_source.map(Arc::new),
-            keys: Arc::new(keys?),
+            iams,
+            permission_source,
+            keys,
             tls,
             clock,
             random: Arc::new(SystemRandom::new()),
@@ -127,7 +168,8 @@ impl Parts {
             timeouts: ConnectionTimeouts::default(),
             lifecycle: Lifecycle::default(),
             redis,
-            operator_token: settings.management.token.clone(),
+            operator_token: operator_token.map(|token| Arc::new(Replaceable::new(Arc::new(token)))),
+            source: None,
         })
     }
 }

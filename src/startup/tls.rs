@@ -1,30 +1,53 @@
 //! The certificate and the key of the public listener.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use iam_adapters::{files, secret_file};
-use rustls::ServerConfig;
+use iam_adapters::{Replaceable, files, secret_file};
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use secrecy::ExposeSecret as _;
 
 use crate::config::{Problems, Settings};
-use crate::server::server_config;
 
-/// The TLS configuration of the settings; `None` if TLS is off, or there is a problem.
-pub(super) fn configured(settings: &Settings, problems: &mut Problems) -> Option<ServerConfig> {
+/// The certificate of a listener, which can be replaced. Open connections keep theirs.
+#[derive(Debug)]
+pub struct ServerCertificate(Replaceable<CertifiedKey>);
+
+impl ServerCertificate {
+    /// Uses the certificate of another one for new connections.
+    pub(super) fn replace(&self, other: &Self) {
+        self.0.replace(other.0.get());
+    }
+}
+
+impl ResolvesServerCert for ServerCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.get())
+    }
+}
+
+/// The certificate of the settings; `None` if TLS is off, or there is a problem.
+pub(super) fn configured(
+    settings: &Settings,
+    problems: &mut Problems,
+) -> Option<Arc<ServerCertificate>> {
     let tls = &settings.http.tls;
     let mut add = |key: &str, problem: String| problems.add(key, problem);
     let chain = tls.certificate_file.as_deref().map(chain);
     let chain = chain.map(|read| read.map_err(|problem| add("http.tls.certificate_file", problem)));
     let key = tls.key_file.as_deref().map(key);
     let key = key.map(|read| read.map_err(|problem| add("http.tls.key_file", problem)));
-    server_config(chain?.ok()?, key?.ok()?)
-        .map_err(|error| {
-            let mismatch = "the certificate and the key do not belong together";
-            add("http.tls", format!("{mismatch}: {error}"));
-        })
-        .ok()
+    let certified = CertifiedKey::from_der(chain?.ok()?, key?.ok()?, &default_provider());
+    let certified = certified.map_err(|error| {
+        let mismatch = "the certificate and the key do not belong together";
+        add("http.tls", format!("{mismatch}: {error}"));
+    });
+    let current = Replaceable::new(Arc::new(certified.ok()?));
+    Some(Arc::new(ServerCertificate(current)))
 }
 
 /// Reads a PEM certificate chain.

@@ -16,6 +16,7 @@ use iam_adapters::Moment;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -56,6 +57,7 @@ pub struct Metrics {
     /// Of the calls to the IAM.
     pub iam: IamMetrics,
     keys: KeyMetrics,
+    files_unreadable: Gauge,
     throttled: [Counter; Limit::ALL.len()],
     untracked: Counter,
     lines_dropped: Counter,
@@ -73,6 +75,7 @@ impl Default for Metrics {
         let knowledge = Family::<Labels<1>, Counter>::default();
         let throttled = Family::<Labels<1>, Counter>::default();
         let untracked = Counter::default();
+        let files_unreadable = Gauge::default();
         let lines_dropped = Counter::default();
 
         let help = "Requests, by route and outcome";
@@ -83,6 +86,8 @@ impl Default for Metrics {
         registry.register("knowledge", help, knowledge.clone());
         let iam = IamMetrics::registered_in(&mut registry);
         let keys = KeyMetrics::register(&mut registry);
+        let help = "Whether a file that the settings name is not usable as it is now (1)";
+        registry.register("files_unreadable", help, files_unreadable.clone());
         let help = "Logins refused with 429 by this replica's limits, by limit";
         registry.register("logins_throttled", help, throttled.clone());
         let help =
@@ -114,6 +119,7 @@ impl Default for Metrics {
             registry,
             iam,
             keys,
+            files_unreadable,
             lines_dropped,
             replicas,
             logout_tokens,
@@ -189,6 +195,11 @@ impl Metrics {
     /// Sets the metrics of the keys.
     pub fn keys(&self, keys: &Keys, now: Moment) {
         self.keys.take(keys, now);
+    }
+
+    /// Sets whether a file that the settings name is not usable as it is now.
+    pub fn files_unreadable(&self, unreadable: bool) {
+        self.files_unreadable.set(i64::from(unreadable));
     }
 
     /// All metrics, in the text format of `OpenMetrics`.

@@ -26,6 +26,7 @@ mod outage;
 mod permission_source;
 mod process;
 mod random_scopes;
+mod reload;
 mod replicas;
 mod sessions;
 mod version;

@@ -106,6 +106,46 @@ fn tls_1_2_and_1_3_are_accepted_with_http_1_1_only() {
 }
 
 #[test]
+fn renewed_certificate_is_served_and_an_unusable_one_is_not() {
+    let (served, renewed) = (Certificate::new(), Certificate::new());
+    let (mut program, public) = served.serve("info");
+    let mut open = served.connect(public, &TLS13, &[]);
+    assert_eq!(open.send(post(LOGIN, ALICE)).answer().status, 200);
+    let replace = |name: &str| fs::copy(renewed.path(name), served.path(name)).expect("copied");
+
+    replace("chain.pem");
+    let line = program.logged_with("code", "files_unreadable");
+    let message = line["message"].as_str().expect("text");
+    assert!(message.contains("http.tls: the certificate and the key do not belong together"));
+    let mut before = served.connect(public, &TLS13, &[]);
+    assert_eq!(before.send(post(LOGIN, ALICE)).answer().status, 200);
+
+    replace("key.pem");
+    program.logged("the files that the settings name were read again");
+    let mut after = renewed.connect(public, &TLS13, &[]);
+    assert_eq!(after.send(post(LOGIN, ALICE)).answer().status, 200);
+    assert_eq!(open.send(post(LOGIN, ALICE)).answer().status, 200);
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let log = ended.log();
+    let alarms = log.iter().filter(|line| line["code"] == "files_unreadable");
+    assert_eq!(
+        alarms.count(),
+        2,
+        "one about the fault and one about its end: {log:?}"
+    );
+}
+
+#[test]
+fn sighup_reads_the_files_again() {
+    let mut program = GATEWAY.serve(&[]);
+    program.addresses();
+    program.signal("HUP");
+    program.logged("the files that the settings name were read again");
+}
+
+#[test]
 fn at_trace_level_tls_writes_no_secret() {
     let certificate = Certificate::new();
     let (program, public) = certificate.serve("trace");

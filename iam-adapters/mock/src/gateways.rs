@@ -86,6 +86,8 @@ fn serve(
     };
     let served = ServiceParts {
         app_state,
+        // The mock has no secrets.
+        adapters: Vec::new(),
         background: {
             let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
             let finishing = finish_logouts(Arc::clone(&namespaces));

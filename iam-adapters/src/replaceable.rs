@@ -1,0 +1,34 @@
+//! A shared value that can be replaced while others use it.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A value that can be replaced. Uses of the previous value continue with it.
+///
+/// It is read at most once for each connection or call to another server, so a lock is cheap enough.
+pub struct Replaceable<T: ?Sized>(RwLock<Arc<T>>);
+
+impl<T: ?Sized> Replaceable<T> {
+    /// With this first value.
+    #[must_use]
+    pub const fn new(value: Arc<T>) -> Self {
+        Self(RwLock::new(value))
+    }
+
+    /// The current value.
+    #[must_use]
+    pub fn get(&self) -> Arc<T> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the value.
+    pub fn replace(&self, value: Arc<T>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+impl<T: fmt::Debug + ?Sized> fmt::Debug for Replaceable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}

@@ -1,0 +1,265 @@
+//! Reads the keys, and the files that the settings name, again when they change, and on SIGHUP.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iam_adapters::{Clock, Replaceable, ResilientAdapter};
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use secrecy::SecretString;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+use super::parts::{Parts, Reloadable};
+use super::tls::ServerCertificate;
+use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
+use crate::gateway::keys::{Keys, Reloaded};
+use crate::health::{Health, Reason, ReasonCode};
+use crate::replication::Redis;
+
+/// The pause between a change and reading a folder, because several changes often come together.
+const SETTLING: Duration = Duration::from_millis(100);
+
+/// The parts of a running service that are replaced when a file changes.
+pub(super) struct Running {
+    source: Arc<Source>,
+    files: NamedFiles,
+    adapters: Vec<Arc<ResilientAdapter>>,
+    tls: Option<Arc<ServerCertificate>>,
+    redis: Option<Redis>,
+    operator_token: Option<Arc<Replaceable<SecretString>>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Running {
+    /// `None` if the settings cannot be read again.
+    pub(super) fn new(
+        settings: &Settings,
+        parts: &Parts,
+        adapters: Vec<Arc<ResilientAdapter>>,
+    ) -> Option<Self> {
+        Some(Self {
+            source: Arc::clone(parts.source.as_ref()?),
+            files: settings.files.clone(),
+            adapters,
+            tls: parts.tls.clone(),
+            redis: parts.redis.clone(),
+            operator_token: parts.operator_token.clone(),
+            clock: Arc::clone(&parts.clock),
+        })
+    }
+
+    /// Reads the files again if they changed, or if `forced`, and replaces what was built of them;
+    /// `None`: they did not. What cannot be used is not replaced, and neither is the rest, so that a
+    /// certificate and its key, or a client and its secret, never come from different times.
+    fn reload(&mut self, forced: bool) -> Option<Result<(), InvalidSettings>> {
+        let now = self.files.again();
+        if now.are_as(&self.files) && !forced {
+            return None;
+        }
+        self.files = now;
+        let loaded = self
+            .source
+            .load_with(|settings, problems| Reloadable::build(settings, &self.clock, problems));
+        Some(loaded.map(|(settings, reloadable)| {
+            self.files = settings.files;
+            self.replace(reloadable);
+        }))
+    }
+
+    fn replace(&self, new: Reloadable) {
+        for (adapter, replacement) in self.adapters.iter().zip(new.iams) {
+            adapter.replace(replacement, new.permission_source.clone());
+        }
+        if let (Some(current), Some(new)) = (&self.tls, &new.tls) {
+            current.replace(new);
+        }
+        if let (Some(current), Some(new)) = (&self.redis, &new.redis) {
+            current.replace(new);
+        }
+        if let (Some(current), Some(new)) = (&self.operator_token, new.operator_token) {
+            current.replace(Arc::new(new));
+        }
+    }
+}
+
+/// Reads keys and files when the system reports a change, on SIGHUP, and periodically: network file
+/// systems report none, and a folder that was replaced is not the watched one.
+pub(super) struct FileWatcher {
+    keys: Arc<Keys>,
+    key_folders: Vec<PathBuf>,
+    running: Option<Arc<Mutex<Running>>>,
+    health: Arc<Health>,
+    clock: Arc<dyn Clock>,
+    interval: Duration,
+}
+
+impl FileWatcher {
+    pub(super) fn new(
+        settings: &Settings,
+        parts: &Parts,
+        running: Option<Running>,
+        health: Arc<Health>,
+    ) -> Self {
+        let folders = [&settings.keys.signing_dir, &settings.keys.sealing_dir];
+        Self {
+            keys: Arc::clone(&parts.keys),
+            key_folders: folders.into_iter().flatten().cloned().collect(),
+            running: running.map(|running| Arc::new(Mutex::new(running))),
+            health,
+            clock: Arc::clone(&parts.clock),
+            interval: settings.keys.reload_interval,
+        }
+    }
+
+    /// Does not return.
+    pub(super) async fn run(self) {
+        let changed = Arc::new(Notify::new());
+        let mut hangups = hangups();
+        let mut watcher = None;
+        let mut logged = Vec::new();
+        let mut forced = false;
+        loop {
+            let next_watcher = watcher.or_else(|| new_watcher(&changed));
+            watcher = self.reload(next_watcher, forced).await;
+            self.log_warnings(&mut logged);
+            forced = tokio::select! {
+                () = changed.notified() => false,
+                () = tokio::time::sleep(self.interval) => false,
+                () = next_hangup(&mut hangups) => true,
+            };
+            tokio::time::sleep(SETTLING).await;
+        }
+    }
+
+    async fn reload(
+        &self,
+        mut watcher: Option<RecommendedWatcher>,
+        forced: bool,
+    ) -> Option<RecommendedWatcher> {
+        let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
+        let folders = self.folders();
+        let running = self.running.clone();
+        // Reading a file blocks, on a network file system for long.
+        let reloading = tokio::task::spawn_blocking(move || {
+            // Each time, because the folder may have been replaced. Before it is read, so that no
+            // later change is missed.
+            if let Some(watcher) = &mut watcher {
+                for folder in &folders {
+                    watch(watcher, folder);
+                }
+            }
+            for (purpose, reloaded) in keys.reload(now) {
+                log_reload(purpose, &reloaded);
+            }
+            let files = running.and_then(|running| locked(&running).reload(forced));
+            (watcher, files)
+        });
+        // A panic was logged, and dropped the watcher. The next reload makes another one.
+        let (watcher, files) = reloading.await.ok()?;
+        if let Some(files) = files {
+            self.report(files);
+        }
+        watcher
+    }
+
+    /// The key folders, and the folders of the files.
+    fn folders(&self) -> BTreeSet<PathBuf> {
+        let mut folders: BTreeSet<_> = self.key_folders.iter().cloned().collect();
+        if let Some(running) = &self.running {
+            let running = locked(running);
+            let files = running.files.paths().iter();
+            folders.extend(files.filter_map(|file| file.parent()).map(Path::to_owned));
+        }
+        folders
+    }
+
+    fn report(&self, files: Result<(), InvalidSettings>) {
+        let invalid = files.err();
+        if invalid.is_none() {
+            tracing::info!("the files that the settings name were read again");
+        }
+        self.health.files(invalid.map(|invalid| {
+            let message = format!(
+                "in use are those from before: {}",
+                invalid.problems.join("; ")
+            );
+            Reason::new(ReasonCode::FilesUnreadable, message)
+        }));
+    }
+
+    /// Logs the differences to the reasons that are in `logged`.
+    fn log_warnings(&self, logged: &mut Vec<Reason>) {
+        let warnings = self.keys.warnings(self.clock.now());
+        let reasons = warnings.into_iter().map(Reason::from);
+        let reasons: Vec<_> = reasons.chain(self.health.files_reason()).collect();
+        for new in reasons.iter().filter(|reason| !logged.contains(reason)) {
+            tracing::warn!(code = new.code.name(), "{}", new.message);
+        }
+        for old in logged.iter().filter(|reason| !reasons.contains(reason)) {
+            tracing::info!(code = old.code.name(), "resolved: {}", old.message);
+        }
+        *logged = reasons;
+    }
+}
+
+fn locked(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `None` if the system cannot report signals.
+fn hangups() -> Option<Signal> {
+    signal(SignalKind::hangup())
+        .inspect_err(|error| tracing::warn!(%error, "SIGHUP is not handled"))
+        .ok()
+}
+
+async fn next_hangup(hangups: &mut Option<Signal>) {
+    match hangups {
+        Some(hangups) => {
+            hangups.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn watch(watcher: &mut RecommendedWatcher, folder: &Path) {
+    if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
+        tracing::debug!(folder = %folder.display(), error = %error, "the folder is not watched");
+    }
+}
+
+fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
+    tracing::info!(purpose, kids = reloaded.kids.join(" "), "keys reloaded");
+    for (kid, begins) in &reloaded.delayed {
+        tracing::warn!(
+            purpose,
+            kid,
+            from = %format_args!("{begins:.0}"),
+            "delaying use of this key until verifiers can have fetched it"
+        );
+    }
+}
+
+/// Notifies `changed` when the content of a watched folder changes. `None` if the system has no more
+/// watchers; the folders are read periodically all the same.
+fn new_watcher(changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
+    let changed = Arc::clone(changed);
+    let on_event = move |event: notify::Result<Event>| {
+        // This program itself opens and reads the files.
+        let is_read = matches!(
+            event,
+            Ok(Event { kind: EventKind::Access(kind), .. })
+                if kind != AccessKind::Close(AccessMode::Write)
+        );
+        if !is_read {
+            changed.notify_one();
+        }
+    };
+    let watcher = notify::recommended_watcher(on_event);
+    watcher
+        .inspect_err(|error| tracing::debug!(error = %error, "folders are not watched"))
+        .ok()
+}
