@@ -1,5 +1,8 @@
 //! The program with Redis.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
 use test_support::client::Client;
 use test_support::keys::TestKeys;
 use test_support::metrics;
@@ -51,6 +54,29 @@ async fn processes_share_revocations_and_stop_on_sigterm() {
             assert!(!ended.everything().contains(secret));
         }
     }
+}
+
+#[test]
+fn rotated_password_is_used_for_new_connections() {
+    const NEXT: &str = "the next password of this Redis";
+    let Some(redis) = redis() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("password");
+    fs::write(&file, PASSWORD).expect("written");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("permissions");
+    let mut process = GATEWAY.serve(&[
+        ("redis.url", &redis.url()),
+        ("redis.password_file", file.to_str().expect("text")),
+        ("redis.prefix", PREFIX),
+    ]);
+    process.logged("synchronized with the other replicas");
+    let mut admin = redis.admin();
+    admin.words(&["CONFIG", "SET", "requirepass", NEXT]);
+    admin.run("CLIENT KILL TYPE normal SKIPME yes");
+    process.logged("not synchronized with the other replicas");
+    fs::write(&file, NEXT).expect("written");
+    process.logged("the files that the settings name were read again");
+    process.logged("synchronized with the other replicas");
 }
 
 #[test]
