@@ -56,8 +56,8 @@ async fn processes_share_revocations_and_stop_on_sigterm() {
     }
 }
 
-#[test]
-fn rotated_password_is_used_for_new_connections() {
+#[tokio::test]
+async fn rotated_password_is_used_for_new_connections() {
     const NEXT: &str = "the next password of this Redis";
     let Some(redis) = redis() else { return };
     let folder = tempfile::tempdir().expect("a folder");
@@ -69,14 +69,20 @@ fn rotated_password_is_used_for_new_connections() {
         ("redis.password_file", file.to_str().expect("text")),
         ("redis.prefix", PREFIX),
     ]);
-    process.logged("synchronized with the other replicas");
+    let (_, management) = process.addresses();
+    let synchronized = async |wanted| {
+        until("the state of the replication", async || {
+            metrics::sum(management, "revocations_synchronized", "").await == wanted
+        })
+        .await;
+    };
+    synchronized(1).await;
     let mut admin = redis.admin();
     admin.words(&["CONFIG", "SET", "requirepass", NEXT]);
     admin.run("CLIENT KILL TYPE normal SKIPME yes");
-    process.logged("not synchronized with the other replicas");
+    synchronized(0).await;
     fs::write(&file, NEXT).expect("written");
-    process.logged("the files that the settings name were read again");
-    process.logged("synchronized with the other replicas");
+    synchronized(1).await;
 }
 
 #[test]
