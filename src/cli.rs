@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 mod check;
 mod error;
+mod healthcheck;
 mod init;
 mod keys;
 mod revoke;
@@ -90,6 +93,15 @@ pub enum Command {
     RemoveKey(RemoveKey),
     /// Revoke sessions at a running gateway.
     Revoke(Revoke),
+    /// Ask a running gateway for its readiness.
+    Healthcheck {
+        /// The configuration file.
+        config: Option<PathBuf>,
+    },
+    /// Write the completions for a shell.
+    Completions(Shell),
+    /// Write the manual page.
+    Man,
 }
 
 /// The program ends without a command: help was requested, or the arguments are wrong.
@@ -146,6 +158,11 @@ impl Subcommands {
                 revoke.config = ConfigFile { config }.path(environment);
                 Command::Revoke(revoke)
             }
+            Self::Healthcheck { config } => Command::Healthcheck {
+                config: config.path(environment),
+            },
+            Self::Completions { shell } => Command::Completions(shell),
+            Self::Man => Command::Man,
         })
     }
 }
@@ -192,6 +209,8 @@ First steps:
                                     make the next keys and remove old ones, for cron
   auth-gateway revoke subject SUBJECT --config FILE
                                     end all sessions of a user at the running gateway
+  auth-gateway healthcheck --config FILE
+                                    report whether the running gateway should get traffic
 
 Settings:
   Defaults, then the file, then the environment. In the environment `http.listen` is
@@ -201,7 +220,8 @@ Settings:
 Exit codes:
   0   done
   64  the arguments or the configuration are wrong
-  69  the IAM (check --online) or the running gateway (revoke) cannot be reached or refuses the call
+  69  the IAM (check --online) or the running gateway (revoke, healthcheck) cannot be reached, refuses
+      the call or should get no traffic
   70  the gateway itself failed
 
 More: README.md lists the documentation; openapi.yaml describes the API, and a running gateway
@@ -267,4 +287,33 @@ pub enum Subcommands {
     /// the same Redis. Access tokens that were issued stay valid until they expire, and the sessions
     /// at the IAM until they expire there.
     Revoke(Revoke),
+    /// Ask the gateway on this machine whether it should get traffic, for containers
+    ///
+    /// Calls `/health/ready` of `management.listen`, and writes the status with the codes of its
+    /// reasons. A degraded gateway should get traffic.
+    Healthcheck {
+        /// The option `--config`
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Write the completions for a shell to standard output
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual page (roff) to standard output
+    Man,
+}
+
+/// Writes the completions of the production program.
+fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
+    // It panics if it cannot write.
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "auth-gateway", &mut text);
+    out.write_all(&text)
+}
+
+/// Writes the manual page of the production program.
+fn man(mut out: &mut dyn Write) -> io::Result<()> {
+    clap_mangen::Man::new(Arguments::command()).render(&mut out)
 }

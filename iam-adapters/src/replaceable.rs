@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A value that can be replaced. Uses of the previous value continue with it.
 ///
 /// It is read at most once for each connection or call to another server, so a lock is cheap enough.
+/// The crate `arc-swap` cannot hold trait objects.
 pub struct Replaceable<T: ?Sized>(RwLock<Arc<T>>);
 
 impl<T: ?Sized> Replaceable<T> {

@@ -1,6 +1,7 @@
 //! `keys`: commands for the key files that replicas share.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Subcommand, ValueEnum};
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::error::UserError;
 use super::{Arguments, Command, ConfigFile, EarlyExit, Exit};
@@ -99,6 +101,9 @@ pub struct ListKeys {
     /// The directory of the keys
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
+    /// Write an array of JSON objects
+    #[arg(long)]
+    pub json: bool,
     /// The durations that determine the states.
     #[command(flatten)]
     pub times: KeyTimes,
@@ -278,6 +283,7 @@ pub(super) fn list(
 ) -> anyhow::Result<Exit> {
     let settings = list.times.settings(environment, registry)?;
     let files = keys::read_dir(&list.directory).map_err(UserError::from)?;
+    let mut listed = Vec::new();
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
         let keys_of_purpose = KeyFiles::read(&list.directory, purpose).map_err(UserError::from)?;
         let times = list.times.of(purpose, &settings);
@@ -287,39 +293,139 @@ pub(super) fn list(
                 Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
                 Some(KeyPurpose::Sealing) | None => "A256GCM",
             };
-            let (state, more) = match key_state {
-                KeyState::Waiting { from, latest } => (
-                    "waiting",
-                    format!(
-                        "  used from {from:.0} on, by every gateway from {latest:.0} at the latest"
-                    ),
-                ),
-                KeyState::Starting { latest } => (
-                    "starting",
-                    format!("  used by every gateway from {latest:.0} at the latest"),
-                ),
-                KeyState::InUse => ("in use", String::new()),
-                KeyState::InUseUntil(latest) => {
-                    ("in use", format!("  until {latest:.0} at the latest"))
-                }
-                KeyState::HonouredUntil(end) => ("honoured", format!("  until {end:.0}")),
-                KeyState::RetiredSince(end) => ("retired", format!("  since {end:.0}")),
-            };
-            let (purpose, kid, first_use) = (purpose.name(), key.kid(), key.first_use());
-            writeln!(
-                out,
-                "{purpose:<8} {algorithm:<8} {state:<9} {first_use:.0}  {kid}{more}"
-            )?;
+            listed.push(ListedKey::new(purpose.name(), algorithm, key, key_state));
         }
     }
     for (_, key) in files.iter().filter(|(_, key)| key_use(key).is_none()) {
-        let (first_use, kid) = (key.first_use(), key.kid());
-        writeln!(out, "unknown  ?        unusable  {first_use:.0}  {kid}")?;
+        listed.push(ListedKey {
+            purpose: "unknown",
+            algorithm: "?",
+            state: "unusable",
+            first_use: second(key.first_use()),
+            kid: key.kid().to_owned(),
+            ..ListedKey::default()
+        });
+    }
+    if list.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&listed)?)?;
+        return Ok(Exit::Ok);
+    }
+    for key in &listed {
+        writeln!(out, "{key}")?;
     }
     if files.is_empty() {
         writeln!(out, "no keys in {}", list.directory.display())?;
     }
     Ok(Exit::Ok)
+}
+
+/// A key in a list. Times are RFC 3339, in whole seconds.
+#[derive(Default, Serialize)]
+struct ListedKey {
+    purpose: &'static str,
+    algorithm: &'static str,
+    state: &'static str,
+    first_use: String,
+    kid: String,
+    /// From when on some gateways use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_from: Option<String>,
+    /// From when on every gateway uses it, at the latest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by_all_from: Option<String>,
+    /// Until when some gateways may use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_until: Option<String>,
+    /// Until when its tokens or sessions are accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    honoured_until: Option<String>,
+    /// Since when nothing needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retired_since: Option<String>,
+}
+
+fn second(time: Timestamp) -> String {
+    format!("{time:.0}")
+}
+
+impl ListedKey {
+    fn new(
+        purpose: &'static str,
+        algorithm: &'static str,
+        key: &KeyFile,
+        key_state: KeyState,
+    ) -> Self {
+        let mut listed = Self {
+            purpose,
+            algorithm,
+            first_use: second(key.first_use()),
+            kid: key.kid().to_owned(),
+            ..Self::default()
+        };
+        listed.state = match key_state {
+            KeyState::Waiting { from, latest } => {
+                listed.used_from = Some(second(from));
+                listed.used_by_all_from = Some(second(latest));
+                "waiting"
+            }
+            KeyState::Starting { latest } => {
+                listed.used_by_all_from = Some(second(latest));
+                "starting"
+            }
+            KeyState::InUse => "in use",
+            KeyState::InUseUntil(latest) => {
+                listed.used_until = Some(second(latest));
+                "in use"
+            }
+            KeyState::HonouredUntil(end) => {
+                listed.honoured_until = Some(second(end));
+                "honoured"
+            }
+            KeyState::RetiredSince(end) => {
+                listed.retired_since = Some(second(end));
+                "retired"
+            }
+        };
+        listed
+    }
+}
+
+/// One line of text.
+impl fmt::Display for ListedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            purpose,
+            algorithm,
+            state,
+            first_use,
+            kid,
+            ..
+        } = self;
+        write!(
+            f,
+            "{purpose:<8} {algorithm:<8} {state:<9} {first_use}  {kid}"
+        )?;
+        match (&self.used_from, &self.used_by_all_from) {
+            (Some(from), Some(latest)) => write!(
+                f,
+                "  used from {from} on, by every gateway from {latest} at the latest"
+            )?,
+            (None, Some(latest)) => {
+                write!(f, "  used by every gateway from {latest} at the latest")?;
+            }
+            (_, None) => {}
+        }
+        if let Some(latest) = &self.used_until {
+            write!(f, "  until {latest} at the latest")?;
+        }
+        if let Some(end) = &self.honoured_until {
+            write!(f, "  until {end}")?;
+        }
+        if let Some(end) = &self.retired_since {
+            write!(f, "  since {end}")?;
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn rotate(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +15,10 @@ use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use url::Url;
 
 use super::Exit;
 use super::error::UserError;
+use super::healthcheck::management_url;
 use crate::config::{self, Registry};
 
 const PATH: &str = "/admin/v1/sessions/revoke";
@@ -152,7 +151,7 @@ pub(super) fn revoke(
                 .to_owned(),
         )
     })?;
-    let url = url(management.listen)?;
+    let url = management_url(management.listen, PATH)?;
     let connection = ClientSettings {
         connect_deadline: DEADLINE,
         ca_file: None,
@@ -186,22 +185,6 @@ pub(super) fn revoke(
     };
     writeln!(err, "auth-gateway: {url}: {problem}")?;
     Ok(Exit::Unavailable)
-}
-
-/// The address of the operator call at a gateway on this machine.
-fn url(listen: SocketAddr) -> anyhow::Result<Url> {
-    if listen.port() == 0 {
-        let problem = "management.listen has port 0; revoke needs the port of the running gateway";
-        return Err(UserError::Request(problem.to_owned()).into());
-    }
-    let mut address = listen;
-    if listen.ip().is_unspecified() {
-        address.set_ip(match listen.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    Ok(Url::parse(&format!("http://{address}{PATH}"))?)
 }
 
 /// The description of a problem response.

@@ -11,7 +11,7 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
 use super::error::{UserError, report};
-use super::{Command, EarlyExit, Exit, check, init, keys, revoke, welcome};
+use super::{Command, EarlyExit, Exit, check, healthcheck, init, keys, revoke, welcome};
 use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
 use crate::telemetry;
@@ -105,8 +105,18 @@ pub fn run(
         Command::RotateKeys(rotate) => keys::rotate(&rotate, environment, registry, out),
         Command::RemoveKey(key) => keys::remove(&key, out),
         Command::Revoke(command) => revoke::revoke(&command, environment, registry, out, err),
+        Command::Healthcheck { config } => {
+            healthcheck::healthcheck(config.as_deref(), environment, registry, out, err)
+        }
+        Command::Completions(shell) => written(super::completions(shell, out)),
+        Command::Man => written(super::man(out)),
     };
     report(outcome, err)
+}
+
+fn written(result: io::Result<()>) -> anyhow::Result<Exit> {
+    result?;
+    Ok(Exit::Ok)
 }
 
 fn serve(

@@ -149,6 +149,7 @@ fn generated_keys_are_for_signing_by_default() {
         parse_line("auth-gateway keys list --dir d", None),
         Ok(Command::ListKeys(ListKeys {
             directory: "d".into(),
+            json: false,
             times: KeyTimes::default(),
         }))
     );

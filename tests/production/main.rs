@@ -12,6 +12,7 @@ mod keys;
 mod refusals;
 mod rotate;
 mod secrets;
+mod tools;
 
 /// The gateway.
 const GATEWAY: test_support::program::Executable = test_support::program::Executable {

@@ -1,0 +1,86 @@
+//! `keys list --json`, `healthcheck`, `completions` and `man`.
+
+use serde_json::{Value, json};
+
+use crate::{GATEWAY, KEYCLOAK};
+
+#[test]
+fn keys_are_listed_as_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("text");
+    for arguments in [
+        &["keys", "generate", "--dir", folder][..],
+        &["keys", "generate", "--dir", folder],
+        &["keys", "generate", "--dir", folder, "--use", "sealing"],
+    ] {
+        assert_eq!(GATEWAY.run(arguments, &[]).code, Some(0));
+    }
+    let ended = GATEWAY.run(&["keys", "list", "--json", "--dir", folder], &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let keys: Vec<Value> = serde_json::from_str(&ended.out).expect("an array");
+    let [in_use, waiting, sealing] = &keys[..] else {
+        panic!("{keys:?}");
+    };
+    let member = |name: &str| [in_use, waiting, sealing].map(|key| key[name].clone());
+    assert_eq!(
+        member("purpose"),
+        ["signing", "signing", "sealing"].map(Value::from)
+    );
+    assert_eq!(
+        member("algorithm"),
+        ["ES256", "ES256", "A256GCM"].map(Value::from)
+    );
+    assert_eq!(waiting["state"], json!("waiting"));
+    assert_eq!(waiting["used_from"], waiting["first_use"]);
+    assert!(waiting["used_by_all_from"].is_string(), "{waiting}");
+    assert_ne!(in_use["state"], json!("waiting"));
+    let empty = tempfile::tempdir().expect("a folder");
+    let empty = empty.path().to_str().expect("text");
+    let ended = GATEWAY.run(&["keys", "list", "--json", "--dir", empty], &[]);
+    assert_eq!(ended.out.trim(), "[]");
+}
+
+#[test]
+fn healthcheck_succeeds_only_if_the_gateway_should_get_traffic() {
+    // An IAM that cannot be reached degrades the replica, which still gets traffic.
+    let mut program = GATEWAY.serve(&KEYCLOAK);
+    let (_, management) = program.addresses();
+    program.logged("calls to the IAM fail");
+    let address = management.to_string();
+    let listen = [("management.listen", address.as_str())];
+    let settings = [&KEYCLOAK[..], &listen].concat();
+    let ended = GATEWAY.run(&["healthcheck"], &settings);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.out.trim(), "degraded: unreachable");
+    program.signal("TERM");
+    assert_eq!(program.wait().code, Some(0));
+    let ended = GATEWAY.run(&["healthcheck"], &settings);
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.err.contains(&address), "{ended:?}");
+    let any_port = [&KEYCLOAK[..], &[("management.listen", "127.0.0.1:0")]].concat();
+    assert_eq!(GATEWAY.run(&["healthcheck"], &any_port).code, Some(64));
+}
+
+#[test]
+fn completions_and_the_manual_page_contain_every_command() {
+    let help = GATEWAY.run(&["--help"], &[]).out;
+    let commands = help.split("Commands:\n").nth(1).expect("commands");
+    let commands = commands.split("\n\n").next().expect("commands").lines();
+    let commands: Vec<_> = commands
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(commands.contains(&"healthcheck"), "{commands:?}");
+    for arguments in [
+        &["completions", "bash"][..],
+        &["completions", "zsh"],
+        &["completions", "fish"],
+        &["man"],
+    ] {
+        let ended = GATEWAY.run(arguments, &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        for command in &commands {
+            assert!(ended.out.contains(command), "{arguments:?}: {command}");
+        }
+    }
+}
