@@ -270,6 +270,20 @@ fn check_pair(one: &IamSection, other: &IamSection, problems: &mut Problems) {
                 first.subject_prefix
             ),
         );
+    } else if !first.subject_prefix.is_empty()
+        && !second.subject_prefix.is_empty()
+        && (first.subject_prefix.starts_with(&second.subject_prefix)
+            || second.subject_prefix.starts_with(&first.subject_prefix))
+    {
+        // An empty prefix is allowed: the IAM with it is the operator's own.
+        add(
+            "subject_prefix",
+            format!(
+                "{section} has {:?}: one is the beginning of the other, so a user of one IAM could \
+                 have the sub of a user of the other",
+                first.subject_prefix
+            ),
+        );
     }
     if first.default && second.default {
         add("default", format!("{section} is the default IAM already"));

@@ -123,6 +123,16 @@ fn contradictions_between_two_iams_name_both() {
             "iam.two.subject_prefix: [iam.one] has the same: \"\"; two users could have the same sub",
         ),
         (
+            "default = true\nsubject_prefix = 'two-b-'",
+            second("domains = ['two.test']"),
+            "iam.two.subject_prefix: [iam.one] has \"two-b-\": one is the beginning of the other",
+        ),
+        (
+            "default = true\nsubject_prefix = 'tw'",
+            second("domains = ['two.test']"),
+            "iam.two.subject_prefix: [iam.one] has \"tw\": one is the beginning of the other",
+        ),
+        (
             "default = true",
             second("default = true"),
             "iam.two.default: [iam.one] is the default IAM already",
