@@ -2,6 +2,7 @@
 //! shell.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use iam_adapters::client::{ClientSettings, UpstreamClient};
 use iam_adapters::clock::SystemClock;
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::time::timeout;
 use url::Url;
 
@@ -50,34 +51,41 @@ pub(super) fn healthcheck(
     let problem = match answer {
         Err(_) => "no response".to_owned(),
         Ok(Err(fault)) => fault.to_string(),
-        Ok(Ok(response)) => match serde_json::from_slice::<Value>(&response.body) {
-            Ok(report) if report["status"].is_string() => {
-                let ready = response.status.as_u16() == 200;
-                return Ok(if ready {
-                    writeln!(out, "{}", summary(&report))?;
-                    Exit::Ok
-                } else {
-                    writeln!(err, "{}", summary(&report))?;
-                    Exit::Unavailable
-                });
+        Ok(Ok(response)) => match serde_json::from_slice::<Report>(&response.body) {
+            Ok(report) if response.status.as_u16() == 200 => {
+                writeln!(out, "{report}")?;
+                return Ok(Exit::Ok);
             }
-            _ => "not the response of a gateway".to_owned(),
+            Ok(report) => report.to_string(),
+            Err(_) => "not the response of a gateway".to_owned(),
         },
     };
     writeln!(err, "auth-gateway: {url}: {problem}")?;
     Ok(Exit::Unavailable)
 }
 
+/// The response of `/health/ready`, as far as it is written.
+#[derive(Deserialize)]
+struct Report {
+    status: String,
+    reasons: Vec<Reason>,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    code: String,
+}
+
 /// The status and the codes of the reasons for it.
-fn summary(report: &Value) -> String {
-    let reasons = report["reasons"].as_array().into_iter().flatten();
-    let codes: Vec<_> = reasons
-        .filter_map(|reason| reason["code"].as_str())
-        .collect();
-    let status = report["status"].as_str().unwrap_or_default();
-    match codes.as_slice() {
-        [] => status.to_owned(),
-        codes => format!("{status}: {}", codes.join(", ")),
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.status)?;
+        let mut separator = ": ";
+        for reason in &self.reasons {
+            write!(f, "{separator}{}", reason.code)?;
+            separator = ", ";
+        }
+        Ok(())
     }
 }
 
