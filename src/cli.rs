@@ -220,8 +220,8 @@ Settings:
 Exit codes:
   0   done
   64  the arguments or the configuration are wrong
-  69  the IAM (check --online) or the running gateway (revoke, healthcheck) cannot be reached, refuses
-      the call or should get no traffic
+  69  the IAM (check --online) or the running gateway (revoke, healthcheck) cannot be reached,
+      refuses the call, or should get no traffic
   70  the gateway itself failed
 
 More: README.md lists the documentation; openapi.yaml describes the API, and a running gateway

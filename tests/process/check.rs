@@ -86,13 +86,12 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
         ]
     );
     assert_eq!(
-        of_iam("shop", 4),
+        of_iam("shop", 3),
         [
             "IAM           shop, logins of all other domains",
             "IAM adapter   keycloak",
             "capabilities  sessions at the IAM, current permissions, detects disabled accounts, \
              back-channel logout by tokens of the type logout+jwt",
-            "public        http://127.0.0.1:0 as http://localhost:8080",
         ]
     );
 }
