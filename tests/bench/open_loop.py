@@ -63,13 +63,16 @@ class ConnectionPool:
             self.poll.register(connection, select.EPOLLIN)
             self.open[connection.fileno()] = connection
         self.free = collections.deque(self.open)
-        self.waiting = {}  # by connection in use: when its request was due, and the received bytes
+        # By connection in use: when its request was due, what makes the next request, and the received bytes.
+        self.waiting = {}
 
-    def send(self, content, due):
-        number = self.free.popleft()
+    def send(self, content, due, follow):
+        self._send_on(self.free.popleft(), content, due, follow)
+
+    def _send_on(self, number, content, due, follow):
         if self.open[number].send(content) != len(content):
             raise Failure("a request does not fit into the socket's buffer")
-        self.waiting[number] = due, bytearray()
+        self.waiting[number] = due, follow, bytearray()
 
     def responses(self, timeout):
         """Yields (due, response) for each response that arrives within `timeout` seconds."""
@@ -80,17 +83,25 @@ class ConnectionPool:
             part = self.open[number].recv(1 << 16)
             if not part or number not in self.waiting:
                 raise Failure("the server closed a connection, or sent an unexpected response")
-            due, received = self.waiting[number]
+            due, follow, received = self.waiting[number]
             received += part
             response = wire.parse(received)
-            if response is not None:
-                del self.waiting[number]
-                self.free.append(number)
-                yield due, response
+            if response is None:
+                continue
+            if follow is not None:
+                if response.status != 200:
+                    raise Failure(f"{response.status} {response.body[:300]!r}")
+                self._send_on(number, follow(response.body), due, None)
+                continue
+            del self.waiting[number]
+            self.free.append(number)
+            yield due, response
 
 
-def run(url, requests, rate, connections, expect, spin):
+def run(url, requests, rate, connections, expect, spin, follow=None):
     """Sends each of the requests once, `rate` a second.
+
+    `follow` makes the next request on the same connection of the body of each response; the latency is that of both.
 
     `spin`: polls without sleeping, for rates at which a wake-up costs more than a request; needs its own core.
     """
@@ -106,7 +117,7 @@ def run(url, requests, rate, connections, expect, spin):
             now = clock()
             due = begin + sent / rate
             while sent < len(requests) and due <= now and pool.free:
-                pool.send(requests[sent], due)
+                pool.send(requests[sent], due, follow)
                 if not no_connection_free:
                     lateness.append(now - due)
                 sent += 1

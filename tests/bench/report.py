@@ -10,7 +10,8 @@ from rounds import number
 
 AT_LEAST, AT_MOST = "≥", "≤"
 # The order of the table. The order of measurement differs.
-ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added", "tail", "memory-idle", "memory-used", "start",
+ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added-keycloak-exchange", "added-keycloak-login",
+         "added-glewlwyd-exchange", "added-glewlwyd-login", "added-django-exchange", "added-django-login", "tail", "memory-idle", "memory-used", "start",
          "replica-start", "replica-memory",
          "replica-propagation", "replica-rate", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
 

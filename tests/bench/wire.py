@@ -6,6 +6,7 @@ import urllib.parse
 from dataclasses import dataclass
 
 END_OF_HEAD = b"\r\n\r\n"
+CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked\r\n", re.IGNORECASE)
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 LOOPBACK = "127.0.0.1"
 TIMEOUT_SECONDS = 10
@@ -48,12 +49,31 @@ def parse(received):
     begin = head_end + len(END_OF_HEAD)
     length = LENGTH.search(received, 0, begin - 2)
     status = int(received[9:12])
+    if CHUNKED.search(received, 0, begin - 2):
+        return parse_chunks(received, status, begin)
     if length is None and status not in (204, 304):
         raise Failure(f"a response without Content-Length: {bytes(received[:200])!r}")
     size = begin + (int(length.group(1)) if length else 0)
     if len(received) < size:
         return None
     return Response(status, bytes(received[begin:size]), size)
+
+
+def parse_chunks(received, status, begin):
+    """The response with the chunks that begin there, or None if it is incomplete."""
+    body = bytearray()
+    while True:
+        line_end = received.find(b"\r\n", begin)
+        if line_end < 0:
+            return None
+        size = int(received[begin:line_end], 16)
+        end = line_end + 2 + size + 2
+        if len(received) < end:
+            return None
+        body += received[line_end + 2:end - 2]
+        begin = end
+        if size == 0:
+            return Response(status, bytes(body), end)
 
 
 def connect(url):

@@ -1,63 +1,126 @@
-"""The time that the gateway adds to one introspection without queueing."""
+"""The time that the gateway adds, without queueing, to the calls that an adapter makes for an exchange or a login."""
 
+import contextlib
+import itertools
+import json
 import statistics
 
 import open_loop
+import realm
 import servers
 import wire
-from figures.stale import CALLS, check_calls
-from realm import warm_up
+from authorization_servers import DjangoOAuthToolkit, Glewlwyd, started
+from figures.stale import check_calls, introspections
+from machine import CannotRun
 from report import AT_MOST, Figure
 from rounds import Rounds, Series
 
 TARGET_MS = 0.5
 RATE = 100
 # Blocks of one second each, alternating between the two.
-BLOCKS = 40
-# At this rate no request waits for a connection unless a response takes a hundred times as long as usual.
+BLOCKS = 20
+# Each is used again after three blocks. By then its data is stale.
+SESSIONS = 3 * RATE
+FRESHNESS = "1s"
+# At these rates no request waits for a connection unless a response takes a hundred times as long as usual.
 CONNECTIONS = 8
+SERVERS = {"keycloak": realm.Keycloak, "glewlwyd": Glewlwyd, "django": DjangoOAuthToolkit}
 
 
-def in_blocks(load_, count):
-    """The requests of a load, cut into blocks of one second."""
-    lines = load_.bodies.read_bytes().splitlines()[:count]
-    requests = [wire.request("POST", load_.url, load_.headers, line) for line in lines]
-    return iter([requests[begin:begin + RATE] for begin in range(0, count, RATE)])
+def requests(url, headers, bodies):
+    return [wire.request("POST", url, headers, body.encode()) for body in bodies]
+
+
+def blocks_of(all_requests, size):
+    """Blocks of this size, from the beginning again after the last one."""
+    begins = range(0, len(all_requests), size)
+    return itertools.cycle([all_requests[begin:begin + size] for begin in begins])
+
+
+class Measured:
+    """One server, with and without a gateway before it."""
+
+    def __init__(self, bench, server, gateway):
+        self.bench, self.server, self.gateway = bench, server, gateway
+        self.as_client = server.as_client()
+
+    def paced(self, url, block, rate, expect, follow=None):
+        outcome = open_loop.run(url, block, rate, CONNECTIONS, expect.encode(), spin=False, follow=follow)
+        return outcome.latencies_ms
+
+    def introspect(self, body):
+        """The request that introspects the session of a token response."""
+        introspection = self.server.introspection(json.loads(body))
+        return wire.request("POST", self.server.endpoint("introspection"), self.as_client, introspection.encode())
+
+    def logins(self, count):
+        """Bodies of exchanges and of introspections, of sessions of their own."""
+        exchanges, introspected = [], []
+        grant = self.server.grant().encode()
+        for _ in range(count):
+            response = wire.send("POST", self.server.endpoint("token"), self.as_client, grant)
+            introspected.append(self.server.introspection(json.loads(response.body)))
+            exchanges.append(servers.exchange_body(servers.log_in(self.gateway.url)))
+        return exchanges, introspected
+
+    def exchange(self, key):
+        self.bench.log(f"{key}: making {SESSIONS} sessions")
+        exchanges, introspected = self.logins(SESSIONS)
+        url, endpoint = f"{self.gateway.url}/api/v1/auth/token", self.server.endpoint("introspection")
+        exchange_blocks = blocks_of(requests(url, servers.JSON, exchanges), RATE)
+        introspection_blocks = blocks_of(requests(endpoint, self.as_client, introspected), RATE)
+        before = introspections(self.gateway)
+        expect = f'"scope":"{servers.SCOPE}"'
+        pairs, figure = self.compare(
+            f"added-{key}-exchange", f"an exchange with stale data at {self.server.name}, {RATE}/s",
+            lambda: self.paced(url, next(exchange_blocks), RATE, expect),
+            lambda: self.paced(endpoint, next(introspection_blocks), RATE, self.server.active))
+        check_calls(f"added-{key}", self.gateway, sum(map(len, pairs.a)), before)
+        return figure
+
+    def login(self, key):
+        rate = self.server.login_rate
+        url, endpoint = f"{self.gateway.url}/api/v1/auth/login", self.server.endpoint("token")
+        logins = requests(url, servers.JSON, [json.dumps(servers.CREDENTIALS)] * rate)
+        grants = requests(endpoint, self.as_client, [self.server.grant()] * rate)
+        _, figure = self.compare(
+            f"added-{key}-login", f"a login at {self.server.name}, {rate}/s",
+            lambda: self.paced(url, logins, rate, '"session_token":"'),
+            lambda: self.paced(endpoint, grants, rate, self.server.active, self.introspect))
+        return figure
+
+    def compare(self, name, what, with_gateway, without):
+        rounds = Rounds(self.bench, name)
+        pairs = rounds.paired(self.bench.size(BLOCKS, 3), with_gateway, without)
+        self.gateway.check_log()
+        added = Series(tuple(
+            statistics.median(gateway) - statistics.median(calls) for gateway, calls in zip(pairs.a, pairs.b)))
+        gateway, calls = (statistics.median(sum(blocks, [])) for blocks in (pairs.a, pairs.b))
+        return pairs, Figure(
+            name, f"time that the gateway adds to the calls of {what}, p50", added.median, added.low, added.high,
+            "ms", AT_MOST, TARGET_MS, f"{gateway:.2f} ms and {calls:.2f} ms",
+            # The difference is near zero, so its relative spread means nothing.
+            rounds.warnings(added, bound=None),
+            {"added_ms": added.values, "gateway_p50_ms": gateway, "calls_p50_ms": calls},
+        )
+
+
+def running(bench, kind):
+    """The Keycloak of the other figures, or a server of this figure alone."""
+    return contextlib.nullcontext(bench.keycloak()) if kind is realm.Keycloak else started(bench, kind)
 
 
 def measure(bench):
-    keycloak = bench.keycloak()
-    rounds = Rounds(bench, "added")
-    blocks = bench.size(BLOCKS, 3)
-    count = blocks * RATE
-    sessions = bench.sessions(count)
-    introspections = keycloak.introspections(bench, keycloak.refresh_tokens(bench, count))
-    warm_up(bench, introspections)
-    bodies = bench.folder / "added"
-    bodies.write_text("\n".join(sessions[:count]) + "\n")
-    with servers.gateway(bench, bench.both, keycloak.settings(bench.sealing())) as gateway:
-        before = gateway.counters()[CALLS]
-        exchanges = servers.exchanges("stale exchange", gateway.url, bodies)
-        exchange_blocks, introspection_blocks = in_blocks(exchanges, count), in_blocks(introspections, count)
-
-        def paced(load_, requests):
-            outcome = open_loop.run(load_.url, requests, RATE, CONNECTIONS, load_.expect.encode(), spin=False)
-            return outcome.latencies_ms
-
-        pairs = rounds.paired(
-            blocks,
-            lambda: paced(exchanges, next(exchange_blocks)),
-            lambda: paced(introspections, next(introspection_blocks)))
-        check_calls("added", gateway, count, before)
-        gateway.check_log()
-    added = Series(tuple(
-        statistics.median(exchange) - statistics.median(introspection)
-        for exchange, introspection in zip(pairs.a, pairs.b)))
-    exchange, introspection = (statistics.median(sum(blocks, [])) for blocks in (pairs.a, pairs.b))
-    yield Figure(
-        "added", f"time that the gateway adds to one introspection at {RATE}/s, p50", added.median, added.low, added.high,
-        "ms", AT_MOST, TARGET_MS, f"{exchange:.2f} ms and {introspection:.2f} ms",
-        # The difference is near zero, so its relative spread means nothing.
-        rounds.warnings(added, bound=None),
-        {"added_ms": added.values, "exchange_p50_ms": exchange, "introspection_p50_ms": introspection},
-    )
+    for key, kind in SERVERS.items():
+        try:
+            with running(bench, kind) as server:
+                settings = {
+                    **server.settings(bench.sealing()), "session.freshness": FRESHNESS, "permissions.ttl": FRESHNESS,
+                    "upstream.introspection_deadline": FRESHNESS,
+                }
+                with servers.gateway(bench, bench.both, settings) as gateway:
+                    measured = Measured(bench, server, gateway)
+                    yield measured.exchange(key)
+                    yield measured.login(key)
+        except CannotRun as reason:
+            bench.not_run(f"added-{key}", str(reason))
