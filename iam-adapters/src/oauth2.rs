@@ -217,7 +217,9 @@ impl OAuth2 {
                     .await?;
                 return Err(IamError::Refused(Refusal::InvalidCredentials));
             }
-            Err(Rejected::Fault(fault)) => return Err(fault),
+            Err(Rejected::Fault(fault)) => {
+                return Err(self.with_reason(fault, &endpoints.introspection).await);
+            }
         };
         let tokens = SessionTokens {
             client_id: self.client_id.clone(),
@@ -248,6 +250,24 @@ impl OAuth2 {
             permissions: Some(permissions),
             groups: self.groups(&introspected),
         })
+    }
+
+    /// The reason for a rejected grant that introspection states, if the token endpoint states none.
+    async fn with_reason(&self, fault: IamError, introspection: &Url) -> IamError {
+        let has_none = matches!(
+            fault,
+            IamError::Misconfigured {
+                what: Misconfiguration::Other,
+                ..
+            }
+        );
+        if has_none
+            && let Err(reason @ IamError::Misconfigured { .. }) =
+                self.server.prove_credentials(introspection).await
+        {
+            return reason;
+        }
+        fault
     }
 
     /// Introspects the session's token; `None` if it is inactive.

@@ -291,6 +291,25 @@ async fn status_without_a_code_refuses_the_credentials_only_if_the_client_is_acc
     }
 }
 
+/// Glewlwyd rejects a client with status 400 at its token endpoint, and with 401 at introspection.
+#[tokio::test]
+async fn rejection_without_a_code_has_the_reason_that_introspection_states() {
+    for (introspection, expected) in [
+        (inactive(), Misconfiguration::Other),
+        (Answer::empty(401), Misconfiguration::ClientSecret),
+        (Answer::empty(503), Misconfiguration::Other),
+        (Answer::reset(), Misconfiguration::Other),
+    ] {
+        let upstream = healthy().await;
+        upstream
+            .on(TOKEN, Answer::empty(400))
+            .on(INTROSPECTION, introspection.clone());
+        let oauth2 = adapter_with(&upstream, &json!({"preset": "glewlwyd"}));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(misconfigured(&login), Some(expected), "{introspection:?}");
+    }
+}
+
 #[tokio::test]
 async fn groups_are_the_texts_in_the_configured_claim() {
     let upstream = healthy().await;
