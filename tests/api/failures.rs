@@ -1,5 +1,5 @@
 //! The table of failures: the response to a client for every fault of the IAM, with a faulty
-//! adapter and with a faulty Keycloak.
+//! adapter and with a faulty IAM of each kind.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use test_support::client::Response;
 mod adapter_faults;
 mod circuit;
 mod faulty_adapter;
-mod keycloak_fixture;
 mod logout;
 mod logout_tokens;
 mod misconfigured;
@@ -21,6 +20,7 @@ mod redirects;
 mod slow_wire;
 mod stale;
 mod wire;
+mod wire_fixture;
 
 /// The response to one kind of fault.
 #[derive(Debug, Clone)]

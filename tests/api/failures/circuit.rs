@@ -7,11 +7,11 @@ use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 use test_support::client::{Response, Session};
 use test_support::gateway::manual_clock;
-use test_support::scripted_upstream::keycloak::{INTROSPECTION, PERMISSIONS, TOKEN};
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, KEYCLOAK, PERMISSIONS, TOKEN};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::faulty_adapter::{AdapterFixture, Fault};
-use super::keycloak_fixture::{EMAIL, PASSWORD, PATHS, gateway};
+use super::wire_fixture::{EMAIL, PASSWORD, gateway};
 use super::{STALE, UNAVAILABLE, precisely};
 
 /// The number of failed calls that opens a circuit.
@@ -107,6 +107,7 @@ async fn failing_iam_under_load_ends_no_session_and_receives_no_further_calls() 
     const SESSIONS: usize = 60;
     let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
     let gateway = gateway(
+        &KEYCLOAK,
         &keycloak.url(),
         &clock,
         &[
@@ -133,7 +134,7 @@ async fn failing_iam_under_load_ends_no_session_and_receives_no_further_calls() 
     let before = introspections();
     let (answers, ()) = tokio::join!(exchange_all(), async {
         keycloak.received(INTROSPECTION, before + 20).await;
-        for path in PATHS {
+        for path in KEYCLOAK.endpoints() {
             keycloak.on(path, Answer::empty(503));
         }
     });

@@ -3,11 +3,11 @@
 use serde_json::json;
 use test_support::gateway::manual_clock;
 use test_support::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, discovery, inactive, refusal,
+    DISCOVERY, INTROSPECTION, KEYCLOAK, discovery, inactive, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::keycloak_fixture::gateway;
+use super::wire_fixture::gateway;
 
 /// A Keycloak that works for a probe: the probe's made-up token is inactive.
 async fn healthy() -> ScriptedUpstream {
@@ -57,7 +57,7 @@ async fn probe_reports_why_the_iam_is_unavailable() {
     ] {
         let keycloak = healthy().await;
         keycloak.on(path, answer);
-        let gateway = gateway(&keycloak.url(), &manual_clock(), &[]);
+        let gateway = gateway(&KEYCLOAK, &keycloak.url(), &manual_clock(), &[]);
         gateway.wait_for_readiness(status, &[code]).await;
     }
 }
@@ -67,7 +67,7 @@ async fn probe_without_an_answer_in_time_is_reported_as_timed_out() {
     let keycloak = healthy().await;
     keycloak.on(DISCOVERY, Answer::hanging());
     let short = [("upstream.probe_deadline", "200ms")];
-    let gateway = gateway(&keycloak.url(), &manual_clock(), &short);
+    let gateway = gateway(&KEYCLOAK, &keycloak.url(), &manual_clock(), &short);
     gateway.wait_for_readiness("degraded", &["timed_out"]).await;
 }
 
@@ -76,7 +76,7 @@ async fn replica_is_not_ready_while_the_iam_hangs_at_the_first_probe() {
     let keycloak = healthy().await;
     keycloak.on(DISCOVERY, Answer::hanging());
     let long_deadline = [("upstream.probe_deadline", "30s")];
-    let gateway = gateway(&keycloak.url(), &manual_clock(), &long_deadline);
+    let gateway = gateway(&KEYCLOAK, &keycloak.url(), &manual_clock(), &long_deadline);
     gateway
         .ready()
         .await
@@ -92,7 +92,7 @@ async fn replica_is_not_ready_while_the_iam_hangs_at_the_first_probe() {
 async fn readiness_follows_the_iam_without_any_request() {
     let keycloak = healthy().await;
     let often = [("upstream.probe_interval", "20ms")];
-    let gateway = gateway(&keycloak.url(), &manual_clock(), &often);
+    let gateway = gateway(&KEYCLOAK, &keycloak.url(), &manual_clock(), &often);
     for _ in 0..2 {
         gateway.wait_for_readiness("ready", &[]).await;
         keycloak.on(DISCOVERY, Answer::reset());

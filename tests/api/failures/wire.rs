@@ -1,21 +1,29 @@
-//! Every fault of a Keycloak, or of a proxy in front of it, on the wire.
+//! Every fault of an IAM, or of a proxy in front of it, on the wire.
 
-use serde_json::json;
-use test_support::scripted_upstream::Answer;
-use test_support::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, TOKEN, active, grant, inactive, jwt, refusal,
-};
+use serde_json::{Value, json};
+use test_support::scripted_upstream::keycloak::{inactive, jwt, refusal};
+use test_support::scripted_upstream::{Answer, PROTOCOLS, WireProtocol};
 
-use super::keycloak_fixture::{KeycloakFixture, PATHS};
+use super::wire_fixture::WireFixture;
 use super::{BROKEN, Expected, UNAVAILABLE, precisely, throttled};
 
 /// 10 MiB.
 const HUGE: usize = 10 << 20;
 
-/// The response of Keycloak, the response to the client, and the reason in readiness.
+/// The response of the IAM, the response to the client, and the reason in readiness.
 type Row = (&'static str, Answer, Expected, &'static str);
 
-fn rows() -> Vec<Row> {
+fn rows(protocol: &WireProtocol) -> Vec<Row> {
+    // No server but Keycloak has tenants.
+    let not_found = match protocol.name {
+        "keycloak" => "tenant",
+        _ => "other",
+    };
+    // Many servers reject a client like that, and Glewlwyd refuses credentials.
+    let forbidden = match protocol.name {
+        "django-oauth-toolkit" => "client_secret",
+        _ => "unreadable",
+    };
     let json = |status| Answer::json(status, json!({ "error": "unknown_error" }));
     let throttling = json(429).with("Retry-After", "7");
     vec![
@@ -35,8 +43,8 @@ fn rows() -> Vec<Row> {
         ("200, HTML", Answer::html(200), BROKEN, "unreadable"),
         ("401, HTML", Answer::html(401), BROKEN, "unreadable"),
         ("400, HTML", Answer::html(400), BROKEN, "unreadable"),
-        ("403, empty", Answer::empty(403), BROKEN, "unreadable"),
-        ("404", Answer::html(404), BROKEN, "tenant"),
+        ("403, empty", Answer::empty(403), BROKEN, forbidden),
+        ("404", Answer::html(404), BROKEN, not_found),
         ("400, another error", json(400), BROKEN, "unreadable"),
         (
             "200, []",
@@ -68,19 +76,21 @@ fn rows() -> Vec<Row> {
 
 #[tokio::test]
 async fn wire_fault_is_never_a_401() {
-    for precise in [false, true] {
-        for path in PATHS {
-            // For each path, because the first probe is unanswered for a minute only.
-            let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
-            for (name, answer, expected, code) in rows() {
-                let why = format!("{name} from {path}");
-                let response = fixture.call_with_fault(path, &answer).await;
-                expected.is_in(&response, precise, &why);
-                fixture.is_ready("degraded", &[code]).await;
-                if path == TOKEN {
-                    fixture.recovers();
-                    assert_eq!(fixture.log_in().await.status, 200, "after {why}");
-                    fixture.is_ready("ready", &[]).await;
+    for protocol in &PROTOCOLS {
+        for precise in [false, true] {
+            for path in protocol.endpoints() {
+                // For each path, because the first probe is unanswered for a minute only.
+                let fixture = WireFixture::new(protocol, &[precisely(precise)]).await;
+                for (name, answer, expected, code) in rows(protocol) {
+                    let why = format!("{name} from {path}");
+                    let response = fixture.call_with_fault(path, &answer).await;
+                    expected.is_in(&response, precise, &why);
+                    fixture.is_ready("degraded", &[code]).await;
+                    if path == protocol.token {
+                        fixture.recovers();
+                        assert_eq!(fixture.log_in().await.status, 200, "after {why}");
+                        fixture.is_ready("ready", &[]).await;
+                    }
                 }
             }
         }
@@ -89,82 +99,126 @@ async fn wire_fault_is_never_a_401() {
 
 #[tokio::test]
 async fn incomplete_success_is_a_fault() {
-    for precise in [false, true] {
-        let fixture = KeycloakFixture::new(&[precisely(precise)]).await;
-        for (path, whole) in [(TOKEN, grant()), (INTROSPECTION, active())] {
-            let whole = Answer::json(200, whole);
-            for (answer, expected, code) in [
-                (whole.clone().truncated(), BROKEN, "unreadable"),
-                (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
+    for protocol in &PROTOCOLS {
+        for precise in [false, true] {
+            let fixture = WireFixture::new(protocol, &[precisely(precise)]).await;
+            for (path, whole) in [
+                (protocol.token, (protocol.grant)()),
+                (protocol.introspection, (protocol.active)()),
             ] {
-                let response = fixture.call_with_fault(path, &answer).await;
-                expected.is_in(&response, precise, path);
-                fixture.is_ready("degraded", &[code]).await;
+                let whole = Answer::json(200, whole);
+                for (answer, expected, code) in [
+                    (whole.clone().truncated(), BROKEN, "unreadable"),
+                    (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
+                ] {
+                    let response = fixture.call_with_fault(path, &answer).await;
+                    expected.is_in(&response, precise, path);
+                    fixture.is_ready("degraded", &[code]).await;
+                }
             }
         }
     }
 }
 
+/// Members of a successful login and of an introspection, with values that do not fit.
+fn unexpected(protocol: &WireProtocol) -> [Vec<(&'static str, Value)>; 2] {
+    let active = [json!("true"), json!(1), json!(null)];
+    let active = active.map(|value| ("active", value)).to_vec();
+    let (grant, introspection) = match protocol.name {
+        "keycloak" => {
+            let other = json!({"sub": "x", "sid": "y", "azp": "another", "typ": "Refresh"});
+            (
+                vec![
+                    ("refresh_token", json!("opaque")),
+                    ("refresh_token", json!(jwt(&other))),
+                    ("session_state", json!("another")),
+                    ("refresh_expires_in", json!("1800")),
+                ],
+                vec!["sub", "sid", "azp"],
+            )
+        }
+        name => {
+            let subject = match name {
+                "django-oauth-toolkit" => "username",
+                _ => "sub",
+            };
+            (
+                vec![
+                    ("access_token", json!(null)),
+                    ("refresh_token", json!(["opaque"])),
+                    ("expires_in", json!("1800")),
+                ],
+                vec![subject, "client_id"],
+            )
+        }
+    };
+    let introspection = introspection.into_iter();
+    let introspection = introspection.map(|member| (member, json!("another")));
+    [grant, active.into_iter().chain(introspection).collect()]
+}
+
 #[tokio::test]
 async fn success_with_unexpected_content_is_a_fault() {
-    let fixture = KeycloakFixture::new(&[]).await;
-    let changed = |mut whole: serde_json::Value, member: &str, value| {
-        whole[member] = value;
-        Answer::json(200, whole)
-    };
-    let other = jwt(&json!({"sub": "x", "sid": "y", "azp": "another", "typ": "Refresh"}));
-    for (path, answer) in [
-        (INTROSPECTION, changed(active(), "active", json!("true"))),
-        (INTROSPECTION, changed(active(), "active", json!(1))),
-        (INTROSPECTION, changed(active(), "active", json!(null))),
-        (INTROSPECTION, changed(active(), "sub", json!("another"))),
-        (INTROSPECTION, changed(active(), "sid", json!("another"))),
-        (INTROSPECTION, changed(active(), "azp", json!("another"))),
-        (INTROSPECTION, Answer::json(200, json!({}))),
-        (TOKEN, changed(grant(), "refresh_token", json!("opaque"))),
-        (TOKEN, changed(grant(), "refresh_token", json!(other))),
-        (TOKEN, changed(grant(), "session_state", json!("another"))),
-        (TOKEN, changed(grant(), "refresh_expires_in", json!("1800"))),
-    ] {
-        let response = fixture.call_with_fault(path, &answer).await;
-        BROKEN.is_in(&response, false, &format!("{answer:?}"));
-        fixture.is_ready("degraded", &["unreadable"]).await;
+    for protocol in &PROTOCOLS {
+        let fixture = WireFixture::new(protocol, &[]).await;
+        let [grant, active] = unexpected(protocol);
+        let changed = |mut whole: Value, (member, value): (&str, Value)| {
+            whole[member] = value;
+            Answer::json(200, whole)
+        };
+        let grant = grant.into_iter().map(|change| {
+            let answer = changed((protocol.grant)(), change);
+            (protocol.token, answer)
+        });
+        let active = active.into_iter().map(|change| {
+            let answer = changed((protocol.active)(), change);
+            (protocol.introspection, answer)
+        });
+        let empty = (protocol.introspection, Answer::json(200, json!({})));
+        for (path, answer) in grant.chain(active).chain([empty]) {
+            let response = fixture.call_with_fault(path, &answer).await;
+            BROKEN.is_in(&response, false, &format!("{answer:?}"));
+            fixture.is_ready("degraded", &["unreadable"]).await;
+        }
     }
 }
 
 #[tokio::test]
 async fn unavailable_discovery_document_fails_a_login() {
-    for (name, answer, expected, code) in rows() {
-        // Discovery is cached, so each case needs a new gateway.
-        let fixture = KeycloakFixture::new(&[]).await;
-        fixture.keycloak.on(DISCOVERY, answer);
-        expected.is_in(&fixture.log_in().await, false, name);
-        let misconfigured = ["tenant", "other"].contains(&code);
-        let status = if misconfigured {
-            "not_ready"
-        } else {
-            "degraded"
-        };
-        fixture.is_ready(status, &[code]).await;
-        assert!(fixture.keycloak.requests_to(TOKEN).is_empty(), "{name}");
+    for protocol in &PROTOCOLS {
+        for (name, answer, expected, code) in rows(protocol) {
+            // Discovery is cached, so each case needs a new gateway.
+            let fixture = WireFixture::new(protocol, &[]).await;
+            fixture.iam.on(protocol.discovery, answer);
+            expected.is_in(&fixture.log_in().await, false, name);
+            let misconfigured = ["tenant", "other", "client_secret"].contains(&code);
+            let status = if misconfigured {
+                "not_ready"
+            } else {
+                "degraded"
+            };
+            fixture.is_ready(status, &[code]).await;
+            let grants = fixture.iam.requests_to(protocol.token);
+            assert!(grants.is_empty(), "{name}");
+        }
     }
 }
 
 #[tokio::test]
-async fn only_a_refusal_of_keycloak_is_a_401() {
-    let fixture = KeycloakFixture::new(&[]).await;
-    for (status, description) in [
-        (400, "Invalid user credentials"),
-        (401, "Invalid user credentials"),
-        (400, "Account disabled"),
-        (400, "Account is not fully set up"),
-        (400, "an unknown description"),
-    ] {
-        let no = refusal(status, "invalid_grant", description);
-        let response = fixture.call_with_fault(TOKEN, &no).await;
+async fn only_a_refusal_of_the_iam_is_a_401() {
+    for protocol in &PROTOCOLS {
+        let fixture = WireFixture::new(protocol, &[]).await;
+        for refusal in (protocol.refusals)() {
+            fixture.recovers();
+            // At Glewlwyd, the adapter then introspects an invalid token.
+            fixture.iam.on(protocol.introspection, inactive());
+            fixture.iam.on(protocol.token, refusal);
+            let response = fixture.log_in().await;
+            response.is_error(401, "invalid_grant");
+        }
+        let path = protocol.introspection;
+        let response = fixture.call_with_fault(path, &inactive()).await;
         response.is_error(401, "invalid_grant");
+        fixture.is_ready("ready", &[]).await;
     }
-    let response = fixture.call_with_fault(INTROSPECTION, &inactive()).await;
-    response.is_error(401, "invalid_grant");
-    fixture.is_ready("ready", &[]).await;
 }

@@ -18,7 +18,7 @@ async fn limited_login_writes_no_password_no_email_address_and_no_unkeyed_hash()
     let mut fixture = SecrecyFixture::start(GATEWAY, 2, &LIMITED).await;
     fixture.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
-    fixture.keycloak.on(GRANT, refused);
+    fixture.iam.on(GRANT, refused);
     for replica in 0..2 {
         for (password, status) in [(WRONG, 401), (WRONG, 401), (PASSWORD, 429), (WRONG, 429)] {
             let login = json!({"email": EMAIL, "password": password});
@@ -71,7 +71,7 @@ async fn email_address_with_control_characters_is_never_written() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &LIMITED).await;
     fixture.log_in(PASSWORD, 200);
     let refused = refusal(401, "invalid_grant", "Invalid user credentials");
-    fixture.keycloak.on(GRANT, refused);
+    fixture.iam.on(GRANT, refused);
     for (email, statuses) in [
         (format!("\u{1b}[31m{EMAIL}"), [400; 3]),
         (format!("{EMAIL}\r\n{{\"level\":\"ERROR\"}}"), [400; 3]),

@@ -15,7 +15,7 @@ const CANARY: &str = "canary-in-a-form-0123";
 #[tokio::test(flavor = "multi_thread")]
 async fn no_part_of_a_logout_token_is_written() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 2, &[]).await;
-    let url = fixture.keycloak.url();
+    let url = fixture.iam.url();
     fixture.add_secret("the IAM's id of a session", SESSION);
     fixture.add_secret("an id of a logout token", "canary-of-jti-");
     let (by_session, by_subject) = (json!({"sid": SESSION}), json!({"sub": SUBJECT}));
@@ -75,7 +75,7 @@ async fn invalid_form_and_query_are_not_written() {
     fixture.add_secret("a form's value", CANARY);
     fixture.log_in(PASSWORD, 200);
     let token = logout_token(
-        &fixture.keycloak.url(),
+        &fixture.iam.url(),
         "canary-in-a-form-0123",
         &json!({"sid": SESSION}),
     );
@@ -135,8 +135,8 @@ async fn invalid_key_set_of_the_iam_is_not_written() {
         let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
         fixture.add_secret("where the IAM wants to be asked", CANARY);
         fixture.log_in(PASSWORD, 200);
-        fixture.keycloak.on(KEYS, answer);
-        let token = logout_token(&fixture.keycloak.url(), CANARY, &json!({"sid": SESSION}));
+        fixture.iam.on(KEYS, answer);
+        let token = logout_token(&fixture.iam.url(), CANARY, &json!({"sid": SESSION}));
         fixture.send_logout_token(0, &token, status);
         fixture.end();
     }

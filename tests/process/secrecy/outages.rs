@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT};
-use test_support::scripted_upstream::Answer;
-use test_support::scripted_upstream::keycloak::{
-    INTROSPECTION, LOGOUT as END, TOKEN as GRANT, grant,
-};
+use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
+use test_support::scripted_upstream::{Answer, PROTOCOLS, WireProtocol};
 use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture, UPSTREAM_TEXT};
 use test_support::wire::post;
 
@@ -27,12 +25,18 @@ const TIGHT: [(&str, &str); 8] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn open_circuit_and_stale_data_write_no_secret() {
-    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &TIGHT).await;
+    for protocol in &PROTOCOLS {
+        open_circuit_writes_no_secret(protocol).await;
+    }
+}
+
+async fn open_circuit_writes_no_secret(protocol: &WireProtocol) {
+    let mut fixture = SecrecyFixture::over(protocol, GATEWAY, 1, &TIGHT).await;
     let session = fixture.log_in(PASSWORD, 200);
     fixture.exchange(0, &session, 200);
     let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
-    fixture.keycloak.on(INTROSPECTION, failing.clone());
-    fixture.keycloak.on(GRANT, failing);
+    fixture.iam.on(protocol.introspection, failing.clone());
+    fixture.iam.on(protocol.token, failing);
     let stale = "auth_gateway_knowledge_total{source=\"stale\"} ";
     while fixture.read_management().contains(&format!("{stale}0")) {
         fixture.exchange(0, &session, 200);
@@ -52,18 +56,24 @@ async fn open_circuit_and_stale_data_write_no_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_logout_writes_no_secret() {
-    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &TIGHT).await;
+    for protocol in &PROTOCOLS {
+        failed_logout_writes_no_secret(protocol).await;
+    }
+}
+
+async fn failed_logout_writes_no_secret(protocol: &WireProtocol) {
+    let mut fixture = SecrecyFixture::over(protocol, GATEWAY, 1, &TIGHT).await;
     let session = fixture.log_in(PASSWORD, 200);
     let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
-    fixture.keycloak.on(END, failing);
+    fixture.iam.on(protocol.logout, failing);
     let pair = json!({
         "session_id": session["session_id"],
         "session_token": session["session_token"],
     });
     fixture.post_json(0, LOGOUT, &pair, 500);
-    fixture.keycloak.received(END, 2).await;
-    fixture.keycloak.in_good_health();
-    let finished = "outcome=\"finished\",iam=\"keycloak\"";
+    fixture.iam.received(protocol.logout, 2).await;
+    fixture.recovers();
+    let finished = format!("outcome=\"finished\",iam=\"{}\"", protocol.adapter);
     fixture.wait_for(&format!(
         "auth_gateway_unfinished_logouts_ended_total{{{finished}}} 1"
     ));
@@ -81,9 +91,7 @@ fn login() -> String {
 async fn timed_out_login_writes_no_secret() {
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &TIGHT).await;
     fixture.log_in(PASSWORD, 200);
-    fixture
-        .keycloak
-        .on(GRANT, Answer::json(200, grant()).held());
+    fixture.iam.on(GRANT, Answer::json(200, grant()).held());
     // One login is at the IAM, some wait until their deadline, and the others are refused at once.
     let mut connections = Vec::new();
     for _ in 0..12 {
@@ -119,21 +127,19 @@ async fn refused_connection_writes_no_secret() {
     ];
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &full).await;
     fixture.log_in(PASSWORD, 200);
-    fixture
-        .keycloak
-        .on(GRANT, Answer::json(200, grant()).held());
+    fixture.iam.on(GRANT, Answer::json(200, grant()).held());
     // The probe tries a login as well.
-    let before = fixture.keycloak.requests_to(GRANT).len();
+    let before = fixture.iam.requests_to(GRANT).len();
     let mut connections = Vec::new();
     for number in 1..=PLACES {
         let mut connection = fixture.connect(0);
         connection.send(login());
         connections.push(connection);
-        fixture.keycloak.received(GRANT, before + number).await;
+        fixture.iam.received(GRANT, before + number).await;
     }
     fixture.send(0, &login(), 503);
     for _ in 0..PLACES {
-        fixture.keycloak.release();
+        fixture.iam.release();
     }
     for connection in &mut connections {
         let answer = connection.answer();

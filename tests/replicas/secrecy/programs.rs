@@ -76,7 +76,7 @@ async fn logout_tokens_reach_redis_as_hashes_and_no_log() {
         replica.logged("synchronized with the other replicas");
     }
     fixture.add_secret("the IAM's id of a session", SESSION);
-    let url = fixture.keycloak.url();
+    let url = fixture.iam.url();
     // One session ended by a logout, one and then all by the IAM.
     let session = fixture.log_in(PASSWORD, 200);
     fixture.post_json(0, LOGOUT, &session, 200);

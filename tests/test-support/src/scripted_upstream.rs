@@ -19,9 +19,19 @@ use tokio::task::JoinSet;
 
 mod answer;
 pub mod keycloak;
+pub mod oauth2;
+mod protocol;
 
 pub use answer::Answer;
 use answer::Manner;
+pub use protocol::WireProtocol;
+
+/// Every kind of IAM.
+pub const PROTOCOLS: [WireProtocol; 3] = [
+    keycloak::KEYCLOAK,
+    oauth2::GLEWLWYD,
+    oauth2::DJANGO_OAUTH_TOOLKIT,
+];
 
 /// One request as it was received.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Gateways in front of one scripted Keycloak, with the most verbose log, and a search of all their
+//! Gateways in front of one scripted IAM, with the most verbose log, and a search of all their
 //! output for secrets.
 
 use std::fs;
@@ -8,11 +8,10 @@ use serde_json::{Value, json};
 
 use crate::canary::Canary;
 use crate::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, TOKEN};
-use crate::gateway::keycloak_settings;
 use crate::keys::TestKeys;
 use crate::program::{Executable, Program};
-use crate::scripted_upstream::keycloak::{CLIENT, INTROSPECTION, REALM, SUBJECT, grant, inactive};
-use crate::scripted_upstream::{Answer, ScriptedUpstream};
+use crate::scripted_upstream::keycloak::{KEYCLOAK, SUBJECT, inactive};
+use crate::scripted_upstream::{Answer, ScriptedUpstream, WireProtocol};
 use crate::wait::until_ok_blocking;
 use crate::wire::{self, Connection, get, post};
 
@@ -32,10 +31,12 @@ pub const UPSTREAM_TEXT: &str = "canary: what the IAM freely writes";
 /// A request id that a client chose. It is no secret: the search must find it in every output.
 const CONTROL: &str = "canary-that-may-be-seen-0123";
 
-/// Gateways in front of one scripted Keycloak, and all their output.
+/// Gateways in front of one scripted IAM, and all their output.
 pub struct SecrecyFixture {
     /// The IAM.
-    pub keycloak: ScriptedUpstream,
+    pub iam: ScriptedUpstream,
+    /// Its kind.
+    pub protocol: WireProtocol,
     /// The gateways.
     pub replicas: Vec<Program>,
     /// Secrets that no output may contain.
@@ -59,11 +60,21 @@ fn private(folder: &Path, member: &str) -> String {
 }
 
 impl SecrecyFixture {
-    /// Starts replicas of this gateway with more settings.
+    /// Starts replicas of this gateway with more settings, in front of a Keycloak.
     pub async fn start(gateway: Executable, count: usize, more: &[(&str, &str)]) -> Self {
-        let keycloak = ScriptedUpstream::keycloak().await;
+        Self::over(&KEYCLOAK, gateway, count, more).await
+    }
+
+    /// Starts replicas of this gateway with more settings, in front of an IAM of this kind.
+    pub async fn over(
+        protocol: &WireProtocol,
+        gateway: Executable,
+        count: usize,
+        more: &[(&str, &str)],
+    ) -> Self {
+        let iam = ScriptedUpstream::of(protocol).await;
         let keys = TestKeys::new();
-        let grant = grant();
+        let grant = (protocol.grant)();
         let canaries = [
             ("the password", PASSWORD),
             ("a wrong password", WRONG),
@@ -80,9 +91,10 @@ impl SecrecyFixture {
         ]
         .map(|(what, secret)| Canary::new(what, secret))
         .to_vec();
-        let url = keycloak.url();
+        let of_iam = (protocol.settings)(&iam.url(), CLIENT_SECRET);
+        let of_iam = of_iam.iter().map(|(name, value)| (*name, value.as_str()));
         let settings = [
-            &keycloak_settings(&url, REALM, CLIENT, CLIENT_SECRET)[..],
+            &of_iam.collect::<Vec<_>>()[..],
             &keys.settings(),
             &[("upstream.probe_interval", "1h"), ("log.filter", "trace")],
             more,
@@ -91,14 +103,15 @@ impl SecrecyFixture {
         let mut replicas = Vec::new();
         for probes in 1..=count {
             // The first introspection of each is that of its probe, for a made-up token.
-            keycloak.once(INTROSPECTION, inactive());
+            iam.once(protocol.introspection, inactive());
             let mut replica = gateway.serve(&settings);
             replica.addresses();
-            keycloak.received(INTROSPECTION, probes).await;
+            iam.received(protocol.introspection, probes).await;
             replicas.push(replica);
         }
         let mut fixture = Self {
-            keycloak,
+            iam,
+            protocol: *protocol,
             replicas,
             canaries,
             responses: Vec::new(),
@@ -183,6 +196,11 @@ impl SecrecyFixture {
         }
         let form = format!("logout_token={token}");
         self.send(replica, &logout_form(BACKCHANNEL_LOGOUT, &form), status);
+    }
+
+    /// From now on the IAM works.
+    pub fn recovers(&self) {
+        (self.protocol.works)(&self.iam);
     }
 
     /// Every kind of fault of an IAM.

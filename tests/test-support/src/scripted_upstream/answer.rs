@@ -107,6 +107,12 @@ impl Answer {
         }
     }
 
+    /// Whether it is a JSON object with this status.
+    #[must_use]
+    pub fn is_json_object(&self, status: u16) -> bool {
+        self.status == status && self.body.starts_with(b"{")
+    }
+
     /// With another header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {

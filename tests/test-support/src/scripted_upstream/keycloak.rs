@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, ScriptedUpstream};
+use super::{Answer, ScriptedUpstream, WireProtocol};
+use crate::gateway::keycloak_settings;
 use crate::logout_token::SIGNER;
 
 /// The name of the realm.
@@ -31,12 +32,43 @@ pub const LOGOUT: &str = "/realms/shop/protocol/openid-connect/logout";
 /// The path of the realm's key set.
 pub const KEYS: &str = "/realms/shop/protocol/openid-connect/certs";
 
+/// Keycloak.
+pub const KEYCLOAK: WireProtocol = WireProtocol {
+    name: "keycloak",
+    adapter: "keycloak",
+    discovery: DISCOVERY,
+    token: TOKEN,
+    introspection: INTROSPECTION,
+    logout: LOGOUT,
+    grant,
+    active,
+    refusals: || {
+        [
+            (400, "Invalid user credentials"),
+            (401, "Invalid user credentials"),
+            (400, "Account disabled"),
+            (400, "Account is not fully set up"),
+            (400, "an unknown description"),
+        ]
+        .map(|(status, description)| refusal(status, "invalid_grant", description))
+        .to_vec()
+    },
+    proves_refusals: false,
+    logout_is_revocation: false,
+    metadata: discovery,
+    works: ScriptedUpstream::in_good_health,
+    settings: |url, secret| {
+        let settings = keycloak_settings(url, REALM, CLIENT, secret);
+        settings
+            .map(|(name, value)| (name, value.to_owned()))
+            .to_vec()
+    },
+};
+
 impl ScriptedUpstream {
     /// Starts a server whose every login succeeds, as the one user.
     pub async fn keycloak() -> Self {
-        let upstream = Self::start().await;
-        upstream.in_good_health();
-        upstream
+        Self::of(&KEYCLOAK).await
     }
 
     /// From now on every login succeeds, as the one user.

@@ -1,15 +1,13 @@
-//! A gateway in front of a scripted Keycloak.
+//! A gateway in front of a scripted IAM.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
 use test_support::client::{Response, Session};
-use test_support::gateway::{TestGateway, keycloak_settings, manual_clock};
-use test_support::scripted_upstream::keycloak::{
-    CLIENT, DISCOVERY, INTROSPECTION, LOGOUT, PERMISSIONS, REALM, TOKEN,
-};
-use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::gateway::{TestGateway, manual_clock};
+use test_support::scripted_upstream::keycloak::PERMISSIONS;
+use test_support::scripted_upstream::{Answer, ScriptedUpstream, WireProtocol};
 use test_support::wait::until;
 
 use super::STALE;
@@ -18,32 +16,32 @@ pub(super) const EMAIL: &str = "alice@example.test";
 pub(super) const PASSWORD: &str = "a password that stays here";
 pub(super) const SECRET: &str = "a client secret that stays here";
 
-/// The endpoints of Keycloak that a client's request can cause a call to.
-pub(super) const PATHS: [&str; 3] = [TOKEN, INTROSPECTION, LOGOUT];
-
-/// A gateway and its Keycloak. The first probe is never answered, so that readiness shows the results
-/// of operations only.
-pub(super) struct KeycloakFixture {
-    pub(super) keycloak: ScriptedUpstream,
+/// A gateway and its IAM. The first probe is never answered, so that readiness shows the results of
+/// operations only.
+pub(super) struct WireFixture {
+    pub(super) protocol: WireProtocol,
+    pub(super) iam: ScriptedUpstream,
     clock: Arc<ManualClock>,
     pub(super) gateway: TestGateway,
 }
 
-/// A gateway for a Keycloak at this address.
+/// A gateway for an IAM at this address.
 pub(super) fn gateway(
+    protocol: &WireProtocol,
     url: &str,
     clock: &Arc<ManualClock>,
     overrides: &[(&str, &str)],
 ) -> TestGateway {
-    let keycloak = keycloak_settings(url, REALM, CLIENT, SECRET);
-    let clock = Arc::<ManualClock>::clone(clock);
-    TestGateway::start_with_clock(clock, &[&keycloak, overrides].concat())
+    let settings = (protocol.settings)(url, SECRET);
+    let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+    let settings: Vec<_> = settings.chain(overrides.iter().copied()).collect();
+    TestGateway::start_with_clock(Arc::<ManualClock>::clone(clock), &settings)
 }
 
-impl KeycloakFixture {
-    pub(super) async fn new(overrides: &[(&str, &str)]) -> Self {
-        let (keycloak, clock) = (ScriptedUpstream::keycloak().await, manual_clock());
-        keycloak.once(DISCOVERY, Answer::hanging());
+impl WireFixture {
+    pub(super) async fn new(protocol: &WireProtocol, overrides: &[(&str, &str)]) -> Self {
+        let (iam, clock) = (ScriptedUpstream::of(protocol).await, manual_clock());
+        iam.once(protocol.discovery, Answer::hanging());
         // The machine may be busy, and the age of data must not be shorter than an introspection.
         let long = [
             ("upstream.connect_deadline", "60s"),
@@ -53,10 +51,11 @@ impl KeycloakFixture {
             ("upstream.probe_deadline", "60s"),
         ];
         let overrides = [&long, overrides].concat();
-        let gateway = gateway(&keycloak.url(), &clock, &overrides);
-        keycloak.received(DISCOVERY, 1).await;
+        let gateway = gateway(protocol, &iam.url(), &clock, &overrides);
+        iam.received(protocol.discovery, 1).await;
         Self {
-            keycloak,
+            protocol: *protocol,
+            iam,
             clock,
             gateway,
         }
@@ -64,7 +63,7 @@ impl KeycloakFixture {
 
     /// From now on every endpoint works.
     pub(super) fn recovers(&self) {
-        self.keycloak.in_good_health();
+        (self.protocol.works)(&self.iam);
     }
 
     pub(super) async fn log_in(&self) -> Response {
@@ -78,21 +77,17 @@ impl KeycloakFixture {
     /// The gateway's response to the request that calls this path, which has this answer.
     pub(super) async fn call_with_fault(&self, path: &str, answer: &Answer) -> Response {
         self.recovers();
-        match path {
-            INTROSPECTION => {
-                let session = self.stale_session().await;
-                self.keycloak.on(path, answer.clone());
-                self.exchange(&session).await
-            }
-            LOGOUT => {
-                let session = self.stale_session().await;
-                self.keycloak.on(path, answer.clone());
-                self.gateway.log_out(&session).await
-            }
-            _ => {
-                self.keycloak.on(path, answer.clone());
-                self.log_in().await
-            }
+        if path == self.protocol.introspection {
+            let session = self.stale_session().await;
+            self.iam.on(path, answer.clone());
+            self.exchange(&session).await
+        } else if path == self.protocol.logout {
+            let session = self.stale_session().await;
+            self.iam.on(path, answer.clone());
+            self.gateway.log_out(&session).await
+        } else {
+            self.iam.on(path, answer.clone());
+            self.log_in().await
         }
     }
 
