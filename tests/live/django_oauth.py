@@ -49,6 +49,8 @@ class DjangoOAuth(Server):
             shutil.copyfile(self.seed / "database", home / "database")
         command = [
             self.python, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "8", "--no-control-socket",
+            # Also the time until a new connection is closed whose request was not read: 2 s are too few on a busy machine.
+            "--keep-alive", "60",
             "--worker-tmp-dir", home, "server:application",
         ]
         return command, self.environment(home)

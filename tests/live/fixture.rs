@@ -15,6 +15,10 @@ use crate::keycloak::Keycloak;
 /// The freshness of these gateways, in seconds.
 pub(crate) const FRESHNESS: u64 = 60;
 
+/// That freshness for sessions and permissions.
+pub(crate) const FRESHNESS_SETTINGS: [(&str, &str); 2] =
+    [("session.freshness", "60s"), ("permissions.ttl", "60s")];
+
 /// For gateways whose permissions do not become stale in a test.
 pub(crate) const SESSIONS_ALONE: (&str, &str) = ("permissions.ttl", "1h");
 
@@ -67,9 +71,8 @@ impl LiveFixture {
         more: &[(&str, &str)],
         change: impl FnOnce(&mut Settings),
     ) -> TestGateway {
-        let freshness = [("session.freshness", "60s"), ("permissions.ttl", "60s")];
         let settings = self.keycloak.settings();
-        let settings = [&settings[..], &LONG_DEADLINES, &freshness, more].concat();
+        let settings = [&settings[..], &LONG_DEADLINES, &FRESHNESS_SETTINGS, more].concat();
         let mut settings = gateway::settings(&settings);
         change(&mut settings);
         let parts = prepare(&settings, Arc::<ManualClock>::clone(&self.iam.clock));

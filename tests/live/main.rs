@@ -1,5 +1,5 @@
-//! The gateway with a real Keycloak. `tests/run` starts one and sets its address in the
-//! environment; without it, every test is ignored.
+//! The gateway with real IAMs. `tests/run` starts a Keycloak and sets its address in the
+//! environment, and installs the servers that tests start; without them, every test is ignored.
 
 // Tells clippy that the helpers of tests are test code.
 #![cfg(test)]
@@ -22,11 +22,13 @@ mod keycloak;
 mod launched;
 mod metrics;
 mod misconfigured;
+mod oauth2;
 mod outage;
 mod permission_source;
 mod process;
 mod random_scopes;
 mod reload;
 mod replicas;
+mod secrecy;
 mod sessions;
 mod version;

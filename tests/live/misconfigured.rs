@@ -1,4 +1,6 @@
-//! Misconfigurations at a real Keycloak: each has its own reason, and none is a 401.
+//! Misconfigurations at a real IAM: each has its own reason, and none is a 401.
+
+use std::collections::BTreeMap;
 
 use iam_conformance::Account;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -11,8 +13,8 @@ use crate::keycloak::Keycloak;
 use crate::process::{Process, gateway};
 
 /// A misconfiguration, its code in readiness, and its text in the log.
-struct MisconfigurationCase {
-    keycloak: Keycloak,
+pub(crate) struct MisconfigurationCase {
+    settings: Vec<(String, String)>,
     code: &'static str,
     words: &'static str,
 }
@@ -20,14 +22,47 @@ struct MisconfigurationCase {
 const NO_GRANTS: (&str, &str) = ("auth-gateway-no-grants", "for-tests-only-9Lw3cJ5hD0sF8pZ2");
 const OTHER: (&str, &str) = ("other-gateway", "for-tests-only-6Gx1nV4yR8tK3mB7");
 
+impl MisconfigurationCase {
+    fn keycloak(keycloak: &Keycloak, code: &'static str, words: &'static str) -> Self {
+        let settings = keycloak
+            .settings()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = settings.to_vec();
+        Self {
+            settings,
+            code,
+            words,
+        }
+    }
+
+    /// With these members of `[iam.oauth2]`.
+    pub(crate) fn oauth2(
+        members: BTreeMap<&'static str, String>,
+        code: &'static str,
+        words: &'static str,
+    ) -> Self {
+        let settings = members.into_iter();
+        let settings = settings.map(|(name, value)| (format!("iam.oauth2.{name}"), value));
+        let settings = settings.collect();
+        Self {
+            settings,
+            code,
+            words,
+        }
+    }
+
+    fn settings(&self) -> Vec<(&str, &str)> {
+        let settings = self.settings.iter();
+        settings
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect()
+    }
+}
+
 fn cases(right: &Keycloak) -> Vec<MisconfigurationCase> {
     let secret = right.client_secret.expose_secret();
     let (no_grants, its_secret) = NO_GRANTS;
-    let of = |keycloak, code, words| MisconfigurationCase {
-        keycloak,
-        code,
-        words,
-    };
+    let of = |keycloak, code, words| MisconfigurationCase::keycloak(&keycloak, code, words);
     vec![
         of(
             right.as_client(&right.client_id, "another secret"),
@@ -68,16 +103,21 @@ fn cases(right: &Keycloak) -> Vec<MisconfigurationCase> {
 async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
+    each_has_its_reason(&cases(&fixture.keycloak), &user).await;
+}
+
+/// Logins with a right and a wrong password are backend errors, whose reason is in readiness and log.
+pub(crate) async fn each_has_its_reason(cases: &[MisconfigurationCase], user: &Account) {
     let wrong = SecretString::from("Aa1!not-the-password");
-    for case in cases(&fixture.keycloak) {
+    for case in cases {
         let MisconfigurationCase { code, words, .. } = case;
-        let gateway = Process::start_and_probe(&case.keycloak.settings()).await;
+        let gateway = Process::start_and_probe(&case.settings()).await;
         for password in [&user.password, &wrong] {
             let answer = gateway.client.log_in(&user.email, password).await;
             answer.is_error(500, "server_error");
         }
         let ready = gateway.client.ready().await.json();
-        assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
+        assert_eq!(ready["reasons"][0]["code"], *code, "{ready}");
         gateway.program.signal("TERM");
         let ended = gateway.program.wait();
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -87,18 +127,19 @@ async fn each_misconfiguration_has_its_reason_in_readiness_and_log_and_is_no_401
         assert!(of_route("login"), "{code}: {log:#?}");
         let at_all = |line: &&&Value| line["message"] == "calls to the IAM fail";
         assert!(output.iter().any(|line| at_all(&line)), "{code}: {log:#?}");
-        let others = cases(&fixture.keycloak);
-        let mut others = others.iter().filter(|other| other.code != code);
+        let mut others = cases.iter().filter(|other| other.code != *code);
         let mixed_up = others.find(|other| log.iter().any(|line| has_error(line, other.words)));
         assert!(mixed_up.is_none(), "{code}: {log:#?}");
-        let secrets = [
-            case.keycloak.client_secret.expose_secret(),
+        let secret = case.settings.iter();
+        let secret = secret.filter(|(name, _)| name.ends_with(".client_secret"));
+        let secret = secret.map(|(_, secret)| secret.as_str());
+        let mut secrets = secret.chain([
             user.password.expose_secret(),
             wrong.expose_secret(),
             &user.email,
-        ];
+        ]);
         let log = format!("{log:?}");
-        assert!(!secrets.iter().any(|secret| log.contains(secret)), "{log}");
+        assert!(!secrets.any(|secret| log.contains(secret)), "{log}");
     }
 }
 
@@ -163,20 +204,25 @@ async fn misconfigured_replica_never_reports_an_active_session_as_invalid() {
 async fn check_names_each_misconfiguration_and_exits_as_unavailable() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
-    for case in cases(&fixture.keycloak) {
-        for account in [None, Some(&user)] {
-            let (code, output) = check(&case.keycloak, account);
-            assert_eq!(code, Some(69), "{}: {output}", case.code);
-            assert!(output.contains(case.words), "{}: {output}", case.code);
-        }
-    }
+    each_is_named_by_check(&cases(&fixture.keycloak), &user);
     let unreachable = Keycloak {
         url: "http://127.0.0.1:9".to_owned(),
         ..fixture.keycloak.clone()
     };
-    let (code, output) = check(&unreachable, None);
+    let (code, output) = check(&[], &unreachable.settings(), None);
     assert_eq!(code, Some(69), "{output}");
     assert!(output.contains("cannot be reached"), "{output}");
+}
+
+/// `check` names the misconfiguration, with and without a test account.
+pub(crate) fn each_is_named_by_check(cases: &[MisconfigurationCase], user: &Account) {
+    for case in cases {
+        for account in [None, Some(user)] {
+            let (code, output) = check(&[], &case.settings(), account);
+            assert_eq!(code, Some(69), "{}: {output}", case.code);
+            assert!(output.contains(case.words), "{}: {output}", case.code);
+        }
+    }
 }
 
 #[tokio::test]
@@ -184,7 +230,7 @@ async fn check_names_each_misconfiguration_and_exits_as_unavailable() {
 async fn check_performs_login_exchange_and_logout_with_a_test_account() {
     let fixture = LiveFixture::new().await;
     let user = fixture.user(&[READ]).await;
-    let (code, output) = check(&fixture.keycloak, Some(&user));
+    let (code, output) = check(&[], &fixture.keycloak.settings(), Some(&user));
     assert_eq!(code, Some(0), "{output}");
     for step in ["answers, as", "login", "exchange", "logout"] {
         assert!(output.contains(step), "{step}: {output}");
@@ -195,14 +241,19 @@ async fn check_performs_login_exchange_and_logout_with_a_test_account() {
         password: "Aa1!not-the-password".into(),
         ..user
     };
-    let (code, output) = check(&fixture.keycloak, Some(&wrong));
+    let (code, output) = check(&[], &fixture.keycloak.settings(), Some(&wrong));
     assert_eq!(code, Some(69), "{output}");
     assert!(output.contains("login refused"), "{output}");
 }
 
-/// The exit code and output of `check --online`.
-fn check(keycloak: &Keycloak, account: Option<&Account>) -> (Option<i32>, String) {
-    let mut command = gateway(&["check", "--online"], &keycloak.settings());
+/// The exit code and output of `check --online` with more arguments.
+pub(crate) fn check(
+    arguments: &[&str],
+    settings: &[(&str, &str)],
+    account: Option<&Account>,
+) -> (Option<i32>, String) {
+    let arguments = [&["check", "--online"], arguments].concat();
+    let mut command = gateway(&arguments, settings);
     if let Some(account) = account {
         let password = account.password.expose_secret();
         command.env("AUTH_GATEWAY_CHECK_EMAIL", &account.email);

@@ -24,7 +24,7 @@ pub(crate) fn gateway(arguments: &[&str], settings: &[(&str, &str)]) -> Command 
 pub(crate) struct Process {
     pub(crate) client: Client,
     pub(crate) program: Program,
-    management: SocketAddr,
+    pub(crate) management: SocketAddr,
 }
 
 impl Process {

@@ -1,23 +1,50 @@
-//! A thousand random users and requests: what the gateway grants is what Keycloak itself reports.
+//! A thousand random users and requests: what the gateway grants is what the IAM itself reports.
 
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
+use iam_adapters::PermissionAge;
 use iam_conformance::Account;
 use test_support::client::Session;
 use test_support::gateway::TestGateway;
 use test_support::rng::Rng;
-use test_support::suite::session_of;
+use test_support::suite::{IamFixture, session_of};
 
-use crate::fixture::{LiveFixture, PERMISSIONS_ALONE};
+use crate::fixture::{FRESHNESS, LiveFixture, PERMISSIONS_ALONE};
 
 mod role_sources;
 
-use role_sources::{Change, RoleSources};
+use role_sources::RoleSources;
 
 const USERS: usize = 25;
 const ROUNDS: usize = 20;
 const REQUESTS: usize = 2;
+/// The most scopes in one request.
+const SCOPES_MAX: usize = 9;
+
+/// What the permissions of random users are made of at an IAM.
+pub(crate) trait PermissionSources {
+    /// A change by an administrator.
+    type Change;
+
+    /// The names that can be granted.
+    fn names(&self) -> Vec<String>;
+
+    /// Names that cannot be granted, some of which the IAM has.
+    fn unavailable(&self) -> &[String];
+
+    /// Changes of one user.
+    fn user_changes(&self, rng: &mut Rng) -> Vec<Self::Change>;
+
+    /// A change that affects many users at once, if the IAM has such.
+    fn shared_change(&self, rng: &mut Rng) -> Option<Self::Change>;
+
+    /// Makes a change, of this user or of many.
+    async fn apply(&self, user: Option<&Account>, change: &Self::Change);
+
+    /// The permissions of a user as the IAM computes them.
+    async fn held(&self, user: &Account) -> BTreeSet<String>;
+}
 
 /// A user with a session.
 struct TestUser {
@@ -26,12 +53,12 @@ struct TestUser {
 }
 
 /// The changes to a user in one round, and the scopes requested afterwards.
-struct UserRound {
-    changes: Vec<Change>,
+struct UserRound<C> {
+    changes: Vec<C>,
     scopes: Vec<String>,
 }
 
-/// One request, the roles of the user at Keycloak, and the granted scope.
+/// One request, the permissions of the user at the IAM, and the granted scope.
 struct Case {
     requested: String,
     held: BTreeSet<String>,
@@ -41,20 +68,36 @@ struct Case {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn granted_scope_equals_the_roles_of_keycloak_in_a_thousand_random_cases() {
-    let mut rng = Rng::from_env("RANDOM_SCOPES_SEED");
-    println!("RANDOM_SCOPES_SEED={}", rng.seed());
+    let mut rng = random_numbers();
     let fixture = LiveFixture::new().await;
     let gateway = fixture.gateway(&[PERMISSIONS_ALONE]);
     let sources = RoleSources::new(&fixture, &mut rng).await;
+    granted_scopes_equal_the_permissions(&fixture.iam, &gateway, &sources, &mut rng).await;
+}
+
+/// Random numbers whose seed is printed.
+pub(crate) fn random_numbers() -> Rng {
+    let rng = Rng::from_env("RANDOM_SCOPES_SEED");
+    println!("RANDOM_SCOPES_SEED={}", rng.seed());
+    rng
+}
+
+/// A thousand cases. If permissions are those of the login, users log in again in each round.
+pub(crate) async fn granted_scopes_equal_the_permissions<S: PermissionSources>(
+    iam: &IamFixture,
+    gateway: &TestGateway,
+    sources: &S,
+    rng: &mut Rng,
+) {
     let mut users = Vec::new();
     for _ in 0..USERS {
-        let account = fixture.user(&[]).await;
-        let session = session_of(&gateway, &account).await;
+        let account = iam.user(&[]).await;
+        let session = session_of(gateway, &account).await;
         users.push(TestUser { account, session });
     }
     let mut cases = Vec::new();
     for _ in 0..ROUNDS {
-        cases.extend(round(&fixture, &gateway, &sources, &users, &mut rng).await);
+        cases.extend(round(iam, gateway, sources, &mut users, rng).await);
     }
     for Case {
         requested,
@@ -73,28 +116,40 @@ async fn granted_scope_equals_the_roles_of_keycloak_in_a_thousand_random_cases()
     is_a_fair_sample(&cases);
 }
 
-async fn round(
-    fixture: &LiveFixture,
+async fn round<S: PermissionSources>(
+    iam: &IamFixture,
     gateway: &TestGateway,
-    sources: &RoleSources,
-    users: &[TestUser],
+    sources: &S,
+    users: &mut [TestUser],
     rng: &mut Rng,
 ) -> Vec<Case> {
     // All random numbers are drawn first, so that the run depends on the seed only.
-    let rounds: Vec<_> = users.iter().map(|_| sources.user_round(rng)).collect();
-    let shared_changes = sources.shared_changes(rng);
-    sources.apply(fixture, None, &shared_changes).await;
+    let rounds: Vec<_> = users
+        .iter()
+        .map(|_| UserRound {
+            changes: sources.user_changes(rng),
+            scopes: (0..REQUESTS).map(|_| scope(sources, rng)).collect(),
+        })
+        .collect();
+    if let Some(change) = sources.shared_change(rng) {
+        sources.apply(None, &change).await;
+    }
     let changes = users.iter().zip(&rounds).map(async |(user, user_round)| {
         for change in &user_round.changes {
-            let user = Some(&user.account.subject);
-            sources.apply(fixture, user, change).await;
+            sources.apply(Some(&user.account), change).await;
         }
     });
     join_all(changes).await;
-    fixture.outlive_freshness();
+    let age = iam.administrator.adapter().capabilities().permissions;
+    if age == PermissionAge::Login {
+        let logins = users.iter_mut().map(async |user| {
+            user.session = session_of(gateway, &user.account).await;
+        });
+        join_all(logins).await;
+    }
+    iam.advance(FRESHNESS);
     let cases = users.iter().zip(rounds).map(async |(user, user_round)| {
-        let subject = &user.account.subject;
-        let held = fixture.administrator.effective_permissions(subject).await;
+        let held = sources.held(&user.account).await;
         let exchanges = user_round.scopes.into_iter().map(async |requested| {
             let token = gateway.exchange(&user.session, &requested).await.token();
             (requested, token.scope)
@@ -108,6 +163,20 @@ async fn round(
         cases.collect::<Vec<_>>()
     });
     join_all(cases).await.into_iter().flatten().collect()
+}
+
+/// A requested scope.
+fn scope(sources: &impl PermissionSources, rng: &mut Rng) -> String {
+    let mut requested: Vec<String> = Vec::new();
+    for _ in 0..rng.index(SCOPES_MAX + 1) {
+        let next = match rng.index(6) {
+            0 if !requested.is_empty() => rng.one_of(&requested).clone(),
+            1 => rng.one_of(sources.unavailable()).clone(),
+            _ => rng.one_of(&sources.names()).clone(),
+        };
+        requested.push(next);
+    }
+    requested.join(" ")
 }
 
 /// Independent of the gateway's implementation.

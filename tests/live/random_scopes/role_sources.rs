@@ -1,22 +1,23 @@
 //! The roles, composite roles and groups that random users get their permissions from.
 
+use std::collections::BTreeSet;
+
 use futures_util::future::join_all;
-use iam_adapters::Subject;
+use iam_conformance::Account;
 use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::rng::Rng;
 use test_support::suite::unique_name;
 
-use super::{REQUESTS, UserRound};
+use super::PermissionSources;
 use crate::admin_api::AdminApi;
 use crate::fixture::LiveFixture;
 
 const BUNDLES: usize = 4;
 const GROUPS: usize = 4;
-/// The most scopes in one request.
-const SCOPES_MAX: usize = 9;
 
-pub(super) struct RoleSources {
+pub(super) struct RoleSources<'a> {
+    fixture: &'a LiveFixture,
     /// The client whose roles are the permissions, and its roles.
     client: String,
     roles: Vec<Value>,
@@ -38,8 +39,8 @@ pub(super) enum Change {
     RoleOfGroup(usize, usize, bool),
 }
 
-impl RoleSources {
-    pub(super) async fn new(fixture: &LiveFixture, rng: &mut Rng) -> Self {
+impl<'a> RoleSources<'a> {
+    pub(super) async fn new(fixture: &'a LiveFixture, rng: &mut Rng) -> Self {
         let api = &fixture.administrator.api;
         let client = fixture
             .administrator
@@ -76,6 +77,7 @@ impl RoleSources {
             .map(str::to_owned),
         );
         let users = Self {
+            fixture,
             unavailable: unavailable.collect(),
             client,
             roles,
@@ -83,14 +85,34 @@ impl RoleSources {
             groups,
         };
         for _ in 0..BUNDLES + GROUPS {
-            let shared_changes = users.shared_changes(rng);
-            users.apply(fixture, None, &shared_changes).await;
+            let change = users.random_shared_change(rng);
+            users.apply(None, &change).await;
         }
         users
     }
 
-    /// The changes and scopes of one user in one round.
-    pub(super) fn user_round(&self, rng: &mut Rng) -> UserRound {
+    fn random_shared_change(&self, rng: &mut Rng) -> Change {
+        let (role, given) = (rng.index(self.roles.len()), rng.index(3) > 0);
+        if rng.one_in(2) {
+            Change::RoleOfBundle(rng.index(BUNDLES), role, given)
+        } else {
+            Change::RoleOfGroup(rng.index(GROUPS), role, given)
+        }
+    }
+}
+
+impl PermissionSources for RoleSources<'_> {
+    type Change = Change;
+
+    fn names(&self) -> Vec<String> {
+        self.roles.iter().map(name).collect()
+    }
+
+    fn unavailable(&self) -> &[String] {
+        &self.unavailable
+    }
+
+    fn user_changes(&self, rng: &mut Rng) -> Vec<Change> {
         let changes = (0..=rng.index(3)).map(|_| {
             let given = rng.one_in(2);
             match rng.index(4) {
@@ -99,44 +121,23 @@ impl RoleSources {
                 _ => Change::Role(rng.index(self.roles.len()), given),
             }
         });
-        let changes = changes.collect();
-        let scopes = (0..REQUESTS).map(|_| self.scope(rng)).collect();
-        UserRound { changes, scopes }
+        changes.collect()
     }
 
-    /// A change that affects many users at once.
-    pub(super) fn shared_changes(&self, rng: &mut Rng) -> Change {
-        let (role, given) = (rng.index(self.roles.len()), rng.index(3) > 0);
-        if rng.one_in(2) {
-            Change::RoleOfBundle(rng.index(BUNDLES), role, given)
-        } else {
-            Change::RoleOfGroup(rng.index(GROUPS), role, given)
-        }
+    fn shared_change(&self, rng: &mut Rng) -> Option<Change> {
+        Some(self.random_shared_change(rng))
     }
 
-    fn scope(&self, rng: &mut Rng) -> String {
-        let mut requested: Vec<String> = Vec::new();
-        for _ in 0..rng.index(SCOPES_MAX + 1) {
-            let next = match rng.index(6) {
-                0 if !requested.is_empty() => rng.one_of(&requested).clone(),
-                1 => rng.one_of(&self.unavailable).clone(),
-                _ => name(rng.one_of(&self.roles)),
-            };
-            requested.push(next);
-        }
-        requested.join(" ")
+    async fn held(&self, user: &Account) -> BTreeSet<String> {
+        let administrator = &self.fixture.administrator;
+        administrator.effective_permissions(&user.subject).await
     }
 
-    pub(super) async fn apply(
-        &self,
-        fixture: &LiveFixture,
-        user: Option<&Subject>,
-        change: &Change,
-    ) {
-        let user = user.map_or("", Subject::as_str);
+    async fn apply(&self, user: Option<&Account>, change: &Change) {
+        let user = user.map_or("", |user| user.subject.as_str());
         let role = |at: &usize| Some(json!([self.roles[*at]]));
         let client = self.client.as_str();
-        let api = &fixture.administrator.api;
+        let api = &self.fixture.administrator.api;
         match change {
             Change::Role(at, given) => {
                 let path = ["users", user, "role-mappings", "clients", client];
