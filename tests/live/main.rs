@@ -31,4 +31,5 @@ mod reload;
 mod replicas;
 mod secrecy;
 mod sessions;
+mod several_iams;
 mod version;
