@@ -1,11 +1,13 @@
 //! One gateway with two IAMs, each a scripted Keycloak.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use test_support::client::Session;
-use test_support::gateway::TestGateway;
+use test_support::gateway::{TestGateway, two_scripted_keycloaks_settings};
+use test_support::keys::TestKeys;
 use test_support::scripted_upstream::keycloak::{
-    CLIENT, CLIENT_SECRET, INTROSPECTION, LOGOUT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, SUBJECT,
-    TOKEN, inactive,
+    INTROSPECTION, LOGOUT, PERMISSIONS, SUBJECT, TOKEN, inactive,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
@@ -20,37 +22,18 @@ impl TwoIams {
     async fn new(overrides: &[(&str, &str)]) -> Self {
         let one = ScriptedUpstream::keycloak().await;
         let other = ScriptedUpstream::keycloak().await;
-        for iam in [&one, &other] {
-            // The only probe introspects a made-up token.
-            iam.once(INTROSPECTION, inactive());
-        }
-        let (one_url, other_url) = (one.url(), other.url());
-        let mut settings = vec![
-            ("upstream.probe_interval", "1h"),
-            ("iam.one.type", "keycloak"),
-            ("iam.one.url", one_url.as_str()),
-            ("iam.one.realm", REALM),
-            ("iam.one.client_id", CLIENT),
-            ("iam.one.client_secret", CLIENT_SECRET),
-            ("iam.one.permissions_client", PERMISSIONS_CLIENT),
-            ("iam.one.default", "true"),
-            ("iam.other.type", "keycloak"),
-            ("iam.other.url", &other_url),
-            ("iam.other.realm", REALM),
-            ("iam.other.client_id", CLIENT),
-            ("iam.other.client_secret", CLIENT_SECRET),
-            ("iam.other.permissions_client", PERMISSIONS_CLIENT),
-            ("iam.other.domains", "other.test"),
-            ("iam.other.subject_prefix", "other-"),
-        ];
-        settings.extend(overrides);
-        let gateway = TestGateway::start(&settings);
-        gateway.wait_for_readiness("ready", &[]).await;
+        let gateway = gateway(&one, &other, overrides).await;
         Self {
             one,
             other,
             gateway,
         }
+    }
+
+    /// Restarts the gateway with other settings.
+    async fn restart(self, overrides: &[(&str, &str)]) -> Self {
+        let gateway = gateway(&self.one, &self.other, overrides).await;
+        Self { gateway, ..self }
     }
 
     async fn log_in(&self, email: &str) -> Session {
@@ -74,6 +57,24 @@ impl TwoIams {
             self.gateway.metric(calls, &label("other")).await,
         ]
     }
+}
+
+async fn gateway(
+    one: &ScriptedUpstream,
+    other: &ScriptedUpstream,
+    overrides: &[(&str, &str)],
+) -> TestGateway {
+    for iam in [one, other] {
+        // The only probe introspects a made-up token.
+        iam.once(INTROSPECTION, inactive());
+    }
+    let (one_url, other_url) = (one.url(), other.url());
+    let one_probe = [("upstream.probe_interval", "1h")];
+    let iams = two_scripted_keycloaks_settings(&one_url, &other_url);
+    let settings = [&one_probe[..], &iams, overrides].concat();
+    let gateway = TestGateway::start(&settings);
+    gateway.wait_for_readiness("ready", &[]).await;
+    gateway
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,4 +129,62 @@ async fn domain_of_an_iam_without_logins_is_refused_like_a_wrong_password() {
     let refused = iams.gateway.log_in("alice@other.test", &password).await;
     refused.is_error(401, "invalid_grant");
     assert_eq!(iams.calls("login").await, [0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exchanges_of_an_iam_without_logins_are_counted_and_readiness_says_that_it_has_none() {
+    let keys = TestKeys::new();
+    let iams = TwoIams::new(&keys.settings()).await;
+    let session = iams.log_in("alice@other.test").await;
+    let no_logins = [("iam.other.login", "false")];
+    let settings = [&keys.settings()[..], &no_logins].concat();
+    let iams = iams.restart(&settings).await;
+    assert_eq!(iams.sub(&session).await, json!(format!("other-{SUBJECT}")));
+    let here = iams.log_in("alice@example.test").await;
+    iams.sub(&here).await;
+    for (iam, exchanges) in [("one", 0), ("other", 1)] {
+        let label = format!("iam=\"{iam}\"");
+        let counted = iams.gateway.metric("exchanges_without_login_total", &label);
+        assert_eq!(counted.await, exchanges, "{iam}");
+    }
+    let ready = iams.gateway.ready().await.json();
+    let logins = ready["iams"].as_array().expect("a list").iter();
+    let logins: Vec<_> = logins.map(|iam| &iam["login"]).collect();
+    assert_eq!(logins, [&json!(true), &json!(false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policy_server_gets_the_name_of_the_iam_in_the_settings() {
+    let policy_server = ScriptedUpstream::start().await;
+    let decision = Answer::json(200, json!({ "result": [PERMISSIONS[0]] }));
+    policy_server.on("/decide", decision);
+    let url = format!("{}/decide", policy_server.url());
+    let source = [("permissions.source", "http"), ("permissions.url", &url)];
+    let iams = TwoIams::new(&source).await;
+    for (email, iam) in [("alice@example.test", "one"), ("alice@other.test", "other")] {
+        iams.log_in(email).await;
+        let requests = policy_server.requests_to("/decide");
+        let question = requests.last().expect("a question").text();
+        let question: Value = serde_json::from_str(&question).expect("JSON");
+        assert_eq!(question["input"]["iam"], json!(iam));
+        assert_eq!(question["input"]["subject"], json!(SUBJECT));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deadline_of_an_iam_replaces_the_common_one() {
+    let iams = TwoIams::new(&[
+        ("upstream.login_deadline", "60s"),
+        ("iam.other.login_deadline", "200ms"),
+    ])
+    .await;
+    iams.other.on(TOKEN, Answer::hanging());
+    let began = Instant::now();
+    let password = "password".into();
+    let failed = iams.gateway.log_in("alice@other.test", &password).await;
+    assert_eq!(failed.status, 500);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    iams.gateway
+        .wait_for_readiness("degraded", &["timed_out"])
+        .await;
 }

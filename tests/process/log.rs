@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use test_support::endpoints::{LOGIN, TOKEN};
-use test_support::gateway::scripted_keycloak_settings;
+use test_support::gateway::{scripted_keycloak_settings, two_scripted_keycloaks_settings};
 use test_support::program::Program;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
@@ -32,6 +32,35 @@ fn end(program: Program) -> Vec<Value> {
     let ended = program.wait();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.log()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn line_of_a_request_names_its_iam_if_there_are_several() {
+    let iams = [
+        ScriptedUpstream::keycloak().await,
+        ScriptedUpstream::keycloak().await,
+    ];
+    let urls = iams.each_ref().map(ScriptedUpstream::url);
+    let settings = two_scripted_keycloaks_settings(&urls[0], &urls[1]);
+    let mut program = GATEWAY.serve(&settings);
+    let mut connection = Connection::to(program.addresses().0);
+    let other = ALICE.replace("example.test", "other.test");
+    for (id, body) in [("one", ALICE), ("other", &other), ("none", "[]")] {
+        let request = with(&format!("x-request-id: {id}"), &post(LOGIN, body));
+        connection.send(request).answer();
+    }
+    let log = end(program);
+    for (id, iam) in [
+        ("one", Some("one")),
+        ("other", Some("other")),
+        ("none", None),
+    ] {
+        let mut lines = of(&log, id).into_iter();
+        let line = lines
+            .find(|line| line["target"] == "auth_gateway::request")
+            .expect(id);
+        assert_eq!(line["iam.name"].as_str(), iam, "{line}");
+    }
 }
 
 #[test]

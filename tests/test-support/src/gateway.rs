@@ -181,6 +181,31 @@ pub const fn scripted_keycloak_settings(url: &str) -> [(&'static str, &str); 5] 
     keycloak_settings(url, REALM, CLIENT, CLIENT_SECRET)
 }
 
+/// The settings of a gateway in front of two scripted Keycloaks: `one`, which is the default, and `other`
+/// with the domain `other.test`.
+pub const fn two_scripted_keycloaks_settings<'a>(
+    one_url: &'a str,
+    other_url: &'a str,
+) -> [(&'static str, &'a str); 15] {
+    [
+        ("iam.one.type", "keycloak"),
+        ("iam.one.url", one_url),
+        ("iam.one.realm", REALM),
+        ("iam.one.client_id", CLIENT),
+        ("iam.one.client_secret", CLIENT_SECRET),
+        ("iam.one.permissions_client", PERMISSIONS_CLIENT),
+        ("iam.one.default", "true"),
+        ("iam.other.type", "keycloak"),
+        ("iam.other.url", other_url),
+        ("iam.other.realm", REALM),
+        ("iam.other.client_id", CLIENT),
+        ("iam.other.client_secret", CLIENT_SECRET),
+        ("iam.other.permissions_client", PERMISSIONS_CLIENT),
+        ("iam.other.domains", "other.test"),
+        ("iam.other.subject_prefix", "other-"),
+    ]
+}
+
 /// Settings with one worker and free ports. An override is a key (`session.freshness`) and its value.
 pub fn settings(overrides: &[(&str, &str)]) -> Settings {
     let small = [
