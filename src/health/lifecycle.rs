@@ -13,7 +13,10 @@ pub struct Lifecycle(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     stage: watch::Sender<Stage>,
-    /// Whether the stage is `Draining`. Every request reads it, without a lock.
+    /// Whether the stage is `ShuttingDown` or later. Every request reads this and the next one, without a
+    /// lock.
+    shutting_down: AtomicBool,
+    /// Whether the stage is `Draining`.
     draining: AtomicBool,
 }
 
@@ -26,13 +29,16 @@ enum Stage {
 }
 
 impl Lifecycle {
-    /// From now on the replica is not ready, so that load balancers stop sending requests.
+    /// From now on the replica is not ready, so that load balancers stop sending requests, and every
+    /// response ends its connection.
     pub fn begin_shutdown(&self) {
+        self.0.shutting_down.store(true, Ordering::Release);
         self.enter(Stage::ShuttingDown);
     }
 
     /// From now on new requests are refused.
     pub fn drain(&self) {
+        self.0.shutting_down.store(true, Ordering::Release);
         self.0.draining.store(true, Ordering::Release);
         self.enter(Stage::Draining);
     }
@@ -40,7 +46,7 @@ impl Lifecycle {
     /// Whether the process is about to stop.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        *self.0.stage.borrow() >= Stage::ShuttingDown
+        self.0.shutting_down.load(Ordering::Acquire)
     }
 
     /// Whether new requests are refused.

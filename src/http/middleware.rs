@@ -81,9 +81,7 @@ pub async fn handle_request(
     let log = RequestLog::of(context.id);
     request.extensions_mut().insert(log);
     if app_state.lifecycle.is_draining() && context.route.is_operation() {
-        let mut response = context.problem_response(&app_state, &Problem::Draining, None);
-        let head = response.head_mut();
-        head.set_connection_type(ConnectionType::Close);
+        let response = context.problem_response(&app_state, &Problem::Draining, None);
         return Ok(request.into_response(response));
     }
     // From here on the inner services own the request. In a panic it is lost with them.
@@ -100,8 +98,7 @@ pub async fn handle_request(
     }
     context.finish(&app_state, response.status(), None, log.as_ref());
     let mut response = response.map_into_boxed_body();
-    let headers = response.headers_mut();
-    headers.insert(X_REQUEST_ID, context.id.header_value());
+    context.complete(&app_state, response.response_mut());
     Ok(response)
 }
 
@@ -166,10 +163,20 @@ impl RequestContext {
         log: Option<&RequestLog>,
     ) -> HttpResponse {
         let mut response = problem.response(&self.id);
-        let headers = response.headers_mut();
-        headers.insert(X_REQUEST_ID, self.id.header_value());
+        self.complete(app_state, &mut response);
         self.finish(app_state, response.status(), Some(problem), log);
         response
+    }
+
+    /// Adds the headers that every response has. While the gateway stops, the connection ends with the
+    /// response, so that its client continues at another replica.
+    fn complete(&self, app_state: &AppState, response: &mut HttpResponse) {
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, self.id.header_value());
+        if app_state.lifecycle.is_shutting_down() {
+            let head = response.head_mut();
+            head.set_connection_type(ConnectionType::Close);
+        }
     }
 
     /// Writes the log line of the request, and counts it.

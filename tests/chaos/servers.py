@@ -98,6 +98,12 @@ def responds_200(url):
         return False
 
 
+def settings_environment(settings):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+    chosen = {SETTINGS_PREFIX + name.upper().replace(".", "__"): str(value) for name, value in settings.items()}
+    return {**inherited, **chosen}
+
+
 class Gateway(Server):
     def __init__(self, number, folder, binary, settings):
         super().__init__(f"replica-{number}", folder)
@@ -113,9 +119,7 @@ class Gateway(Server):
         return [self.binary]
 
     def environment(self):
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
-        chosen = {SETTINGS_PREFIX + name.upper().replace(".", "__"): str(value) for name, value in self.settings.items()}
-        return {**inherited, **chosen}
+        return settings_environment(self.settings)
 
     def is_ready(self):
         return responds_200(f"http://127.0.0.1:{self.management}/health/ready")

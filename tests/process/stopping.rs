@@ -95,6 +95,32 @@ fn readiness_fails_first_and_the_public_listener_serves_during_the_delay() {
     }
 }
 
+/// So that clients that keep connections open have left the replica when it stops.
+#[test]
+fn every_response_during_the_delay_ends_its_connection() {
+    let mut program = GATEWAY.serve(&[("http.shutdown_delay", "10m")]);
+    let (public, _) = program.addresses();
+    let mut kept = Connection::to(public);
+    for _ in 0..2 {
+        let answer = kept.send(post(LOGIN, ALICE)).answer();
+        assert_eq!((answer.status, answer.header("connection")), (200, None));
+    }
+    program.signal("TERM");
+    program.logged("stopping");
+    let new = Connection::to(public);
+    for (mut connection, request, status) in [
+        (kept, post(LOGIN, ALICE), 200),
+        (new, post(LOGIN, "{}"), 400),
+        (Connection::to(public), get("/.well-known/jwks.json"), 200),
+        (Connection::to(public), get("/nowhere"), 404),
+    ] {
+        let answer = connection.send(request).answer();
+        let ends = answer.header("connection") == Some("close");
+        assert_eq!((answer.status, ends), (status, true), "{answer:?}");
+        connection.closed();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn request_in_progress_is_answered_before_the_gateway_stops() {
     for signal in SIGNALS {
