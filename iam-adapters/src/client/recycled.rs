@@ -1,4 +1,6 @@
-//! Replaces the HTTP client and its connections periodically.
+//! A client for each thread, replaced with its connections periodically.
+//!
+//! A connection is driven by the thread that opened it. If another one used it, each call would wake two threads.
 //!
 //! A name is resolved when a connection is opened, and a connection that is never idle is never closed.
 //! So a busy client would keep its first addresses, for example of a server that is no longer primary
@@ -9,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder};
+use thread_local::ThreadLocal;
 
 use super::ClientError;
 use crate::clock::{Clock, Moment};
@@ -17,11 +20,12 @@ use crate::clock::{Clock, Moment};
 /// shorter, and one handshake per connection in this time costs little.
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// The current client, and the function that creates the next one.
+/// The current client of each thread, and the function that creates the next one.
 pub(super) struct RecycledClient {
     builder: Box<dyn Fn() -> ClientBuilder + Send + Sync>,
     clock: Arc<dyn Clock>,
-    current: Mutex<(Moment, Client)>,
+    first: Client,
+    current: ThreadLocal<Mutex<(Moment, Client)>>,
 }
 
 impl RecycledClient {
@@ -31,7 +35,8 @@ impl RecycledClient {
     ) -> Result<Self, ClientError> {
         let first = builder().build().map_err(|_| ClientError::Tls)?;
         Ok(Self {
-            current: Mutex::new((clock.now(), first)),
+            first,
+            current: ThreadLocal::new(),
             builder: Box::new(builder),
             clock,
         })
@@ -40,11 +45,16 @@ impl RecycledClient {
     /// The client for a new call.
     pub(super) fn client(&self) -> Client {
         let now = self.clock.now();
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = || (self.builder)().build();
+        // If a new client cannot be created, an old one is used on.
+        let current = self.current.get_or(|| {
+            let client = next().unwrap_or_else(|_| self.first.clone());
+            Mutex::new((now, client))
+        });
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
         let (created_at, client) = &mut *current;
-        // If the new client cannot be created, the old one is used on.
         if now.since(*created_at) >= LIFETIME
-            && let Ok(next) = (self.builder)().build()
+            && let Ok(next) = next()
         {
             *created_at = now;
             *client = next;

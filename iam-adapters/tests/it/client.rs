@@ -1,7 +1,7 @@
 //! The HTTP client.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use iam_adapters::IamError;
@@ -155,4 +155,37 @@ async fn connection_of_a_cancelled_call_is_not_reused() {
     upstream.disconnected(1).await;
     client.send(client.get(&url)).await.expect("an answer");
     assert_eq!(upstream.requests().len(), 3);
+}
+
+/// The first thread keeps its connection open, and does nothing during the second call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn call_does_not_wait_for_another_thread_that_made_calls_before() {
+    let upstream = ScriptedUpstream::start().await;
+    upstream.on("/", scripted_upstream::Answer::empty(204));
+    let client = client();
+    let url: Url = format!("{}/", upstream.url()).parse().expect("a URL");
+    let call = || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let answer = runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(60), client.send(client.get(&url))).await
+        });
+        assert!(matches!(answer, Ok(Ok(_))), "{answer:?}");
+        runtime
+    };
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _runtime = call();
+            barrier.wait();
+            barrier.wait();
+        });
+        barrier.wait();
+        let second = scope.spawn(|| drop(call())).join();
+        barrier.wait();
+        second.expect("an answer");
+    });
+    assert_eq!(upstream.requests().len(), 2);
 }
