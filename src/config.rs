@@ -33,6 +33,8 @@ mod upstream;
 #[cfg(test)]
 mod example_tests;
 #[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
 mod load_tests;
 #[cfg(test)]
 mod safety_tests;

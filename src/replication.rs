@@ -359,3 +359,6 @@ impl ReplicationStream {
 /// Has no value: the functions that return it end only with an error.
 #[derive(Debug)]
 enum Never {}
+
+#[cfg(test)]
+mod golden_tests;

@@ -23,7 +23,7 @@ const SHORT_PREFIX: &str = "AUTH_GATEWAY_";
 /// The full keys of all settings (`http.listen`) and sections (`http`).
 pub(super) struct KnownSettings {
     pub(super) keys: BTreeSet<String>,
-    sections: BTreeSet<String>,
+    pub(super) sections: BTreeSet<String>,
 }
 
 impl KnownSettings {

@@ -389,7 +389,7 @@ pub(super) struct Connection {
 /// A stream of entries that have N bytes each.
 #[derive(Debug, Clone)]
 pub(super) struct Stream<const N: usize> {
-    key: String,
+    pub(super) key: String,
     /// `None`: only expired entries are removed.
     max_len: Option<usize>,
 }

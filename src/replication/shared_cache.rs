@@ -62,6 +62,11 @@ impl RedisCache {
     pub(super) fn disconnected(&self) {
         self.0.connection.store(None);
     }
+
+    /// The key of a session's entry.
+    pub(super) fn key(&self, name: Name) -> String {
+        self.0.key(name)
+    }
 }
 
 /// Logs the first of several pauses in a row, and their end.
@@ -151,7 +156,7 @@ impl SharedCache for RedisCache {
             return;
         }
         let mut set = cmd("SET");
-        set.arg(self.0.key(name)).arg(entry).arg("PX").arg(millis);
+        set.arg(self.key(name)).arg(entry).arg("PX").arg(millis);
         tokio::spawn(async move {
             // If Redis does not store it, another replica calls the IAM.
             let _ = timeout(WRITE_DEADLINE, set.exec_async(&mut connection)).await;

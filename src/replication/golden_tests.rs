@@ -1,0 +1,627 @@
+//! Reads what every released version has written, from the golden files in `tests/golden`, and compares
+//! what this version writes with its own golden files. `docs/upgrades.md` has the rules.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use iam_adapters::clock::ManualClock;
+use iam_adapters::jwk::VerificationKeys;
+use iam_adapters::{
+    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
+    Moment, Permission, Refusal, Scope, Subject, UpstreamSession,
+};
+use jiff::Timestamp;
+use josekit::jwk::JwkSet;
+use josekit::jws::EdDSA;
+use josekit::jwt;
+use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use zeroize::Zeroizing;
+
+use super::format;
+use super::login_entry::{self, NumberedEvent};
+use super::redis::{Address, Redis};
+use super::shared_cache::RedisCache;
+use crate::gateway::error::{GatewayError, Internal};
+use crate::gateway::iams::{IamParts, IamPolicy};
+use crate::gateway::keys::{
+    Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
+};
+use crate::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
+use crate::gateway::knowledge::{Freshness, Source};
+use crate::gateway::login_limiter::{
+    Bound, Limits, LoginChange, LoginEvent, LoginKey, LoginReplicas, SlowPace,
+};
+use crate::gateway::revocations::{Kind, Name, Revocation, Revocations};
+use crate::gateway::session::{self, SessionId};
+use crate::gateway::session_revoker::{Delivered, Replicas, RevokedSessions};
+use crate::gateway::{Exchanged, Gateway, GatewayParts, Policy, Random, TokenPolicy};
+use crate::telemetry::metrics::Metrics;
+
+/// When every golden file was written.
+const NOW: Moment = Moment {
+    unix: Duration::from_secs(1_800_000_000),
+    monotonic: Duration::ZERO,
+};
+
+const PREFIX: &str = "auth-gateway:auth.example.test";
+const IAM: &str = "keycloak";
+const ISSUER: &str = "https://sso.example.test/realms/shop";
+const SUBJECT: &str = "7f1b6a52-9a44-4b9e-9d36-0f6f5c1f6a11";
+const UPSTREAM_SESSION: &str = "test-only-upstream-session";
+const EMAIL: &str = "alice@example.test";
+const SCOPE: &str = "urn:shop:catalog:item:read urn:shop:orders:order:read";
+const SIGNING_DIR: &str = "test-only-keys/signing";
+const SEALING_DIR: &str = "test-only-keys/sealing";
+
+/// An IAM with one user. It refuses other passwords, and no introspection reaches it: the shared data
+/// in the golden files makes them unnecessary.
+#[derive(Debug)]
+struct OneUser;
+
+#[async_trait]
+impl IamAdapter for OneUser {
+    fn name(&self) -> &'static str {
+        IAM
+    }
+
+    fn issuer(&self) -> &str {
+        ISSUER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        _: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        if credentials.password().expose_secret() != "right" {
+            return Err(IamError::Refused(Refusal::InvalidCredentials));
+        }
+        let permissions = SCOPE.split(' ').map(Permission::parse);
+        Ok(Authenticated {
+            session: UpstreamSession {
+                subject: Subject::new(SUBJECT).unwrap(),
+                id: UPSTREAM_SESSION.to_owned(),
+                secret: "test-only-refresh-token".into(),
+            },
+            expires_in: Some(Duration::from_secs(8 * 3600)),
+            permissions: Some(permissions.collect::<Result<_, _>>().unwrap()),
+            groups: None,
+        })
+    }
+
+    async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
+        Err(IamError::Unreachable("no introspection expected".into()))
+    }
+
+    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
+        Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        None
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        Err(IamError::Unreadable("no logout tokens".into()))
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        Ok(())
+    }
+}
+
+/// The same bytes each time. Each of them is used with another key or for another purpose.
+#[derive(Debug)]
+struct FixedRandom;
+
+impl Random for FixedRandom {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal> {
+        bytes.fill(7);
+        Ok(())
+    }
+}
+
+/// Receives what a gateway shares with its replicas, and returns shared data.
+#[derive(Debug, Default)]
+struct Shared {
+    revocations: Mutex<Vec<Revocation>>,
+    logins: Mutex<Vec<LoginEvent>>,
+    cached: Mutex<Vec<(Name, Vec<u8>)>>,
+}
+
+impl Replicas for Shared {
+    fn send(&self, revocation: Revocation) -> Delivered {
+        self.revocations.lock().unwrap().push(revocation);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl LoginReplicas for Shared {
+    fn send(&self, event: LoginEvent) {
+        self.logins.lock().unwrap().push(event);
+    }
+}
+
+impl SharedCache for Shared {
+    fn get(&self, name: Name) -> Found {
+        let cached = self.cached.lock().unwrap();
+        let entry = cached.iter().find(|(of, _)| *of == name);
+        let stored = entry.map(|(_, entry)| Stored {
+            entry: entry.clone(),
+            remaining: Duration::from_secs(30),
+        });
+        Box::pin(std::future::ready(stored))
+    }
+
+    fn put(&self, name: Name, entry: Vec<u8>, _: Duration) {
+        self.cached.lock().unwrap().push((name, entry));
+    }
+
+    fn count(&self, _: LookUp) {}
+}
+
+/// A gateway with the keys in a folder of golden files, and what it shares.
+struct Replica {
+    gateway: Gateway,
+    shared: Arc<Shared>,
+}
+
+impl Replica {
+    fn new(version: &Path, login_key: LoginKey) -> Self {
+        let gateway = Gateway::new(GatewayParts {
+            iams: vec![IamParts {
+                name: IAM.into(),
+                adapter: Arc::new(OneUser),
+                policy: iam_policy(),
+            }],
+            keys: Arc::new(keys(version)),
+            clock: Arc::new(ManualClock::at(NOW.unix)),
+            random: Arc::new(FixedRandom),
+            policy: policy(),
+            revocations: Revocations::default(),
+        });
+        let shared = Arc::<Shared>::default();
+        let cache: Arc<dyn SharedCache> = Arc::<Shared>::clone(&shared);
+        gateway.share_knowledge(&cache);
+        gateway
+            .session_revoker()
+            .join(Arc::<Shared>::clone(&shared));
+        gateway.caught_up();
+        gateway.login_limiter().agree(Some(login_key));
+        gateway.login_limiter().join(Arc::<Shared>::clone(&shared));
+        Self { gateway, shared }
+    }
+
+    async fn log_in(&self, password: &str) -> Option<(SessionId, String)> {
+        let credentials = Credentials::new(EMAIL.to_owned(), password.into()).unwrap();
+        let address: IpAddr = "203.0.113.9".parse().unwrap();
+        let client = ClientContext {
+            address: Some(address.into()),
+            request_id: String::new(),
+        };
+        let session = self.gateway.log_in(&credentials, &client).await.result;
+        let session = session.ok()?;
+        let token = session.session_token.expose_secret().to_owned();
+        Some((session.session_id, token))
+    }
+
+    async fn exchange(&self, id: &str, token: &str) -> Result<Exchanged, GatewayError> {
+        let scope = Scope::parse(SCOPE).unwrap();
+        self.gateway.exchange(id, token, scope, "request-1").await
+    }
+
+    /// Makes an event of each kind, and returns the session of the successful login.
+    async fn make_login_events(&self) -> (SessionId, String) {
+        assert_eq!(self.log_in("wrong").await, None);
+        assert_eq!(self.log_in("").await, None);
+        let session = self.log_in("right").await.unwrap();
+        assert_eq!(self.log_in("wrong").await, None);
+        let limiter = self.gateway.login_limiter();
+        let address: IpAddr = "203.0.113.9".parse().unwrap();
+        limiter.clear_failures(EMAIL, Some(address.into()));
+        session
+    }
+
+    /// Revokes the session in each way.
+    async fn make_revocations(&self, id: SessionId, token: &str) {
+        let revoker = self.gateway.session_revoker();
+        let iam = self.gateway.iams().iter().next().unwrap();
+        let until = NOW.unix_seconds();
+        self.gateway.log_out(&id.to_string(), token).await.unwrap();
+        revoker.end_upstream_session(iam, UPSTREAM_SESSION);
+        revoker.end_sessions_of(iam, SUBJECT, until);
+        let of_iam = RevokedSessions::OfIam {
+            iam: None,
+            begun_until: until,
+        };
+        revoker.revoke(&of_iam).unwrap().await;
+    }
+}
+
+fn iam_policy() -> IamPolicy {
+    IamPolicy {
+        domains: Vec::new(),
+        is_default: true,
+        allows_logins: true,
+        subject_prefix: String::new(),
+        allowed_scopes: None,
+        freshness: Freshness {
+            liveness: Duration::from_secs(30),
+            permissions: Duration::from_secs(60),
+            stale_if_error: Duration::ZERO,
+        },
+        session_max_lifetime: Duration::from_secs(86_400),
+        logins_per_second: None,
+    }
+}
+
+fn policy() -> Policy {
+    let bound = |most, seconds| Bound {
+        most,
+        window: Duration::from_secs(seconds),
+    };
+    Policy {
+        cache_bytes: 16 * 1024 * 1024,
+        login_limits: Limits {
+            account: bound(10, 300),
+            account_slow: SlowPace {
+                after: 50,
+                interval: Duration::from_secs(900),
+            },
+            account_sessions: bound(20, 60),
+            address: bound(100, 900),
+        },
+        token: TokenPolicy {
+            issuer: "https://auth.example.test".to_owned(),
+            audience: vec!["https://api.example.test".to_owned()],
+            client_id: "auth-gateway".to_owned(),
+            lifetime: Duration::from_secs(3_600),
+        },
+        default_scope: String::new(),
+        refuse_empty_scope: false,
+    }
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// The folders of all versions.
+fn versions() -> Vec<PathBuf> {
+    let entries = fs::read_dir(golden()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut versions: Vec<_> = paths.filter(|path| path.is_dir()).collect();
+    versions.sort();
+    assert!(!versions.is_empty());
+    versions
+}
+
+fn this_version() -> PathBuf {
+    golden().join(env!("CARGO_PKG_VERSION"))
+}
+
+fn json(version: &Path, name: &str) -> Value {
+    serde_json::from_slice(&fs::read(version.join(name)).unwrap()).unwrap()
+}
+
+/// The keys of a version. Git keeps no permissions, so they are read from a copy that other users cannot read.
+fn keys(version: &Path) -> Keys {
+    let copy = |dir| {
+        let folder = TempDir::new().unwrap();
+        for entry in fs::read_dir(version.join(dir)).unwrap() {
+            let path = entry.unwrap().path();
+            let to = folder.path().join(path.file_name().unwrap());
+            fs::copy(path, &to).unwrap();
+            fs::set_permissions(to, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        folder
+    };
+    let (signing, sealing) = (copy(SIGNING_DIR), copy(SEALING_DIR));
+    Keys {
+        signing: KeyStore::open(signing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
+        sealing: KeyStore::open(sealing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
+    }
+}
+
+fn login_key(version: &Path) -> LoginKey {
+    let wrapped = bytes(&json(version, "redis.json")["login_key"]);
+    let keys = keys(version);
+    let sealing = keys.sealing.key_set();
+    let key = sealing.current(NOW).logins().unwrap(&wrapped);
+    key.expect("a login key")
+}
+
+fn replica(version: &Path) -> Replica {
+    Replica::new(version, login_key(version))
+}
+
+fn bytes(entry: &Value) -> Vec<u8> {
+    STANDARD.decode(entry["bytes"].as_str().unwrap()).unwrap()
+}
+
+fn entry(key: &str, bytes: &[u8], content: &Value) -> Value {
+    json!({"key": key, "bytes": STANDARD.encode(bytes), "content": content})
+}
+
+fn revocation_content(revocation: &Revocation) -> Value {
+    json!({
+        "kind": revocation.kind.tag(),
+        "begun_until": revocation.begun_until,
+        "forget_at": revocation.forget_at,
+    })
+}
+
+fn login_content(event: &LoginEvent) -> Value {
+    let (change, content) = match event.change {
+        LoginChange::Failed {
+            of,
+            networks,
+            in_a_row,
+        } => (
+            "failed",
+            json!({"of": of, "networks": networks, "in_a_row": in_a_row}),
+        ),
+        LoginChange::Succeeded { of } => ("succeeded", json!({"of": of})),
+        LoginChange::Known { pair } => ("known", json!({"pair": pair})),
+        LoginChange::Reset { account, pair } => {
+            ("reset", json!({"account": account, "pair": pair}))
+        }
+    };
+    json!({"at": event.at, "forget_at": event.forget_at, change: content})
+}
+
+fn sealed_session(keys: &Keys, token: &str) -> Value {
+    let mut buffer = Zeroizing::default();
+    let session = session::open(&keys.sealing.key_set(), token, &mut buffer).unwrap();
+    serde_json::to_value(&session).unwrap()
+}
+
+fn part(jwt: &str, number: usize) -> Value {
+    let part = jwt.split('.').nth(number).unwrap();
+    let decoded = URL_SAFE_NO_PAD.decode(part).unwrap();
+    serde_json::from_slice(&decoded).unwrap()
+}
+
+fn redis() -> Redis {
+    let address = Address {
+        host: "localhost".to_owned(),
+        port: 6379,
+        tls: false,
+        database: 0,
+        username: None,
+        password: None,
+        authorities: None,
+        sentinels: None,
+        prefix: PREFIX.to_owned(),
+    };
+    Redis::new(address).unwrap()
+}
+
+fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
+    match event.change {
+        LoginChange::Known { .. } => redis.known_networks().key,
+        _ => redis.logins().key,
+    }
+}
+
+/// What this version writes with the keys of a folder.
+async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, Value> {
+    let replica = Replica::new(version, login_key);
+    let keys = replica.gateway.keys();
+    let (id, token) = replica.make_login_events().await;
+    let exchanged = replica.exchange(&id.to_string(), &token).await.unwrap();
+    replica.make_revocations(id, &token).await;
+
+    let redis = redis();
+    let sealing = keys.sealing.key_set();
+    let sealing = sealing.current(NOW);
+    let revocations = replica.shared.revocations.lock().unwrap();
+    let revocations = revocations.iter().map(|revocation| {
+        let entry_bytes = format::write(revocation, sealing.revocations().entries());
+        let content = revocation_content(revocation);
+        entry(&redis.revocations().key, &entry_bytes, &content)
+    });
+    let login_key = replica.gateway.login_limiter().key();
+    let events = replica.shared.logins.lock().unwrap();
+    let logins = (1..).zip(&*events).map(|(number, event)| {
+        let numbered = NumberedEvent {
+            replica: 7,
+            number,
+            event: *event,
+        };
+        let entry_bytes = login_entry::write(&numbered, login_key.entries());
+        entry(
+            &stream_of(&redis, event),
+            &entry_bytes,
+            &login_content(event),
+        )
+    });
+    let wrapped = sealing.logins().wrap(&login_key, &FixedRandom).unwrap();
+    let cached = replica.shared.cached.lock().unwrap();
+    let [(name, cached)] = &cached[..] else {
+        panic!("{} entries", cached.len());
+    };
+    let metrics = Metrics::default();
+    let cache = RedisCache::new(
+        PREFIX,
+        Arc::new(ManualClock::at(NOW.unix)),
+        metrics.replicas(),
+    );
+    let session = json!({
+        "session_id": id.to_string(),
+        "session_token": token,
+        "content": sealed_session(keys, &token),
+    });
+    let redis = json!({
+        "member": format::FIELD,
+        "revocations": revocations.collect::<Vec<_>>(),
+        "logins": logins.collect::<Vec<_>>(),
+        "login_key": entry(&redis.login_key(), &wrapped, &Value::Null),
+        "session": entry(&cache.key(*name), cached, &json!({"scope": SCOPE})),
+    });
+    let token = exchanged.token.expose();
+    let policy = policy();
+    let access_token = json!({
+        "access_token": token,
+        "expires_in": exchanged.token.expires_in,
+        "header": part(token, 0),
+        "claims": part(token, 1),
+        "jwks": keys.published(policy.token.lifetime, Duration::ZERO, NOW),
+    });
+    BTreeMap::from([
+        ("session.json", session),
+        ("redis.json", redis),
+        ("access-token.json", access_token),
+    ])
+}
+
+#[test]
+fn keys_of_every_version_are_read() {
+    for version in versions() {
+        let keys = keys(&version);
+        let signing = keys.signing.key_set();
+        let algorithms: Vec<_> = signing.iter().map(SigningKey::algorithm).collect();
+        let expected = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
+        assert_eq!(algorithms, expected, "{version:?}");
+        assert_eq!(keys.sealing.key_set().count(), 1);
+        let published = keys.published(policy().token.lifetime, Duration::ZERO, NOW);
+        assert_eq!(published, json(&version, "access-token.json")["jwks"]);
+    }
+}
+
+#[tokio::test]
+async fn session_and_shared_data_of_every_version_give_a_token_without_a_call_to_the_iam() {
+    for version in versions() {
+        let replica = replica(&version);
+        let session = json(&version, "session.json");
+        let [id, token] =
+            ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
+        let content = sealed_session(replica.gateway.keys(), token);
+        assert_eq!(content, session["content"], "{version:?}");
+        let redis = json(&version, "redis.json");
+        let sealing = replica.gateway.keys().sealing.key_set();
+        let session_id = SessionId::parse(id).unwrap();
+        let name = sealing.current(NOW).revocations().session(session_id);
+        replica
+            .shared
+            .put(name, bytes(&redis["session"]), Duration::MAX);
+        let exchanged = replica.exchange(id, token).await.unwrap();
+        assert_eq!(exchanged.source, Source::Shared, "{version:?}");
+        assert_eq!(exchanged.scope, redis["session"]["content"]["scope"]);
+    }
+}
+
+#[tokio::test]
+async fn revocations_of_every_version_end_its_session() {
+    for version in versions() {
+        let entries = json(&version, "redis.json")["revocations"].clone();
+        let session = json(&version, "session.json");
+        let [id, token] =
+            ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
+        let mut kinds = Vec::new();
+        for entry in entries.as_array().unwrap() {
+            let replica = replica(&version);
+            let keys = replica.gateway.keys().sealing.key_set();
+            let read = format::read(&bytes(entry).try_into().unwrap(), &keys).unwrap();
+            assert_eq!(revocation_content(&read), entry["content"], "{version:?}");
+            kinds.push(read.kind);
+            replica.gateway.session_revoker().learn(&read);
+            let refused = replica.exchange(id, token).await;
+            assert!(
+                matches!(refused, Err(GatewayError::InvalidSession(_))),
+                "{version:?} {read:?}: {refused:?}"
+            );
+        }
+        assert_eq!(kinds, Kind::ALL, "{version:?}");
+    }
+}
+
+/// The same logins have the same hashes, so a replica of this version counts those of the other.
+#[tokio::test]
+async fn login_events_of_every_version_are_those_that_this_version_makes() {
+    for version in versions() {
+        let replica = replica(&version);
+        replica.make_login_events().await;
+        let key = replica.gateway.login_limiter().key();
+        let entries = json(&version, "redis.json")["logins"].clone();
+        let read: Vec<_> = entries
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| {
+                let entry_bytes = bytes(entry).try_into().unwrap();
+                let numbered = login_entry::read(&entry_bytes, key.entries()).unwrap();
+                assert_eq!(login_content(&numbered.event), entry["content"]);
+                assert!(replica.gateway.login_limiter().learn(&numbered.event));
+                numbered.event
+            })
+            .collect();
+        assert_eq!(read, *replica.shared.logins.lock().unwrap(), "{version:?}");
+    }
+}
+
+#[test]
+fn access_token_of_every_version_is_verified_with_the_keys_that_this_version_publishes() {
+    for version in versions() {
+        let golden = json(&version, "access-token.json");
+        let token = golden["access_token"].as_str().unwrap();
+        let jwks = keys(&version).published(policy().token.lifetime, Duration::ZERO, NOW);
+        let jwks = JwkSet::from_bytes(jwks.to_string()).unwrap();
+        let header = part(token, 0);
+        let key = jwks.get(header["kid"].as_str().unwrap())[0];
+        let verifier = EdDSA.verifier_from_jwk(key).unwrap();
+        let (claims, _) = jwt::decode_with_verifier(token, &verifier).unwrap();
+        let claims: &Map<_, _> = claims.claims_set();
+        assert_eq!(Value::Object(claims.clone()), golden["claims"]);
+        assert_eq!(header, golden["header"]);
+    }
+}
+
+#[tokio::test]
+async fn this_version_writes_its_golden_files() {
+    let version = this_version();
+    for (name, content) in written(&version, login_key(&version)).await {
+        assert_eq!(
+            content,
+            json(&version, name),
+            "{name}: see docs/upgrades.md"
+        );
+    }
+}
+
+/// Writes the golden files of a new version. Fails if the version has some. `docs/upgrades.md` has the command.
+#[tokio::test]
+#[ignore = "writes the golden files of a new version"]
+async fn write_golden_files() {
+    let before = versions().pop().unwrap();
+    let version = this_version();
+    fs::create_dir(&version).expect("a version without golden files");
+    let used_for = |minutes: i64| Timestamp::from_second(1_800_000_000 - minutes * 60).unwrap();
+    for (dir, purpose, age) in [
+        (SIGNING_DIR, KeyPurpose::Signing(Algorithm::Rs256), 3),
+        (SIGNING_DIR, KeyPurpose::Signing(Algorithm::Es256), 2),
+        (SIGNING_DIR, KeyPurpose::Signing(Algorithm::EdDsa), 1),
+        (SEALING_DIR, KeyPurpose::Sealing, 1),
+    ] {
+        let key = generate(purpose, used_for(age)).unwrap();
+        write_new(&version.join(dir), &key).unwrap();
+    }
+    fs::copy(before.join("settings.toml"), version.join("settings.toml")).unwrap();
+    for (name, content) in written(&version, LoginKey::of_test([9; 32])).await {
+        fs::write(version.join(name), format!("{content:#}\n")).unwrap();
+    }
+}
