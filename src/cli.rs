@@ -230,7 +230,7 @@ serves it at /openapi.yaml.";
 #[derive(Debug, Parser)]
 #[command(
     name = "auth-gateway",
-    version,
+    version = crate::VERSION_AND_COMMIT,
     about = ABOUT,
     after_help = AFTER,
     args_conflicts_with_subcommands = true

@@ -20,3 +20,17 @@ pub mod replication;
 pub mod server;
 pub mod startup;
 pub mod telemetry;
+
+/// The version of the program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that the program was built from, or `unknown`.
+pub const COMMIT: &str = env!("AUTH_GATEWAY_COMMIT");
+
+/// Both, as `--version` writes them.
+pub const VERSION_AND_COMMIT: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("AUTH_GATEWAY_COMMIT"),
+    ")"
+);

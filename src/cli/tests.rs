@@ -287,7 +287,13 @@ fn version_is_printed() {
     let stop = parse_line("auth-gateway --version", None).expect_err("the version");
     assert_eq!(
         stop.text.trim(),
-        concat!("auth-gateway ", env!("CARGO_PKG_VERSION"))
+        concat!(
+            "auth-gateway ",
+            env!("CARGO_PKG_VERSION"),
+            " (commit ",
+            env!("AUTH_GATEWAY_COMMIT"),
+            ")"
+        )
     );
     assert_eq!(stop.exit, Exit::Ok);
 }

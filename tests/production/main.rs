@@ -13,6 +13,7 @@ mod refusals;
 mod rotate;
 mod secrets;
 mod tools;
+mod version;
 
 /// The gateway.
 const GATEWAY: test_support::program::Executable = test_support::program::Executable {

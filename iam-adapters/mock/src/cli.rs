@@ -46,7 +46,7 @@ its control API.";
 #[derive(Debug, Parser)]
 #[command(
     name = "auth-gateway-dev",
-    version,
+    version = auth_gateway::VERSION_AND_COMMIT,
     about = ABOUT,
     after_help = AFTER,
     args_conflicts_with_subcommands = true
