@@ -11,7 +11,8 @@ use std::time::Duration;
 use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamError, Moment};
 
-use crate::telemetry::metrics::IamCalls;
+use crate::gateway::knowledge::Source;
+use crate::telemetry::metrics::IamMetrics;
 
 pub use lifecycle::Lifecycle;
 pub use reason::{Reason, ReasonCode};
@@ -130,7 +131,7 @@ struct State {
 pub struct IamHealth {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
-    metrics: IamCalls,
+    metrics: IamMetrics,
     state: Mutex<State>,
 }
 
@@ -222,12 +223,14 @@ impl Health {
         (readiness, reasons.collect())
     }
 
-    /// Records that an access token was issued with stale data of the IAM with this name.
-    pub fn served_stale(&self, iam: &str) {
-        let now = self.clock.now();
+    /// Records that an access token was issued with data of the IAM with this name, and its source.
+    pub fn exchanged(&self, iam: &str, source: Source) {
         let named = self.iams.iter().find(|other| *other.name == *iam);
         if let Some(iam) = named {
-            iam.state().stale.served(&iam.name, now);
+            iam.metrics.exchanged(source);
+            if source == Source::Stale {
+                iam.state().stale.served(&iam.name, self.clock.now());
+            }
         }
     }
 }
@@ -235,7 +238,7 @@ impl Health {
 impl IamHealth {
     /// The state of an IAM that was not called yet.
     #[must_use]
-    pub fn new(name: Arc<str>, clock: Arc<dyn Clock>, metrics: IamCalls) -> Self {
+    pub fn new(name: Arc<str>, clock: Arc<dyn Clock>, metrics: IamMetrics) -> Self {
         Self {
             name,
             clock,

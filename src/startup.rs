@@ -38,6 +38,7 @@ use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 
 pub use parts::Parts;
+use tls::ServerCertificate;
 
 /// For orchestrators, Prometheus and operators.
 const MANAGEMENT_CONNECTIONS: usize = 256;
@@ -247,6 +248,8 @@ impl Application {
     {
         let app_state = Data::from(served.app_state);
         let timeouts = parts.timeouts;
+        let certificate = parts.tls.as_deref();
+        (parts.metrics).certificate_expires(certificate.and_then(ServerCertificate::expires_at));
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
         let running = reload::Running::new(settings, &parts, served.adapters);

@@ -12,7 +12,7 @@ use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens};
 
 use super::Random;
 use super::error::GatewayError;
-use super::knowledge::{Caches, Freshness, Knowledge};
+use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge};
 use super::login_limiter::Rate;
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
@@ -124,6 +124,12 @@ impl Iam {
     }
 }
 
+impl fmt::Debug for Iams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 impl fmt::Debug for Iam {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Iam")
@@ -144,8 +150,10 @@ pub(super) struct Common<'c> {
 }
 
 /// All IAMs of a gateway. Two of them never have the same issuer.
-#[derive(Debug)]
-pub struct Iams(Box<[Iam]>);
+pub struct Iams {
+    all: Box<[Iam]>,
+    caches: Caches,
+}
 
 impl Iams {
     pub(super) fn new(parts: Vec<IamParts>, common: &Common<'_>) -> Self {
@@ -185,18 +193,27 @@ impl Iams {
                 policy,
             }
         });
-        Self(iams.collect())
+        Self {
+            all: iams.collect(),
+            caches,
+        }
+    }
+
+    /// How full the caches are, which all IAMs share.
+    #[must_use]
+    pub fn cache_usage(&self) -> [CacheUsage; 2] {
+        self.caches.usage()
     }
 
     /// All IAMs.
     pub fn iter(&self) -> impl Iterator<Item = &Iam> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// The IAM, if there is one.
     #[must_use]
     pub fn only(&self) -> Option<&Iam> {
-        match &*self.0 {
+        match &*self.all {
             [only] => Some(only),
             _ => None,
         }

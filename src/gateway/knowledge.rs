@@ -162,6 +162,44 @@ impl Caches {
     }
 }
 
+impl Caches {
+    /// How full the caches are.
+    #[must_use]
+    pub fn usage(&self) -> [CacheUsage; 2] {
+        [
+            usage_of("liveness", &self.liveness),
+            usage_of("permissions", &self.permissions),
+        ]
+    }
+}
+
+/// How full a cache is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheUsage {
+    /// The name of the cache.
+    pub name: &'static str,
+    /// The number of entries.
+    pub entries: u64,
+    /// The estimated memory of the entries.
+    pub bytes: u64,
+    /// The most for `bytes`.
+    pub max_bytes: u64,
+}
+
+fn usage_of<V: Clone + Send + Sync + 'static>(
+    name: &'static str,
+    cache: &Cache<Digest, V>,
+) -> CacheUsage {
+    // Otherwise the counts lack the latest changes, and contain entries that have expired.
+    cache.run_pending_tasks();
+    CacheUsage {
+        name,
+        entries: cache.entry_count(),
+        bytes: cache.weighted_size(),
+        max_bytes: cache.policy().max_capacity().unwrap_or(u64::MAX),
+    }
+}
+
 /// The cached data of one IAM, and its introspections in flight.
 pub struct Knowledge {
     iam: Arc<dyn IamAdapter>,

@@ -13,7 +13,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::error::GatewayError;
-use crate::gateway::knowledge::Source;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::AppState;
@@ -194,10 +193,7 @@ pub(super) async fn exchange(
         )
         .await
         .map_err(|error| app_state.failed(Operation::Token, error))?;
-    app_state.metrics.knowledge(exchanged.source);
-    if exchanged.source == Source::Stale {
-        app_state.health.served_stale(&exchanged.iam);
-    }
+    app_state.health.exchanged(&exchanged.iam, exchanged.source);
     with_log(&request, |log| {
         log.source = Some(exchanged.source);
         log.iam = Some(exchanged.iam);

@@ -1,9 +1,9 @@
 //! Liveness, readiness and metrics, on the management listener.
 
-use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::{PermissionAge, SessionLocation};
 use serde_json::json;
 
@@ -99,11 +99,14 @@ fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
     state
 }
 
-/// `GET /metrics`, in the text format of Prometheus.
-pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
+/// `GET /metrics`, in the text format of `OpenMetrics` for a client that accepts it, as Prometheus does,
+/// and otherwise in that of Prometheus.
+pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     app_state
         .metrics
         .keys(app_state.gateway.keys(), app_state.gateway.now());
+    let caches = app_state.gateway.iams().cache_usage();
+    app_state.metrics.caches(&caches);
     let files = app_state.health.files_reason();
     app_state.metrics.files_unreadable(files.is_some());
     app_state
@@ -120,11 +123,22 @@ pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
         let exchanges = iam.exchanges_without_logins();
         app_state.metrics.iam.without_login(iam.name(), exchanges);
     }
+    let accept = request.headers().get(header::ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    let (content_type, text) = if accept.is_some_and(|accept| accept.contains(OPENMETRICS)) {
+        let content_type = format!("{OPENMETRICS}; version=1.0.0; charset=utf-8");
+        (content_type, app_state.metrics.encode())
+    } else {
+        let content_type = "text/plain; version=0.0.4; charset=utf-8".to_owned();
+        (content_type, app_state.metrics.encode_for_prometheus())
+    };
     HttpResponse::Ok()
-        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
+        .content_type(content_type)
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(app_state.metrics.encode())
+        .body(text)
 }
+
+const OPENMETRICS: &str = "application/openmetrics-text";
 
 fn uncached(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
     HttpResponse::build(status)

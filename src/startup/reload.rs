@@ -18,6 +18,7 @@ use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
 use crate::gateway::keys::{Keys, Reloaded};
 use crate::health::{Health, Reason, ReasonCode};
 use crate::replication::Redis;
+use crate::telemetry::metrics::Metrics;
 
 /// The pause between a change and reading a folder, because several changes often come together.
 const SETTLING: Duration = Duration::from_millis(100);
@@ -30,6 +31,7 @@ pub(super) struct Running {
     tls: Option<Arc<ServerCertificate>>,
     redis: Option<Redis>,
     operator_token: Option<Arc<Replaceable<SecretString>>>,
+    metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
 }
 
@@ -47,6 +49,7 @@ impl Running {
             tls: parts.tls.clone(),
             redis: parts.redis.clone(),
             operator_token: parts.operator_token.clone(),
+            metrics: Arc::clone(&parts.metrics),
             clock: Arc::clone(&parts.clock),
         })
     }
@@ -75,6 +78,7 @@ impl Running {
         }
         if let (Some(current), Some(new)) = (&self.tls, &new.tls) {
             current.replace(new);
+            self.metrics.certificate_expires(current.expires_at());
         }
         if let (Some(current), Some(new)) = (&self.redis, &new.redis) {
             current.replace(new);

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use iam_adapters::{Replaceable, files, secret_file};
+use openssl::asn1::{Asn1Time, TimeDiff};
+use openssl::x509::X509;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,6 +23,14 @@ impl ServerCertificate {
     /// Uses the certificate of another one for new connections.
     pub(super) fn replace(&self, other: &Self) {
         self.0.replace(other.0.get());
+    }
+
+    /// When the first certificate of the chain expires, as Unix time; `None` if OpenSSL cannot read
+    /// one of them.
+    pub(super) fn expires_at(&self) -> Option<i64> {
+        let certified = self.0.get();
+        let expiries = certified.cert.iter().map(expiry);
+        expiries.min().flatten()
     }
 }
 
@@ -48,6 +58,13 @@ pub(super) fn configured(
     });
     let current = Replaceable::new(Arc::new(certified.ok()?));
     Some(Arc::new(ServerCertificate(current)))
+}
+
+fn expiry(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let certificate = X509::from_der(certificate).ok()?;
+    let after_1970 = Asn1Time::from_unix(0).ok()?.diff(certificate.not_after());
+    let TimeDiff { days, secs } = after_1970.ok()?;
+    Some(i64::from(days) * 86_400 + i64::from(secs))
 }
 
 /// Reads a PEM certificate chain.

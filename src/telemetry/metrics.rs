@@ -1,14 +1,17 @@
 //! The metrics for Prometheus. Every series exists from the start, and their number does not depend on
 //! the number of users.
 
+mod certificate;
 mod iam;
 mod keys;
 mod logout_tokens;
+#[cfg(target_os = "linux")]
+mod process;
 mod replicas;
 mod shed;
 mod unfinished_logouts;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,18 +24,18 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::keys::Keys;
-use crate::gateway::knowledge::Source;
+use crate::gateway::knowledge::CacheUsage;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 
-pub use iam::{IamCalls, IamMetrics};
+pub use iam::{IamFamilies, IamMetrics};
 pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
 pub use shed::ShedMetrics;
 
-use keys::KeyMetrics;
-
 pub use logout_tokens::LogoutTokenOutcome;
 
+use certificate::CertificateExpiry;
+use keys::KeyMetrics;
 use logout_tokens::LogoutTokenCounters;
 use unfinished_logouts::UnfinishedLogoutMetrics;
 
@@ -53,9 +56,10 @@ pub struct Metrics {
     registry: Registry,
     requests: [[Counter; Outcome::ALL.len()]; Route::ALL.len()],
     durations: [Histogram; Route::ALL.len()],
-    knowledge: [Counter; Source::ALL.len()],
-    /// Of the calls to the IAM.
-    pub iam: IamMetrics,
+    /// Of the IAMs.
+    pub iam: IamFamilies,
+    caches: CacheMetrics,
+    certificate: CertificateExpiry,
     keys: KeyMetrics,
     files_unreadable: Gauge,
     throttled: [Counter; Limit::ALL.len()],
@@ -69,38 +73,46 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("auth_gateway");
+        let mut root = Registry::default();
+        #[cfg(target_os = "linux")]
+        root.register_collector(Box::new(process::ProcessCollector));
+        let registry = root.sub_registry_with_prefix("auth_gateway");
+        let build = Family::<Labels<2>, Gauge>::default();
         let requests = Family::<Labels<2>, Counter>::default();
         let durations = histograms();
-        let knowledge = Family::<Labels<1>, Counter>::default();
         let throttled = Family::<Labels<1>, Counter>::default();
         let untracked = Counter::default();
         let files_unreadable = Gauge::default();
         let lines_dropped = Counter::default();
 
-        let help = "Requests, by route and outcome";
+        let help = "Version and commit of the program; always 1";
+        registry.register("build_info", help, build.clone());
+        build
+            .get_or_create_owned(&[("version", crate::VERSION), ("commit", crate::COMMIT)])
+            .set(1);
+        let help = "Requests; the outcome is ok or the error of the response";
         registry.register("requests", help, requests.clone());
         let help = "Time from a request's headers to its response";
         registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
-        let help = "Exchanges, by the source of their data";
-        registry.register("knowledge", help, knowledge.clone());
-        let iam = IamMetrics::registered_in(&mut registry);
-        let keys = KeyMetrics::register(&mut registry);
-        let help = "Whether a file that the settings name is not usable as it is now (1)";
+        let iam = IamFamilies::registered_in(registry);
+        let caches = CacheMetrics::registered_in(registry);
+        let certificate = CertificateExpiry::registered_in(registry);
+        let keys = KeyMetrics::register(registry);
+        let help = "1 while a file that the settings name is not usable";
         registry.register("files_unreadable", help, files_unreadable.clone());
-        let help = "Logins refused with 429 by this replica's limits, by limit";
+        let help = "Logins refused with 429 by a limit";
         registry.register("logins_throttled", help, throttled.clone());
         let help =
-            "Login attempts counted only by the replica's limit, because the tables are full";
+            "Login attempts that only the limit replica counted, because the tables were full";
         registry.register("logins_untracked", help, untracked.clone());
-        let help = "Log lines dropped because standard output was read too slowly";
+        let help = "Log lines lost because standard output was read too slowly";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
-        let logout_tokens = LogoutTokenCounters::register(&mut registry);
-        let unfinished_logouts = UnfinishedLogoutMetrics::register(&mut registry);
+        let logout_tokens = LogoutTokenCounters::register(registry);
+        let unfinished_logouts = UnfinishedLogoutMetrics::register(registry);
 
         let replicas = ReplicaMetrics::default();
-        replicas.register(&mut registry);
-        let shed = ShedMetrics::registered_in(&mut registry);
+        replicas.register(registry);
+        let shed = ShedMetrics::registered_in(registry);
 
         Self {
             requests: Route::ALL.map(|route| {
@@ -111,13 +123,13 @@ impl Default for Metrics {
             }),
             durations: Route::ALL
                 .map(|route| durations.get_or_create_owned(&[("route", route.name())])),
-            knowledge: Source::ALL
-                .map(|source| knowledge.get_or_create_owned(&[("source", source.name())])),
             throttled: Limit::ALL
                 .map(|limit| throttled.get_or_create_owned(&[("limit", limit.name())])),
             untracked,
-            registry,
+            registry: root,
             iam,
+            caches,
+            certificate,
             keys,
             files_unreadable,
             lines_dropped,
@@ -142,13 +154,6 @@ impl Metrics {
         }
         if let Some(histogram) = self.durations.get(route as usize) {
             histogram.observe(took.as_secs_f64());
-        }
-    }
-
-    /// Counts an exchange by the source of its data.
-    pub fn knowledge(&self, source: Source) {
-        if let Some(counter) = self.knowledge.get(source as usize) {
-            counter.inc();
         }
     }
 
@@ -202,6 +207,16 @@ impl Metrics {
         self.files_unreadable.set(i64::from(unreadable));
     }
 
+    /// Sets the entries and the size of the caches.
+    pub fn caches(&self, usage: &[CacheUsage]) {
+        self.caches.take(usage);
+    }
+
+    /// Sets when the certificate of the public listener expires, as Unix time; `None`: there is none.
+    pub fn certificate_expires(&self, at: Option<i64>) {
+        self.certificate.set(at);
+    }
+
     /// All metrics, in the text format of `OpenMetrics`.
     #[must_use]
     pub fn encode(&self) -> String {
@@ -209,6 +224,71 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+
+    /// All metrics, in the text format of Prometheus: the name of a counter has `_total` in its
+    /// description too, and there are no units and no end.
+    #[must_use]
+    pub fn encode_for_prometheus(&self) -> String {
+        let openmetrics = self.encode();
+        let mut text = String::with_capacity(openmetrics.len());
+        let mut help = "";
+        for line in openmetrics.lines() {
+            if let Some(described) = line.strip_prefix("# HELP ") {
+                help = described;
+            } else if let Some(typed) = line.strip_prefix("# TYPE ") {
+                let suffix = if typed.ends_with(" counter") {
+                    "_total"
+                } else {
+                    ""
+                };
+                for (keyword, rest) in [("HELP", help), ("TYPE", typed)] {
+                    let (name, value) = rest.split_once(' ').unwrap_or_default();
+                    let _ = writeln!(text, "# {keyword} {name}{suffix} {value}");
+                }
+            } else if !line.starts_with('#') {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+struct CacheMetrics {
+    entries: Family<Labels<1>, Gauge>,
+    bytes: Family<Labels<1>, Gauge>,
+    max_bytes: Family<Labels<1>, Gauge>,
+}
+
+impl CacheMetrics {
+    fn registered_in(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            entries: Family::default(),
+            bytes: Family::default(),
+            max_bytes: Family::default(),
+        };
+        let help = "Entries in the caches, which all IAMs share";
+        registry.register("cache_entries", help, metrics.entries.clone());
+        let help = "Estimated memory of the entries in the caches";
+        registry.register_with_unit("cache", help, Unit::Bytes, metrics.bytes.clone());
+        let help = "The most memory of the entries, a half of cache.max_bytes for each cache";
+        registry.register_with_unit("cache_max", help, Unit::Bytes, metrics.max_bytes.clone());
+        metrics
+    }
+
+    fn take(&self, usage: &[CacheUsage]) {
+        let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        for cache in usage {
+            let labels = [("cache", cache.name)];
+            for (family, value) in [
+                (&self.entries, cache.entries),
+                (&self.bytes, cache.bytes),
+                (&self.max_bytes, cache.max_bytes),
+            ] {
+                family.get_or_create_owned(&labels).set(number(value));
+            }
+        }
     }
 }
 

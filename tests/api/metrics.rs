@@ -1,7 +1,8 @@
 //! `/metrics`: what is counted, and that its size does not depend on users.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iam_adapters::clock::{ManualClock, SystemClock};
 use iam_adapters::{Permission, Permissions};
@@ -9,10 +10,13 @@ use mock_iam::{Directory, Identity, Mock, User, Users};
 use serde_json::{Value, json};
 use test_support::endpoints::{LOGIN, TOKEN};
 use test_support::gateway::TestGateway;
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{ALICE, Answer, Connection, get, post};
 
 mod exposition;
 mod outcomes;
+mod reference;
+
+use exposition::sorted;
 
 pub(crate) use exposition::Exposition;
 
@@ -65,10 +69,18 @@ fn over_the_mock() -> TestGateway {
     TestGateway::start(&[])
 }
 
+/// As Prometheus asks for them.
+fn scrape(gateway: &TestGateway) -> Answer {
+    let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    Connection::to(gateway.addresses().management)
+        .send(format!(
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n"
+        ))
+        .answer()
+}
+
 pub(crate) fn exposition(gateway: &TestGateway) -> Exposition {
-    let answer = Connection::to(gateway.addresses().management)
-        .send(get("/metrics"))
-        .answer();
+    let answer = scrape(gateway);
     assert_eq!(answer.status, 200);
     Exposition::parse(&answer.body)
 }
@@ -109,7 +121,8 @@ fn every_series_exists_before_the_first_event() {
         assert_eq!(first.count(&format!("{durations}{{route=\"{route}\"}}")), 0);
     }
     for source in ["hit", "shared", "miss", "coalesced", "stale"] {
-        let series = format!("auth_gateway_knowledge_total{{source=\"{source}\"}}");
+        let labels = format!("source=\"{source}\",iam=\"mock\"");
+        let series = format!("auth_gateway_knowledge_total{{{labels}}}");
         assert_eq!(first.count(&series), 0);
     }
     for operation in ["login", "introspection", "logout", "keys", "probe"] {
@@ -176,19 +189,115 @@ fn every_series_exists_before_the_first_event() {
         assert_eq!(first.count(&series), 0);
     }
     assert_eq!(first.count("auth_gateway_log_lines_dropped_total"), 0);
+    for cache in ["liveness", "permissions"] {
+        for metric in ["cache_entries", "cache_bytes"] {
+            let series = format!("auth_gateway_{metric}{{cache=\"{cache}\"}}");
+            assert_eq!(first.count(&series), 0);
+        }
+    }
+    first.only(
+        "auth_gateway_build_info",
+        &format!("version=\"{}\"", auth_gateway::VERSION),
+    );
 }
 
 #[test]
 fn content_type_and_format_of_the_metrics_match() {
     let gateway = over_the_mock();
-    let mut connection = Connection::to(gateway.addresses().management);
-    let answer = connection.send(get("/metrics")).answer();
+    let answer = scrape(&gateway);
     let content_type = answer.header("content-type").expect("a content type");
     assert_eq!(
         content_type,
         "application/openmetrics-text; version=1.0.0; charset=utf-8"
     );
     assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
+
+#[test]
+fn client_that_does_not_accept_openmetrics_gets_the_format_of_prometheus() {
+    let gateway = over_the_mock();
+    let mut connection = Connection::to(gateway.addresses().management);
+    let answer = connection.send(get("/metrics")).answer();
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    let described = |keyword: &str| {
+        let lines = answer.body.lines();
+        let lines = lines.filter_map(|line| line.strip_prefix(keyword)?.split_once(' '));
+        lines.collect::<BTreeMap<_, _>>()
+    };
+    let (help, types) = (described("# HELP "), described("# TYPE "));
+    assert!(help.keys().eq(types.keys()), "{help:?} {types:?}");
+    let mut names = BTreeSet::new();
+    for line in answer.body.lines().filter(|line| !line.starts_with('#')) {
+        let (series, _) = line.rsplit_once(' ').expect(line);
+        names.insert(sorted(series));
+        let name = series.split('{').next().expect(line);
+        let of_histogram = ["_bucket", "_sum", "_count"].map(|part| name.strip_suffix(part));
+        let family = of_histogram.into_iter().flatten().next().unwrap_or(name);
+        let kind = types.get(family).unwrap_or_else(|| panic!("{family}"));
+        assert_eq!(family.ends_with("_total"), *kind == "counter", "{line}");
+    }
+    let comments = answer.body.lines().filter(|line| line.starts_with('#'));
+    assert_eq!(comments.count(), 2 * types.len());
+    let openmetrics = exposition(&gateway);
+    assert_eq!(
+        names.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        openmetrics.names()
+    );
+}
+
+#[test]
+fn size_of_the_caches_follows_their_entries() {
+    let gateway = over_the_mock();
+    let of = |metric: &str, cache: &str| {
+        let series = format!("auth_gateway_cache_{metric}{{cache=\"{cache}\"}}");
+        exposition(&gateway).count(&series)
+    };
+    for email in [
+        "alice@example.test",
+        "bob@example.test",
+        "alice@example.test",
+    ] {
+        let password = format!("{}-pass", email.split('@').next().expect("a name"));
+        let (status, _) = send(
+            &gateway,
+            LOGIN,
+            &json!({"email": email, "password": password}),
+        );
+        assert_eq!(status, 200);
+    }
+    assert_eq!(of("entries", "liveness"), 3);
+    assert_eq!(of("entries", "permissions"), 2);
+    for cache in ["liveness", "permissions"] {
+        let (bytes, max) = (of("bytes", cache), of("max_bytes", cache));
+        assert!(bytes > 100 * of("entries", cache), "{cache}: {bytes}");
+        assert!(bytes < max, "{cache}: {bytes}");
+    }
+}
+
+#[test]
+fn metrics_of_the_process_are_those_of_the_system() {
+    let gateway = over_the_mock();
+    let exposition = exposition(&gateway);
+    let value = |name: &str| exposition.value(name).parse::<f64>().expect("a number");
+    let status = std::fs::read_to_string("/proc/self/status").expect("a process");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = resident.expect("VmRSS").trim().trim_end_matches(" kB");
+    let resident = kibibytes.parse::<f64>().expect("a number") * 1024.0;
+    let reported = value("process_resident_memory_bytes");
+    assert!((0.5..2.0).contains(&(reported / resident)), "{reported}");
+    assert!(value("process_virtual_memory_bytes") > reported);
+    let cpu = value("process_cpu_seconds_total");
+    assert!((0.0..100_000.0).contains(&cpu), "{cpu}");
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a time");
+    let age = now.as_secs_f64() - value("process_start_time_seconds");
+    assert!((0.0..86_400.0).contains(&age), "{age}");
+    let (open, max) = (value("process_open_fds"), value("process_max_fds"));
+    assert!(open > 3.0 && open < max, "{open} {max}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use test_support::canary::Canary;
 use test_support::endpoints::LOGIN;
 use test_support::program::Program;
-use test_support::wire::{ALICE, Connection, post};
+use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
 
-/// A certificate for `localhost`, and its files.
+/// A certificate for `localhost` that expires with this year, and its files.
 struct Certificate {
     folder: TempDir,
     roots: RootCertStore,
@@ -29,9 +29,15 @@ struct Certificate {
 
 impl Certificate {
     fn new() -> Self {
+        Self::until(2090)
+    }
+
+    fn until(year: i32) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        params.not_after = date_time_ymd(year, 12, 31);
+        let signing_key = KeyPair::generate().expect("a key");
+        let cert = params.self_signed(&signing_key).expect("a certificate");
         fs::write(folder.path().join("chain.pem"), cert.pem()).expect("written");
         let key = folder.path().join("key.pem");
         fs::write(&key, signing_key.serialize_pem()).expect("written");
@@ -46,14 +52,14 @@ impl Certificate {
         path.to_string_lossy().into_owned()
     }
 
-    fn serve(&self, filter: &str) -> (Program, SocketAddr) {
+    fn serve(&self, filter: &str) -> (Program, (SocketAddr, SocketAddr)) {
         let mut program = GATEWAY.serve(&[
             ("http.tls.certificate_file", &self.path("chain.pem")),
             ("http.tls.key_file", &self.path("key.pem")),
             ("log.filter", filter),
         ]);
-        let (public, _) = program.addresses();
-        (program, public)
+        let addresses = program.addresses();
+        (program, addresses)
     }
 
     fn connect(
@@ -82,7 +88,7 @@ impl Certificate {
 #[test]
 fn tls_1_2_and_1_3_are_accepted_with_http_1_1_only() {
     let certificate = Certificate::new();
-    let (mut program, public) = certificate.serve("info");
+    let (mut program, (public, _)) = certificate.serve("info");
     assert!(
         program
             .wait_for_stderr("grant_type")
@@ -107,8 +113,17 @@ fn tls_1_2_and_1_3_are_accepted_with_http_1_1_only() {
 
 #[test]
 fn renewed_certificate_is_served_and_an_unusable_one_is_not() {
-    let (served, renewed) = (Certificate::new(), Certificate::new());
-    let (mut program, public) = served.serve("info");
+    let (served, renewed) = (Certificate::until(2090), Certificate::until(2091));
+    let (mut program, (public, management)) = served.serve("info");
+    let expiry = || {
+        let metrics = Connection::to(management).send(get("/metrics")).answer();
+        let mut lines = metrics.body.lines();
+        let name = "auth_gateway_certificate_expiry_timestamp_seconds ";
+        let value = lines.find_map(|line| line.strip_prefix(name));
+        value.expect("a metric").parse::<i64>().expect("a time")
+    };
+    let [ends_2090, ends_2091] = [2090, 2091].map(|year| date_time_ymd(year, 12, 31));
+    assert_eq!(expiry(), ends_2090.unix_timestamp());
     let mut open = served.connect(public, &TLS13, &[]);
     assert_eq!(open.send(post(LOGIN, ALICE)).answer().status, 200);
     let replace = |name: &str| fs::copy(renewed.path(name), served.path(name)).expect("copied");
@@ -119,11 +134,13 @@ fn renewed_certificate_is_served_and_an_unusable_one_is_not() {
     assert!(message.contains("http.tls: the certificate and the key do not belong together"));
     let mut before = served.connect(public, &TLS13, &[]);
     assert_eq!(before.send(post(LOGIN, ALICE)).answer().status, 200);
+    assert_eq!(expiry(), ends_2090.unix_timestamp());
 
     replace("key.pem");
     program.logged("the files that the settings name were read again");
     let mut after = renewed.connect(public, &TLS13, &[]);
     assert_eq!(after.send(post(LOGIN, ALICE)).answer().status, 200);
+    assert_eq!(expiry(), ends_2091.unix_timestamp());
     assert_eq!(open.send(post(LOGIN, ALICE)).answer().status, 200);
     program.signal("TERM");
     let ended = program.wait();
@@ -148,7 +165,7 @@ fn sighup_reads_the_files_again() {
 #[test]
 fn at_trace_level_tls_writes_no_secret() {
     let certificate = Certificate::new();
-    let (program, public) = certificate.serve("trace");
+    let (program, (public, _)) = certificate.serve("trace");
     let mut connection = certificate.connect(public, &TLS13, &[]);
     let login = ALICE.replace("alice-pass", "canary-of-a-password");
     assert_eq!(connection.send(post(LOGIN, &login)).answer().status, 401);
@@ -186,7 +203,7 @@ fn at_trace_level_tls_writes_no_secret() {
 #[test]
 fn tls_1_1_is_refused() {
     let certificate = Certificate::new();
-    let (_program, public) = certificate.serve("info");
+    let (_program, (public, _)) = certificate.serve("info");
     let mut hello = vec![0x03, 0x02];
     hello.extend([7; 32]);
     // No session; TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA; no compression.

@@ -1,4 +1,4 @@
-//! The metrics of calls to each IAM.
+//! The metrics of each IAM.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::BUCKETS;
+use crate::gateway::knowledge::Source;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
@@ -27,33 +28,36 @@ const OUTCOMES: [&str; 10] = [
     "circuit_open",
 ];
 
-/// The operation, the outcome if there is one, and the IAM's name.
-type Labels<const N: usize> = [(&'static str, String); N];
+/// Labels of which the last one is the IAM's name.
+type IamLabels<const N: usize> = [(&'static str, String); N];
 
-/// The metrics of calls to all IAMs.
+/// The metrics of all IAMs.
 #[derive(Debug)]
-pub struct IamMetrics {
-    calls: Family<Labels<3>, Counter>,
-    durations: Family<Labels<2>, Histogram, fn() -> Histogram>,
-    circuits: Family<Labels<2>, Gauge>,
-    without_login: Family<Labels<1>, Counter>,
+pub struct IamFamilies {
+    exchanges: Family<IamLabels<2>, Counter>,
+    calls: Family<IamLabels<3>, Counter>,
+    durations: Family<IamLabels<2>, Histogram, fn() -> Histogram>,
+    circuits: Family<IamLabels<2>, Gauge>,
+    without_login: Family<IamLabels<1>, Counter>,
 }
 
-impl IamMetrics {
+impl IamFamilies {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
         let metrics = Self {
+            exchanges: Family::default(),
             calls: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             circuits: Family::default(),
             without_login: Family::default(),
         };
-        let help = "Calls to the IAM, by operation, outcome and IAM";
+        let help = "Exchanges, by the source of their data";
+        registry.register("knowledge", help, metrics.exchanges.clone());
+        let help = "Calls to the IAM, by outcome; permissions: to the source of permissions";
         registry.register("iam_calls", help, metrics.calls.clone());
         let help = "Duration of calls to the IAM, retries included";
         let durations = metrics.durations.clone();
         registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
-        let help = "Circuit breaker of calls to the IAM, by operation and IAM: 0 closed, \
-                    1 half-open, 2 open";
+        let help = "Circuit breaker of calls to the IAM: 0 closed, 1 half-open, 2 open";
         registry.register("iam_circuit", help, metrics.circuits.clone());
         let help = "Exchanges of sessions of an IAM with login = false";
         let without_login = metrics.without_login.clone();
@@ -63,11 +67,15 @@ impl IamMetrics {
 
     /// The metrics of the IAM with this name.
     #[must_use]
-    pub fn of(&self, name: &str) -> IamCalls {
+    pub fn of(&self, name: &str) -> IamMetrics {
         let operations = Operation::ALL;
         let label = |operation: Operation| ("operation", operation.name().to_owned());
         let iam = || ("iam", name.to_owned());
-        IamCalls {
+        IamMetrics {
+            exchanges: Source::ALL.map(|source| {
+                let labels = [("source", source.name().to_owned()), iam()];
+                self.exchanges.get_or_create_owned(&labels)
+            }),
             calls: operations.map(|operation| {
                 OUTCOMES.map(|outcome| {
                     let outcome = ("outcome", outcome.to_owned());
@@ -95,15 +103,23 @@ impl IamMetrics {
     }
 }
 
-/// The metrics of calls to one IAM.
+/// The metrics of one IAM.
 #[derive(Debug)]
-pub struct IamCalls {
+pub struct IamMetrics {
+    exchanges: [Counter; Source::ALL.len()],
     calls: [[Counter; OUTCOMES.len()]; Operation::ALL.len()],
     durations: [Histogram; Operation::ALL.len()],
     circuits: [Gauge; Operation::ALL.len()],
 }
 
-impl IamCalls {
+impl IamMetrics {
+    /// Counts an exchange by the source of its data.
+    pub fn exchanged(&self, source: Source) {
+        if let Some(counter) = self.exchanges.get(source as usize) {
+            counter.inc();
+        }
+    }
+
     /// Counts a call.
     pub fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         let outcome = result.err().map_or("ok", IamError::kind);

@@ -26,13 +26,13 @@ impl KeyMetrics {
             unreadable: Family::default(),
             reloads: Family::default(),
         };
-        let help = "Time since the first use of the key in use, by purpose and key id";
+        let help = "Time since the first use of the key in use, whose id is kid";
         registry.register_with_unit("key_age", help, Unit::Seconds, metrics.ages.clone());
-        let help = "Keys loaded, by purpose";
+        let help = "Loaded keys";
         registry.register("keys", help, metrics.counts.clone());
-        let help = "Whether a folder of keys is not usable (1), by purpose";
+        let help = "1 while a key folder is not usable";
         registry.register("keys_unreadable", help, metrics.unreadable.clone());
-        let help = "Changes of key folders, by purpose and outcome";
+        let help = "Changes of key folders";
         registry.register("key_reloads", help, metrics.reloads.clone());
         metrics
     }

@@ -63,7 +63,7 @@ pub(super) struct LogoutTokenCounters(Family<Labels<1>, Counter>);
 impl LogoutTokenCounters {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let counters = Self(Family::default());
-        let help = "Logout tokens received, by outcome";
+        let help = "Logout tokens received";
         registry.register("logout_tokens", help, counters.0.clone());
         for outcome in LogoutTokenOutcome::all() {
             let _ = counters.of(outcome);

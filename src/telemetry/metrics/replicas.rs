@@ -88,7 +88,7 @@ impl ReplicaMetrics {
         registry.register("revocations", help, self.live.clone());
         let help = "Number of revocations from which on no session can begin";
         registry.register("revocations_max", help, self.room.clone());
-        let help = "Whether all revocations of the other replicas are received (1) or not (0)";
+        let help = "1 while this replica receives all revocations of the others";
         registry.register("revocations_synchronized", help, self.synchronized.clone());
         let help = "Revocations not yet sent to the other replicas";
         registry.register("revocations_pending", help, self.pending.clone());
@@ -98,23 +98,23 @@ impl ReplicaMetrics {
         registry.register("revocations_failed", help, self.failed.clone());
         let help = "Revocations received from the other replicas";
         registry.register("revocations_received", help, self.received.clone());
-        let help = "Entries in Redis that were ignored, by reason";
+        let help = "Entries of the stream that were ignored, each time it is read";
         registry.register("revocations_ignored", help, self.ignored.clone());
         for reason in Ignored::ALL {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
         }
-        let help = "Look-ups of cached data that replicas share, by result";
+        let help = "Look-ups of cached data that replicas share";
         registry.register("shared_knowledge_lookups", help, self.look_ups.clone());
         for result in LookUp::ALL {
             let _ = self.look_ups.get_or_create(&[("result", result.name())]);
         }
-        let help = "Whether the login limits are shared with the other replicas (1) or not (0)";
+        let help = "1 while this replica shares its login limits with the others";
         registry.register(
             "login_limits_synchronized",
             help,
             self.login_limits_synchronized.clone(),
         );
-        let help = "Login events that replicas share, by outcome";
+        let help = "Login events that replicas share";
         registry.register("login_events", help, self.login_events.clone());
         for outcome in LoginEventOutcome::ALL {
             self.login_events(outcome, 0);

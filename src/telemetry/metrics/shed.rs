@@ -18,8 +18,7 @@ pub struct ShedMetrics {
 impl ShedMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
-        let help = "Requests refused by a worker that is behind, connections refused because all \
-                    are busy, and idle connections closed to admit others";
+        let help = "Refused requests, refused connections and closed idle connections under load";
         registry.register("shed", help, family.clone());
         let [behind, full, idle] = ["behind", "full", "idle"]
             .map(|reason| family.get_or_create_owned(&[("reason", reason)]));

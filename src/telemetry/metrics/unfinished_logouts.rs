@@ -22,7 +22,7 @@ impl UnfinishedLogoutMetrics {
         };
         let help = "Logouts that failed at the IAM and are not finished yet";
         registry.register("unfinished_logouts", help, metrics.unfinished.clone());
-        let help = "Logouts that failed at the IAM and are no longer repeated, by outcome";
+        let help = "Logouts that failed at the IAM and are no longer repeated";
         registry.register("unfinished_logouts_ended", help, metrics.ended.clone());
         metrics
     }

@@ -49,7 +49,7 @@ impl IamFixture {
         let before = exposition(&self.gateway);
         happens();
         let after = exposition(&self.gateway);
-        let aside = ["management", "probe"];
+        let aside = ["management", "probe", "process"];
         let moved: BTreeSet<_> = after
             .names()
             .into_iter()
@@ -129,7 +129,7 @@ async fn each_outcome_of_an_exchange_and_a_logout_is_counted() {
             200,
             &[
                 "requests_total{outcome=\"ok\",route=\"token\"}",
-                "knowledge_total{source=\"hit\"}",
+                "knowledge_total{iam=\"keycloak\",source=\"hit\"}",
             ][..],
         ),
         (

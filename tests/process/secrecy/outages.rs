@@ -37,8 +37,10 @@ async fn open_circuit_writes_no_secret(protocol: &WireProtocol) {
     let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
     fixture.iam.on(protocol.introspection, failing.clone());
     fixture.iam.on(protocol.token, failing);
-    let stale = "auth_gateway_knowledge_total{source=\"stale\"} ";
-    while fixture.read_management().contains(&format!("{stale}0")) {
+    let is_stale = |line: &str| {
+        line.starts_with("auth_gateway_knowledge_total{source=\"stale\"") && !line.ends_with(" 0")
+    };
+    while !fixture.read_management().lines().any(is_stale) {
         fixture.exchange(0, &session, 200);
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
