@@ -9,6 +9,7 @@ mod logout_token_limiter;
 mod middleware;
 mod operator;
 pub mod problem;
+mod status;
 mod well_known;
 
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, Error, Resource};
-use iam_adapters::Replaceable;
+use iam_adapters::{Moment, Replaceable};
 use ipnet::IpNet;
 use secrecy::SecretString;
 
 use crate::gateway::Gateway;
 use crate::health::{Health, Lifecycle};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Metrics, Route};
 
 pub use logout_token_limiter::LogoutTokenRateLimiter;
 pub use middleware::{RequestId, X_REQUEST_ID, handle_request, request_id};
@@ -44,6 +45,8 @@ pub struct AppState {
     pub jwks_max_age: Duration,
     /// Whether faults of the IAM get 502, 503 or 504 in place of 500.
     pub precise_backend_status: bool,
+    /// When the gateway was built.
+    pub started: Moment,
     /// Whether this replica is stopping.
     pub lifecycle: Lifecycle,
     /// The networks of the proxies whose forwarding headers are used.
@@ -104,9 +107,11 @@ pub fn management(routes: &mut ServiceConfig) {
     routes.default_service(web::to(not_found));
 }
 
-/// Health, metrics and the calls of operators.
+/// The status page, health, metrics and the calls of operators.
 pub fn operations(routes: &mut ServiceConfig) {
     routes
+        .app_data(Route::Management)
+        .service(get("/", status::page))
         .service(get("/health/live", health::live))
         .service(get("/health/ready", health::ready))
         .service(get("/metrics", health::metrics))

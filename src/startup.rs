@@ -125,6 +125,7 @@ impl Connected {
             health: Arc::clone(&self.health),
             jwks_max_age: settings.keys.jwks_max_age,
             precise_backend_status: settings.http.precise_backend_status,
+            started: parts.clock.now(),
             lifecycle: parts.lifecycle.clone(),
             trusted_proxies: settings.http.trusted_networks(),
             logout_token_limiter: LogoutTokenRateLimiter::default(),

@@ -94,6 +94,12 @@ impl SessionRevoker {
         }
     }
 
+    /// Whether there are other replicas to share revocations with.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.replicas.get().is_some()
+    }
+
     /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
     ///
     /// Their sealing key is not known, so the revocation is recorded with a name for each key.

@@ -4,13 +4,13 @@ use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::{PermissionAge, SessionLocation};
+use iam_adapters::{Moment, PermissionAge, SessionLocation};
 use serde_json::json;
 
 use crate::gateway::iams::Iam;
 use crate::gateway::keys::Key as _;
 use crate::gateway::upstream_logouts::OverdueLogouts;
-use crate::health::{LastResult, Readiness, Reason, ReasonCode};
+use crate::health::{LastResult, Readiness, Reason, ReasonCode, Report};
 
 use super::AppState;
 
@@ -24,9 +24,33 @@ pub(super) async fn live() -> HttpResponse {
 /// IAM: otherwise all replicas would lose their traffic at once.
 pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
     let now = app_state.gateway.now();
+    let report = report(&app_state, now);
     let keys = app_state.gateway.keys();
+    let status = match report.readiness {
+        Readiness::Ready | Readiness::Degraded => StatusCode::OK,
+        Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let iams = app_state.gateway.iams().iter().zip(&report.iams);
+    let iams: Vec<_> = iams.map(|(iam, last)| iam_state(iam, last)).collect();
+    let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
+    let body = json!({
+        "status": report.readiness.name(),
+        "reasons": report.reasons,
+        "iams": iams,
+        "keys": {
+            "signing": signing.count(),
+            "signing_kid": signing.current(now).kid(),
+            "sealing": sealing.count(),
+            "sealing_kid": sealing.current(now).kid(),
+        },
+    });
+    uncached(status, &body)
+}
+
+/// The state of this replica with everything that degrades it.
+pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
     let mut report = app_state.health.report(now);
-    for warning in keys.warnings(now) {
+    for warning in app_state.gateway.keys().warnings(now) {
         report.degrade(warning.into());
     }
     if !app_state
@@ -52,25 +76,7 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
             ..Reason::new(ReasonCode::UnfinishedLogouts, message)
         });
     }
-    let status = match report.readiness {
-        Readiness::Ready | Readiness::Degraded => StatusCode::OK,
-        Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let iams = app_state.gateway.iams().iter().zip(&report.iams);
-    let iams: Vec<_> = iams.map(|(iam, last)| iam_state(iam, last)).collect();
-    let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
-    let body = json!({
-        "status": report.readiness.name(),
-        "reasons": report.reasons,
-        "iams": iams,
-        "keys": {
-            "signing": signing.count(),
-            "signing_kid": signing.current(now).kid(),
-            "sealing": sealing.count(),
-            "sealing_kid": sealing.current(now).kid(),
-        },
-    });
-    uncached(status, &body)
+    report
 }
 
 fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {

@@ -105,6 +105,11 @@ pub async fn handle_request(
 /// The route that an outer middleware chose, or that of the path.
 fn route(request: &ServiceRequest) -> Route {
     let chosen = request.extensions().get::<Route>().copied();
+    // Only the management listener has this path, and a route among its data.
+    let chosen = chosen.or_else(|| match request.path() {
+        "/" => request.app_data().copied(),
+        _ => None,
+    });
     chosen.unwrap_or_else(|| Route::of(request.path()))
 }
 

@@ -23,4 +23,5 @@ mod model;
 mod namespace;
 mod operator_revocations;
 mod several_iams;
+mod status_page;
 mod token_kinds;

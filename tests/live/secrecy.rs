@@ -60,7 +60,7 @@ pub(crate) async fn no_secret_is_written(
         ..
     } in replicas
     {
-        for path in ["/health/ready", "/metrics"] {
+        for path in ["/", "/health/ready", "/metrics"] {
             output.push(Connection::to(management).send(get(path)).answer().body);
         }
         program.signal("TERM");

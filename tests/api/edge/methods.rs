@@ -22,7 +22,7 @@ const READ: [&str; 4] = [
     "/openapi.yaml",
 ];
 
-const MANAGED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
+const MANAGED: [&str; 4] = ["/", "/health/live", "/health/ready", "/metrics"];
 
 #[test]
 fn wrong_method_is_a_405_with_the_allowed_methods() {

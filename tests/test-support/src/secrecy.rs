@@ -225,7 +225,7 @@ impl SecrecyFixture {
         let mut seen = String::new();
         for replica in &mut self.replicas {
             let (_, management) = replica.addresses();
-            for path in ["/health/ready", "/metrics"] {
+            for path in ["/", "/health/ready", "/metrics"] {
                 let answer = Connection::to(management).send(get(path)).answer();
                 seen += &answer.body;
                 self.responses.push(answer.body);

@@ -1,0 +1,235 @@
+//! `GET /` of the management listener: the state of this replica as a page for people, with the facts of
+//! `/health/ready`. It has no script and loads nothing.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use actix_web::web::Data;
+use humantime_serde::re::humantime::format_duration;
+use iam_adapters::Moment;
+
+use super::AppState;
+use super::auth::timestamp;
+use super::health::report;
+use crate::gateway::keys::{KeyStore, StoredKey, age_seconds};
+use crate::health::{Readiness, Report};
+
+/// Nothing is loaded or executed, whatever the page contains.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
+
+const STYLE: &str = "body{font-family:sans-serif;margin:2em;max-width:60em}\
+                     table{border-collapse:collapse;margin:1em 0}\
+                     th,td{border:1px solid #999;padding:.3em .6em;text-align:left;vertical-align:top}";
+
+/// `GET /`.
+pub(super) async fn page(app_state: Data<AppState>) -> HttpResponse {
+    let now = app_state.gateway.now();
+    let page = describe(&app_state, &report(&app_state, now), now);
+    HttpResponse::Ok()
+        .content_type("text/html; charset=utf-8")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
+        .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .body(page.finish())
+}
+
+fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
+    let gateway = &app_state.gateway;
+    let mut page = Page::new();
+    page.paragraph(match report.readiness {
+        Readiness::Ready => "ready: this replica should get traffic.",
+        Readiness::Degraded => {
+            "degraded: this replica should get traffic, although not everything works."
+        }
+        Readiness::NotReady => "not_ready: this replica should get no traffic.",
+    });
+    let reasons = report.reasons.iter();
+    let reasons = reasons.map(|reason| {
+        let iam = reason.iam.clone().unwrap_or_default();
+        [reason.code.name().to_owned(), iam, reason.message.clone()]
+    });
+    page.table("Reasons", ["reason", "IAM", "message"], reasons);
+    let fact = |name: &str, value: String| [name.to_owned(), value];
+    let uptime = Duration::from_secs(now.since(app_state.started).as_secs());
+    let revocations = gateway.session_revoker().revocations();
+    let facts = [
+        fact("version", crate::VERSION.to_owned()),
+        fact("commit", crate::COMMIT.to_owned()),
+        fact("started", timestamp(app_state.started.unix_seconds())),
+        fact("uptime", format_duration(uptime).to_string()),
+        fact("issuer", gateway.policy().token.issuer.clone()),
+    ];
+    page.table("Program", ["", ""], facts);
+    let iams = gateway.iams().iter().zip(&report.iams);
+    let iams = iams.map(|(iam, last)| {
+        let logins = if iam.policy().allows_logins {
+            "yes"
+        } else {
+            "no"
+        };
+        [
+            iam.name().to_owned(),
+            iam.adapter().name().to_owned(),
+            logins.to_owned(),
+            last.result.to_owned(),
+            last.age
+                .map(|age| seconds(age.as_secs()))
+                .unwrap_or_default(),
+        ]
+    });
+    let columns = ["IAM", "adapter", "logins", "last result", "age"];
+    page.table("IAMs", columns, iams);
+    let keys = gateway.keys();
+    let keys = [key(&keys.signing, now), key(&keys.sealing, now)];
+    page.table("Keys", ["purpose", "key in use", "age", "loaded"], keys);
+    let replication = if gateway.session_revoker().is_shared() {
+        "with Redis"
+    } else {
+        "off: no Redis is configured"
+    };
+    let facts = [
+        fact("replication", replication.to_owned()),
+        fact(
+            "revocations not sent yet",
+            revocations.pending().to_string(),
+        ),
+        fact(
+            "revocations in the table",
+            format!("{} of {}", revocations.count(), revocations.capacity()),
+        ),
+    ];
+    page.table("Replication", ["", ""], facts);
+    let caches = gateway.iams().cache_usage().map(|cache| {
+        [
+            cache.name.to_owned(),
+            cache.entries.to_string(),
+            cache.bytes.to_string(),
+            cache.max_bytes.to_string(),
+        ]
+    });
+    page.table("Caches", ["cache", "entries", "bytes", "at most"], caches);
+    page
+}
+
+fn key<K: StoredKey>(keys: &KeyStore<K>, now: Moment) -> [String; 4] {
+    let key_set = keys.key_set();
+    let current = key_set.current(now);
+    let age = u64::try_from(age_seconds(current, now)).unwrap_or_default();
+    [
+        K::PURPOSE.to_owned(),
+        current.kid().to_owned(),
+        seconds(age),
+        key_set.count().to_string(),
+    ]
+}
+
+fn seconds(seconds: u64) -> String {
+    format_duration(Duration::from_secs(seconds)).to_string()
+}
+
+/// HTML whose values are escaped.
+struct Page(String);
+
+impl Page {
+    fn new() -> Self {
+        Self(format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <title>auth-gateway</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+             <h1>auth-gateway</h1>\n"
+        ))
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(self.0, "<p>{}</p>", escaped(text));
+    }
+
+    /// Without rows, nothing. Without names of columns, the first cell of a row is its head.
+    fn table<const N: usize>(
+        &mut self,
+        title: &str,
+        columns: [&str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) {
+        let mut rows = rows.into_iter().peekable();
+        if rows.peek().is_none() {
+            return;
+        }
+        let _ = writeln!(self.0, "<h2>{}</h2>\n<table>", escaped(title));
+        let has_heads = columns.iter().any(|column| !column.is_empty());
+        if has_heads {
+            self.row(&columns, |_| "th");
+        }
+        for row in rows {
+            self.row(&row, |at| if at == 0 && !has_heads { "th" } else { "td" });
+        }
+        self.0.push_str("</table>\n");
+    }
+
+    fn row(&mut self, cells: &[impl AsRef<str>], tag: impl Fn(usize) -> &'static str) {
+        self.0.push_str("<tr>");
+        for (at, cell) in cells.iter().enumerate() {
+            let (tag, cell) = (tag(at), escaped(cell.as_ref()));
+            let _ = write!(self.0, "<{tag}>{cell}</{tag}>");
+        }
+        self.0.push_str("</tr>\n");
+    }
+
+    fn finish(mut self) -> String {
+        self.0.push_str(
+            "<p><a href=\"/health/ready\">/health/ready</a> \
+             <a href=\"/health/live\">/health/live</a> <a href=\"/metrics\">/metrics</a></p>\n\
+             </body>\n</html>\n",
+        );
+        self.0
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            other => html.push(other),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_escaped() {
+        let hostile = "</td><script>alert('1')</script>&\"";
+        let safe = "&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;&quot;";
+        let mut page = Page::new();
+        page.paragraph(hostile);
+        page.table(
+            hostile,
+            [hostile, hostile],
+            [[hostile, hostile].map(str::to_owned)],
+        );
+        page.table(hostile, ["", ""], [[hostile, hostile].map(str::to_owned)]);
+        let html = page.finish();
+        assert_eq!(html.matches(safe).count(), 9, "{html}");
+        for part in ["<script", "alert('", "</td><s"] {
+            assert!(!html.contains(part), "{html}");
+        }
+    }
+
+    #[test]
+    fn table_without_rows_is_left_out() {
+        let mut page = Page::new();
+        page.table("Reasons", ["reason"], []);
+        assert!(!page.finish().contains("Reasons"));
+    }
+}

@@ -1,0 +1,128 @@
+//! `GET /` of the management listener: the page for people.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use test_support::gateway::{TestGateway, two_scripted_keycloaks_settings};
+use test_support::scripted_upstream::keycloak::TOKEN;
+use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::wait::until;
+use test_support::wire::{Connection, get};
+
+use crate::metrics::exposition;
+
+fn page(gateway: &TestGateway) -> test_support::wire::Answer {
+    Connection::to(gateway.addresses().management)
+        .send(get("/"))
+        .answer()
+}
+
+fn readiness(gateway: &TestGateway) -> Value {
+    let mut connection = Connection::to(gateway.addresses().management);
+    connection.send(get("/health/ready")).answer().json()
+}
+
+/// The names of the elements. Panics unless each start tag has its end tag.
+fn elements(html: &str) -> BTreeSet<&str> {
+    const VOID: [&str; 2] = ["!DOCTYPE", "meta"];
+    let mut open = Vec::new();
+    let mut all = BTreeSet::new();
+    for tag in html.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').expect("the end of a tag");
+        let name = tag.split(' ').next().expect("a name");
+        if let Some(name) = name.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "{html}");
+        } else if !VOID.contains(&name) {
+            all.insert(name);
+            open.push(name);
+        }
+    }
+    assert_eq!(open, [""; 0], "{html}");
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_page_has_the_facts_of_readiness() {
+    let (one, other) = (
+        ScriptedUpstream::keycloak().await,
+        ScriptedUpstream::keycloak().await,
+    );
+    other.on(TOKEN, Answer::text(503, "text/plain", "<b>down</b>"));
+    let (one_url, other_url) = (one.url(), other.url());
+    let settings = two_scripted_keycloaks_settings(&one_url, &other_url);
+    let settings = [&settings[..], &[("upstream.probe_interval", "1h")]].concat();
+    let gateway = TestGateway::start(&settings);
+    until("both IAMs to be probed", async || {
+        let readiness = readiness(&gateway);
+        let iams = readiness["iams"].as_array().expect("a list");
+        iams.iter().all(|iam| iam["last_result"] != "none")
+    })
+    .await;
+    let (readiness, page) = (readiness(&gateway), page(&gateway));
+    assert_eq!(page.status, 200);
+    let html = page.body;
+    assert_eq!(readiness["status"], "degraded");
+    let mut facts = vec![format!("<p>degraded: ")];
+    let cell = |value: &Value| format!("<td>{}</td>", value.as_str().expect("text"));
+    for reason in readiness["reasons"].as_array().expect("a list") {
+        facts.extend([cell(&reason["code"]), cell(&reason["iam"])]);
+        facts.push(
+            cell(&reason["message"])
+                .replace('\'', "&#39;")
+                .replace('"', "&quot;"),
+        );
+    }
+    for iam in readiness["iams"].as_array().expect("a list") {
+        facts.extend(["name", "adapter", "last_result"].map(|name| cell(&iam[name])));
+    }
+    for kid in ["signing_kid", "sealing_kid"] {
+        facts.push(cell(&readiness["keys"][kid]));
+    }
+    facts.push(format!("<td>{}</td>", auth_gateway::VERSION));
+    facts.push(format!("<td>{}</td>", auth_gateway::COMMIT));
+    for fact in facts {
+        assert!(html.contains(&fact), "no {fact}: {html}");
+    }
+}
+
+#[test]
+fn status_page_has_no_script_and_loads_nothing() {
+    let gateway = TestGateway::start(&[]);
+    let page = page(&gateway);
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(!policy.contains("script-src"), "{policy}");
+    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(page.header("cache-control"), Some("no-store"));
+    let html = &page.body;
+    let harmless = [
+        "a", "body", "h1", "h2", "head", "html", "p", "style", "table", "td", "th", "title", "tr",
+    ];
+    let others: Vec<_> = elements(html)
+        .into_iter()
+        .filter(|name| !harmless.contains(name))
+        .collect();
+    assert_eq!(others, [""; 0], "{html}");
+    for attribute in html.split("=\"").skip(1) {
+        let (value, _) = attribute.split_once('"').expect("the end of a value");
+        let is_own = ["en", "utf-8"].contains(&value) || value.starts_with('/');
+        assert!(is_own, "{value}");
+    }
+    assert!(!html.contains("url("), "{html}");
+}
+
+#[test]
+fn status_page_is_counted_as_a_request_to_the_management_listener() {
+    let gateway = TestGateway::start(&[]);
+    page(&gateway);
+    let public = Connection::to(gateway.addresses().public)
+        .send(get("/"))
+        .answer();
+    assert_eq!(public.status, 404);
+    let counts = exposition(&gateway);
+    for (route, outcome) in [("management", "ok"), ("other", "invalid_request")] {
+        let labels = format!("route=\"{route}\",outcome=\"{outcome}\"");
+        let series = format!("auth_gateway_requests_total{{{labels}}}");
+        assert_eq!(counts.count(&series), 1, "{route}");
+    }
+}
