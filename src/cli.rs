@@ -10,6 +10,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 mod check;
+mod config;
 mod error;
 mod healthcheck;
 mod init;
@@ -20,6 +21,7 @@ mod run;
 mod tests;
 mod welcome;
 
+pub use config::{ConfigCommands, ShowConfig};
 pub use error::{UserError, report};
 pub use init::Init;
 pub use keys::{
@@ -81,6 +83,8 @@ pub enum Command {
         /// The scopes to explain.
         explain: Vec<String>,
     },
+    /// Write the settings in effect.
+    ShowConfig(ShowConfig),
     /// Write settings to start from.
     Init(Init),
     /// Make a key.
@@ -151,6 +155,10 @@ impl Subcommands {
                 online,
                 explain,
             },
+            Self::Config(ConfigCommands::Show { config, json }) => {
+                let config = config.path(environment);
+                Command::ShowConfig(ShowConfig { config, json })
+            }
             Self::Init(init) => Command::Init(init),
             Self::Keys(keys) => return keys.command(|config| config.path(environment)),
             Self::Revoke(mut revoke) => {
@@ -203,6 +211,8 @@ First steps:
   auth-gateway --config FILE        run; by default on http://127.0.0.1:8080, management on
                                     127.0.0.1:9090
   auth-gateway check --config FILE  report every problem of a configuration; --online calls the IAM
+  auth-gateway config show --config FILE
+                                    write every setting in effect and where it is set
   auth-gateway keys generate --dir DIR
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
@@ -275,6 +285,9 @@ pub enum Subcommands {
         #[arg(long, value_name = "SCOPE", num_args = 1.., requires = "online")]
         explain: Vec<String>,
     },
+    /// Show the configuration
+    #[command(subcommand)]
+    Config(ConfigCommands),
     /// Write settings to start from, with a comment for each
     Init(Init),
     /// Make, list and rotate the keys that sign tokens and seal sessions

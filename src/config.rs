@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 mod cache;
+mod effective;
 mod host_name;
 mod http;
 mod iam;
@@ -42,6 +43,7 @@ mod safety_tests;
 pub(crate) mod sample;
 
 pub use cache::CacheSettings;
+pub use effective::{EffectiveSetting, EffectiveSettings, Origin};
 pub use host_name::{HostName, InvalidHostName};
 pub use http::{HttpSettings, TlsSettings};
 pub use iam::{IamOptions, IamSection};
@@ -64,7 +66,7 @@ pub use upstream::UpstreamSettings;
 const STALE_IF_ERROR_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// All settings. The types ignore unknown keys, because [`load`] refuses them before.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Settings {
     /// Whether unsafe settings for development are allowed.
@@ -123,6 +125,12 @@ impl Environment {
             Self::Development => "development",
             Self::Production => "production",
         }
+    }
+}
+
+impl Serialize for Environment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

@@ -24,6 +24,9 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// The adapter's name, as in the configuration, the logs and the metrics.
     fn name(&self) -> &'static str;
 
+    /// The settings by their keys, with [`HIDDEN`](crate::secret_file::HIDDEN) for secrets.
+    fn to_json(&self) -> serde_json::Value;
+
     /// All problems of the settings, each as one line that begins with the key and a colon. There are
     /// more rules in production. Reads the files that the settings name.
     fn problems(&self, production: bool) -> Vec<String>;
@@ -113,6 +116,10 @@ struct Unconfigured {
 impl AdapterSettings for Unconfigured {
     fn name(&self) -> &'static str {
         "none"
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::Value::Null
     }
 
     fn problems(&self, _: bool) -> Vec<String> {

@@ -7,9 +7,25 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroizing;
+use serde::{Serialize as _, Serializer};
 use thiserror::Error;
 
 use crate::files::{self, Exposed};
+
+/// Stands for a secret where settings are shown.
+pub const HIDDEN: &str = "hidden";
+
+/// Serializes a secret of settings as [`HIDDEN`]. Secrets do not serialize by themselves.
+///
+/// # Errors
+///
+/// Those of the serializer.
+pub fn serialize_hidden<S: Serializer>(
+    secret: &Option<SecretString>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(|_| HIDDEN).serialize(serializer)
+}
 
 /// Longer than any secret; a larger file was named by mistake.
 const BYTES_MAX: usize = 64 * 1024;

@@ -11,7 +11,7 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
 use super::error::{UserError, report};
-use super::{Command, EarlyExit, Exit, check, healthcheck, init, keys, revoke, welcome};
+use super::{Command, EarlyExit, Exit, check, config, healthcheck, init, keys, revoke, welcome};
 use crate::config::{Environment, Registry, Settings};
 use crate::startup::{Addresses, Application, Parts};
 use crate::telemetry;
@@ -99,6 +99,7 @@ pub fn run(
             let prepared = Parts::load(config.as_deref(), environment, registry, clock);
             return check::check(prepared, online, &explain, environment, out);
         }
+        Command::ShowConfig(command) => config::show(&command, environment, registry, out),
         Command::Init(arguments) => init::init(&arguments, registry, out),
         Command::GenerateKey(key) => keys::generate(&key, out),
         Command::ListKeys(list) => keys::list(&list, environment, registry, out),

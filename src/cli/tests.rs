@@ -83,6 +83,22 @@ fn check_can_be_online() {
 }
 
 #[test]
+fn settings_are_shown_as_a_file_or_as_json() {
+    let show = |config: Option<&str>, json| {
+        let config = config.map(PathBuf::from);
+        Ok(Command::ShowConfig(ShowConfig { config, json }))
+    };
+    for (arguments, variable, expected) in [
+        ("", None, show(None, false)),
+        ("", Some("b"), show(Some("b"), false)),
+        (" --config a --json", Some("b"), show(Some("a"), true)),
+    ] {
+        let line = format!("auth-gateway config show{arguments}");
+        assert_eq!(parse_line(&line, variable), expected, "{line}");
+    }
+}
+
+#[test]
 fn scopes_are_explained_only_online() {
     let explain = |scopes: &[&str]| Command::Check {
         config: None,
@@ -220,6 +236,8 @@ fn invalid_arguments_are_a_configuration_error() {
         "auth-gateway revoke subject alice --begun-until 2030-01-31",
         "auth-gateway revoke iam",
         "auth-gateway revoke all keycloak",
+        "auth-gateway config",
+        "auth-gateway config show a",
         "auth-gateway run",
         "auth-gateway --confg a",
         "auth-gateway --config",

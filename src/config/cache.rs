@@ -1,11 +1,11 @@
 //! `[cache]`: the caches of data from the IAM.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
 
 /// The caches of data from the IAM.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct CacheSettings {
     /// The bound of the caches of liveness and of permissions together, in bytes.

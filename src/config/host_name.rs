@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 /// The name of a host, without a port: letters, digits, hyphens, underscores and dots, in lower
@@ -19,6 +20,12 @@ impl HostName {
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.0 == "localhost" || self.0.ends_with(".localhost")
+    }
+}
+
+impl Serialize for HostName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::problems::Problems;
 use super::public_url::PublicUrl;
 
 /// The public listener.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct HttpSettings {
     /// The address; port 0: any free port.
@@ -81,7 +81,7 @@ impl HttpSettings {
 }
 
 /// TLS on the public listener: both files, or neither.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct TlsSettings {
     /// The certificate chain, PEM.
@@ -123,6 +123,12 @@ impl TlsSettings {
 /// A network of proxies whose `X-Forwarded-For` header is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedProxy(IpNet);
+
+impl Serialize for TrustedProxy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
 
 impl TryFrom<&str> for TrustedProxy {
     type Error = &'static str;

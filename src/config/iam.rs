@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iam_adapters::AllowedScopes;
 use iam_adapters::registry::IamSettings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::known::join;
 use super::problems::Problems;
@@ -18,7 +18,7 @@ use crate::gateway::knowledge::Freshness;
 const SUBJECT_PREFIX_MAX: usize = 64;
 
 /// The settings of a section `[iam.<name>]` that all adapters have.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct IamOptions {
     /// The adapter; `None`: the one with the name of the section.

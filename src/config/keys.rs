@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use iam_adapters::files;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
 
@@ -17,7 +17,7 @@ const JWKS_MAX_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 const RELOAD_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
 /// The keys that sign access tokens and seal session tokens.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct KeySettings {
     /// The directory of the signing keys; `None`: a key generated at start.

@@ -20,6 +20,11 @@ pub(super) const PREFIX: &str = "AUTH_GATEWAY__";
 /// The prefix of variables that Kubernetes makes, and of settings that lack an underscore.
 const SHORT_PREFIX: &str = "AUTH_GATEWAY_";
 
+/// Whether an environment variable may be meant as a setting, also if it is misspelt.
+pub(super) fn is_own_variable(name: &str) -> bool {
+    name.to_ascii_uppercase().starts_with(SHORT_PREFIX)
+}
+
 /// The full keys of all settings (`http.listen`) and sections (`http`).
 pub(super) struct KnownSettings {
     pub(super) keys: BTreeSet<String>,

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use ::config::{Value, ValueKind};
 use iam_adapters::registry::{AdapterKind, Registry};
 use iam_adapters::secret_file;
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 
+use super::effective::Origin;
 use super::known::{KnownSettings, PREFIX, join};
 use super::problems::Problems;
 use super::source::{NamedFiles, Source};
@@ -29,6 +30,8 @@ pub(super) struct Layers {
     /// The variable or the file that set each key or section.
     origins: BTreeMap<String, String>,
     pub(super) file: Option<SettingsFile>,
+    /// The files from which secrets were read, by the key of the secret.
+    pub(super) secret_files: BTreeMap<String, String>,
     /// The files that settings name.
     pub(super) files: NamedFiles,
     /// The sections of IAMs that can be read, by name.
@@ -86,7 +89,7 @@ impl Layers {
         for (variable, text) in environment {
             if let Some(key) = known.key_of(variable) {
                 // A text, so that a secret of digits keeps its zeros. The types parse numbers.
-                let value = Value::new(None, text.as_str());
+                let value = Value::new(None, text.expose_secret());
                 layers.values.insert(key.to_owned(), value);
                 layers.origins.insert(key.to_owned(), variable.clone());
             } else if known.means_setting(variable) {
@@ -116,6 +119,18 @@ impl Layers {
             rest.is_some_and(|rest| matches!(rest, "" | "_file") || rest.starts_with('.'))
         })?;
         Some(origin)
+    }
+
+    /// The origin of a setting, or of a secret's file.
+    pub(super) fn origin_of(&self, key: &str) -> Origin {
+        let file = self.file.as_ref().map(|file| &file.path);
+        match self.origin(key) {
+            None => Origin::Default,
+            Some(origin) => match file.filter(|path| path.display().to_string() == origin) {
+                Some(path) => Origin::File(path.clone()),
+                None => Origin::Environment(origin.to_owned()),
+            },
+        }
     }
 
     fn add_from_file(
@@ -171,7 +186,8 @@ impl Layers {
                 _ => return,
             },
             (None, Some(file)) => match read_secret_file(file) {
-                Ok(secret) => {
+                Ok((path, secret)) => {
+                    self.secret_files.insert(key.to_owned(), path);
                     self.values.insert(key.to_owned(), secret);
                     return;
                 }
@@ -195,7 +211,7 @@ impl Layers {
 /// file's values.
 fn iam_kinds(
     in_file: Option<&mut BTreeMap<String, Value>>,
-    environment: &BTreeMap<String, String>,
+    environment: &BTreeMap<String, SecretString>,
     registry: &Registry,
     problems: &mut Problems,
 ) -> BTreeMap<String, AdapterKind> {
@@ -219,7 +235,7 @@ fn iam_kinds(
     for (variable, kind) in environment {
         let name = variable.strip_prefix(&prefix);
         if let Some(name) = name.and_then(|name| name.strip_suffix("__TYPE")) {
-            types.insert(name.to_ascii_lowercase(), kind.clone());
+            types.insert(name.to_ascii_lowercase(), kind.expose_secret().to_owned());
         }
     }
     for (name, kind) in types {
@@ -250,12 +266,16 @@ fn iam_kinds(
     iams
 }
 
-fn read_secret_file(path: Value) -> Result<Value, String> {
+/// The path and the secret.
+fn read_secret_file(path: Value) -> Result<(String, Value), String> {
     let path = path.into_string().map_err(|_| "is not a path")?;
     let secret = secret_file::read(Path::new(&path)).map_err(|error| error.to_string())?;
     match secret.expose_secret() {
         "" => Err("must not be empty".to_owned()),
-        secret => Ok(Value::new(None, secret)),
+        secret => {
+            let secret = Value::new(None, secret);
+            Ok((path, secret))
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! `[log]`: the log.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::problems::Problems;
 
 /// The log.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LogSettings {
     /// The format of the lines.
@@ -43,8 +43,8 @@ impl LogSettings {
 }
 
 /// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(try_from = "String", rename_all = "snake_case")]
 pub enum LogFormat {
     /// For people on a terminal, JSON elsewhere.
     #[default]

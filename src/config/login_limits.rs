@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use iam_adapters::registry::IamSettings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
 use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
@@ -12,7 +12,7 @@ use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
 const FAILURES_MAX: usize = 1_000_000;
 
 /// The limits of logins, for each replica.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LoginLimitSettings {
     /// The most refused logins of one account at once; 0: no bound.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::host_name::HostName;
 use super::problems::Problems;
@@ -13,7 +13,7 @@ use super::problems::Problems;
 const TOKEN_MIN: usize = 22;
 
 /// The listener for health, metrics and the calls of operators.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ManagementSettings {
     /// The address; port 0: any free port.
@@ -23,6 +23,7 @@ pub struct ManagementSettings {
     #[serde(deserialize_with = "super::list::deserialize")]
     pub allowed_hosts: Vec<HostName>,
     /// The bearer token of operators; `None`: calls that change something are refused.
+    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub token: Option<SecretString>,
     /// The file with the token; [`load`](super::load) replaces it by `token`.
     pub token_file: Option<PathBuf>,

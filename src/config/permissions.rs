@@ -12,7 +12,7 @@ use iam_adapters::permission_source::{
 };
 use iam_adapters::resilient::Limit;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::management::{BEARER_TOKEN, is_bearer_token};
@@ -21,7 +21,7 @@ use super::redis::{host_of, is_loopback};
 use super::upstream::UpstreamSettings;
 
 /// Permissions of users.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct PermissionSettings {
     /// How old cached permissions may be when an access token is issued.
@@ -34,6 +34,7 @@ pub struct PermissionSettings {
     /// The address of the decision for [`PermissionSourceKind::Http`].
     pub url: Option<Url>,
     /// The bearer token for that address, if it requires one.
+    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub token: Option<SecretString>,
     /// The file with the token; [`load`](super::load) replaces it by `token`.
     pub token_file: Option<PathBuf>,
@@ -85,6 +86,12 @@ impl PermissionSourceKind {
             Self::Groups => "groups",
             Self::Http => "http",
         }
+    }
+}
+
+impl Serialize for PermissionSourceKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

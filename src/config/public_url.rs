@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use url::Url;
 
@@ -48,6 +48,12 @@ impl FromStr for PublicUrl {
             return Err(InvalidPublicUrl::QueryOrFragment);
         }
         Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
+    }
+}
+
+impl Serialize for PublicUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.issuer())
     }
 }
 

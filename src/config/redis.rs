@@ -1,12 +1,12 @@
 //! `[redis]`: what replicas share through a Redis.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use url::{Host, Url};
 
 use super::PublicUrl;
@@ -23,7 +23,7 @@ const PREFIX_MAX: usize = 128;
 const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
 
 /// The section `[redis]`.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub struct RedisSettings {
     /// `redis://host:port/database`, or `rediss://` for TLS.
     pub url: Url,
@@ -32,6 +32,7 @@ pub struct RedisSettings {
     pub username: Option<String>,
     /// The user's password, if any.
     #[serde(default)]
+    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub password: Option<SecretString>,
     /// The file that holds the password; [`load`](super::load) replaces it by `password`.
     #[serde(default)]
@@ -64,7 +65,7 @@ const fn catch_up_deadline() -> Duration {
 }
 
 /// The section `[redis.sentinel]`: the Sentinels that know which Redis is the primary.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub struct SentinelSettings {
     /// `host` or `host:port` of each Sentinel. They are asked in this order.
     #[serde(deserialize_with = "super::list::deserialize")]
@@ -76,6 +77,7 @@ pub struct SentinelSettings {
     pub username: Option<String>,
     /// The password at the Sentinels, if any.
     #[serde(default)]
+    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub password: Option<SecretString>,
     /// The file that holds the password; [`load`](super::load) replaces it by `password`.
     #[serde(default)]
@@ -98,6 +100,16 @@ pub struct SentinelAddress {
     pub host: String,
     /// The port.
     pub port: u16,
+}
+
+impl Serialize for SentinelAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { host, port } = self;
+        match host.parse::<Ipv6Addr>() {
+            Ok(address) => serializer.collect_str(&SocketAddrV6::new(address, *port, 0, 0)),
+            Err(_) => serializer.collect_str(&format_args!("{host}:{port}")),
+        }
+    }
 }
 
 impl TryFrom<&str> for SentinelAddress {

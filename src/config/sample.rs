@@ -13,7 +13,7 @@ use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
     Introspection, SetupError, UpstreamSession,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Registry;
 
@@ -25,7 +25,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// `[iam.sample]`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SampleSettings {
     pub(crate) users_file: Option<PathBuf>,
@@ -35,6 +35,10 @@ pub(crate) struct SampleSettings {
 impl AdapterSettings for SampleSettings {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn problems(&self, production: bool) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::permissions::PermissionSettings;
 use super::problems::Problems;
@@ -17,7 +17,7 @@ pub(super) const MAX_LIFETIME: RangeInclusive<Duration> =
 pub(super) const FRESHNESS_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Sessions.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct SessionSettings {
     /// How old the cached liveness of a session may be when an access token is issued.

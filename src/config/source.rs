@@ -11,6 +11,8 @@ use iam_adapters::files;
 use iam_adapters::registry::Registry;
 use secrecy::SecretString;
 
+use super::effective::EffectiveSettings;
+use super::known::is_own_variable;
 use super::layers::Layers;
 use super::problems::Problems;
 use super::{InvalidSettings, Settings, reading, safety};
@@ -19,7 +21,8 @@ use super::{InvalidSettings, Settings, reading, safety};
 /// the files that they name, so only those can change without a restart.
 pub struct Source {
     pub(super) file: Option<(PathBuf, Result<FileText, String>)>,
-    pub(super) environment: BTreeMap<String, String>,
+    /// The variables that may be settings. Some are secrets.
+    pub(super) environment: BTreeMap<String, SecretString>,
     pub(super) registry: Registry,
 }
 
@@ -48,9 +51,12 @@ impl Source {
         environment: &BTreeMap<String, String>,
         registry: &Registry,
     ) -> Self {
+        let variables = environment.iter();
+        let variables = variables.filter(|(name, _)| is_own_variable(name));
+        let variables = variables.map(|(name, value)| (name.clone(), value.as_str().into()));
         Self {
             file: file.map(|path| (path.to_owned(), read(path))),
-            environment: environment.clone(),
+            environment: variables.collect(),
             registry: registry.clone(),
         }
     }
@@ -65,6 +71,24 @@ impl Source {
         &self,
         prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
     ) -> Result<(Settings, T), InvalidSettings> {
+        let loaded = self.load_layers(prepare);
+        loaded.map(|(_, settings, prepared)| (settings, prepared))
+    }
+
+    /// Reads the settings as [`load`](super::load) does, with the origin of each.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSettings`] with every problem.
+    pub fn effective(&self) -> Result<EffectiveSettings, InvalidSettings> {
+        let (layers, settings, ()) = self.load_layers(|_, _| Some(()))?;
+        Ok(EffectiveSettings::new(&settings, &layers, &self.registry))
+    }
+
+    fn load_layers<T>(
+        &self,
+        prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
+    ) -> Result<(Layers, Settings, T), InvalidSettings> {
         let mut problems = Problems::default();
         let layers = Layers::gather(self, &mut problems);
         let loaded =
@@ -79,7 +103,7 @@ impl Source {
                 Some((settings, prepared))
             });
         match loaded {
-            Some(loaded) if problems.is_empty() => Ok(loaded),
+            Some((settings, prepared)) if problems.is_empty() => Ok((layers, settings, prepared)),
             _ => Err(InvalidSettings {
                 problems: problems.into_lines(Some(&layers)),
             }),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use iam_adapters::Scope;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
 use super::public_url::PublicUrl;
@@ -12,7 +12,7 @@ use super::public_url::PublicUrl;
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The access tokens (RFC 9068).
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct TokenSettings {
     /// How long a token is valid; whole seconds.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use iam_adapters::resilient::{Limit, Limits};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::known::join;
 use super::permissions::PermissionSettings;
@@ -14,7 +14,7 @@ use super::session::FRESHNESS_MAX;
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
 /// Calls to the IAM.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct UpstreamSettings {
     /// How long the connection may take.

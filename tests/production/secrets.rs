@@ -47,6 +47,9 @@ async fn no_command_writes_a_secret_of_its_environment() {
         (&["serve"], &[("http.workers", "0")], 64),
         (&["serve"], &[("iam.keycloak.client_secrt", SECRET)], 64),
         (&["serve"], &[("iam.keycloak", SECRET)], 64),
+        (&["config", "show"], &[], 0),
+        (&["config", "show", "--json"], &[], 0),
+        (&["config", "show"], &[("http.workers", "0")], 64),
         (&["--help"], &[], 0),
         (&["keys", "list", "--dir", "no/such/folder"], &[], 64),
     ] {
@@ -150,7 +153,7 @@ async fn gateway_at_trace_level_writes_no_client_secret_and_no_password() {
     let login = post(LOGIN, &ALICE.replace("alice-pass", PASSWORD));
     let answer = Connection::to(public).send(login).answer();
     assert_eq!(answer.status, 200, "{answer:?}");
-    for path in ["/health/ready", "/metrics"] {
+    for path in ["/", "/health/ready", "/metrics"] {
         let answer = Connection::to(management).send(get(path)).answer();
         assert!(!answer.body.contains("canary"), "{path}");
     }

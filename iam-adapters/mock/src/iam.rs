@@ -16,7 +16,7 @@ use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
     IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use faults::{Answer, Faults};
 use journal::{Journal, Outcome};
@@ -38,7 +38,7 @@ pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 pub(crate) const NAME: &str = "mock";
 
 /// `[iam.mock]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
     /// `users_file`: the users, in a [`Format`] by the file's extension; none: [`DEMO_USERS`]. An
@@ -66,6 +66,10 @@ impl Default for MockSettings {
 impl AdapterSettings for MockSettings {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn connect(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{Keycloak, NAME};
@@ -21,7 +21,7 @@ use crate::registry::AdapterSettings;
 pub(super) const SECTION: &str = "iam.keycloak";
 
 /// The section `[iam.keycloak]`.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeycloakSettings {
     /// The address to which `/realms/…` is appended.
@@ -32,6 +32,7 @@ pub struct KeycloakSettings {
     pub client_id: String,
     /// The secret of the client.
     #[serde(default)]
+    #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
     pub client_secret: Option<SecretString>,
     /// The file with the secret. Loading the configuration replaces it by `client_secret`.
     #[serde(default)]
@@ -66,6 +67,10 @@ impl fmt::Debug for KeycloakSettings {
 impl AdapterSettings for KeycloakSettings {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn problems(&self, production: bool) -> Vec<String> {

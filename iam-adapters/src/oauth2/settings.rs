@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{NAME, OAuth2, TokenKind};
@@ -28,7 +28,7 @@ pub(super) const SECTION: &str = "iam.oauth2";
 pub(super) const SUBJECT_CLAIM: &str = "sub";
 
 /// The section `[iam.oauth2]`.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OAuth2Settings {
     /// Sets the defaults for a known server.
@@ -58,6 +58,7 @@ pub struct OAuth2Settings {
     pub client_auth_method: ClientAuthMethod,
     /// The secret of the client.
     #[serde(default)]
+    #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
     pub client_secret: Option<SecretString>,
     /// The file with the secret. Loading the configuration replaces it by `client_secret`.
     #[serde(default)]
@@ -101,7 +102,7 @@ pub struct OAuth2Settings {
 }
 
 /// A server whose differences from the standard are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// Glewlwyd 2.7.
@@ -111,7 +112,7 @@ pub enum Preset {
 }
 
 /// How a client authenticates. The names are those of RFC 7591 section 2.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuthMethod {
     /// HTTP Basic.
@@ -124,7 +125,7 @@ pub enum ClientAuthMethod {
 }
 
 /// The audience of client assertions (RFC 7523 section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Audience {
     /// The issuer.
@@ -172,6 +173,10 @@ impl fmt::Debug for OAuth2Settings {
 impl AdapterSettings for OAuth2Settings {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn problems(&self, production: bool) -> Vec<String> {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::distinguished_name::{DistinguishedName, NamePattern};
 use crate::scope::{InvalidScope, Permission, Permissions};
 
 /// One line of the table, as in the configuration.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupRule {
     /// The group: a distinguished name, or a plain name. `*` stands for any part of one value of a

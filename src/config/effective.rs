@@ -1,0 +1,370 @@
+//! The settings in effect and their origins, for `config show`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use iam_adapters::registry::Registry;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::Settings;
+use super::known::{KnownSettings, join};
+use super::layers::Layers;
+
+/// Where the value of a setting comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// It is not set.
+    Default,
+    /// The settings file.
+    File(PathBuf),
+    /// A variable of the environment.
+    Environment(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            // In quotes, so that a path with a line break stays in its comment.
+            Self::File(path) => write!(f, "file {:?}", path.to_string_lossy()),
+            Self::Environment(variable) => write!(f, "environment {variable}"),
+        }
+    }
+}
+
+/// A setting in effect.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EffectiveSetting {
+    /// The value; `None`: it is a secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// Whether the value is a secret, which is not shown.
+    #[serde(skip_serializing_if = "is_false")]
+    pub hidden: bool,
+    /// Where the value comes from.
+    pub origin: Origin,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// All settings in effect. A setting without a value has no entry.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct EffectiveSettings {
+    /// By full key, such as `http.listen`.
+    pub settings: BTreeMap<String, EffectiveSetting>,
+    /// The sections, also those without a setting.
+    #[serde(skip)]
+    sections: BTreeSet<String>,
+}
+
+impl EffectiveSettings {
+    pub(super) fn new(settings: &Settings, layers: &Layers, registry: &Registry) -> Self {
+        let mut shown = Self {
+            settings: BTreeMap::new(),
+            sections: BTreeSet::new(),
+        };
+        let known = KnownSettings::new(registry, &layers.iams);
+        // Secrets serialize as a placeholder; a type with a secret that does not is not compiled.
+        shown.add("", object(settings), &known, layers);
+        for iam in &settings.iams {
+            // Without a section there may be no IAM.
+            if registry.kind(iam.adapter.name()).is_some() {
+                let mut section = object(&iam.options);
+                section.extend(object(&iam.adapter.to_json()));
+                shown.add(&join("iam", &iam.name), section, &known, layers);
+            }
+        }
+        for key in known.secrets() {
+            shown.hide(key, layers);
+        }
+        shown
+    }
+
+    fn add(
+        &mut self,
+        section: &str,
+        values: Map<String, Value>,
+        known: &KnownSettings,
+        layers: &Layers,
+    ) {
+        self.sections.insert(section.to_owned());
+        for (name, value) in values {
+            let key = join(section, &name);
+            match value {
+                Value::Null => {}
+                Value::Object(values) if known.is_section(&key) => {
+                    self.add(&key, values, known, layers);
+                }
+                value => {
+                    let setting = EffectiveSetting {
+                        value: Some(value),
+                        hidden: false,
+                        origin: layers.origin_of(&key),
+                    };
+                    self.settings.insert(key, setting);
+                }
+            }
+        }
+    }
+
+    /// Replaces a secret by its file, or by nothing.
+    fn hide(&mut self, key: &str, layers: &Layers) {
+        let Some(mut setting) = self.settings.remove(key) else {
+            return;
+        };
+        if let Some(path) = layers.secret_files.get(key) {
+            setting.value = Some(path.as_str().into());
+            self.settings.insert(format!("{key}_file"), setting);
+        } else {
+            setting.value = None;
+            setting.hidden = true;
+            self.settings.insert(key.to_owned(), setting);
+        }
+    }
+}
+
+fn object(values: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(values) {
+        Ok(Value::Object(values)) => values,
+        _ => Map::new(),
+    }
+}
+
+/// As a settings file, with the origin of each value as a comment. It can be loaded again if the
+/// secrets are set elsewhere.
+impl fmt::Display for EffectiveSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for section in &self.sections {
+            if !section.is_empty() {
+                write!(f, "\n[{section}]\n")?;
+            }
+            for (key, setting) in &self.settings {
+                let (of, name) = key.rsplit_once('.').unwrap_or(("", key));
+                if of != section {
+                    continue;
+                }
+                let origin = &setting.origin;
+                let value = setting.value.as_ref();
+                match value.and_then(|value| toml::Value::try_from(value).ok()) {
+                    Some(value) => writeln!(f, "{name} = {value}  # {origin}")?,
+                    None => writeln!(f, "# {name} is hidden: {origin}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use secrecy::ExposeSecret as _;
+    use serde_json::json;
+    use tempfile::NamedTempFile;
+
+    use super::super::load_tests::{environment, load_text};
+    use super::super::sample::registry;
+    use super::super::{Source, load};
+    use super::*;
+
+    const CANARY: &str = "canary-of-a-secret-0123456789";
+
+    /// A file with every section and every secret, whose values are of all types.
+    const ALL: &str = r#"
+        stale_if_error = "90s"
+        [http]
+        workers = 3
+        trusted_proxies = ["10.0.0.0/8", "192.0.2.7"]
+        public_url = "https://auth.example.test/login/"
+        [management]
+        allowed_hosts = ["gateway.example.test"]
+        [token]
+        audience = ["shop", "billing"]
+        [log]
+        format = "json"
+        [permissions]
+        source = "http"
+        url = "http://127.0.0.1:8181/v1/data/gateway/scopes"
+        [redis]
+        url = "redis://127.0.0.1/7"
+        username = "canary-of-a-name"
+        [redis.sentinel]
+        addresses = ["one.example.test", "two.example.test:1234"]
+        master = "primary"
+        [iam.corp]
+        type = "keycloak"
+        url = "https://iam.example.test/"
+        realm = "shop"
+        client_id = "auth-gateway"
+        domains = ["corp.example"]
+        default = true
+        freshness = "20s"
+        [iam.other]
+        type = "oauth2"
+        issuer = "https://other.example.test"
+        client_id = "auth-gateway"
+        domains = ["other.example"]
+        subject_prefix = "other:"
+        allowed_scopes = ["urn:shop:*"]
+    "#;
+
+    const SECRETS: [&str; 6] = [
+        "iam.corp.client_secret",
+        "iam.other.client_secret",
+        "management.token",
+        "permissions.token",
+        "redis.password",
+        "redis.sentinel.password",
+    ];
+
+    fn variables(values: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let variable = |key: &str| key.replace('.', "__").to_ascii_uppercase();
+        let values = values.iter().map(|(key, value)| (variable(key), *value));
+        let values: Vec<_> = values.collect();
+        let values: Vec<_> = values.iter().map(|(key, value)| (&**key, *value)).collect();
+        environment(&values)
+    }
+
+    fn shown(file: Option<&Path>, variables: &BTreeMap<String, String>) -> EffectiveSettings {
+        let source = Source::new(file, variables, &registry());
+        source.effective().expect("valid")
+    }
+
+    fn written(text: &str) -> NamedTempFile {
+        let file = NamedTempFile::new().expect("a file");
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("permissions");
+        file
+    }
+
+    #[test]
+    fn shown_settings_can_be_loaded_again_with_the_secrets() {
+        let secrets = variables(&SECRETS.map(|key| (key, CANARY)));
+        for text in [
+            ALL,
+            "",
+            "[iam.sample]",
+            "[permissions]\nsource = 'groups'\ngroups = [{ group = 'a', scopes = ['s', 't'] }]",
+        ] {
+            let secrets = if text == ALL {
+                &secrets
+            } else {
+                &BTreeMap::new()
+            };
+            let file = written(text);
+            let before = load(Some(file.path()), secrets, &registry()).expect("valid");
+            let shown = shown(Some(file.path()), secrets);
+            let again = written(&shown.to_string());
+            let after = load(Some(again.path()), secrets, &registry()).expect("valid");
+            assert_eq!(format!("{after:#?}"), format!("{before:#?}"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn every_secret_is_hidden_and_nothing_else() {
+        let secrets = variables(&SECRETS.map(|key| (key, CANARY)));
+        let all = written(ALL);
+        let settings = load(Some(all.path()), &secrets, &registry()).expect("valid");
+        let token = settings.management.token.expect("a token");
+        assert_eq!(token.expose_secret(), CANARY);
+        let shown = shown(Some(all.path()), &secrets);
+        let json = serde_json::to_string(&shown).expect("JSON");
+        for text in [shown.to_string(), json, format!("{shown:?}")] {
+            assert!(!text.contains("secret-0123"), "{text}");
+            assert!(text.contains("canary-of-a-name"), "{text}");
+        }
+        let hidden = shown.settings.iter().filter(|(_, setting)| setting.hidden);
+        assert!(hidden.map(|(key, _)| key).eq(SECRETS), "{shown}");
+        let placeholder = json!(iam_adapters::secret_file::HIDDEN);
+        for (key, setting) in &shown.settings {
+            assert_ne!(setting.value.as_ref(), Some(&placeholder), "{key}");
+        }
+    }
+
+    #[test]
+    fn no_secret_exists_that_the_test_does_not_set() {
+        let source = Source::new(Some(written(ALL).path()), &BTreeMap::new(), &registry());
+        let layers = Layers::gather(&source, &mut super::super::Problems::default());
+        let known = KnownSettings::new(&registry(), &layers.iams);
+        // Those of sections that are not in the file are of the same types.
+        let of_kinds = ["iam.keycloak.client_secret", "iam.oauth2.client_secret"];
+        let secrets = known.secrets().filter(|key| !of_kinds.contains(key));
+        assert!(secrets.eq(SECRETS));
+    }
+
+    #[test]
+    fn file_of_a_secret_is_shown_and_its_content_is_not() {
+        let secret = written(CANARY);
+        let path = secret.path().to_str().expect("a path");
+        let shown = shown(None, &variables(&[("management.token_file", path)]));
+        let setting = &shown.settings["management.token_file"];
+        assert_eq!(setting.value, Some(json!(path)));
+        assert!(!shown.settings.contains_key("management.token"), "{shown}");
+        let origin = Origin::Environment("AUTH_GATEWAY__MANAGEMENT__TOKEN_FILE".to_owned());
+        assert_eq!(setting.origin, origin);
+        assert!(!shown.to_string().contains(CANARY), "{shown}");
+    }
+
+    #[test]
+    fn origin_is_the_default_the_file_or_the_variable_that_overrides_it() {
+        let file = written("[session]\nfreshness = '10s'\nmax_lifetime = '2h'");
+        let shown = shown(
+            Some(file.path()),
+            &variables(&[("session.freshness", "20s")]),
+        );
+        let path = file.path().to_str().expect("a path");
+        for (key, value, origin) in [
+            (
+                "session.freshness",
+                "20s",
+                Origin::Environment("AUTH_GATEWAY__SESSION__FRESHNESS".to_owned()),
+            ),
+            ("session.max_lifetime", "2h", Origin::File(path.into())),
+            ("token.lifetime", "1h", Origin::Default),
+        ] {
+            let setting = &shown.settings[key];
+            assert_eq!(setting.value, Some(json!(value)), "{key}");
+            assert_eq!(setting.origin, origin, "{key}");
+        }
+        let text = shown.to_string();
+        for line in [
+            "freshness = \"20s\"  # environment AUTH_GATEWAY__SESSION__FRESHNESS".to_owned(),
+            format!("max_lifetime = \"2h\"  # file {path:?}"),
+            "lifetime = \"1h\"  # default".to_owned(),
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
+        }
+        let json = serde_json::to_value(&shown).expect("JSON");
+        assert_eq!(
+            json["session.max_lifetime"],
+            json!({"value": "2h", "origin": {"file": path}})
+        );
+        assert_eq!(
+            json["token.lifetime"],
+            json!({"value": "1h", "origin": "default"})
+        );
+    }
+
+    #[test]
+    fn defaults_that_depend_on_other_settings_are_shown() {
+        let text = "[http]\npublic_url = 'https://auth.example.test'";
+        let settings = load_text(text, &[]).expect("valid");
+        let shown = shown(Some(written(text).path()), &BTreeMap::new());
+        let audience = &shown.settings["token.audience"];
+        assert_eq!(audience.value, Some(json!(settings.token.audience)));
+        assert_eq!(audience.origin, Origin::Default);
+    }
+}
