@@ -188,6 +188,7 @@ fn every_deployment_uses_one_layout_of_files() {
         .into_iter()
         .flat_map(|folder| std::fs::read_dir(root.join(folder)).expect("a folder"))
         .map(|entry| entry.expect("a file").path())
+        .filter(|path| path.is_file())
         .collect();
     let mut found = 0;
     for file in &files {
