@@ -13,6 +13,7 @@ mod deadline_io;
 mod framing;
 mod listener;
 mod open_files;
+mod passed_sockets;
 mod refusal;
 mod tls;
 
@@ -24,6 +25,7 @@ use actix_web::HttpResponse;
 pub use connection::{BodyError, is_overloaded, read_body};
 pub use listener::{Listener, available_cores, bind};
 pub use open_files::{OpenFiles, raise_open_file_limit};
+pub use passed_sockets::{PassedSocketError, PassedSockets};
 pub use refusal::Refusal;
 pub use tls::server_config;
 

@@ -18,7 +18,7 @@ use actix_http::{Request, Response};
 use actix_service::{IntoServiceFactory, Service, ServiceFactory};
 use actix_web::Error;
 use actix_web::body::MessageBody;
-use actix_web::dev::{AppConfig, Server, ServerHandle};
+use actix_web::dev::{AppConfig, Server};
 use actix_web::web::Data;
 use anyhow::Context as _;
 use futures_util::future::join_all;
@@ -37,6 +37,7 @@ use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 
+pub use crate::server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
 use tls::ServerCertificate;
 
@@ -134,6 +135,23 @@ impl Connected {
     }
 }
 
+/// The names of the passed sockets of the two listeners.
+const PUBLIC_SOCKET: &str = "http";
+const MANAGEMENT_SOCKET: &str = "management";
+
+/// Takes the sockets that the service manager passes to this process, as [`PassedSockets::take`] does.
+///
+/// # Errors
+///
+/// A socket is for none of the two listeners.
+pub fn passed_sockets(names: Option<&str>) -> Result<PassedSockets, PassedSocketError> {
+    PassedSockets::take(&[PUBLIC_SOCKET, MANAGEMENT_SOCKET], names)
+}
+
+/// How long connections that were accepted last may take to send their requests. Only where the service
+/// manager keeps the socket open: no load balancer has removed the replica then.
+const LAST_ACCEPTED_DELAY: Duration = Duration::from_millis(500);
+
 /// How long a gateway that stops finishes failed logouts.
 const FINAL_LOGOUTS_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -182,6 +200,8 @@ pub struct Application {
     replication: Option<ReplicationStream>,
     files: reload::FileWatcher,
     shutdown_delay: Duration,
+    /// Whether the service manager keeps the public socket open after the end.
+    socket_stays_open: bool,
 }
 
 impl Application {
@@ -257,8 +277,11 @@ impl Application {
         let files = reload::FileWatcher::new(settings, &parts, running, Arc::clone(health));
         let workers = settings.http.workers;
         let workers = workers.unwrap_or_else(server::available_cores);
+        let public_socket = parts.sockets.get(PUBLIC_SOCKET)?;
+        let socket_stays_open = public_socket.is_some();
         let public = Listener {
             address: settings.http.listen,
+            socket: public_socket,
             tls: parts
                 .tls
                 .map(|certificate| server::server_config(certificate))
@@ -270,6 +293,7 @@ impl Application {
         };
         let management = Listener {
             address: settings.management.listen,
+            socket: parts.sockets.get(MANAGEMENT_SOCKET)?,
             tls: None,
             workers: 1,
             max_connections: MANAGEMENT_CONNECTIONS,
@@ -296,6 +320,7 @@ impl Application {
             replication,
             files,
             shutdown_delay: settings.http.shutdown_delay,
+            socket_stays_open,
         })
     }
 
@@ -323,7 +348,19 @@ impl Application {
             management.address = %self.addresses.management,
             "listening"
         );
-        let stopped = begin_shutdown(stop, &self.lifecycle, self.shutdown_delay, &public);
+        let stopped = async {
+            stop.await;
+            tracing::info!("stopping");
+            self.lifecycle.begin_shutdown();
+            tokio::time::sleep(self.shutdown_delay).await;
+            if self.socket_stays_open {
+                // Further connections wait for the next process.
+                public.pause().await;
+                tokio::time::sleep(LAST_ACCEPTED_DELAY).await;
+            }
+            self.lifecycle.drain();
+            public.stop(true).await;
+        };
         let served = tokio::select! {
             served = serving => served,
             served = serving_management => served,
@@ -391,20 +428,6 @@ async fn finish_logouts(gateway: &Gateway) {
             "unfinished logouts are lost: their sessions at the IAM end when they expire"
         );
     }
-}
-
-async fn begin_shutdown(
-    stop: impl Future<Output = ()>,
-    lifecycle: &Lifecycle,
-    delay: Duration,
-    public: &ServerHandle,
-) {
-    stop.await;
-    tracing::info!("stopping");
-    lifecycle.begin_shutdown();
-    tokio::time::sleep(delay).await;
-    lifecycle.drain();
-    public.stop(true).await;
 }
 
 #[cfg(test)]

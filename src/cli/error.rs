@@ -5,6 +5,7 @@ use std::io::Write;
 use super::Exit;
 use crate::config::InvalidSettings;
 use crate::gateway::keys::KeyError;
+use crate::startup::PassedSocketError;
 
 /// An error that the user can correct.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,9 @@ pub enum UserError {
     /// In the key files.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// In the sockets of the service manager.
+    #[error(transparent)]
+    Socket(#[from] PassedSocketError),
     /// In the arguments.
     #[error("{0}")]
     Request(String),

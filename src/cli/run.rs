@@ -13,7 +13,7 @@ use iam_adapters::clock::SystemClock;
 use super::error::{UserError, report};
 use super::{Command, EarlyExit, Exit, check, config, healthcheck, init, keys, revoke, welcome};
 use crate::config::{Environment, Registry, Settings};
-use crate::startup::{Addresses, Application, Parts};
+use crate::startup::{self, Addresses, Application, Parts};
 use crate::telemetry;
 
 /// The parts in which programs differ: their IAMs, and what they serve.
@@ -127,8 +127,11 @@ fn serve(
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let (settings, parts) =
+    let names = environment.get("LISTEN_FDNAMES").map(String::as_str);
+    let sockets = startup::passed_sockets(names).map_err(UserError::from)?;
+    let (settings, mut parts) =
         Parts::load(file, environment, &program.registry, clock).map_err(UserError::from)?;
+    parts.sockets = Arc::new(sockets);
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {

@@ -36,6 +36,8 @@ const REFUSED_CONNECTIONS: usize = 64;
 pub struct Listener {
     /// The address; port 0 stands for any free port.
     pub address: SocketAddr,
+    /// A socket that listens already, in place of the address.
+    pub socket: Option<std::net::TcpListener>,
     /// The TLS configuration (see [`server_config`](super::server_config)); `None`: plain HTTP.
     pub tls: Option<rustls::ServerConfig>,
     /// Threads.
@@ -49,7 +51,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds the port. The server runs once it is polled.
+    /// Binds the port, unless there is a socket. The server runs once it is polled.
     ///
     /// `app` makes the application of each worker, as for `actix_web::HttpServer::new`: an
     /// `actix_web::App` with any middleware around it.
@@ -69,7 +71,7 @@ impl Listener {
         <S::Service as Service<Request>>::Future: 'static,
         B: MessageBody + 'static,
     {
-        let socket = bind(self.address)?;
+        let socket = self.socket.map_or_else(|| bind(self.address), Ok)?;
         let address = socket.local_addr()?;
         let (limit, timeouts) = (self.max_connections, self.timeouts);
         let refused = REFUSED_CONNECTIONS.min(limit / 4).max(1);

@@ -18,7 +18,7 @@ use crate::gateway::Random;
 use crate::gateway::keys::Keys;
 use crate::health::Lifecycle;
 use crate::replication::Redis;
-use crate::server::ConnectionTimeouts;
+use crate::server::{ConnectionTimeouts, PassedSockets};
 use crate::telemetry::metrics::Metrics;
 
 /// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong
@@ -92,6 +92,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// The stage of the process: serving, shutting down or draining.
     pub lifecycle: Lifecycle,
+    /// The sockets that the service manager passes.
+    pub sockets: Arc<PassedSockets>,
     /// How long clients may take.
     pub timeouts: ConnectionTimeouts,
     /// The Redis between the replicas, if one is set.
@@ -167,6 +169,7 @@ impl Parts {
             metrics: Arc::default(),
             timeouts: ConnectionTimeouts::default(),
             lifecycle: Lifecycle::default(),
+            sockets: Arc::default(),
             redis,
             operator_token: operator_token.map(|token| Arc::new(Replaceable::new(Arc::new(token)))),
             source: None,

@@ -29,6 +29,8 @@ class ServerError(Exception):
 class Server:
     """A process at a fixed address. Its output is appended to one log over all restarts."""
 
+    stdin = subprocess.DEVNULL
+
     def __init__(self, name, folder):
         self.name = name
         self.log = folder / f"{name}.log"
@@ -50,7 +52,7 @@ class Server:
         self.started = time.monotonic()
         with self.log.open("ab") as sink:
             self.child = subprocess.Popen(
-                [str(argument) for argument in self.command()], env=self.environment(), stdin=subprocess.DEVNULL,
+                [str(argument) for argument in self.command()], env=self.environment(), stdin=self.stdin,
                 stdout=sink, stderr=sink)
         self.await_ready()
         self.start_seconds.append(time.monotonic() - self.started)

@@ -2,6 +2,7 @@
 
 // Tells clippy that the helpers of tests are test code.
 #![cfg(test)]
+mod activation;
 mod check;
 mod contents;
 mod development;
