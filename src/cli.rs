@@ -15,6 +15,7 @@ mod error;
 mod healthcheck;
 mod init;
 mod keys;
+mod management_call;
 mod revoke;
 mod run;
 #[cfg(test)]

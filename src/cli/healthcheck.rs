@@ -4,19 +4,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::client::{ClientSettings, UpstreamClient};
-use iam_adapters::clock::SystemClock;
+use iam_adapters::IamError;
 use serde::Deserialize;
-use tokio::time::timeout;
-use url::Url;
 
 use super::Exit;
 use super::error::UserError;
+use super::management_call::{call, management_url};
 use crate::config::{self, Registry};
 
 const PATH: &str = "/health/ready";
@@ -38,20 +34,11 @@ pub(super) fn healthcheck(
 ) -> anyhow::Result<Exit> {
     let settings = config::load(file, environment, registry).map_err(UserError::from)?;
     let url = management_url(settings.management.listen, PATH)?;
-    let connection = ClientSettings {
-        connect_deadline: DEADLINE,
-        ca_file: None,
-    };
-    let client = UpstreamClient::new(&connection, Arc::new(SystemClock::default()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let request = client.get(&url);
-    let answer = runtime.block_on(async { timeout(DEADLINE, client.send(request)).await });
-    let problem = match answer {
-        Err(_) => "no response".to_owned(),
-        Ok(Err(fault)) => fault.to_string(),
-        Ok(Ok(response)) => match serde_json::from_slice::<Report>(&response.body) {
+    let problem = match call(DEADLINE, async |client| client.send(client.get(&url)).await)? {
+        None => "no response".to_owned(),
+        Some(Err(IamError::Unreachable(why))) => why,
+        Some(Err(other)) => other.to_string(),
+        Some(Ok(response)) => match serde_json::from_slice::<Report>(&response.body) {
             Ok(report) if response.status.as_u16() == 200 => {
                 writeln!(out, "{report}")?;
                 return Ok(Exit::Ok);
@@ -87,21 +74,4 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
-
-/// The address of a path on the management listener of a gateway on this machine.
-pub(super) fn management_url(listen: SocketAddr, path: &str) -> anyhow::Result<Url> {
-    if listen.port() == 0 {
-        let problem =
-            "management.listen has port 0; the command needs the port of the running gateway";
-        return Err(UserError::Request(problem.to_owned()).into());
-    }
-    let mut address = listen;
-    if listen.ip().is_unspecified() {
-        address.set_ip(match listen.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    Ok(Url::parse(&format!("http://{address}{path}"))?)
 }

@@ -3,22 +3,18 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use iam_adapters::IamError;
-use iam_adapters::client::{ClientSettings, UpstreamClient};
-use iam_adapters::clock::SystemClock;
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::time::timeout;
 
 use super::Exit;
 use super::error::UserError;
-use super::healthcheck::management_url;
+use super::management_call::{call, management_url};
 use crate::config::{self, Registry};
 
 const PATH: &str = "/admin/v1/sessions/revoke";
@@ -152,24 +148,18 @@ pub(super) fn revoke(
         )
     })?;
     let url = management_url(management.listen, PATH)?;
-    let connection = ClientSettings {
-        connect_deadline: DEADLINE,
-        ca_file: None,
-    };
-    let client = UpstreamClient::new(&connection, Arc::new(SystemClock::default()))?;
-    let request = client
-        .post(&url)
-        .bearer_auth(token.expose_secret())
-        .json(&command.sessions.body());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let answer = runtime.block_on(async { timeout(DEADLINE, client.send(request)).await });
+    let answer = call(DEADLINE, async |client| {
+        let request = client
+            .post(&url)
+            .bearer_auth(token.expose_secret())
+            .json(&command.sessions.body());
+        client.send(request).await
+    })?;
     let problem = match answer {
-        Err(_) => "no response: it is unknown whether the sessions are revoked".to_owned(),
-        Ok(Err(IamError::Unreachable(why))) => why,
-        Ok(Err(other)) => other.to_string(),
-        Ok(Ok(response)) => match response.status.as_u16() {
+        None => "no response: it is unknown whether the sessions are revoked".to_owned(),
+        Some(Err(IamError::Unreachable(why))) => why,
+        Some(Err(other)) => other.to_string(),
+        Some(Ok(response)) => match response.status.as_u16() {
             200 => match serde_json::from_slice::<Revoked>(&response.body) {
                 Ok(revoked) => {
                     write_result(command.sessions.description(), &revoked, out)?;

@@ -1,0 +1,51 @@
+//! One call to the management listener of a gateway on this machine.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::IamError;
+use iam_adapters::client::{ClientSettings, Response, UpstreamClient};
+use iam_adapters::clock::SystemClock;
+use tokio::time::timeout;
+use url::Url;
+
+use super::error::UserError;
+
+/// Runs `call` with a client; `None` if there is no response within the deadline.
+///
+/// # Errors
+///
+/// No client or no runtime can be created.
+pub(super) fn call(
+    deadline: Duration,
+    call: impl AsyncFnOnce(UpstreamClient) -> Result<Response, IamError>,
+) -> anyhow::Result<Option<Result<Response, IamError>>> {
+    let connection = ClientSettings {
+        connect_deadline: deadline,
+        ca_file: None,
+    };
+    let client = UpstreamClient::new(&connection, Arc::new(SystemClock::default()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let response = runtime.block_on(async { timeout(deadline, call(client)).await });
+    Ok(response.ok())
+}
+
+/// The address of a path on the management listener of a gateway on this machine.
+pub(super) fn management_url(listen: SocketAddr, path: &str) -> anyhow::Result<Url> {
+    if listen.port() == 0 {
+        let problem =
+            "management.listen has port 0; the command needs the port of the running gateway";
+        return Err(UserError::Request(problem.to_owned()).into());
+    }
+    let mut address = listen;
+    if listen.ip().is_unspecified() {
+        address.set_ip(match listen.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(Url::parse(&format!("http://{address}{path}"))?)
+}
