@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod audit;
 mod check;
 mod config;
 mod error;
@@ -22,6 +23,7 @@ mod run;
 mod tests;
 mod welcome;
 
+pub use audit::{AuditCommands, AuditId, AuditValue, GenerateAuditKey};
 pub use config::{ConfigCommands, ShowConfig};
 pub use error::{UserError, report};
 pub use init::Init;
@@ -96,6 +98,10 @@ pub enum Command {
     RotateKeys(RotateKeys),
     /// Remove one key.
     RemoveKey(RemoveKey),
+    /// Make the key of the audit log.
+    GenerateAuditKey(GenerateAuditKey),
+    /// Compute an identifier of the audit log.
+    AuditId(AuditId),
     /// Revoke sessions at a running gateway.
     Revoke(Revoke),
     /// Ask a running gateway for its readiness.
@@ -162,6 +168,12 @@ impl Subcommands {
             }
             Self::Init(init) => Command::Init(init),
             Self::Keys(keys) => return keys.command(|config| config.path(environment)),
+            Self::Audit(AuditCommands::GenerateKey(key)) => Command::GenerateAuditKey(key),
+            Self::Audit(AuditCommands::Id(mut id)) => {
+                let config = id.config.take();
+                id.config = ConfigFile { config }.path(environment);
+                Command::AuditId(id)
+            }
             Self::Revoke(mut revoke) => {
                 let config = revoke.config.take();
                 revoke.config = ConfigFile { config }.path(environment);
@@ -218,6 +230,8 @@ First steps:
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
                                     make the next keys and remove old ones, for cron
+  auth-gateway audit generate-key --output FILE
+                                    make the key of the audit log
   auth-gateway revoke subject SUBJECT --config FILE
                                     end all sessions of a user at the running gateway
   auth-gateway healthcheck --config FILE
@@ -294,6 +308,9 @@ pub enum Subcommands {
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
     Keys(KeyCommands),
+    /// Make the key of the audit log, and compute the identifiers in its lines
+    #[command(subcommand)]
+    Audit(AuditCommands),
     /// Revoke sessions at a running gateway, by its management listener
     ///
     /// Needs `management.token` or `management.token_file` of the running gateway, and calls

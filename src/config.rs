@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
+mod audit;
 mod cache;
 mod effective;
 mod host_name;
@@ -42,6 +43,7 @@ mod safety_tests;
 #[cfg(test)]
 pub(crate) mod sample;
 
+pub use audit::{AuditDestination, AuditSettings};
 pub use cache::CacheSettings;
 pub use effective::{EffectiveSetting, EffectiveSettings, Origin};
 pub use host_name::{HostName, InvalidHostName};
@@ -97,6 +99,8 @@ pub struct Settings {
     pub cache: CacheSettings,
     /// `[log]`: the log.
     pub log: LogSettings,
+    /// `[audit]`: the audit log.
+    pub audit: AuditSettings,
     /// `[iam.…]`: the IAMs, at least one. Read separately, because their names are free and their types
     /// differ.
     #[serde(skip)]
@@ -191,6 +195,7 @@ impl Settings {
         iam::check(self, problems);
         self.cache.check(problems);
         self.log.check(problems);
+        self.audit.check(problems);
         self.check_listeners(problems);
         safety::check(self, problems);
     }

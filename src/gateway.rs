@@ -64,6 +64,16 @@ impl Random for SystemRandom {
     }
 }
 
+/// Receives the events for the audit log that no response reports.
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// The slow pace begins for the account of this e-mail address, for its unknown networks together
+    /// or for one known network.
+    fn slow_pace_began(&self, email: &str, is_known_network: bool);
+
+    /// A logout that failed at the IAM with this name is no longer repeated.
+    fn logout_ended(&self, iam: &str, session_id: SessionId, outcome: upstream_logouts::Outcome);
+}
+
 /// The settings that all IAMs share.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -94,6 +104,8 @@ pub struct GatewayParts {
     pub policy: Policy,
     /// The table of revocations, empty at the start.
     pub revocations: Revocations,
+    /// Receives events for the audit log.
+    pub observer: Arc<dyn Observer>,
 }
 
 /// The gateway in front of its IAMs.
@@ -120,6 +132,28 @@ pub struct LoginAttempt {
     pub result: Result<NewSession, GatewayError>,
 }
 
+/// A session that its client ends.
+#[derive(Debug)]
+pub struct LoggedOut {
+    /// The id of the session.
+    pub session_id: SessionId,
+    /// The user, as in `sub` of the access tokens.
+    pub sub: String,
+    /// The name of the IAM.
+    pub iam: Arc<str>,
+}
+
+/// What an accepted logout token ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedByIam {
+    /// The name of the IAM.
+    pub iam: Arc<str>,
+    /// The user, as in `sub` of the access tokens, if all sessions of one user ended.
+    pub sub: Option<String>,
+    /// As in the token.
+    pub ended: Ended,
+}
+
 impl Gateway {
     /// A gateway in front of these IAMs.
     #[must_use]
@@ -131,12 +165,14 @@ impl Gateway {
             random,
             policy,
             revocations,
+            observer,
         } = parts;
         let revocations = Arc::new(revocations);
         let common = Common {
             clock: &clock,
             random: &random,
             revocations: &revocations,
+            observer: &observer,
             cache_bytes: policy.cache_bytes,
         };
         let iams = Arc::new(Iams::new(iams, &common));
@@ -158,7 +194,7 @@ impl Gateway {
             session_tokens,
             revocations,
             session_revoker: Arc::new(session_revoker),
-            login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock)),
+            login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock), observer),
             iams,
             keys,
             clock,
@@ -331,15 +367,28 @@ impl Gateway {
     /// the IAM share that call and its result. So no client can use up the concurrent logouts with one
     /// session.
     ///
+    /// `on_opened` is called before the IAM is, if the pair is that of a session. From then on, the gateway
+    /// refuses the session, also if the caller does not wait for the result.
+    ///
     /// # Errors
     ///
     /// [`GatewayError::InvalidSession`] if the pair does not open, otherwise a fault.
-    pub async fn log_out(&self, session_id: &str, session_token: &str) -> Result<(), GatewayError> {
+    pub async fn log_out(
+        &self,
+        session_id: &str,
+        session_token: &str,
+        on_opened: impl FnOnce(LoggedOut),
+    ) -> Result<(), GatewayError> {
         let now = self.clock.now();
         let mut buffer = Zeroizing::default();
         let opened = self
             .session_tokens
             .open(session_id, session_token, &mut buffer)?;
+        on_opened(LoggedOut {
+            session_id: opened.id,
+            sub: opened.iam.sub(&opened.session.sub).into_owned(),
+            iam: Arc::clone(&opened.iam.name),
+        });
         if opened.session.has_expired(now) {
             return Ok(());
         }
@@ -357,6 +406,7 @@ impl Gateway {
         let upstream = opened.session.upstream();
         let logout = UpstreamLogout {
             upstream: upstream.ok_or(InvalidSession::Malformed)?,
+            session_id: opened.id,
             confirmed: opened.revocation(Cause::Upstream),
             expires_at: opened.session.exp,
         };
@@ -392,13 +442,21 @@ impl Gateway {
     ///
     /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. No session
     /// has been ended then.
-    pub async fn receive_logout_token(&self, token: &str) -> Result<Ended, GatewayError> {
+    pub async fn receive_logout_token(&self, token: &str) -> Result<EndedByIam, GatewayError> {
         let (iam, tokens) = self.iams.for_logout_token(token)?;
         let verified = tokens.verify(token).await?;
         self.session_revoker
             .end_by_logout_token(iam, &verified.ended, verified.issued_at);
         tokens.mark_used(&verified);
-        Ok(verified.ended)
+        let sub = match &verified.ended {
+            Ended::Session(_) => None,
+            Ended::AllOf(subject) => Some(iam.sub(subject.as_str()).into_owned()),
+        };
+        Ok(EndedByIam {
+            iam: Arc::clone(&iam.name),
+            sub,
+            ended: verified.ended,
+        })
     }
 
     /// This replica has all revocations of the others again, and receives further ones from now on.

@@ -1,5 +1,6 @@
 //! The HTTP API: routes, request and response bodies, middleware, problem responses.
 
+mod audited;
 mod auth;
 mod backchannel_logout;
 mod body;
@@ -24,6 +25,7 @@ use iam_adapters::{Moment, Replaceable};
 use ipnet::IpNet;
 use secrecy::SecretString;
 
+use crate::audit::AuditLog;
 use crate::gateway::Gateway;
 use crate::health::{Health, Lifecycle};
 use crate::telemetry::metrics::{Metrics, Route};
@@ -55,6 +57,8 @@ pub struct AppState {
     pub logout_token_limiter: LogoutTokenRateLimiter,
     /// The bearer token of operators; `None`: their calls are refused.
     pub operator_token: Option<Arc<Replaceable<SecretString>>>,
+    /// The audit log.
+    pub audit: Arc<AuditLog>,
 }
 
 /// An application with the middleware around every request, and no routes yet.

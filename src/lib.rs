@@ -7,10 +7,12 @@
 //!   module.
 //! * [`replication`]: sends and receives revocations through Redis.
 //! * [`health`] and [`telemetry`]: readiness, metrics and logs.
+//! * [`audit`]: the audit log.
 //! * [`config`]: the settings.
 //! * [`startup`]: connects all of these.
 //! * [`cli`]: the commands.
 
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod gateway;

@@ -26,6 +26,7 @@ use iam_adapters::ResilientAdapter;
 use iam_adapters::resilient::Observer;
 use tokio::time::timeout;
 
+use crate::audit::{AuditLog, Event};
 use crate::config::Settings;
 use crate::gateway::TokenPolicy;
 use crate::gateway::iams::{Iam, IamParts};
@@ -36,6 +37,7 @@ use crate::health::{Health, IamHealth, Lifecycle};
 use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
+use crate::telemetry::line_writer::Flusher;
 
 pub use crate::server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
@@ -107,6 +109,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         random: Arc::clone(&parts.random),
         policy: policy(settings),
         revocations: Revocations::default(),
+        observer: Arc::<AuditLog>::clone(&parts.audit),
     });
     let health = Health::new(Arc::clone(clock), states, parts.lifecycle.clone());
     Connected {
@@ -131,6 +134,7 @@ impl Connected {
             trusted_proxies: settings.http.trusted_networks(),
             logout_token_limiter: LogoutTokenRateLimiter::default(),
             operator_token: parts.operator_token.clone(),
+            audit: Arc::clone(&parts.audit),
         }
     }
 }
@@ -202,6 +206,9 @@ pub struct Application {
     shutdown_delay: Duration,
     /// Whether the service manager keeps the public socket open after the end.
     socket_stays_open: bool,
+    audit: Arc<AuditLog>,
+    /// Last, so that it is dropped after everything that writes lines.
+    audit_flusher: Option<Flusher>,
 }
 
 impl Application {
@@ -300,6 +307,7 @@ impl Application {
             timeouts,
             shutdown_timeout: MANAGEMENT_SHUTDOWN_TIMEOUT,
         };
+        let audit_flusher = parts.audit.open()?;
         let (public, public_address) = bind("http.listen", public, &app_state, served.public)?;
         let (management, management_address) = bind(
             "management.listen",
@@ -321,6 +329,8 @@ impl Application {
             files,
             shutdown_delay: settings.http.shutdown_delay,
             socket_stays_open,
+            audit: Arc::clone(&parts.audit),
+            audit_flusher,
         })
     }
 
@@ -348,6 +358,8 @@ impl Application {
             management.address = %self.addresses.management,
             "listening"
         );
+        let version = env!("CARGO_PKG_VERSION");
+        self.audit.record(|_| Event::GatewayStarted { version });
         let stopped = async {
             stop.await;
             tracing::info!("stopping");
@@ -370,6 +382,8 @@ impl Application {
         tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
         file_watcher.abort();
         management.stop(true).await;
+        self.audit.record(|_| Event::GatewayStopped);
+        drop(self.audit_flusher);
         tracing::info!("stopped");
         served?.context("a listener failed")
     }

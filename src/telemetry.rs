@@ -1,9 +1,10 @@
 //! The log and the metrics.
 
 mod json_log;
+pub mod line_writer;
 pub mod metrics;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write};
 use std::panic::{self, PanicHookInfo};
 
 use tracing::Subscriber;
@@ -14,7 +15,8 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::config::{LogFormat, LogSettings};
 
-pub use json_log::{Flusher, LogWriter};
+use json_log::LogWriter;
+use line_writer::{Flusher, LineWriter};
 
 /// A subscriber that writes one line for each event to `writer`, in the format and with the filter
 /// of the settings.
@@ -53,8 +55,9 @@ pub fn install(
 ) -> Result<Flusher, Box<dyn std::error::Error + Send + Sync>> {
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
-    let (writer, flusher) = LogWriter::to(Box::new(stdout), metrics.lines_dropped())?;
-    subscriber(settings, terminal, writer).try_init()?;
+    let stdout: Box<dyn Write + Send> = Box::new(stdout);
+    let (writer, flusher) = LineWriter::start("log", stdout, metrics.lines_dropped())?;
+    subscriber(settings, terminal, LogWriter(writer)).try_init()?;
     panic::set_hook(Box::new(log_panic));
     Ok(flusher)
 }

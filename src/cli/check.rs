@@ -148,7 +148,7 @@ async fn walk(
             )));
         }
     }
-    match gateway.log_out(&id, token).await {
+    match gateway.log_out(&id, token, drop).await {
         Ok(()) => writeln!(out, "  logout        ok")?,
         Err(error) => {
             return Ok(Err(format!(

@@ -11,7 +11,9 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 
 use super::error::{UserError, report};
-use super::{Command, EarlyExit, Exit, check, config, healthcheck, init, keys, revoke, welcome};
+use super::{
+    Command, EarlyExit, Exit, audit, check, config, healthcheck, init, keys, revoke, welcome,
+};
 use crate::config::{Environment, Registry, Settings};
 use crate::startup::{self, Addresses, Application, Parts};
 use crate::telemetry;
@@ -105,6 +107,8 @@ pub fn run(
         Command::ListKeys(list) => keys::list(&list, environment, registry, out),
         Command::RotateKeys(rotate) => keys::rotate(&rotate, environment, registry, out),
         Command::RemoveKey(key) => keys::remove(&key, out),
+        Command::GenerateAuditKey(key) => audit::generate_key(&key, out),
+        Command::AuditId(id) => audit::id(&id, environment, registry, out),
         Command::Revoke(command) => revoke::revoke(&command, environment, registry, out, err),
         Command::Healthcheck { config } => {
             healthcheck::healthcheck(config.as_deref(), environment, registry, out, err)

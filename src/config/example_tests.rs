@@ -67,6 +67,9 @@ fn setting_is_commented_out_in_the_example_only_without_a_default() {
     assert_eq!(
         off,
         [
+            "audit.file",
+            "audit.key",
+            "audit.key_file",
             "http.tls.certificate_file",
             "http.tls.key_file",
             "http.workers",
@@ -156,7 +159,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 22] = [
+const LAYOUT: [&str; 23] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -165,6 +168,7 @@ const LAYOUT: [&str; 22] = [
     "/etc/auth-gateway/keys/sealing",
     "/etc/auth-gateway/secrets",
     "/etc/auth-gateway/secrets/",
+    "/etc/auth-gateway/secrets/audit-key",
     "/etc/auth-gateway/secrets/client-key",
     "/etc/auth-gateway/secrets/client-secret",
     "/etc/auth-gateway/secrets/corp-client-secret",

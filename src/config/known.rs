@@ -7,9 +7,9 @@ use serde_aux::serde_introspection::serde_introspect;
 use strsim::osa_distance;
 
 use super::{
-    CacheSettings, HttpSettings, IamOptions, KeySettings, LogSettings, LoginLimitSettings,
-    ManagementSettings, PermissionSettings, RedisSettings, SentinelSettings, SessionSettings,
-    Settings, TlsSettings, TokenSettings, UpstreamSettings,
+    AuditSettings, CacheSettings, HttpSettings, IamOptions, KeySettings, LogSettings,
+    LoginLimitSettings, ManagementSettings, PermissionSettings, RedisSettings, SentinelSettings,
+    SessionSettings, Settings, TlsSettings, TokenSettings, UpstreamSettings,
 };
 
 /// The prefix of every environment variable that sets something. Two underscores, because
@@ -49,6 +49,7 @@ impl KnownSettings {
             ("upstream", serde_introspect::<UpstreamSettings>()),
             ("cache", serde_introspect::<CacheSettings>()),
             ("log", serde_introspect::<LogSettings>()),
+            ("audit", serde_introspect::<AuditSettings>()),
             ("iam", &[]),
         ];
         let sections = sections.map(|(section, fields)| (section.to_owned(), fields));

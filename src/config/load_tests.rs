@@ -153,7 +153,7 @@ fn unknown_key_is_refused_by_name_in_the_file_and_in_the_environment() {
         ],
     );
     for beginning in [
-        "htp: no such setting; the nearest is http; there are: cache, environment, http, iam,",
+        "htp: no such setting; the nearest is http; there are: audit, cache, environment, http, iam,",
         "http.listn: no such setting; the nearest is http.listen; there are: listen, max_connections,",
         "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: ",
         "session.more: no such setting; the nearest is ",

@@ -10,12 +10,12 @@ use std::time::Duration;
 use iam_adapters::logout_token::{self, InvalidLogoutToken};
 use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens};
 
-use super::Random;
 use super::error::GatewayError;
 use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge};
 use super::login_limiter::Rate;
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
+use super::{Observer, Random};
 
 /// The settings of one IAM, beside those of its adapter.
 #[derive(Debug, Clone)]
@@ -145,6 +145,7 @@ pub(super) struct Common<'c> {
     pub(super) clock: &'c Arc<dyn Clock>,
     pub(super) random: &'c Arc<dyn Random>,
     pub(super) revocations: &'c Arc<Revocations>,
+    pub(super) observer: &'c Arc<dyn Observer>,
     /// The bound of the caches, in bytes.
     pub(super) cache_bytes: u64,
 }
@@ -179,6 +180,7 @@ impl Iams {
                 Arc::clone(clock),
                 Arc::clone(common.random),
                 Arc::clone(revocations),
+                Arc::clone(common.observer),
             );
             Iam {
                 name,

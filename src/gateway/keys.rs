@@ -116,6 +116,19 @@ impl Keys {
         json!({ "keys": keys })
     }
 
+    /// The ids of the keys, by purpose, in the order of first use.
+    #[must_use]
+    pub fn kids(&self) -> [(&'static str, Vec<String>); 2] {
+        fn kids<K: Key>(keys: &KeyStore<K>) -> Vec<String> {
+            let key_set = keys.key_set();
+            key_set.iter().map(|key| key.kid().to_owned()).collect()
+        }
+        [
+            (SigningKey::PURPOSE, kids(&self.signing)),
+            (SealingKey::PURPOSE, kids(&self.sealing)),
+        ]
+    }
+
     /// Reads the folders again. Returns the new key sets that differ from before, by purpose.
     pub fn reload(&self, now: Moment) -> impl Iterator<Item = (&'static str, Reloaded)> {
         let signing = self.signing.reload(now);

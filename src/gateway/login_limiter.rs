@@ -31,11 +31,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use iam_adapters::{ClientAddress, Clock, Network};
 
+use super::Observer;
 use super::error::GatewayError;
 use counts::{Counts, Pace, Settlement};
 use known_networks::KnownNetworks;
 
-pub use account::Account;
+pub use account::{Account, canonical};
 pub use login_key::{LoginKey, WRAPPED_LEN, WrappedKey, WrappingKey};
 pub use rate::Rate;
 pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
@@ -138,6 +139,7 @@ pub struct LoginRateLimiter {
     addresses: Counts,
     known_networks: KnownNetworks,
     untracked: AtomicU64,
+    observer: Arc<dyn Observer>,
 }
 
 /// The kind of a hashed value: different kinds never share a count.
@@ -165,7 +167,7 @@ impl Kind {
 impl LoginRateLimiter {
     /// A limiter without attempts.
     #[must_use]
-    pub fn new(limits: Limits, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(limits: Limits, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Self {
         let site = Bound {
             most: limits.address.most.saturating_mul(SITE_FACTOR),
             ..limits.address
@@ -185,6 +187,7 @@ impl LoginRateLimiter {
             addresses: Counts::default(),
             known_networks: KnownNetworks::default(),
             untracked: AtomicU64::new(0),
+            observer,
         }
     }
 

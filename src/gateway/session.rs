@@ -162,7 +162,7 @@ impl fmt::Debug for SealedSession<'_> {
 pub(super) struct OpenedSession<'b> {
     pub(super) session: SealedSession<'b>,
     pub(super) iam: &'b Iam,
-    id: SessionId,
+    pub(super) id: SessionId,
     key: Arc<RevocationKey>,
 }
 

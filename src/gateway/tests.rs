@@ -6,6 +6,7 @@ mod load;
 mod login;
 mod logout;
 mod logout_tokens;
+pub(super) mod recorded;
 mod replicas;
 mod revoked_by_operator;
 mod revoked_during_introspection;

@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
 
-use super::Random;
 use super::revocations::{Name, Revocation, Revocations};
+use super::session::SessionId;
 use super::single_flight::{Admission, SingleFlight};
+use super::{Observer, Random};
 
 /// The maximum number of unfinished logouts. A session token has at most 8 KiB, so they take at most
 /// 70 MB; with the refresh tokens of Keycloak about 15 MB.
@@ -44,6 +45,7 @@ const OVERDUE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(super) struct UpstreamLogout {
     pub(super) upstream: UpstreamSession,
+    pub(super) session_id: SessionId,
     /// Recorded when the IAM has ended the session.
     pub(super) confirmed: Revocation,
     /// When the session expires, in seconds since 1970.
@@ -127,6 +129,7 @@ impl UpstreamLogouts {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         revocations: Arc<Revocations>,
+        observer: Arc<dyn Observer>,
     ) -> Self {
         Self {
             iam,
@@ -134,10 +137,7 @@ impl UpstreamLogouts {
             random,
             revocations,
             calls: SingleFlight::default(),
-            unfinished: Mutex::new(UnfinishedLogouts {
-                iam: name,
-                ..UnfinishedLogouts::default()
-            }),
+            unfinished: Mutex::new(UnfinishedLogouts::new(name, observer)),
         }
     }
 
@@ -311,10 +311,10 @@ impl FaultEffect {
 }
 
 /// The logouts that failed, and the pause before the next call. Has no clock and no random numbers.
-#[derive(Default)]
 struct UnfinishedLogouts {
     /// The IAM's name, for the log.
     iam: Arc<str>,
+    observer: Arc<dyn Observer>,
     /// By their numbers, which increase with time.
     by_age: BTreeMap<u64, Entry>,
     numbers: HashMap<Name, u64>,
@@ -344,12 +344,28 @@ struct Pause {
 }
 
 impl UnfinishedLogouts {
+    fn new(iam: Arc<str>, observer: Arc<dyn Observer>) -> Self {
+        Self {
+            iam,
+            observer,
+            by_age: BTreeMap::new(),
+            numbers: HashMap::new(),
+            next_number: 0,
+            next_call: 0,
+            failures: 0,
+            pause: None,
+            outcomes: Outcomes::default(),
+            logged: None,
+            logged_full: false,
+        }
+    }
+
     /// Adds a logout of a client that failed.
     fn add(&mut self, logout: UpstreamLogout, effect: FaultEffect, now: Moment, jitter: u8) {
         let name = logout.confirmed.name;
         match (self.contains(name), effect) {
             (true, FaultEffect::Final) => return self.remove(name, Outcome::Rejected),
-            (false, FaultEffect::Final) => return self.outcomes.count(Outcome::Rejected),
+            (false, FaultEffect::Final) => return self.end(logout.session_id, Outcome::Rejected),
             (true, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => return,
             (false, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => {}
         }
@@ -429,24 +445,28 @@ impl UnfinishedLogouts {
 
     /// Removes a logout and counts its outcome, if it is in the table.
     fn remove(&mut self, name: Name, outcome: Outcome) {
-        if let Some(number) = self.numbers.remove(&name) {
-            self.by_age.remove(&number);
-            self.outcomes.count(outcome);
+        let number = self.numbers.remove(&name);
+        let removed = number.and_then(|number| self.by_age.remove(&number));
+        if let Some(entry) = removed {
+            self.end(entry.logout.session_id, outcome);
             self.reset_if_empty();
         }
     }
 
+    /// Counts and reports a logout that is no longer repeated.
+    fn end(&mut self, session_id: SessionId, outcome: Outcome) {
+        self.outcomes.count(outcome);
+        self.observer.logout_ended(&self.iam, session_id, outcome);
+    }
+
     fn remove_expired(&mut self, now: Moment) {
         let seconds = now.unix_seconds();
-        let (numbers, outcomes) = (&mut self.numbers, &mut self.outcomes);
-        self.by_age.retain(|_, Entry { logout, .. }| {
-            let keep = seconds < logout.expires_at;
-            if !keep {
-                numbers.remove(&logout.confirmed.name);
-                outcomes.count(Outcome::Expired);
-            }
-            keep
-        });
+        let logouts = self.by_age.values().map(|entry| &entry.logout);
+        let expired = logouts.filter(|logout| seconds >= logout.expires_at);
+        let expired: Vec<_> = expired.map(|logout| logout.confirmed.name).collect();
+        for name in expired {
+            self.remove(name, Outcome::Expired);
+        }
         self.reset_if_empty();
     }
 

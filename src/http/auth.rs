@@ -16,6 +16,7 @@ use crate::gateway::error::GatewayError;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::AppState;
+use super::audited::{self, Origin};
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::{RequestId, RequestLog, client_address, warn_of_untrusted_proxy};
 use super::problem::{InvalidRequest, Operation, Problem};
@@ -139,9 +140,12 @@ pub(super) async fn log_in(
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &app_state).await?;
     let address = client_address(&app_state, &request);
+    let (audit, origin) = (&*app_state.audit, Origin::of(&app_state, &request));
     // After the body has been read: its connection can serve the next request.
+    audit.admit()?;
     if let Err(error) = app_state.gateway.admit_login(address) {
         warn_of_untrusted_proxy(&app_state, &request);
+        audited::refused_login(audit, origin, &error).await?;
         return Err(app_state.failed(Operation::Login, error));
     }
     let LoginRequest { email, password } = body::parse(&body)?;
@@ -152,11 +156,23 @@ pub(super) async fn log_in(
         address,
         request_id: request_id.unwrap_or_default(),
     };
+    let mut line = audited::Login::begin(audit, origin, credentials.email());
     let attempt = app_state.gateway.log_in(&credentials, &client).await;
+    let recorded = line.record(&attempt).await;
     with_log(&request, |log| {
         log.account = Some(attempt.account);
-        log.iam = attempt.iam;
+        log.iam.clone_from(&attempt.iam);
     });
+    if let Err(unwritable) = recorded {
+        if let Ok(session) = &attempt.result {
+            line.withdraw(&attempt);
+            let id = session.session_id.to_string();
+            let token = session.session_token.expose_secret();
+            // If the IAM fails, the gateway repeats it.
+            let _ = app_state.gateway.log_out(&id, token, drop).await;
+        }
+        return Err(unwritable.into());
+    }
     let session = attempt
         .result
         .map_err(|error| app_state.failed(Operation::Login, error))?;
@@ -215,11 +231,16 @@ pub(super) async fn log_out(
     let body = body::read(&request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
-    app_state
+    let origin = Origin::of(&app_state, &request);
+    let mut line = audited::Logout::begin(&app_state.audit, origin);
+    let ended = app_state
         .gateway
-        .log_out(&logout.session_id, &logout.session_token)
-        .await
-        .map_err(|error| app_state.failed(Operation::Logout, error))?;
+        .log_out(&logout.session_id, &logout.session_token, |session| {
+            line.opened(session);
+        })
+        .await;
+    line.ended(&ended);
+    ended.map_err(|error| app_state.failed(Operation::Logout, error))?;
     Ok(json(&LogoutResponse { status: "Ok" }))
 }
 

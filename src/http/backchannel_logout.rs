@@ -5,12 +5,16 @@ use std::borrow::Cow;
 
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use iam_adapters::logout_token::Ended;
 use url::form_urlencoded;
 
 use super::AppState;
+use super::audited::Origin;
 use super::body::{self, no_store};
 use super::middleware::client_address;
 use super::problem::{InvalidRequest, Operation, Problem};
+use crate::audit::{Decision, Event};
+use crate::gateway::EndedByIam;
 use crate::gateway::error::GatewayError;
 use crate::telemetry::metrics::LogoutTokenOutcome;
 
@@ -23,6 +27,19 @@ pub(super) async fn receive(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let sender = client_address(&app_state, &request);
+    let origin = Origin::of(&app_state, &request);
+    let audit = |decision, accepted: Option<&EndedByIam>| {
+        app_state.audit.record(|ids| Event::LogoutToken {
+            decision,
+            request: origin.request(ids),
+            iam: accepted.map(|by_iam| by_iam.iam.to_string()),
+            ended: accepted.map(|by_iam| match by_iam.ended {
+                Ended::Session(_) => "session",
+                Ended::AllOf(_) => "subject",
+            }),
+            subject: accepted.and_then(|by_iam| by_iam.sub.clone()),
+        });
+    };
     let now = app_state.gateway.now();
     if let Some(seconds) =
         sender.and_then(|sender| app_state.logout_token_limiter.retry_after(sender, now))
@@ -30,11 +47,13 @@ pub(super) async fn receive(
         app_state
             .metrics
             .logout_token(LogoutTokenOutcome::TurnedAway);
+        audit(Decision::refused("too_many_invalid"), None);
         return Err(Problem::InvalidLogoutTokens(seconds));
     }
     let body = body::read_form(&request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
     let received = app_state.gateway.receive_logout_token(&token).await;
+    audit(Decision::of(&received), received.as_ref().ok());
     if let Some(outcome) = LogoutTokenOutcome::of(&received) {
         app_state.metrics.logout_token(outcome);
     }

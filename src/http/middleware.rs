@@ -72,10 +72,13 @@ pub async fn handle_request(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    let began = Instant::now();
+    let route = route(&request);
     let context = RequestContext {
-        began: Instant::now(),
+        began,
         id: RequestId::of(request.headers()),
-        route: route(&request),
+        route,
+        is_routine: route == Route::Management && !request.path().starts_with("/admin/"),
         client: client_address(&app_state, request.request()),
     };
     let log = RequestLog::of(context.id);
@@ -128,6 +131,7 @@ impl Hooks for AppState {
             began: Instant::now(),
             id: RequestId::new(),
             route: Route::Other,
+            is_routine: false,
             client: peer.map(|peer| peer.ip().into()),
         };
         let problem = match refusal {
@@ -145,6 +149,8 @@ struct RequestContext {
     began: Instant,
     id: RequestId,
     route: Route,
+    /// Whether it is a probe or a scrape, which come every few seconds.
+    is_routine: bool,
     client: Option<ClientAddress>,
 }
 
@@ -226,8 +232,7 @@ impl RequestContext {
         let shed = matches!(problem, Some(Problem::Overloaded));
         if status.is_server_error() && !shed {
             line!(tracing::Level::ERROR);
-        } else if self.route == Route::Management {
-            // Probes and scrapes come every few seconds.
+        } else if self.is_routine {
             line!(tracing::Level::DEBUG);
         } else {
             line!(tracing::Level::INFO);

@@ -16,10 +16,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::AppState;
+use super::audited::Origin;
 use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, no_store};
-use super::middleware::client_address;
 use super::problem::{InvalidRequest, Problem};
+use crate::audit::{Decision, Event, Identifiers, RevokedSelection};
 use crate::gateway::session::SessionId;
 use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
 
@@ -39,22 +40,32 @@ impl FromRequest for Operator {
 fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
     let app_state = request.app_data::<Data<AppState>>();
     let app_state = app_state.ok_or(Problem::NoOperatorToken)?;
+    let (reason, problem) = match check_token(app_state, request) {
+        Ok(()) => return Ok(Operator(())),
+        Err(refused) => refused,
+    };
+    app_state.audit.record(|ids| Event::OperatorRefused {
+        decision: Decision::refused(reason),
+        request: Origin::of(app_state, request).request(ids),
+        path: request.path().to_owned(),
+    });
+    Err(problem)
+}
+
+/// The error has the reason for the audit log.
+fn check_token(app_state: &AppState, request: &HttpRequest) -> Result<(), (&'static str, Problem)> {
     let token = app_state.operator_token.as_ref();
-    let token = token.ok_or(Problem::NoOperatorToken)?.get();
+    let token = token.ok_or(("no_token_configured", Problem::NoOperatorToken))?;
     let mut headers = request.headers().get_all(header::AUTHORIZATION);
-    let sent = headers.next().ok_or(Problem::OperatorTokenMissing)?;
+    let sent = headers.next();
+    let sent = sent.ok_or(("missing_token", Problem::OperatorTokenMissing))?;
     let sent = bearer(sent.as_bytes()).filter(|_| headers.next().is_none());
+    let token = token.get();
     let expected = token.expose_secret().as_bytes();
     if sent.is_some_and(|sent| sent.ct_eq(expected).into()) {
-        return Ok(Operator(()));
+        return Ok(());
     }
-    tracing::warn!(
-        target: "auth_gateway::audit",
-        path = request.path(),
-        client.address = client_address(app_state, request).map(tracing::field::display),
-        "operator call refused: wrong bearer token"
-    );
-    Err(Problem::OperatorTokenInvalid)
+    Err(("invalid_token", Problem::OperatorTokenInvalid))
 }
 
 /// The token of `Bearer TOKEN`. The scheme is case-insensitive (RFC 9110 section 11.1).
@@ -104,16 +115,23 @@ pub(super) async fn reset_login_limits(
         .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
         .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
-    let account = app_state
+    let (audit, origin) = (&app_state.audit, Origin::of(&app_state, &request));
+    let event = |decision, ids: &Identifiers| Event::LoginLimitsReset {
+        decision,
+        request: origin.request(ids),
+        account: ids.account(credentials.email()),
+        network: network.map(|address| ids.network(address)),
+    };
+    audit.admit()?;
+    // Before the reset, which cannot be undone.
+    let recorded = audit.record_or_refuse(|ids| event(Decision::SUCCESS, ids));
+    if let Err(unwritable) = recorded.await {
+        audit.record(|ids| event(Decision::NOT_AUDITED, ids));
+        return Err(unwritable.into());
+    }
+    app_state
         .gateway
         .reset_login_limits(credentials.email(), network);
-    tracing::info!(
-        target: "auth_gateway::audit",
-        %account,
-        network = network.map(tracing::field::display),
-        client.address = client_address(&app_state, &request).map(tracing::field::display),
-        "an operator has reset the login limits of an account"
-    );
     let mut response = HttpResponse::NoContent();
     no_store(&mut response);
     Ok(response.finish())
@@ -231,32 +249,41 @@ pub(super) async fn revoke_sessions(
     let body: RevocationRequest = body::parse(&body)?;
     let now = app_state.gateway.now().unix_seconds();
     let (revoked, sessions) = body.sessions(now).map_err(Problem::InvalidRequest)?;
+    let (session, subject, iam, begun_until) = match &sessions {
+        RevokedSessions::One(id) => (Some(*id), None, None, None),
+        RevokedSessions::OfSubject {
+            subject,
+            begun_until,
+        } => (None, Some(subject.as_str()), None, Some(*begun_until)),
+        RevokedSessions::OfIam { iam, begun_until } => {
+            (None, None, iam.as_deref(), Some(*begun_until))
+        }
+    };
+    let begun_until = begun_until.map(timestamp);
     let delivered = app_state.gateway.session_revoker().revoke(&sessions);
+    let decision = match &delivered {
+        Ok(_) => Decision::SUCCESS,
+        Err(NotRevocable::UnknownIam) => Decision::refused("unknown_iam"),
+        Err(NotRevocable::UnknownPrefix) => Decision::refused("unknown_prefix"),
+    };
+    // Before the delivery, during which the client may disconnect.
+    app_state.audit.record(|ids| Event::SessionRevocation {
+        decision,
+        request: Origin::of(&app_state, &request).request(ids),
+        sessions: RevokedSelection {
+            selected_by: revoked,
+            session: session.map(|id| ids.session(id)),
+            subject: subject.map(str::to_owned),
+            iam: iam.map(str::to_owned),
+            begun_until: begun_until.clone(),
+        },
+    });
     let delivered = delivered.map_err(|why| {
         Problem::InvalidRequest(match why {
             NotRevocable::UnknownIam => InvalidRequest::UnknownIam("iam"),
             NotRevocable::UnknownPrefix => InvalidRequest::UnknownPrefix("subject"),
         })
     })?;
-    let (subject, iam, begun_until) = match &sessions {
-        RevokedSessions::One(_) => (None, None, None),
-        RevokedSessions::OfSubject {
-            subject,
-            begun_until,
-        } => (Some(subject.as_str()), None, Some(*begun_until)),
-        RevokedSessions::OfIam { iam, begun_until } => (None, iam.as_deref(), Some(*begun_until)),
-    };
-    let begun_until = begun_until.map(timestamp);
-    // Before the delivery, during which the client may disconnect.
-    tracing::info!(
-        target: "auth_gateway::audit",
-        revoked,
-        subject,
-        iam,
-        begun_until = begun_until.as_deref(),
-        client.address = client_address(&app_state, &request).map(tracing::field::display),
-        "an operator has revoked sessions"
-    );
     Ok(json(&RevocationResponse {
         revoked,
         begun_until,

@@ -17,6 +17,7 @@ use actix_web::{HttpResponse, ResponseError};
 use iam_adapters::InvalidScope;
 use serde::Serialize;
 
+use crate::audit::Unwritable;
 use crate::gateway::error::GatewayError;
 use crate::telemetry::metrics::Outcome;
 
@@ -133,6 +134,8 @@ pub enum Problem {
     OperatorTokenMissing,
     /// A call for operators with a wrong bearer token.
     OperatorTokenInvalid,
+    /// The operation needs a line in the audit log, which cannot be written.
+    NotAudited(Unwritable),
     /// The handler panicked.
     Panic,
     /// The operation failed.
@@ -154,6 +157,7 @@ impl Problem {
             Self::Gateway { error, .. } => Some(error),
             Self::InvalidRequest(reason) => Some(reason),
             Self::InvalidScope(reason) => Some(reason),
+            Self::NotAudited(reason) => Some(reason),
             Self::UnsupportedGrantType
             | Self::TooLarge
             | Self::HeadersTooLarge
@@ -206,6 +210,7 @@ impl Problem {
             | Self::NoOperatorToken
             | Self::OperatorTokenMissing
             | Self::OperatorTokenInvalid
+            | Self::NotAudited(_)
             | Self::Panic
             | Self::Gateway { .. } => self.answer().code.description(),
         };
@@ -252,6 +257,12 @@ impl Problem {
 
 fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
     (name, HeaderValue::from_static(value))
+}
+
+impl From<Unwritable> for Problem {
+    fn from(unwritable: Unwritable) -> Self {
+        Self::NotAudited(unwritable)
+    }
 }
 
 impl fmt::Display for Problem {

@@ -44,7 +44,8 @@ use crate::gateway::login_limiter::{
 use crate::gateway::revocations::{Kind, Name, Revocation, Revocations};
 use crate::gateway::session::{self, SessionId};
 use crate::gateway::session_revoker::{Delivered, Replicas, RevokedSessions};
-use crate::gateway::{Exchanged, Gateway, GatewayParts, Policy, Random, TokenPolicy};
+use crate::gateway::upstream_logouts::Outcome;
+use crate::gateway::{Exchanged, Gateway, GatewayParts, Observer, Policy, Random, TokenPolicy};
 use crate::telemetry::metrics::Metrics;
 
 /// When every golden file was written.
@@ -174,6 +175,16 @@ impl SharedCache for Shared {
     fn count(&self, _: LookUp) {}
 }
 
+/// Receives no events of the audit log.
+#[derive(Debug)]
+struct NoEvents;
+
+impl Observer for NoEvents {
+    fn slow_pace_began(&self, _: &str, _: bool) {}
+
+    fn logout_ended(&self, _: &str, _: SessionId, _: Outcome) {}
+}
+
 /// A gateway with the keys in a folder of golden files, and what it shares.
 struct Replica {
     gateway: Gateway,
@@ -193,6 +204,7 @@ impl Replica {
             random: Arc::new(FixedRandom),
             policy: policy(),
             revocations: Revocations::default(),
+            observer: Arc::new(NoEvents),
         });
         let shared = Arc::<Shared>::default();
         let cache: Arc<dyn SharedCache> = Arc::<Shared>::clone(&shared);
@@ -241,7 +253,9 @@ impl Replica {
         let revoker = self.gateway.session_revoker();
         let iam = self.gateway.iams().iter().next().unwrap();
         let until = NOW.unix_seconds();
-        self.gateway.log_out(&id.to_string(), token).await.unwrap();
+        let text = id.to_string();
+        let ended = self.gateway.log_out(&text, token, drop).await;
+        ended.unwrap();
         revoker.end_upstream_session(iam, UPSTREAM_SESSION);
         revoker.end_sessions_of(iam, SUBJECT, until);
         let of_iam = RevokedSessions::OfIam {

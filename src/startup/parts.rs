@@ -13,7 +13,8 @@ use secrecy::SecretString;
 
 use super::tls::ServerCertificate;
 use super::{keys, revocations, tls};
-use crate::config::{InvalidSettings, Problems, Registry, Settings, Source};
+use crate::audit::{self, AuditLog};
+use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::gateway::Random;
 use crate::gateway::keys::Keys;
 use crate::health::Lifecycle;
@@ -100,6 +101,8 @@ pub struct Parts {
     pub redis: Option<Redis>,
     /// The bearer token of operators, if one is set.
     pub operator_token: Option<Arc<Replaceable<SecretString>>>,
+    /// The audit log, not yet open.
+    pub audit: Arc<AuditLog>,
     /// Where the settings come from; `None`: no file is read again.
     pub source: Option<Arc<Source>>,
 }
@@ -151,7 +154,14 @@ impl Parts {
         }
         let keys = keys::load(settings, clock.now(), problems);
         let reloadable = Reloadable::build(settings, &clock, problems);
+        if let (AuditDestination::File, Some(path)) =
+            (settings.audit.destination, &settings.audit.file)
+        {
+            audit::check(path).unwrap_or_else(|problem| problems.add("audit.file", problem));
+        }
         let keys = Arc::new(keys?);
+        let metrics = Arc::<Metrics>::default();
+        let audit = AuditLog::new(&settings.audit, Arc::clone(&clock), metrics.audit());
         let Reloadable {
             iams,
             permission_source,
@@ -166,7 +176,8 @@ impl Parts {
             tls,
             clock,
             random: Arc::new(SystemRandom::new()),
-            metrics: Arc::default(),
+            metrics,
+            audit: Arc::new(audit),
             timeouts: ConnectionTimeouts::default(),
             lifecycle: Lifecycle::default(),
             sockets: Arc::default(),

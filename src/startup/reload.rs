@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use iam_adapters::{Clock, Replaceable, ResilientAdapter};
 use notify::event::{AccessKind, AccessMode, EventKind};
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::parts::{Parts, Reloadable};
 use super::tls::ServerCertificate;
+use crate::audit::{AuditLog, Decision, Event};
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
 use crate::gateway::keys::{Keys, Reloaded};
 use crate::health::{Health, Reason, ReasonCode};
@@ -96,6 +97,7 @@ pub(super) struct FileWatcher {
     key_folders: Vec<PathBuf>,
     running: Option<Arc<Mutex<Running>>>,
     health: Arc<Health>,
+    audit: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
     interval: Duration,
 }
@@ -113,6 +115,7 @@ impl FileWatcher {
             key_folders: folders.into_iter().flatten().cloned().collect(),
             running: running.map(|running| Arc::new(Mutex::new(running))),
             health,
+            audit: Arc::clone(&parts.audit),
             clock: Arc::clone(&parts.clock),
             interval: settings.keys.reload_interval,
         }
@@ -125,6 +128,9 @@ impl FileWatcher {
         let mut watcher = None;
         let mut logged = Vec::new();
         let mut forced = false;
+        for (purpose, kids) in self.keys.kids() {
+            self.audit.record(|_| keys_in_use(purpose, kids));
+        }
         loop {
             let next_watcher = watcher.or_else(|| new_watcher(&changed));
             watcher = self.reload(next_watcher, forced).await;
@@ -144,6 +150,7 @@ impl FileWatcher {
         forced: bool,
     ) -> Option<RecommendedWatcher> {
         let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
+        let audit = Arc::clone(&self.audit);
         let folders = self.folders();
         let running = self.running.clone();
         // Reading a file blocks, on a network file system for long.
@@ -157,6 +164,7 @@ impl FileWatcher {
             }
             for (purpose, reloaded) in keys.reload(now) {
                 log_reload(purpose, &reloaded);
+                audit.record(|_| keys_in_use(purpose, reloaded.kids));
             }
             let files = running.and_then(|running| locked(&running).reload(forced));
             (watcher, files)
@@ -184,6 +192,10 @@ impl FileWatcher {
         let invalid = files.err();
         if invalid.is_none() {
             tracing::info!("the files that the settings name were read again");
+            self.audit.record(|_| Event::Files {
+                decision: Decision::SUCCESS,
+                detail: None,
+            });
         }
         self.health.files(invalid.map(|invalid| {
             let message = format!(
@@ -201,11 +213,38 @@ impl FileWatcher {
         let reasons: Vec<_> = reasons.chain(self.health.files_reason()).collect();
         for new in reasons.iter().filter(|reason| !logged.contains(reason)) {
             tracing::warn!(code = new.code.name(), "{}", new.message);
+            self.record_unreadable(new);
         }
         for old in logged.iter().filter(|reason| !reasons.contains(reason)) {
             tracing::info!(code = old.code.name(), "resolved: {}", old.message);
         }
         *logged = reasons;
+    }
+
+    fn record_unreadable(&self, reason: &Reason) {
+        let (decision, detail) = (Decision::UNREADABLE, || Some(reason.message.clone()));
+        match reason.code {
+            ReasonCode::KeysUnreadable => self.audit.record(|_| Event::Keys {
+                decision,
+                purpose: None,
+                kids: Vec::new(),
+                detail: detail(),
+            }),
+            ReasonCode::FilesUnreadable => self.audit.record(|_| Event::Files {
+                decision,
+                detail: detail(),
+            }),
+            _ => {}
+        }
+    }
+}
+
+fn keys_in_use(purpose: &'static str, kids: Vec<String>) -> Event {
+    Event::Keys {
+        decision: Decision::SUCCESS,
+        purpose: Some(purpose),
+        kids,
+        detail: None,
     }
 }
 
@@ -251,11 +290,11 @@ fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
 /// watchers; the folders are read periodically all the same.
 fn new_watcher(changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
     let changed = Arc::clone(changed);
-    let on_event = move |event: notify::Result<Event>| {
+    let on_event = move |event: notify::Result<notify::Event>| {
         // This program itself opens and reads the files.
         let is_read = matches!(
             event,
-            Ok(Event { kind: EventKind::Access(kind), .. })
+            Ok(notify::Event { kind: EventKind::Access(kind), .. })
                 if kind != AccessKind::Close(AccessMode::Write)
         );
         if !is_read {

@@ -1,25 +1,18 @@
 //! The log as JSON: each event is one object in one line, with time, level, target, the fields of the
-//! spans around it and its own fields. A thread writes the lines, so that no request waits for the
-//! reader of standard output.
+//! spans around it and its own fields.
 //!
-//! Why not the libraries: the formatter of tracing-subscriber (`fmt().json()`) takes 20,200
+//! Why not the library: the formatter of tracing-subscriber (`fmt().json()`) takes 20,200
 //! instructions for the line of a request, this one 9,100 (callgrind). It also puts the fields of spans
-//! into an object of their own. The writer of tracing-appender writes and wakes its thread for each
-//! line, which takes a system call and 0.37 µs more of processor time. It bounds the number of lines,
-//! not their bytes. Both together take 1.1 µs more for each request: 2.6 % of an exchange.
+//! into an object of their own.
 
 use std::cell::RefCell;
 use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
-use std::mem;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Chain;
 use jiff::Timestamp;
-use prometheus_client::metrics::counter::Counter;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -28,6 +21,8 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
 use tracing_subscriber::registry::{LookupSpan, Scope};
+
+use super::line_writer::LineWriter;
 
 /// The format of an event. As [`FormatFields`] it writes `,"name":value` for each field.
 #[derive(Debug, Clone, Copy)]
@@ -196,140 +191,20 @@ impl Write for Utf8<'_, '_> {
     }
 }
 
-/// How long a line may stay in memory. Lines of a warning or worse are written at once.
-const LINGER: Duration = Duration::from_millis(100);
-
-/// More than this in memory is written without waiting for the rest of [`LINGER`].
-const BATCH_BYTES: usize = 64 * 1024;
-
-/// The most bytes in memory. Further lines are dropped and counted: standard output is not read.
-const BACKLOG_BYTES: usize = 4 * 1024 * 1024;
-
-#[derive(Default)]
-struct Pending {
-    lines: Vec<u8>,
-    urgent: bool,
-    stopped: bool,
-}
-
-struct Shared {
-    pending: Mutex<Pending>,
-    woken: Condvar,
-    dropped: Counter,
-}
-
 /// Takes log lines into memory.
 #[derive(Clone)]
-pub struct LogWriter(Arc<Shared>);
-
-/// Writes the remaining lines when it is dropped. Keep it until the process ends.
-pub struct Flusher {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl LogWriter {
-    /// A writer to `sink`, with a thread of its own. Dropped lines are counted in `dropped`.
-    ///
-    /// # Errors
-    ///
-    /// No thread can be started.
-    pub fn to(sink: Box<dyn Write + Send>, dropped: Counter) -> io::Result<(Self, Flusher)> {
-        let shared = Arc::new(Shared {
-            pending: Mutex::default(),
-            woken: Condvar::new(),
-            dropped,
-        });
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || of_thread.write_to(sink))?;
-        let flusher = Flusher {
-            shared: Arc::clone(&shared),
-            thread: Some(thread),
-        };
-        Ok((Self(shared), flusher))
-    }
-}
-
-impl Shared {
-    fn write_to(&self, mut sink: Box<dyn Write + Send>) {
-        let mut batch = Vec::new();
-        loop {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            while pending.lines.is_empty() && !pending.stopped {
-                pending = self
-                    .woken
-                    .wait(pending)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            if !pending.urgent && !pending.stopped {
-                (pending, _) = self
-                    .woken
-                    .wait_timeout_while(pending, LINGER, |pending| {
-                        !pending.urgent && !pending.stopped && pending.lines.len() < BATCH_BYTES
-                    })
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            let stopped = pending.stopped;
-            pending.urgent = false;
-            mem::swap(&mut batch, &mut pending.lines);
-            drop(pending);
-            // An error cannot be reported: it is the log that cannot be written.
-            let _ = sink.write_all(&batch).and_then(|()| sink.flush());
-            batch.clear();
-            if batch.capacity() > 4 * BATCH_BYTES {
-                batch = Vec::new();
-            }
-            if stopped {
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Flusher {
-    fn drop(&mut self) {
-        let mut pending = self
-            .shared
-            .pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        pending.stopped = true;
-        drop(pending);
-        self.shared.woken.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
+pub(super) struct LogWriter(pub(super) LineWriter);
 
 /// One line on its way into memory.
-pub struct Line<'a> {
-    shared: &'a Shared,
+pub(super) struct Line<'a> {
+    writer: &'a LineWriter,
     urgent: bool,
 }
 
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut pending = self
-            .shared
-            .pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if pending.lines.len() + line.len() > BACKLOG_BYTES {
-            self.shared.dropped.inc();
-            return Ok(line.len());
-        }
-        let (before, after) = (pending.lines.len(), pending.lines.len() + line.len());
-        pending.lines.extend_from_slice(line);
-        pending.urgent |= self.urgent;
-        drop(pending);
-        // Waking costs more than the line. The thread needs it for the first line of a batch only, and
-        // when the batch is full.
-        if before == 0 || self.urgent || (before < BATCH_BYTES && after >= BATCH_BYTES) {
-            self.shared.woken.notify_one();
-        }
+        // A line that is lost is counted.
+        let _ = self.writer.push(line, self.urgent);
         Ok(line.len())
     }
 
@@ -343,14 +218,14 @@ impl<'a> MakeWriter<'a> for LogWriter {
 
     fn make_writer(&'a self) -> Line<'a> {
         Line {
-            shared: &self.0,
+            writer: &self.0,
             urgent: false,
         }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
         Line {
-            shared: &self.0,
+            writer: &self.0,
             urgent: *event.level() <= Level::WARN,
         }
     }
@@ -358,7 +233,7 @@ impl<'a> MakeWriter<'a> for LogWriter {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, Mutex};
 
     use iam_adapters::Refusal;
     use serde_json::{Value, json};
@@ -436,73 +311,5 @@ pub(super) mod tests {
                 "shown": "x\"y",
             })
         );
-    }
-
-    /// Sends each batch to the test, and waits for the gate where there is one.
-    struct GatedSink {
-        batches: mpsc::Sender<Vec<u8>>,
-        gate: Option<mpsc::Receiver<()>>,
-    }
-
-    impl Write for GatedSink {
-        fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
-            let _ = self.batches.send(batch.to_vec());
-            if let Some(gate) = &self.gate {
-                let _ = gate.recv();
-            }
-            Ok(batch.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn line(writer: &LogWriter, text: &str, urgent: bool) {
-        let shared = &writer.0;
-        Line { shared, urgent }.write_all(text.as_bytes()).unwrap();
-    }
-
-    #[test]
-    fn lines_are_written_in_order_and_dropping_the_flusher_writes_the_last() {
-        let (sender, batches) = mpsc::channel();
-        let (writer, flusher) = LogWriter::to(
-            Box::new(GatedSink {
-                batches: sender,
-                gate: None,
-            }),
-            Counter::default(),
-        )
-        .unwrap();
-        for number in 0..1000 {
-            line(&writer, &format!("{number}\n"), number % 100 == 0);
-        }
-        drop(flusher);
-        let all: Vec<u8> = batches.try_iter().flatten().collect();
-        let text = String::from_utf8(all).unwrap();
-        let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
-        assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn lines_beyond_the_backlog_are_dropped_and_counted_without_waiting() {
-        let (sender, batches) = mpsc::channel();
-        let (open, gate) = mpsc::channel();
-        let dropped = Counter::default();
-        let sink = GatedSink {
-            batches: sender,
-            gate: Some(gate),
-        };
-        let (writer, flusher) = LogWriter::to(Box::new(sink), dropped.clone()).unwrap();
-        line(&writer, "first\n", true);
-        assert_eq!(batches.recv().unwrap(), b"first\n");
-        let kilobyte = "x".repeat(1024);
-        for _ in 0..BACKLOG_BYTES / 1024 + 3 {
-            line(&writer, &kilobyte, false);
-        }
-        assert_eq!(dropped.get(), 3);
-        drop(open);
-        drop(flusher);
-        assert_eq!(batches.recv().unwrap().len(), BACKLOG_BYTES);
     }
 }

@@ -1,6 +1,7 @@
 //! The metrics for Prometheus. Every series exists from the start, and their number does not depend on
 //! the number of users.
 
+mod audit;
 mod certificate;
 mod iam;
 mod keys;
@@ -28,6 +29,7 @@ use crate::gateway::knowledge::CacheUsage;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 
+pub use audit::AuditMetrics;
 pub use iam::{IamFamilies, IamMetrics};
 pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
 pub use shed::ShedMetrics;
@@ -65,6 +67,7 @@ pub struct Metrics {
     throttled: [Counter; Limit::ALL.len()],
     untracked: Counter,
     lines_dropped: Counter,
+    audit: AuditMetrics,
     replicas: ReplicaMetrics,
     logout_tokens: LogoutTokenCounters,
     unfinished_logouts: UnfinishedLogoutMetrics,
@@ -107,6 +110,7 @@ impl Default for Metrics {
         registry.register("logins_untracked", help, untracked.clone());
         let help = "Log lines lost because standard output was read too slowly";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
+        let audit = AuditMetrics::registered_in(registry);
         let logout_tokens = LogoutTokenCounters::register(registry);
         let unfinished_logouts = UnfinishedLogoutMetrics::register(registry);
 
@@ -133,6 +137,7 @@ impl Default for Metrics {
             keys,
             files_unreadable,
             lines_dropped,
+            audit,
             replicas,
             logout_tokens,
             unfinished_logouts,
@@ -183,6 +188,12 @@ impl Metrics {
     #[must_use]
     pub fn lines_dropped(&self) -> Counter {
         self.lines_dropped.clone()
+    }
+
+    /// The metrics of the audit log.
+    #[must_use]
+    pub fn audit(&self) -> AuditMetrics {
+        self.audit.clone()
     }
 
     /// The metrics of the replication.

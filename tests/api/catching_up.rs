@@ -65,7 +65,7 @@ async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
     let exchanged = gateway.exchange(&id, token.expose_secret(), Scope::EMPTY, "");
     let exchanged = exchanged.await.map(drop);
     gateway
-        .log_out(&id, token.expose_secret())
+        .log_out(&id, token.expose_secret(), drop)
         .await
         .expect("a logout");
     exchanged

@@ -8,6 +8,7 @@
 )]
 
 mod api_suite;
+mod audit;
 mod backchannel_logout;
 mod catching_up;
 mod cold_start;

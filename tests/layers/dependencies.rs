@@ -6,16 +6,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of `src`, each with those that it may use.
-const MODULES: [(&str, &[&str]); 9] = [
+const MODULES: [(&str, &[&str]); 10] = [
     ("server", &[]),
     ("gateway", &[]),
     ("config", &["gateway"]),
     ("telemetry", &["gateway", "config"]),
+    ("audit", &["gateway", "config", "telemetry"]),
     ("health", &["gateway", "telemetry"]),
     ("replication", &["gateway", "telemetry", "health"]),
     (
         "http",
-        &["server", "gateway", "config", "telemetry", "health"],
+        &[
+            "server",
+            "gateway",
+            "config",
+            "telemetry",
+            "audit",
+            "health",
+        ],
     ),
     (
         "startup",
@@ -24,12 +32,16 @@ const MODULES: [(&str, &[&str]); 9] = [
             "gateway",
             "config",
             "telemetry",
+            "audit",
             "health",
             "replication",
             "http",
         ],
     ),
-    ("cli", &["gateway", "config", "telemetry", "startup"]),
+    (
+        "cli",
+        &["gateway", "config", "telemetry", "audit", "startup"],
+    ),
 ];
 
 /// Crates of the workspace by their folder, each with those that it may depend on. Dependencies for

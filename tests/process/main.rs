@@ -3,6 +3,7 @@
 // Tells clippy that the helpers of tests are test code.
 #![cfg(test)]
 mod activation;
+mod audit;
 mod check;
 mod contents;
 mod development;

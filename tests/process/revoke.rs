@@ -66,7 +66,14 @@ fn revoke(arguments: &[&str], management: SocketAddr, settings: &[(&str, &str)])
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_session_those_of_a_subject_and_all_are_revoked_and_in_the_audit_log() {
-    let mut gateway = Running::with_token();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.log");
+    let mut gateway = Running::start(&[
+        ("management.token", TOKEN),
+        ("audit.destination", "file"),
+        ("audit.file", file.to_str().expect("text")),
+        ("audit.key", "0123456789abcdef0123456789abcdef"),
+    ]);
     let [one, other] = [
         gateway.log_in("alice@example.test").await,
         gateway.log_in("alice@example.test").await,
@@ -99,17 +106,24 @@ async fn one_session_those_of_a_subject_and_all_are_revoked_and_in_the_audit_log
 
     gateway.program.signal("TERM");
     let ended = gateway.program.wait();
-    let lines = ended.log();
+    let text = fs::read_to_string(&file).expect("the audit log");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let audit: Vec<_> = lines
-        .iter()
-        .filter(|line| line["target"] == "auth_gateway::audit")
+        .filter(|line| line["event"] == "session_revocation")
         .collect();
-    let revoked: Vec<_> = audit.iter().map(|line| &line["revoked"]).collect();
+    let revoked: Vec<_> = audit.iter().map(|line| &line["selected_by"]).collect();
     assert_eq!(revoked, ["session_id", "subject", "subject", "iam", "all"]);
+    let log = ended.log();
     for line in &audit {
-        assert_eq!(line["message"], "an operator has revoked sessions");
-        assert_eq!(line["client.address"], "127.0.0.1");
-        assert!(line["request_id"].is_string());
+        assert_eq!(line["outcome"], "success");
+        // The ordinary log has the call too.
+        let same = |call: &&Value| call["request_id"] == line["request_id"];
+        let call = log.iter().find(same).expect("a line");
+        assert_eq!(call["route"], "management");
+        assert_eq!(call["status"], 200);
+        assert_eq!(call["client.address"], "127.0.0.1");
     }
     assert_eq!(audit[0]["subject"], Value::Null);
     assert_eq!(audit[1]["subject"], subject.as_str());
@@ -117,6 +131,7 @@ async fn one_session_those_of_a_subject_and_all_are_revoked_and_in_the_audit_log
     assert_eq!(audit[3]["iam"], "mock");
     for secret in [TOKEN, &one.session_id, &one.session_token] {
         assert!(!ended.everything().contains(secret));
+        assert!(!text.contains(secret));
     }
 }
 

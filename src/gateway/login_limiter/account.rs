@@ -65,7 +65,8 @@ const SEPARATOR: u8 = 1;
 ///
 /// Addresses differ by letters, digits, the `@`, dots, and the other characters of a local part
 /// without quotes (RFC 5322 section 3.2.3).
-pub(super) fn canonical(email: &str) -> Vec<u8> {
+#[must_use]
+pub fn canonical(email: &str) -> Vec<u8> {
     let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
     let mut key = Vec::new();
     let mut part = String::new();

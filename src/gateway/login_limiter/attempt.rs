@@ -53,7 +53,7 @@ struct Reservation<'a> {
 /// An attempt in progress, and the tables in which it is counted.
 struct Attempt<'a> {
     login_limiter: &'a LoginRateLimiter,
-    account: Account,
+    email: &'a str,
     reservations: Vec<Reservation<'a>>,
     pair: Option<u64>,
     is_known_network: bool,
@@ -97,19 +97,19 @@ impl LoginRateLimiter {
         Ok(result?)
     }
 
-    fn begin(
-        &self,
+    fn begin<'a>(
+        &'a self,
         account: Account,
-        credentials: &Credentials,
+        credentials: &'a Credentials,
         address: Option<ClientAddress>,
         rate: Option<&Rate>,
-    ) -> Result<Attempt<'_>, GatewayError> {
+    ) -> Result<Attempt<'a>, GatewayError> {
         let now = self.now();
         let pair = address.map(|address| self.pair(account, address));
         let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
         let mut attempt = Attempt {
             login_limiter: self,
-            account,
+            email: credentials.email(),
             reservations: Vec::new(),
             pair,
             is_known_network: known_pair.is_some(),
@@ -190,12 +190,9 @@ impl Drop for Attempt<'_> {
             let row = reservation.counts.settle(key, pace, now, settlement);
             ends_row |= row == Row::Ended;
             if row == Row::ReachedBound {
-                tracing::warn!(
-                    target: "auth_gateway::audit",
-                    account = %self.account,
-                    network = if self.is_known_network { "known" } else { "unknown" },
-                    "too many failed logins in a row: the slow pace begins for this account"
-                );
+                login_limiter
+                    .observer
+                    .slow_pace_began(self.email, self.is_known_network);
             }
         }
         match self.outcome {

@@ -9,6 +9,7 @@ use iam_adapters::{Credentials, IamError, Refusal};
 use super::*;
 use crate::config::sample::SampleSettings;
 use crate::config::{IamSettings, LoginLimitSettings};
+use crate::gateway::tests::recorded::Recorded;
 
 mod attempts;
 mod cardinality;
@@ -26,6 +27,7 @@ const START: Duration = Duration::from_secs(1_800_000_000);
 struct TestLimiter {
     clock: Arc<ManualClock>,
     login_limiter: LoginRateLimiter,
+    events: Arc<Recorded>,
     /// Of the IAM.
     rate: Option<Rate>,
     /// The number of calls to the IAM.
@@ -48,9 +50,12 @@ impl TestLimiter {
 
     fn without_rate(limits: Limits) -> Self {
         let clock = Arc::new(ManualClock::at(START));
+        let events = Arc::<Recorded>::default();
+        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         Self {
-            login_limiter: LoginRateLimiter::new(limits, Arc::<ManualClock>::clone(&clock)),
+            login_limiter: LoginRateLimiter::new(limits, time, Arc::<Recorded>::clone(&events)),
             clock,
+            events,
             rate: None,
             calls: 0,
         }

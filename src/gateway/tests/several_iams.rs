@@ -11,6 +11,7 @@ use test_support::LogoutSigner;
 
 use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
+use crate::gateway::EndedByIam;
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::knowledge::Source;
@@ -367,10 +368,12 @@ async fn logout_token_is_verified_with_the_keys_of_its_issuer_only() {
     let keys = gateway.calls(Operation::Keys);
     // Both IAMs have a session of this id.
     let token = gateway.logout_token(OTHER, OTHER, "upstream-1");
-    assert_eq!(
-        receive(&token).await,
-        Ok(Ended::Session("upstream-1".to_owned()))
-    );
+    let ended = EndedByIam {
+        iam: "other".into(),
+        sub: None,
+        ended: Ended::Session("upstream-1".to_owned()),
+    };
+    assert_eq!(receive(&token).await, Ok(ended));
     assert_eq!(gateway.calls(Operation::Keys), keys, "they are cached");
     assert_eq!(gateway.gateway.granted(&there).await, Err(ENDED));
     assert!(gateway.gateway.granted(&here).await.is_ok());

@@ -11,6 +11,7 @@ use iam_adapters::{Clock as _, IamError, Introspection};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::recorded::Recorded;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{
     LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, iam_parts, just_before, policy,
@@ -141,6 +142,7 @@ pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policies) 
         random: Arc::new(SystemRandom::new()),
         policy: policy.gateway,
         revocations: Revocations::default(),
+        observer: Arc::<Recorded>::default(),
     });
     TestGateway {
         iam: here.iam.clone(),

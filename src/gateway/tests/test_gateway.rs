@@ -14,6 +14,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use super::recorded::Recorded;
 use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
@@ -206,6 +207,7 @@ impl TestGateway {
             random: Arc::new(SystemRandom::new()),
             policy,
             revocations: Revocations::default(),
+            observer: Arc::<Recorded>::default(),
         });
         Self {
             iam,
@@ -224,6 +226,7 @@ impl TestGateway {
             random: Arc::new(SystemRandom::new()),
             policy: self.policy().gateway,
             revocations: Revocations::with_capacity(room),
+            observer: Arc::<Recorded>::default(),
         });
         Self {
             iam,
@@ -333,7 +336,8 @@ impl TestGateway {
     }
 
     pub(super) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {
-        self.inner.log_out(&session.id, &session.token).await
+        let ended = self.inner.log_out(&session.id, &session.token, drop);
+        ended.await
     }
 
     /// Sets the wall clock back, as an operator does.

@@ -1,12 +1,19 @@
+use base64::Engine as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Refusal, Subject};
 use test_support::misconfigurations::MISCONFIGURATIONS;
 
 use super::*;
 use crate::gateway::revocations::{Cause, RevocationKey};
+use crate::gateway::tests::recorded::Recorded;
 
 const START: u64 = 1_800_000_000;
 const LIFETIME: u64 = 3_600;
+
+fn session_id(number: usize) -> SessionId {
+    let bytes = (number as u128).to_be_bytes();
+    SessionId::parse(&crate::gateway::BASE64.encode(bytes)).unwrap()
+}
 
 /// A logout of the session with this number.
 fn logout(number: usize) -> UpstreamLogout {
@@ -18,6 +25,7 @@ fn logout(number: usize) -> UpstreamLogout {
             id: format!("upstream-{number}"),
             secret: format!("secret-{number}").into(),
         },
+        session_id: session_id(number),
         confirmed: Revocation::of_session(name, Cause::Upstream, START + LIFETIME),
         expires_at: START + LIFETIME,
     }
@@ -30,13 +38,17 @@ fn id(logout: Option<&UpstreamLogout>) -> Option<&str> {
 struct Fixture {
     clock: ManualClock,
     table: UnfinishedLogouts,
+    events: Arc<Recorded>,
 }
 
 impl Fixture {
     fn with(logouts: usize) -> Self {
+        let events = Arc::<Recorded>::default();
+        let observer: Arc<dyn Observer> = Arc::<Recorded>::clone(&events);
         let mut fixture = Self {
             clock: ManualClock::at(Duration::from_secs(START)),
-            table: UnfinishedLogouts::default(),
+            table: UnfinishedLogouts::new("scripted".into(), observer),
+            events,
         };
         for number in 0..logouts {
             fixture.add(number, FaultEffect::FAILED);
@@ -238,4 +250,26 @@ fn final_answer_to_a_client_is_counted_and_not_repeated() {
         assert!(fixture.table.by_age.is_empty());
     }
     assert_eq!(fixture.outcomes(), [0, 0, 2, 0]);
+}
+
+#[test]
+fn each_end_of_a_failed_logout_is_reported_once_with_its_session() {
+    let mut fixture = Fixture::with(3);
+    assert_eq!(fixture.events.take(), [""; 0]);
+    fixture.table.succeeded(logout(1).confirmed.name);
+    fixture.table.succeeded(logout(1).confirmed.name);
+    fixture.add(2, FaultEffect::Final);
+    fixture.add(3, FaultEffect::Final);
+    fixture.clock.advance(Duration::from_secs(LIFETIME));
+    fixture.table.remove_expired(fixture.clock.now());
+    let expected = [
+        (1, "finished"),
+        (2, "rejected"),
+        (3, "rejected"),
+        (0, "expired"),
+    ];
+    let expected = expected.map(|(number, outcome)| {
+        format!("logout of {} at scripted: {outcome}", session_id(number))
+    });
+    assert_eq!(fixture.events.take(), expected);
 }

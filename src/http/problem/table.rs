@@ -90,7 +90,7 @@ impl Problem {
             Self::InvalidLogoutTokens(seconds) => {
                 Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(*seconds))
             }
-            Self::Draining | Self::Overloaded => {
+            Self::Draining | Self::Overloaded | Self::NotAudited(_) => {
                 Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
             }
             Self::NoOperatorToken => Answer::new(StatusCode::FORBIDDEN, Code::AccessDenied),

@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::Labels;
+use crate::gateway::EndedByIam;
 use crate::gateway::error::GatewayError;
 
 /// The outcome of a logout token.
@@ -26,8 +27,8 @@ pub enum LogoutTokenOutcome {
 impl LogoutTokenOutcome {
     /// The outcome of a token that the gateway received; `None` if the IAM sends no logout tokens.
     #[must_use]
-    pub fn of(received: &Result<Ended, GatewayError>) -> Option<Self> {
-        match received {
+    pub fn of(received: &Result<EndedByIam, GatewayError>) -> Option<Self> {
+        match received.as_ref().map(|by_iam| &by_iam.ended) {
             Ok(Ended::Session(_)) => Some(Self::SessionEnded),
             Ok(Ended::AllOf(_)) => Some(Self::SubjectEnded),
             Err(GatewayError::InvalidLogoutToken(why)) => Some(Self::Invalid(*why)),

@@ -176,7 +176,7 @@ impl Api {
 
     pub(super) async fn log_out(&self, pair: &Pair) -> Answer<()> {
         match self {
-            Self::Operations(gateway) => Ok(gateway.log_out(&pair.id, &pair.token).await?),
+            Self::Operations(gateway) => Ok(gateway.log_out(&pair.id, &pair.token, drop).await?),
             Self::Service(client, _) => {
                 let answer = client.log_out(&pair.session()).await;
                 success(&answer, (400, "invalid_request"))?;

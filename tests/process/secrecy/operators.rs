@@ -8,13 +8,20 @@ use test_support::wire::{Connection, post};
 use crate::GATEWAY;
 
 const TOKEN: &str = "canary-token-of-an-operator";
+const AUDIT_KEY: &str = "canary-key-of-the-audit-log-0123456789";
 const WRONG: &str = "canary-token-of-another-one";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_call_writes_no_token_and_no_session_id() {
-    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[("management.token", TOKEN)]).await;
+    let settings = [
+        ("management.token", TOKEN),
+        ("audit.destination", "stdout"),
+        ("audit.key", AUDIT_KEY),
+    ];
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &settings).await;
     fixture.add_secret("the token of operators", TOKEN);
     fixture.add_secret("a wrong token", WRONG);
+    fixture.add_secret("the key of the audit log", AUDIT_KEY);
     let session = fixture.log_in(PASSWORD, 200);
     let id = session["session_id"].as_str().expect("an id");
     fixture.add_secret("the session id", id);
@@ -33,6 +40,10 @@ async fn operator_call_writes_no_token_and_no_session_id() {
     }
     fixture.exchange(0, &session, 401);
     let written = fixture.end();
-    assert!(written.contains("an operator has revoked sessions"));
-    assert!(written.contains("operator call refused: wrong bearer token"));
+    for event in ["session_revocation", "operator_refused"] {
+        assert!(
+            written.contains(&format!(r#""event":"{event}","#)),
+            "{event}"
+        );
+    }
 }

@@ -1,0 +1,288 @@
+//! Writes the lines to a file or to standard output. A line that cannot be written is kept, and tried
+//! again, until the process stops.
+
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use iam_adapters::{Clock, files};
+use rustix::fs::{Access, OFlags};
+use rustix::io::Errno;
+use tokio::sync::watch;
+
+use super::event::{Event, Line};
+use crate::telemetry::line_writer::{Sink, Stopping};
+use crate::telemetry::metrics::AuditMetrics;
+
+/// The pause before the next attempt to write.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The permissions of users other than owner and group, which the file never has.
+const OTHERS: u32 = 0o007;
+
+/// Where the lines go.
+#[derive(Debug, Clone)]
+pub(super) enum Destination {
+    /// Standard output.
+    Stdout,
+    /// The file with this name. If it is renamed, a new file is made.
+    File(PathBuf),
+}
+
+/// What has been written, for the operations that wait for it.
+pub(super) struct Progress {
+    written: watch::Sender<u64>,
+    failing: AtomicBool,
+    metrics: AuditMetrics,
+}
+
+impl Progress {
+    pub(super) fn new(metrics: AuditMetrics) -> Self {
+        Self {
+            written: watch::Sender::new(0),
+            failing: AtomicBool::new(false),
+            metrics,
+        }
+    }
+
+    /// Whether the last attempt to write failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many bytes are written.
+    pub(super) async fn reaches(&self, position: u64) {
+        let mut written = self.written.subscribe();
+        // The sender is not dropped meanwhile.
+        let _ = written.wait_for(|written| *written >= position).await;
+    }
+
+    fn succeeded(&self, batch: &[u8]) {
+        self.written
+            .send_modify(|written| *written += batch.len() as u64);
+        self.metrics.lines.inc_by(lines_in(batch));
+        self.metrics.unwritable.set(0);
+        if self.failing.swap(false, Ordering::Relaxed) {
+            tracing::info!("the audit log can be written again");
+        }
+    }
+
+    fn failed(&self, error: &io::Error) {
+        self.metrics.unwritable.set(1);
+        if !self.failing.swap(true, Ordering::Relaxed) {
+            let error = files::reason(error);
+            tracing::error!(error, "the audit log cannot be written");
+        }
+    }
+}
+
+fn lines_in(bytes: &[u8]) -> u64 {
+    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
+}
+
+/// An open file, and its name in the file system.
+struct OpenFile {
+    file: File,
+    id: (u64, u64),
+    /// Not a device.
+    is_regular: bool,
+}
+
+/// The file or standard output.
+pub(super) struct Output {
+    destination: Destination,
+    open: OpenFile,
+    /// Whether a line counts as written only when it is on the disk.
+    durable: bool,
+    clock: Arc<dyn Clock>,
+    progress: Arc<Progress>,
+    /// The number of lost lines that were reported by a line.
+    reported: u64,
+}
+
+impl Output {
+    /// # Errors
+    ///
+    /// The file cannot be opened. The message names it.
+    pub(super) fn open(
+        destination: Destination,
+        durable: bool,
+        clock: Arc<dyn Clock>,
+        progress: Arc<Progress>,
+    ) -> anyhow::Result<Self> {
+        let open = match &destination {
+            Destination::Stdout => {
+                let stdout = io::stdout().as_fd().try_clone_to_owned();
+                stdout.and_then(|stdout| OpenFile::new(stdout.into()))
+            }
+            Destination::File(path) => open(path),
+        };
+        let open = open.with_context(|| match &destination {
+            Destination::Stdout => "audit.destination: standard output cannot be used".to_owned(),
+            Destination::File(path) => {
+                format!("audit.file: {} cannot be opened", path.display())
+            }
+        })?;
+        Ok(Self {
+            destination,
+            open,
+            durable,
+            clock,
+            progress,
+            reported: 0,
+        })
+    }
+
+    /// Opens the file again if it was renamed or removed. Returns whether it did.
+    fn follow_name(&mut self) -> io::Result<bool> {
+        let Destination::File(path) = &self.destination else {
+            return Ok(false);
+        };
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if id(&metadata) == self.open.id => return Ok(false),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        self.open = open(path)?;
+        Ok(true)
+    }
+
+    /// Writes a batch from `written` on, and counts there.
+    fn write_rest(&mut self, batch: &[u8], written: &mut usize) -> io::Result<()> {
+        // The ordinary log writes to standard output too, whole lines under this lock.
+        let _lock = matches!(self.destination, Destination::Stdout).then(|| io::stdout().lock());
+        if self.follow_name()? {
+            // The file from before has the beginning of a line at most.
+            let before = batch.get(..*written).unwrap_or_default();
+            let line = before.iter().rposition(|byte| *byte == b'\n');
+            *written = line.map_or(0, |end| end + 1);
+        }
+        while let Some(rest) = batch.get(*written..).filter(|rest| !rest.is_empty()) {
+            match self.open.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => *written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.durable && self.open.is_regular {
+            // After an error it is not known what is on the disk, and a second call may succeed
+            // without having written it.
+            self.open.file.sync_data().inspect_err(|_| *written = 0)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line about those of these lost lines that were not reported.
+    fn report_lost(&mut self, lost: u64) {
+        if lost > self.reported {
+            let count = lost - self.reported;
+            let line = Line::new(&Event::LinesLost { count }, self.clock.now()).to_json();
+            if self.write_rest(&line, &mut 0).is_ok() {
+                self.reported = lost;
+            }
+        }
+    }
+}
+
+impl Sink for Output {
+    fn write(&mut self, batch: &[u8], stopping: &Stopping<'_>) {
+        // Lines are lost while the queue is full, so those of now came after this batch.
+        let lost_until_now = self.progress.metrics.lines_lost.get();
+        let (mut written, mut is_last) = (0, false);
+        while let Err(error) = self.write_rest(batch, &mut written) {
+            self.progress.failed(&error);
+            if is_last {
+                let lost = lines_in(batch.get(written..).unwrap_or_default());
+                self.progress.metrics.lines_lost.inc_by(lost);
+                tracing::error!(lost, "lines of the audit log are lost");
+                return;
+            }
+            is_last = stopping.wait(RETRY_INTERVAL);
+        }
+        self.progress.succeeded(batch);
+        self.report_lost(lost_until_now);
+    }
+}
+
+impl OpenFile {
+    fn new(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            file,
+            id: id(&metadata),
+            is_regular: metadata.is_file(),
+        })
+    }
+}
+
+fn id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Opens the file with this name to append to it, or makes it. Only its owner can read a new file.
+/// Users other than its owner and its group can never read it.
+fn open(path: &Path) -> io::Result<OpenFile> {
+    let file = options().create(true).open(path).map_err(readable)?;
+    let metadata = file.metadata()?;
+    refuse_other_kinds(&metadata)?;
+    let mode = files::mode(&metadata);
+    if metadata.is_file() && mode & OTHERS != 0 {
+        file.set_permissions(Permissions::from_mode(mode & !OTHERS))?;
+    }
+    OpenFile::new(file)
+}
+
+/// A symbolic link is not followed: a user who may make one could choose the file. Opening a pipe
+/// does not block.
+fn options() -> OpenOptions {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options
+        .append(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed());
+    options
+}
+
+fn readable(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        return io::Error::other("is a symbolic link");
+    }
+    error
+}
+
+fn refuse_other_kinds(metadata: &Metadata) -> io::Result<()> {
+    if metadata.is_file() || metadata.file_type().is_char_device() {
+        Ok(())
+    } else {
+        Err(io::Error::other("is not a file"))
+    }
+}
+
+/// Checks whether the file can be opened or made, and changes nothing.
+///
+/// # Errors
+///
+/// The reason why not.
+pub fn check(path: &Path) -> Result<(), String> {
+    let checked = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => Err(io::Error::other("is a symbolic link")),
+        Ok(metadata) => refuse_other_kinds(&metadata).and_then(|()| options().open(path).map(drop)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = path.parent().filter(|parent| *parent != Path::new(""));
+            let parent = parent.unwrap_or(Path::new("."));
+            rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
+        }
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| format!("{}: {}", path.display(), files::reason(&error)))
+}

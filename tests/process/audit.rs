@@ -1,0 +1,403 @@
+//! The audit log of a process: its file, rotation, a full disk, several replicas, and its commands.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::keys::TestKeys;
+use test_support::program::{Ended, Program};
+use test_support::wait::until_ok_blocking;
+use test_support::wire::{ALICE, Answer, Connection, get, post};
+
+use crate::GATEWAY;
+
+/// A folder with the key of the audit log.
+struct AuditFolder {
+    folder: TempDir,
+}
+
+impl AuditFolder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let this = Self { folder };
+        let ended = GATEWAY.run(
+            &["audit", "generate-key", "--output", &this.text("key")],
+            &[],
+        );
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        this
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("text").to_owned()
+    }
+
+    /// Starts a gateway that writes to this file.
+    fn serve(&self, file: &str, more: &[(&str, &str)]) -> Gateway {
+        let key = self.text("key");
+        let audit = [
+            ("audit.destination", "file"),
+            ("audit.file", file),
+            ("audit.key_file", &key),
+        ];
+        Gateway::start(&[&audit[..], more].concat())
+    }
+}
+
+struct Gateway {
+    program: Program,
+    public: SocketAddr,
+    management: SocketAddr,
+}
+
+impl Gateway {
+    fn start(settings: &[(&str, &str)]) -> Self {
+        let mut program = GATEWAY.serve(settings);
+        let (public, management) = program.addresses();
+        Self {
+            program,
+            public,
+            management,
+        }
+    }
+
+    fn post(&self, path: &str, body: &str) -> Answer {
+        Connection::to(self.public).send(post(path, body)).answer()
+    }
+
+    fn log_in(&self) -> Answer {
+        self.post(LOGIN, ALICE)
+    }
+
+    /// The value of a series.
+    fn metric(&self, series: &str) -> String {
+        let answer = Connection::to(self.management)
+            .send(get("/metrics"))
+            .answer();
+        let mut lines = answer.body.lines();
+        let line = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series}")).to_owned()
+    }
+
+    fn stop(self) -> Ended {
+        self.program.signal("TERM");
+        let ended = self.program.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended
+    }
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("the log");
+    assert!(text.ends_with('\n'), "{text}");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+fn names(lines: &[Value]) -> Vec<&str> {
+    lines
+        .iter()
+        .map(|line| line["event"].as_str().expect("a name"))
+        .collect()
+}
+
+/// Waits until the file has so many lines of logins.
+fn wait_for_logins(path: &Path, count: usize) {
+    until_ok_blocking("lines of logins", || {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let found = text.matches("\"event\":\"login\"").count();
+        if found == count { Ok(()) } else { Err(text) }
+    });
+}
+
+#[test]
+fn log_begins_with_the_start_and_ends_with_the_stop() {
+    let folder = AuditFolder::new();
+    let gateway = folder.serve(&folder.text("audit.log"), &[]);
+    assert_eq!(gateway.log_in().status, 200);
+    let ended = gateway.stop();
+    let lines = lines(&folder.path("audit.log"));
+    assert_eq!(
+        names(&lines),
+        [
+            "gateway_started",
+            "keys",
+            "keys",
+            "login",
+            "gateway_stopped"
+        ]
+    );
+    // One request, one line in each log.
+    let id = lines[3]["request_id"].as_str().expect("an id");
+    let log = ended.log();
+    let of_request = log.iter().filter(|line| line["request_id"] == id);
+    assert_eq!(of_request.count(), 1);
+    assert!(log.iter().all(|line| line.get("schema").is_none()));
+}
+
+#[test]
+fn renamed_file_is_made_again_with_and_without_a_signal_and_no_line_is_lost() {
+    let folder = AuditFolder::new();
+    let path = folder.path("audit.log");
+    let mut gateway = folder.serve(&folder.text("audit.log"), &[]);
+    for number in 1..=3 {
+        assert_eq!(gateway.log_in().status, 200);
+        wait_for_logins(&path, 1);
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::rename(&path, folder.path(&format!("audit.log.{number}"))).expect("renamed");
+        if number == 2 {
+            // As logrotate with `create` and `postrotate`.
+            fs::write(&path, "").expect("made");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("private");
+            gateway.program.signal("HUP");
+            gateway
+                .program
+                .logged("the files that the settings name were read again");
+        }
+    }
+    gateway.stop();
+    let read = |name: &str| lines(&folder.path(name));
+    assert_eq!(
+        names(&read("audit.log.1")),
+        ["gateway_started", "keys", "keys", "login"]
+    );
+    assert_eq!(names(&read("audit.log.2")), ["login"]);
+    assert_eq!(names(&read("audit.log.3")), ["files", "login"]);
+    assert_eq!(names(&read("audit.log")), ["gateway_stopped"]);
+}
+
+#[test]
+fn full_disk_delays_no_operation_and_is_visible() {
+    let folder = AuditFolder::new();
+    let mut gateway = folder.serve("/dev/full", &[]);
+    let session = gateway.log_in();
+    assert_eq!(session.status, 200);
+    let line = gateway.program.logged("the audit log cannot be written");
+    assert_eq!(line["level"], "ERROR");
+    assert_eq!(gateway.metric("auth_gateway_audit_unwritable"), "1");
+    assert_eq!(gateway.post(LOGOUT, &pair(&session)).status, 200);
+    let ended = gateway.stop();
+    let log = ended.log();
+    let lost: u64 = log
+        .iter()
+        .filter(|line| line["message"] == "lines of the audit log are lost")
+        .map(|line| line["lost"].as_u64().expect("a number"))
+        .sum();
+    // Start, two kinds of keys, login, logout, stop.
+    assert_eq!(lost, 6);
+}
+
+fn pair(session: &Answer) -> String {
+    let session = session.json();
+    let pair = json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+    });
+    pair.to_string()
+}
+
+#[test]
+fn log_that_fails_closed_refuses_logins_while_it_cannot_be_written_and_never_a_logout() {
+    let folder = AuditFolder::new();
+    let path = folder.path("audit.log");
+    let token = ("management.token", "operators-token-of-some-length");
+    let mut gateway = folder.serve(
+        &folder.text("audit.log"),
+        &[("audit.fail_closed", "true"), token],
+    );
+    let session = gateway.log_in();
+    assert_eq!(session.status, 200);
+    // The line is on the disk before the response.
+    let before = lines(&path);
+    assert_eq!(before.last().expect("a line")["event"], "login");
+
+    fs::rename(&path, folder.path("audit.log.1")).expect("renamed");
+    fs::create_dir(&path).expect("a folder in its place");
+    // The first one finds out, after the IAM has accepted it. Its session is ended.
+    for _ in 0..2 {
+        let refused = gateway.log_in();
+        assert_eq!(refused.status, 503, "{}", refused.body);
+        assert_eq!(refused.json()["error"], "temporarily_unavailable");
+        assert!(refused.header("retry-after").is_some());
+    }
+    let reset = post(
+        "/admin/v1/login-limits/reset",
+        r#"{"email":"alice@example.test"}"#,
+    );
+    let bearer = format!("\r\nAuthorization: Bearer {}\r\n", token.1);
+    let reset = reset.replacen("\r\n", &bearer, 1);
+    let answer = Connection::to(gateway.management).send(reset).answer();
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    let mut exchange: Value = serde_json::from_str(&pair(&session)).expect("JSON");
+    exchange["grant_type"] = json!("session");
+    assert_eq!(gateway.post(TOKEN, &exchange.to_string()).status, 200);
+    assert_eq!(gateway.post(LOGOUT, &pair(&session)).status, 200);
+    assert_eq!(gateway.post(TOKEN, &exchange.to_string()).status, 401);
+
+    fs::remove_dir(&path).expect("removed");
+    gateway.program.logged("the audit log can be written again");
+    assert_eq!(gateway.log_in().status, 200);
+    gateway.stop();
+    let after = lines(&path);
+    let shown: Vec<_> = after
+        .iter()
+        .map(|line| {
+            let text = |member: &str| line[member].as_str().unwrap_or_default().to_owned();
+            [text("event"), text("outcome"), text("reason")].join(" ")
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "login success ",
+            "login failed audit_log_unwritable",
+            "logout success ",
+            "login success ",
+            "gateway_stopped  ",
+        ]
+    );
+    assert_eq!(after[0]["session"], after[1]["session"]);
+    assert_eq!(after[0]["request_id"], after[1]["request_id"]);
+}
+
+#[test]
+fn account_has_one_identifier_at_all_replicas_and_after_a_restart_and_a_key_rotation() {
+    let folder = AuditFolder::new();
+    let mut accounts = Vec::new();
+    for name in ["one", "other", "restarted"] {
+        // Other signing and sealing keys each time.
+        let keys = TestKeys::new();
+        let gateway = folder.serve(&folder.text(name), &keys.settings());
+        assert_eq!(gateway.log_in().status, 200);
+        let wrong = r#"{"email":" ALICE@Example.Test","password":"wrong"}"#;
+        assert_eq!(gateway.post(LOGIN, wrong).status, 401);
+        gateway.stop();
+        for line in lines(&folder.path(name)) {
+            if line["event"] == "login" {
+                accounts.push(line["account"].as_str().expect("an account").to_owned());
+            }
+        }
+    }
+    assert_eq!(accounts.len(), 6);
+    accounts.dedup();
+    assert_eq!(accounts.len(), 1, "{accounts:?}");
+    let key = folder.text("key");
+    let ended = GATEWAY.run(
+        &["audit", "id", "--account", "alice@example.test"],
+        &[("audit.key_file", &key)],
+    );
+    assert_eq!(ended.out.trim(), accounts[0], "{ended:?}");
+    let other = AuditFolder::new();
+    let ended = GATEWAY.run(
+        &["audit", "id", "--account", "alice@example.test"],
+        &[("audit.key_file", &other.text("key"))],
+    );
+    assert_ne!(ended.out.trim(), accounts[0], "{ended:?}");
+}
+
+#[test]
+fn lines_on_standard_output_are_between_those_of_the_ordinary_log() {
+    let folder = AuditFolder::new();
+    let gateway = Gateway::start(&[
+        ("audit.destination", "stdout"),
+        ("audit.key_file", &folder.text("key")),
+        ("audit.fail_closed", "true"),
+    ]);
+    for _ in 0..20 {
+        assert_eq!(gateway.log_in().status, 200);
+    }
+    let ended = gateway.stop();
+    let log = ended.log();
+    let (audit, ordinary): (Vec<_>, Vec<_>) =
+        log.iter().partition(|line| line.get("schema").is_some());
+    let count = |lines: &[&Value], member: &str| {
+        let logins = lines.iter().filter(|line| line[member] == "login");
+        logins.count()
+    };
+    assert_eq!(count(&audit, "event"), 20);
+    assert_eq!(count(&ordinary, "route"), 20);
+}
+
+#[test]
+fn changed_and_unreadable_keys_have_lines() {
+    let folder = AuditFolder::new();
+    let keys = TestKeys::new();
+    let path = folder.path("audit.log");
+    let gateway = folder.serve(&folder.text("audit.log"), &keys.settings());
+    let signing = keys.folder("signing");
+    let generate = || {
+        let directory = signing.to_str().expect("text");
+        let ended = GATEWAY.run(&["keys", "generate", "--dir", directory], &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    };
+    let wait_for = |what: &str| {
+        until_ok_blocking(what, || {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if text.contains(what) {
+                Ok(())
+            } else {
+                Err(text)
+            }
+        });
+    };
+    wait_for("\"purpose\":\"sealing\"");
+    generate();
+    until_ok_blocking("a line of two keys", || {
+        let lines = lines(&path);
+        let last = lines.last().expect("a line").clone();
+        let is_there = last["purpose"] == "signing"
+            && last["kids"].as_array().is_some_and(|kids| kids.len() == 2);
+        if is_there { Ok(()) } else { Err(lines) }
+    });
+    fs::write(signing.join("broken.jwk"), "{}").expect("written");
+    wait_for("\"outcome\":\"failed\",\"reason\":\"unreadable\"");
+    let lines = lines(&path);
+    let last = lines.last().expect("a line");
+    assert_eq!(last["event"], "keys");
+    let detail = last["detail"].as_str().expect("a detail");
+    assert!(detail.contains("broken.jwk"), "{detail}");
+    gateway.stop();
+}
+
+#[test]
+fn missing_key_and_unusable_file_are_reported_with_what_to_do() {
+    let folder = AuditFolder::new();
+    let (key, file) = (folder.text("key"), folder.text("audit.log"));
+    for (settings, problem) in [
+        (
+            vec![("audit.destination", "file"), ("audit.file", &*file)],
+            "audit.key_file: required by audit.destination; make the file, which all replicas \
+             share, with: auth-gateway audit generate-key --output FILE",
+        ),
+        (
+            vec![
+                ("audit.destination", "file"),
+                ("audit.file", "/nowhere/audit.log"),
+                ("audit.key_file", &*key),
+            ],
+            "audit.file: /nowhere/audit.log: no such file or directory",
+        ),
+    ] {
+        for command in [&["check"][..], &[]] {
+            let ended = GATEWAY.run(command, &settings);
+            assert_eq!(ended.code, Some(64), "{ended:?}");
+            assert!(ended.everything().contains(problem), "{ended:?}");
+        }
+    }
+    assert!(!Path::new(&file).exists());
+    let again = GATEWAY.run(&["audit", "generate-key", "--output", &key], &[]);
+    assert_eq!(again.code, Some(64), "{again:?}");
+    assert!(again.err.contains("the file exists"), "{again:?}");
+    let mode = fs::metadata(&key).expect("a key").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
