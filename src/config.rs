@@ -30,6 +30,7 @@ mod safety;
 mod session;
 mod source;
 mod token;
+mod traces;
 mod upstream;
 
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub use redis::{RedisSettings, SentinelAddress, SentinelSettings};
 pub use session::SessionSettings;
 pub use source::{NamedFiles, Source};
 pub use token::TokenSettings;
+pub use traces::TraceSettings;
 pub use upstream::UpstreamSettings;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
@@ -101,6 +103,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// `[audit]`: the audit log.
     pub audit: AuditSettings,
+    /// `[traces]`: traces of requests.
+    pub traces: TraceSettings,
     /// `[iam.…]`: the IAMs, at least one. Read separately, because their names are free and their types
     /// differ.
     #[serde(skip)]

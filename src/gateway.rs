@@ -22,10 +22,12 @@ use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use futures_util::future::join_all;
 use iam_adapters::logout_token::Ended;
+use iam_adapters::trace::Context;
 use iam_adapters::{
     Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, Moment, Refusal,
     Scope, UpstreamSession, abandoned,
 };
+use opentelemetry::trace::FutureExt as _;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
@@ -282,7 +284,7 @@ impl Gateway {
     }
 
     /// Exchanges a session for an access token with the requested scope, as far as the user has the
-    /// permissions. `request_id` is for the log lines of a call to the IAM.
+    /// permissions. `request_id` and `trace` are for the log lines and the spans of a call to the IAM.
     ///
     /// # Errors
     ///
@@ -294,6 +296,7 @@ impl Gateway {
         session_token: &str,
         scope: Scope<'_>,
         request_id: &str,
+        trace: Context,
     ) -> Result<Exchanged, GatewayError> {
         self.revocations.refuse_catching_up()?;
         let arrived = self.clock.now();
@@ -322,6 +325,7 @@ impl Gateway {
             // Exchanges with cached data log nothing here, and a span would cost them 1 %.
             let span = tracing::error_span!("request", request_id);
             let introspection = iam.knowledge.introspect(request, arrived).instrument(span);
+            let introspection = introspection.with_context(trace);
             // Boxed: otherwise the future of every exchange would have its size.
             Box::pin(introspection).await?
         };

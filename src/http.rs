@@ -11,6 +11,7 @@ mod middleware;
 mod operator;
 pub mod problem;
 mod status;
+mod trace;
 mod well_known;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::audit::AuditLog;
 use crate::gateway::Gateway;
 use crate::health::{Health, Lifecycle};
 use crate::telemetry::metrics::{Metrics, Route};
+use crate::telemetry::traces::Traces;
 
 pub use logout_token_limiter::LogoutTokenRateLimiter;
 pub use middleware::{RequestId, X_REQUEST_ID, handle_request, request_id};
@@ -53,6 +55,8 @@ pub struct AppState {
     pub lifecycle: Lifecycle,
     /// The networks of the proxies whose forwarding headers are used.
     pub trusted_proxies: Vec<IpNet>,
+    /// Decides which requests are traced; `None`: none.
+    pub traces: Option<Arc<Traces>>,
     /// The rate limit of invalid logout tokens.
     pub logout_token_limiter: LogoutTokenRateLimiter,
     /// The bearer token of operators; `None`: their calls are refused.

@@ -208,7 +208,7 @@ impl ReplicationStream {
         let writer = self.redis.connect(&primary).await?;
         self.pending.connected();
         if let Some(cache) = &self.shared_cache {
-            cache.connected(writer.commands());
+            cache.connected(writer.commands(), &primary);
         }
         tokio::select! {
             fault = self.receive(&reader) => fault,

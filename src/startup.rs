@@ -6,6 +6,7 @@ mod probe;
 mod reload;
 mod revocations;
 mod tls;
+mod traces;
 
 use std::fmt;
 use std::future::Future;
@@ -38,6 +39,7 @@ use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 use crate::telemetry::line_writer::Flusher;
+use crate::telemetry::traces::SpanExporter;
 
 pub use crate::server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
@@ -132,6 +134,7 @@ impl Connected {
             started: parts.clock.now(),
             lifecycle: parts.lifecycle.clone(),
             trusted_proxies: settings.http.trusted_networks(),
+            traces: parts.traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
             logout_token_limiter: LogoutTokenRateLimiter::default(),
             operator_token: parts.operator_token.clone(),
             audit: Arc::clone(&parts.audit),
@@ -203,6 +206,7 @@ pub struct Application {
     lifecycle: Lifecycle,
     replication: Option<ReplicationStream>,
     files: reload::FileWatcher,
+    span_exporter: Option<SpanExporter>,
     shutdown_delay: Duration,
     /// Whether the service manager keeps the public socket open after the end.
     socket_stays_open: bool,
@@ -327,6 +331,7 @@ impl Application {
             lifecycle: parts.lifecycle,
             replication,
             files,
+            span_exporter: parts.traces.map(|(_, exporter)| exporter),
             shutdown_delay: settings.http.shutdown_delay,
             socket_stays_open,
             audit: Arc::clone(&parts.audit),
@@ -353,6 +358,12 @@ impl Application {
         let background = actix_web::rt::spawn(self.background);
         let replication = revocations::run(self.replication);
         let file_watcher = actix_web::rt::spawn(self.files.run());
+        let exporting = self.span_exporter.clone();
+        let exporting = actix_web::rt::spawn(async move {
+            if let Some(exporter) = exporting {
+                exporter.run().await;
+            }
+        });
         tracing::info!(
             http.address = %self.addresses.public,
             management.address = %self.addresses.management,
@@ -381,6 +392,10 @@ impl Application {
         background.abort();
         tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
         file_watcher.abort();
+        exporting.abort();
+        if let Some(exporter) = &self.span_exporter {
+            exporter.finish().await;
+        }
         management.stop(true).await;
         self.audit.record(|_| Event::GatewayStopped);
         drop(self.audit_flusher);

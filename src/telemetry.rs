@@ -1,8 +1,9 @@
-//! The log and the metrics.
+//! The log, the metrics and the traces.
 
 mod json_log;
 pub mod line_writer;
 pub mod metrics;
+pub mod traces;
 
 use std::io::{IsTerminal as _, Write};
 use std::panic::{self, PanicHookInfo};

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use opentelemetry::trace::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::Instrument as _;
@@ -89,7 +90,7 @@ where
             );
         }
     };
-    runtime.spawn(call.in_current_span());
+    runtime.spawn(call.in_current_span().with_current_context());
 }
 
 /// Waits until all calls of [`end_session`] in this process have ended.

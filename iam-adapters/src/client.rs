@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 use reqwest::dns::Resolve;
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode, redirect, retry};
+use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -19,6 +21,7 @@ use url::Url;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::files;
+use crate::trace::{self, ChildSpan};
 
 use recycled::RecycledClient;
 
@@ -205,39 +208,85 @@ impl UpstreamClient {
     /// [`IamError::Misconfigured`] if TLS fails or the response is a redirection,
     /// [`IamError::Unreadable`] if the response is not HTTP or longer than [`BODY_MAX`].
     pub async fn send(&self, request: RequestBuilder) -> Result<Response, IamError> {
-        let mut response = request.send().await.map_err(fault::of)?;
-        let status = response.status();
-        if status.is_redirection() {
-            return Err(IamError::misconfigured(
-                Misconfiguration::Other,
-                format!(
-                    "redirect (status {}), which is never followed",
-                    status.as_u16()
-                ),
-            ));
-        }
-        let retry_after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.trim().parse::<u32>().ok())
-            .map(|seconds| Duration::from_secs(seconds.into()));
-        let announced = response.content_length().unwrap_or_default();
-        let announced = usize::try_from(announced).unwrap_or(usize::MAX);
-        if announced > BODY_MAX {
+        let (client, request) = request.build_split();
+        let mut request = request.map_err(fault::of)?;
+        let span = ChildSpan::start(|| client_span(&request));
+        span.propagate(request.headers_mut());
+        let response = span.around(receive(&client, request)).await;
+        span.end(|span| describe(span, &response));
+        response
+    }
+}
+
+/// Sends a request and reads the complete response.
+async fn receive(client: &Client, request: Request) -> Result<Response, IamError> {
+    let mut response = client.execute(request).await.map_err(fault::of)?;
+    let status = response.status();
+    if status.is_redirection() {
+        return Err(IamError::misconfigured(
+            Misconfiguration::Other,
+            format!(
+                "redirect (status {}), which is never followed",
+                status.as_u16()
+            ),
+        ));
+    }
+    let retry_after = response
+        .headers()
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse::<u32>().ok())
+        .map(|seconds| Duration::from_secs(seconds.into()));
+    let announced = response.content_length().unwrap_or_default();
+    let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+    if announced > BODY_MAX {
+        return Err(too_long());
+    }
+    let mut body = Vec::with_capacity(announced);
+    while let Some(chunk) = response.chunk().await.map_err(fault::of)? {
+        if body.len() + chunk.len() > BODY_MAX {
             return Err(too_long());
         }
-        let mut body = Vec::with_capacity(announced);
-        while let Some(chunk) = response.chunk().await.map_err(fault::of)? {
-            if body.len() + chunk.len() > BODY_MAX {
-                return Err(too_long());
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Response {
+        status,
+        retry_after,
+        body,
+    })
+}
+
+/// The span of a request, by the semantic conventions of OpenTelemetry for HTTP clients. The address
+/// is without its query, which can have secrets.
+fn client_span(request: &Request) -> SpanBuilder {
+    let method = request.method().to_string();
+    let mut url = request.url().clone();
+    url.set_query(None);
+    let mut attributes = vec![
+        KeyValue::new("http.request.method", method.clone()),
+        KeyValue::new("server.address", url.host_str().unwrap_or("").to_owned()),
+    ];
+    if let Some(port) = url.port_or_known_default() {
+        attributes.push(KeyValue::new("server.port", i64::from(port)));
+    }
+    attributes.push(KeyValue::new("url.full", String::from(url)));
+    SpanBuilder::from_name(method)
+        .with_kind(SpanKind::Client)
+        .with_attributes(attributes)
+}
+
+fn describe(span: &SpanRef<'_>, response: &Result<Response, IamError>) {
+    match response {
+        Ok(response) => {
+            let status = response.status;
+            let code = KeyValue::new("http.response.status_code", i64::from(status.as_u16()));
+            span.set_attribute(code);
+            if status.is_client_error() || status.is_server_error() {
+                let code = status.as_str().to_owned();
+                span.set_attribute(KeyValue::new("error.type", code));
+                span.set_status(Status::error(""));
             }
-            body.extend_from_slice(&chunk);
         }
-        Ok(Response {
-            status,
-            retry_after,
-            body,
-        })
+        Err(fault) => trace::fail(span, fault.kind()),
     }
 }
 

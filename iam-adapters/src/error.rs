@@ -80,6 +80,12 @@ impl IamError {
         }
     }
 
+    /// The text about a server that is not an IAM.
+    #[must_use]
+    pub fn about<'e>(&'e self, server: &'e str) -> impl fmt::Display + 'e {
+        fmt::from_fn(move |f| self.describe(server, f))
+    }
+
     /// The text about the server that was called.
     fn describe(&self, server: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

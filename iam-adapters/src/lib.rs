@@ -21,6 +21,7 @@ pub mod scope;
 #[cfg(test)]
 mod scripted_adapter;
 pub mod secret_file;
+pub mod trace;
 pub mod types;
 
 pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};

@@ -13,6 +13,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanBuilder;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
@@ -25,6 +27,7 @@ use crate::jwk::VerificationKeys;
 use crate::permission_source::PermissionSource;
 use crate::replaceable::Replaceable;
 use crate::scope::Permissions;
+use crate::trace::{self, ChildSpan};
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -223,19 +226,44 @@ impl ResilientAdapter {
             return Ok(at_iam);
         };
         let source = source.get();
-        guard
-            .call(|| source.permissions(&self.name, subject, &at_iam, groups.as_deref()))
-            .instrument(self.span(Operation::Permissions))
+        let call =
+            guard.call(|| source.permissions(&self.name, subject, &at_iam, groups.as_deref()));
+        self.in_span(Operation::Permissions, call)
             .await
             .map_err(|fault| IamError::PermissionSource(Box::new(fault)))
     }
 
-    fn span(&self, operation: Operation) -> tracing::Span {
-        tracing::debug_span!(
+    /// Makes a call in a span of the log, and in one of the trace.
+    async fn in_span<T>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T, IamError>>,
+    ) -> Result<T, IamError> {
+        let log_span = tracing::debug_span!(
             "iam",
             iam.name = &*self.name,
             iam.operation = operation.name(),
-        )
+        );
+        let span = ChildSpan::start(|| {
+            SpanBuilder::from_name(format!("iam {}", operation.name())).with_attributes([
+                KeyValue::new("iam.name", Arc::clone(&self.name)),
+                KeyValue::new("iam.type", self.kind),
+                KeyValue::new("iam.operation", operation.name()),
+            ])
+        });
+        let result = span.around(call.instrument(log_span)).await;
+        span.end(|span| match &result {
+            // A wrong password is no failure of the call.
+            Ok(_) => span.set_attribute(KeyValue::new("iam.outcome", "ok")),
+            Err(refused @ IamError::Refused(_)) => {
+                span.set_attribute(KeyValue::new("iam.outcome", refused.kind()));
+            }
+            Err(fault) => {
+                span.set_attribute(KeyValue::new("iam.outcome", fault.kind()));
+                trace::fail(span, fault.kind());
+            }
+        });
+        result
     }
 }
 
@@ -260,11 +288,10 @@ impl IamAdapter for ResilientAdapter {
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
         let adapter = self.adapter.get();
-        let mut authenticated = self
+        let call = self
             .login
-            .call(|| adapter.authenticate(credentials, client))
-            .instrument(self.span(Operation::Login))
-            .await?;
+            .call(|| adapter.authenticate(credentials, client));
+        let mut authenticated = self.in_span(Operation::Login, call).await?;
         if let Some(at_iam) = authenticated.permissions.take() {
             let (subject, groups) = (&authenticated.session.subject, authenticated.groups.take());
             // The session has begun. Without permissions, the first exchange reports the fault.
@@ -276,11 +303,8 @@ impl IamAdapter for ResilientAdapter {
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         let adapter = self.adapter.get();
-        let introspection = self
-            .introspection
-            .call(|| adapter.introspect(session))
-            .instrument(self.span(Operation::Introspection))
-            .await?;
+        let call = self.introspection.call(|| adapter.introspect(session));
+        let introspection = self.in_span(Operation::Introspection, call).await?;
         Ok(match introspection {
             Introspection::Inactive => Introspection::Inactive,
             Introspection::Active {
@@ -297,10 +321,8 @@ impl IamAdapter for ResilientAdapter {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         let adapter = self.adapter.get();
-        self.logout
-            .call(|| adapter.end_session(session))
-            .instrument(self.span(Operation::Logout))
-            .await
+        let call = self.logout.call(|| adapter.end_session(session));
+        self.in_span(Operation::Logout, call).await
     }
 
     fn logout_audience(&self) -> Option<&str> {
@@ -309,19 +331,14 @@ impl IamAdapter for ResilientAdapter {
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
         let adapter = self.adapter.get();
-        self.keys
-            .call(|| adapter.verification_keys())
-            .instrument(self.span(Operation::Keys))
-            .await
+        let call = self.keys.call(|| adapter.verification_keys());
+        self.in_span(Operation::Keys, call).await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
         let adapter = self.adapter.get();
-        let result = self
-            .probe
-            .call(|| adapter.probe())
-            .instrument(self.span(Operation::Probe))
-            .await;
+        let call = self.probe.call(|| adapter.probe());
+        let result = self.in_span(Operation::Probe, call).await;
         if result.is_ok() {
             // The IAM is available, so the other operations need not wait for the end of the pause.
             for guard in [&self.login, &self.introspection, &self.logout, &self.keys] {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use iam_adapters::trace::Context;
 use iam_adapters::{ClientContext, Credentials, Scope, abandoned};
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
@@ -134,7 +135,9 @@ async fn walk(
         session.session_id.to_string(),
         session.session_token.expose_secret(),
     );
-    let everything = gateway.exchange(&id, token, Scope::EMPTY, "check").await;
+    let everything = gateway
+        .exchange(&id, token, Scope::EMPTY, "check", Context::new())
+        .await;
     match everything {
         Ok(exchanged) => writeln!(
             out,

@@ -180,7 +180,8 @@ mod tests {
     use super::super::{Source, load};
     use super::*;
 
-    const CANARY: &str = "canary-of-a-secret-0123456789";
+    /// Valid as headers of traces too.
+    const CANARY: &str = "canary=of-a-secret-0123456789";
 
     /// A file with every section and every secret, whose values are of all types.
     const ALL: &str = r#"
@@ -204,6 +205,8 @@ mod tests {
         [redis.sentinel]
         addresses = ["one.example.test", "two.example.test:1234"]
         master = "primary"
+        [traces]
+        endpoint = "http://127.0.0.1:4318"
         [iam.corp]
         type = "keycloak"
         url = "https://iam.example.test/"
@@ -221,13 +224,14 @@ mod tests {
         allowed_scopes = ["urn:shop:*"]
     "#;
 
-    const SECRETS: [&str; 6] = [
+    const SECRETS: [&str; 7] = [
         "iam.corp.client_secret",
         "iam.other.client_secret",
         "management.token",
         "permissions.token",
         "redis.password",
         "redis.sentinel.password",
+        "traces.headers",
     ];
 
     fn variables(values: &[(&str, &str)]) -> BTreeMap<String, String> {

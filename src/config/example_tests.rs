@@ -97,6 +97,11 @@ fn setting_is_commented_out_in_the_example_only_without_a_default() {
             "redis.share_knowledge",
             "redis.url",
             "redis.username",
+            "traces.ca_file",
+            "traces.endpoint",
+            "traces.headers",
+            "traces.headers_file",
+            "traces.service_instance_id",
         ]
     );
 }
@@ -159,7 +164,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 23] = [
+const LAYOUT: [&str; 24] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -173,6 +178,7 @@ const LAYOUT: [&str; 23] = [
     "/etc/auth-gateway/secrets/client-secret",
     "/etc/auth-gateway/secrets/corp-client-secret",
     "/etc/auth-gateway/secrets/management-token",
+    "/etc/auth-gateway/secrets/otlp-headers",
     "/etc/auth-gateway/secrets/policy-token",
     "/etc/auth-gateway/secrets/redis-password",
     "/etc/auth-gateway/secrets/sentinel-password",

@@ -9,7 +9,7 @@ use strsim::osa_distance;
 use super::{
     AuditSettings, CacheSettings, HttpSettings, IamOptions, KeySettings, LogSettings,
     LoginLimitSettings, ManagementSettings, PermissionSettings, RedisSettings, SentinelSettings,
-    SessionSettings, Settings, TlsSettings, TokenSettings, UpstreamSettings,
+    SessionSettings, Settings, TlsSettings, TokenSettings, TraceSettings, UpstreamSettings,
 };
 
 /// The prefix of every environment variable that sets something. Two underscores, because
@@ -50,6 +50,7 @@ impl KnownSettings {
             ("cache", serde_introspect::<CacheSettings>()),
             ("log", serde_introspect::<LogSettings>()),
             ("audit", serde_introspect::<AuditSettings>()),
+            ("traces", serde_introspect::<TraceSettings>()),
             ("iam", &[]),
         ];
         let sections = sections.map(|(section, fields)| (section.to_owned(), fields));

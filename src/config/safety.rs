@@ -23,6 +23,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
         }
     }
     settings.management.check(production, problems);
+    settings.traces.check(production, problems);
     if let Some(redis) = &settings.redis {
         redis.check(production, problems);
     }

@@ -16,10 +16,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
+use iam_adapters::trace::ChildSpan;
 use iam_adapters::{
     Clock, IamAdapter, IamError, Introspection, Moment, Permissions, UpstreamSession,
 };
 use moka::sync::Cache;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanBuilder;
 
 use super::Random;
 use super::error::{GatewayError, InvalidSession};
@@ -386,6 +389,21 @@ impl Knowledge {
     ///
     /// [`InvalidSession::Ended`] if the IAM reports the session as inactive, otherwise a fault.
     pub async fn introspect(
+        self: &Arc<Self>,
+        request: IntrospectionRequest,
+        now: Moment,
+    ) -> Result<Known, GatewayError> {
+        let span = ChildSpan::start(|| SpanBuilder::from_name("introspection"));
+        let result = span.around(self.introspect_untraced(request, now)).await;
+        span.end(|span| {
+            if let Ok((_, source)) = &result {
+                span.set_attribute(KeyValue::new("auth_gateway.cache", source.name()));
+            }
+        });
+        result
+    }
+
+    async fn introspect_untraced(
         self: &Arc<Self>,
         request: IntrospectionRequest,
         now: Moment,

@@ -5,7 +5,8 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iam_adapters::Moment;
+use iam_adapters::{Moment, trace};
+use opentelemetry::trace::{FutureExt as _, SpanContext};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
@@ -16,6 +17,8 @@ use super::error::Internal;
 pub(super) struct InFlight<T> {
     /// When the call began.
     pub(super) began: Moment,
+    /// The span in which it began.
+    span: SpanContext,
     result: watch::Receiver<Option<T>>,
 }
 
@@ -23,6 +26,7 @@ impl<T> Clone for InFlight<T> {
     fn clone(&self) -> Self {
         Self {
             began: self.began,
+            span: self.span.clone(),
             result: self.result.clone(),
         }
     }
@@ -92,6 +96,7 @@ where
         if let Entry::Occupied(call) = &entry
             && may_join(call.get().began)
         {
+            trace::link_to(&call.get().span);
             return Admission::Joined(call.get().clone());
         }
         // The call may have ended after the caller last checked and before this lock.
@@ -99,7 +104,11 @@ where
             return Admission::Done(done);
         }
         let (sender, result) = watch::channel(None);
-        let in_flight = InFlight { began: now, result };
+        let in_flight = InFlight {
+            began: now,
+            span: trace::current_span(),
+            result,
+        };
         entry.insert_entry(in_flight.clone());
         drop(calls);
         let completion = Completion {
@@ -112,8 +121,9 @@ where
             let result = call.await;
             completion.complete(result);
         };
-        // Its log lines carry the id of the request that started it.
-        tokio::spawn(task.in_current_span());
+        // Its log lines carry the id of the request that started it, and its spans are in the trace of
+        // that request.
+        tokio::spawn(task.in_current_span().with_current_context());
         Admission::Started(in_flight)
     }
 }

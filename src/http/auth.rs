@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+use iam_adapters::trace::Context;
 use iam_adapters::types::{EMAIL_MAX, PASSWORD_MAX};
 use iam_adapters::{ClientContext, Credentials, InvalidCredentials, Scope};
 use jiff::Timestamp;
@@ -198,7 +199,8 @@ pub(super) async fn exchange(
         return Err(Problem::UnsupportedGrantType);
     }
     let scope = Scope::parse(&exchange.scope).map_err(Problem::InvalidScope)?;
-    let id = with_log(&request, |log| log.id).unwrap_or_else(RequestId::new);
+    let (id, trace) = with_log(&request, |log| (log.id, log.trace.clone()))
+        .unwrap_or_else(|| (RequestId::new(), Context::new()));
     let exchanged = app_state
         .gateway
         .exchange(
@@ -206,6 +208,7 @@ pub(super) async fn exchange(
             &exchange.session_token,
             scope,
             id.as_str(),
+            trace,
         )
         .await
         .map_err(|error| app_state.failed(Operation::Token, error))?;

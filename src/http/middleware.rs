@@ -19,9 +19,12 @@ use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use iam_adapters::ClientAddress;
 use ipnet::IpNet;
-use tracing::{Instrument as _, Span};
+use opentelemetry::Context;
+use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
+use tracing::{Instrument as _, Span, field};
 
 use crate::gateway::iams::Iam;
 use crate::gateway::knowledge::Source;
@@ -31,6 +34,7 @@ use crate::telemetry::metrics::{Outcome, Route};
 
 use super::AppState;
 use super::problem::{InvalidRequest, Problem};
+use super::trace;
 
 /// What a handler adds to the log line of its request.
 #[derive(Debug)]
@@ -45,16 +49,19 @@ pub(super) struct RequestLog {
     pub(super) account: Option<Account>,
     /// The user that logged in, as in `sub` of the access tokens.
     pub(super) subject: Option<String>,
+    /// The trace of the request.
+    pub(super) trace: Context,
 }
 
 impl RequestLog {
-    fn of(id: RequestId) -> Self {
+    fn of(id: RequestId, trace: Context) -> Self {
         Self {
             id,
             iam: None,
             source: None,
             account: None,
             subject: None,
+            trace,
         }
     }
 }
@@ -80,8 +87,9 @@ pub async fn handle_request(
         route,
         is_routine: route == Route::Management && !request.path().starts_with("/admin/"),
         client: client_address(&app_state, request.request()),
+        trace: begin_trace(&app_state, request.request(), route),
     };
-    let log = RequestLog::of(context.id);
+    let log = RequestLog::of(context.id, context.trace.clone());
     request.extensions_mut().insert(log);
     if app_state.lifecycle.is_draining() && context.route.is_operation() {
         let response = context.problem_response(&app_state, &Problem::Draining, None);
@@ -89,6 +97,10 @@ pub async fn handle_request(
     }
     // From here on the inner services own the request. In a panic it is lost with them.
     let handled = next.call(request).instrument(context.span());
+    let handled = match context.handler_trace(&app_state) {
+        Some(trace) => Either::Left(handled.with_context(trace)),
+        None => Either::Right(handled),
+    };
     let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
         let response = context.problem_response(&app_state, &Problem::Panic, None);
         return Err(PanicError(RefCell::new(Some(response))).into());
@@ -116,6 +128,20 @@ fn route(request: &ServiceRequest) -> Route {
     chosen.unwrap_or_else(|| Route::of(request.path()))
 }
 
+/// The trace of a request. Only a trusted proxy can continue one: other clients could otherwise choose
+/// that they are sampled. Probes and scrapes are not traced.
+fn begin_trace(app_state: &AppState, request: &HttpRequest, route: Route) -> Context {
+    match &app_state.traces {
+        Some(traces) if route != Route::Management => {
+            let peer = request.peer_addr().map(|peer| peer.ip().into());
+            let is_trusted = peer.is_some_and(|peer| is_in(&app_state.trusted_proxies, peer));
+            let headers = is_trusted.then(|| request.headers());
+            traces.begin(headers, || trace::server_span(request, route))
+        }
+        _ => Context::new(),
+    }
+}
+
 impl Hooks for AppState {
     fn connection_shed(&self, reason: ShedReason) {
         let shed = self.metrics.shed();
@@ -133,6 +159,7 @@ impl Hooks for AppState {
             route: Route::Other,
             is_routine: false,
             client: peer.map(|peer| peer.ip().into()),
+            trace: Context::new(),
         };
         let problem = match refusal {
             Refusal::MalformedHead => Problem::InvalidRequest(InvalidRequest::NotHttp),
@@ -152,6 +179,8 @@ struct RequestContext {
     /// Whether it is a probe or a scrape, which come every few seconds.
     is_routine: bool,
     client: Option<ClientAddress>,
+    /// With the span of the request, if it is sampled.
+    trace: Context,
 }
 
 impl RequestContext {
@@ -164,6 +193,12 @@ impl RequestContext {
         } else {
             tracing::error_span!("request", request_id = self.id.as_str())
         }
+    }
+
+    /// The context in which the handler runs. Not for an exchange, as [`Self::span`].
+    fn handler_trace(&self, app_state: &AppState) -> Option<Context> {
+        let is_on = app_state.traces.is_some() && self.route != Route::Token;
+        is_on.then(|| self.trace.clone())
     }
 
     /// The response to a request with a problem. Also logs and counts the request.
@@ -190,7 +225,7 @@ impl RequestContext {
         }
     }
 
-    /// Writes the log line of the request, and counts it.
+    /// Writes the log line of the request, counts it, and ends its span.
     fn finish(
         &self,
         app_state: &AppState,
@@ -209,6 +244,13 @@ impl RequestContext {
         // If there is only one, also for requests that fail before they reach it.
         let iam = log.and_then(|log| log.iam.as_deref());
         let iam = iam.or_else(|| app_state.gateway.iams().only().map(Iam::name));
+        let source = log.and_then(|log| log.source).map(Source::name);
+        let span = self.trace.span();
+        let is_sampled = span.span_context().is_sampled();
+        if is_sampled {
+            trace::describe(&span, status, outcome, iam, source);
+            span.end();
+        }
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
@@ -219,11 +261,12 @@ impl RequestContext {
                     status = status.as_u16(),
                     outcome = outcome.name(),
                     iam.name = iam,
-                    cache = log.and_then(|log| log.source).map(Source::name),
-                    account = log.and_then(|log| log.account).map(tracing::field::display),
+                    cache = source,
+                    account = log.and_then(|log| log.account).map(field::display),
                     subject = log.and_then(|log| log.subject.as_deref()),
-                    client.address = self.client.map(tracing::field::display),
+                    client.address = self.client.map(field::display),
                     error = problem.and_then(Problem::cause),
+                    trace_id = is_sampled.then(|| field::display(span.span_context().trace_id())),
                     duration_ms = took.as_secs_f64() * 1e3,
                 )
             };

@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::jwk::VerificationKeys;
+use iam_adapters::trace::Context;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
     Moment, Permission, Refusal, Scope, Subject, UpstreamSession,
@@ -233,7 +234,9 @@ impl Replica {
 
     async fn exchange(&self, id: &str, token: &str) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(SCOPE).unwrap();
-        self.gateway.exchange(id, token, scope, "request-1").await
+        self.gateway
+            .exchange(id, token, scope, "request-1", Context::new())
+            .await
     }
 
     /// Makes an event of each kind, and returns the session of the successful login.

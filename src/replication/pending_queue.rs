@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iam_adapters::Moment;
+use iam_adapters::trace::{self, ChildSpan};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanBuilder, SpanKind};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -137,10 +140,25 @@ impl Replicas for PendingQueue {
             (Arc::clone(&self.responsive), Arc::clone(&self.revocations));
         let mut pending = self.pending.subscribe();
         Box::pin(async move {
+            // From the wait in the queue to the acknowledgement.
+            let span = ChildSpan::start(|| {
+                SpanBuilder::from_name("XADD")
+                    .with_kind(SpanKind::Client)
+                    .with_attributes([
+                        KeyValue::new("db.system.name", "redis"),
+                        KeyValue::new("db.operation.name", "XADD"),
+                    ])
+            });
             let sent = pending.wait_for(|_| !revocations.is_awaited(&revocation));
-            if timeout(DELIVERY_DEADLINE, sent).await.is_err() {
+            let is_late = timeout(DELIVERY_DEADLINE, sent).await.is_err();
+            if is_late {
                 responsive.store(false, Ordering::Release);
             }
+            span.end(|span| {
+                if is_late {
+                    trace::fail(span, "timeout");
+                }
+            });
         })
     }
 }

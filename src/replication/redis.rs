@@ -311,7 +311,7 @@ impl Redis {
 
 /// The host and port of the Redis that accepts writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Primary(String, u16);
+pub(super) struct Primary(pub(super) String, pub(super) u16);
 
 impl Address {
     fn user(&self) -> RedisConnectionInfo {

@@ -10,11 +10,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::Clock;
 use iam_adapters::resilient::{Circuit, CircuitBreaker};
+use iam_adapters::trace::{self, ChildSpan};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanBuilder, SpanKind};
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, cmd, pipe};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::redis::Primary;
 use crate::gateway::knowledge::shared::{ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored};
 use crate::gateway::revocations::Name;
 use crate::telemetry::metrics::ReplicaMetrics;
@@ -35,7 +39,7 @@ pub(super) struct RedisCache(Arc<Inner>);
 
 struct Inner {
     prefix: String,
-    connection: ArcSwapOption<MultiplexedConnection>,
+    connection: ArcSwapOption<(MultiplexedConnection, Primary)>,
     circuit: CircuitBreaker,
     writes: Arc<Semaphore>,
     metrics: ReplicaMetrics,
@@ -54,8 +58,9 @@ impl RedisCache {
     }
 
     /// From now on, uses this connection.
-    pub(super) fn connected(&self, connection: MultiplexedConnection) {
-        self.0.connection.store(Some(Arc::new(connection)));
+    pub(super) fn connected(&self, connection: MultiplexedConnection, primary: &Primary) {
+        let connected = (connection, primary.clone());
+        self.0.connection.store(Some(Arc::new(connected)));
     }
 
     /// From now on, finds and stores nothing.
@@ -95,7 +100,27 @@ impl Inner {
     }
 
     fn connection(&self) -> Option<MultiplexedConnection> {
-        self.connection.load().as_deref().cloned()
+        let connected = self.connection.load();
+        connected
+            .as_deref()
+            .map(|(connection, _)| connection.clone())
+    }
+
+    /// Starts the span of an operation, by the semantic conventions of OpenTelemetry for Redis.
+    fn span(&self, operation: &'static str) -> ChildSpan {
+        ChildSpan::start(|| {
+            let mut attributes = vec![
+                KeyValue::new("db.system.name", "redis"),
+                KeyValue::new("db.operation.name", operation),
+            ];
+            if let Some((_, Primary(host, port))) = self.connection.load().as_deref() {
+                attributes.push(KeyValue::new("server.address", host.clone()));
+                attributes.push(KeyValue::new("server.port", i64::from(*port)));
+            }
+            SpanBuilder::from_name(operation)
+                .with_kind(SpanKind::Client)
+                .with_attributes(attributes)
+        })
     }
 
     /// # Errors
@@ -137,7 +162,12 @@ impl SharedCache for RedisCache {
     fn get(&self, name: Name) -> Found {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            let found = inner.look_up(name).await;
+            let span = inner.span("PIPELINE");
+            let found = span.around(inner.look_up(name)).await;
+            span.end(|span| match &found {
+                Ok(_) | Err(LookUp::Miss) => {}
+                Err(fault) => trace::fail(span, fault.name()),
+            });
             found
                 .inspect_err(|result| inner.metrics.looked_up(*result))
                 .ok()
@@ -157,10 +187,16 @@ impl SharedCache for RedisCache {
         }
         let mut set = cmd("SET");
         set.arg(self.key(name)).arg(entry).arg("PX").arg(millis);
+        let span = self.0.span("SET");
         tokio::spawn(async move {
             // If Redis does not store it, another replica calls the IAM.
-            let _ = timeout(WRITE_DEADLINE, set.exec_async(&mut connection)).await;
+            let stored = timeout(WRITE_DEADLINE, set.exec_async(&mut connection)).await;
             drop(permit);
+            span.end(|span| match stored {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => trace::fail(span, LookUp::Unavailable.name()),
+                Err(_) => trace::fail(span, LookUp::TimedOut.name()),
+            });
         });
     }
 

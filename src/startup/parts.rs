@@ -12,7 +12,7 @@ use iam_adapters::{Clock, IamAdapter, Replaceable, SetupError};
 use secrecy::SecretString;
 
 use super::tls::ServerCertificate;
-use super::{keys, revocations, tls};
+use super::{keys, revocations, tls, traces};
 use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::gateway::Random;
@@ -21,6 +21,7 @@ use crate::health::Lifecycle;
 use crate::replication::Redis;
 use crate::server::{ConnectionTimeouts, PassedSockets};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::{Collector, SpanExporter, Traces};
 
 /// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong
 /// clock, and expiry depends on the clock.
@@ -34,6 +35,7 @@ pub(super) struct Reloadable {
     pub(super) tls: Option<Arc<ServerCertificate>>,
     pub(super) redis: Option<Redis>,
     pub(super) operator_token: Option<SecretString>,
+    pub(super) collector: Option<Collector>,
 }
 
 impl Reloadable {
@@ -70,6 +72,7 @@ impl Reloadable {
             tls,
             redis,
             operator_token: settings.management.token.clone(),
+            collector: traces::collector(settings, clock, problems),
         })
     }
 }
@@ -103,6 +106,8 @@ pub struct Parts {
     pub operator_token: Option<Arc<Replaceable<SecretString>>>,
     /// The audit log, not yet open.
     pub audit: Arc<AuditLog>,
+    /// Decides which requests are traced, and exports their spans; `None`: traces are off.
+    pub traces: Option<(Arc<Traces>, SpanExporter)>,
     /// Where the settings come from; `None`: no file is read again.
     pub source: Option<Arc<Source>>,
 }
@@ -168,14 +173,19 @@ impl Parts {
             tls,
             redis,
             operator_token,
+            collector,
         } = reloadable?;
+        let metrics = Arc::<Metrics>::default();
+        let random: Arc<dyn Random> = Arc::new(SystemRandom::new());
+        let traces = collector
+            .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
         Some(Self {
             iams,
             permission_source,
             keys,
             tls,
             clock,
-            random: Arc::new(SystemRandom::new()),
+            random,
             metrics,
             audit: Arc::new(audit),
             timeouts: ConnectionTimeouts::default(),
@@ -183,6 +193,7 @@ impl Parts {
             sockets: Arc::default(),
             redis,
             operator_token: operator_token.map(|token| Arc::new(Replaceable::new(Arc::new(token)))),
+            traces,
             source: None,
         })
     }

@@ -20,6 +20,7 @@ use crate::gateway::keys::{Keys, Reloaded};
 use crate::health::{Health, Reason, ReasonCode};
 use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::SpanExporter;
 
 /// The pause between a change and reading a folder, because several changes often come together.
 const SETTLING: Duration = Duration::from_millis(100);
@@ -33,6 +34,7 @@ pub(super) struct Running {
     redis: Option<Redis>,
     operator_token: Option<Arc<Replaceable<SecretString>>>,
     metrics: Arc<Metrics>,
+    span_exporter: Option<SpanExporter>,
     clock: Arc<dyn Clock>,
 }
 
@@ -51,6 +53,7 @@ impl Running {
             redis: parts.redis.clone(),
             operator_token: parts.operator_token.clone(),
             metrics: Arc::clone(&parts.metrics),
+            span_exporter: parts.traces.as_ref().map(|(_, exporter)| exporter.clone()),
             clock: Arc::clone(&parts.clock),
         })
     }
@@ -86,6 +89,9 @@ impl Running {
         }
         if let (Some(current), Some(new)) = (&self.operator_token, new.operator_token) {
             current.replace(Arc::new(new));
+        }
+        if let (Some(current), Some(new)) = (&self.span_exporter, new.collector) {
+            current.replace(new);
         }
     }
 }

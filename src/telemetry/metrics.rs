@@ -10,6 +10,7 @@ mod logout_tokens;
 mod process;
 mod replicas;
 mod shed;
+mod spans;
 mod unfinished_logouts;
 
 use std::fmt::{self, Write as _};
@@ -33,6 +34,7 @@ pub use audit::AuditMetrics;
 pub use iam::{IamFamilies, IamMetrics};
 pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
 pub use shed::ShedMetrics;
+pub use spans::SpanMetrics;
 
 pub use logout_tokens::LogoutTokenOutcome;
 
@@ -72,6 +74,7 @@ pub struct Metrics {
     logout_tokens: LogoutTokenCounters,
     unfinished_logouts: UnfinishedLogoutMetrics,
     shed: ShedMetrics,
+    spans: SpanMetrics,
 }
 
 impl Default for Metrics {
@@ -117,6 +120,7 @@ impl Default for Metrics {
         let replicas = ReplicaMetrics::default();
         replicas.register(registry);
         let shed = ShedMetrics::registered_in(registry);
+        let spans = SpanMetrics::registered_in(registry);
 
         Self {
             requests: Route::ALL.map(|route| {
@@ -142,6 +146,7 @@ impl Default for Metrics {
             logout_tokens,
             unfinished_logouts,
             shed,
+            spans,
         }
     }
 }
@@ -206,6 +211,12 @@ impl Metrics {
     #[must_use]
     pub fn shed(&self) -> &ShedMetrics {
         &self.shed
+    }
+
+    /// The counters of spans.
+    #[must_use]
+    pub fn spans(&self) -> SpanMetrics {
+        self.spans.clone()
     }
 
     /// Sets the metrics of the keys.

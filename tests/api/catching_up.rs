@@ -12,6 +12,7 @@ use auth_gateway::replication::{Address, Redis, ReplicationParts, ReplicationStr
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaMetrics;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::trace::Context;
 use iam_adapters::{ClientContext, Clock, Credentials, Scope};
 use secrecy::ExposeSecret as _;
 use test_support::gateway::{prepare, settings};
@@ -62,7 +63,7 @@ async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
     let session = gateway.log_in(&credentials, &client).await;
     let session = session.result.expect("a login");
     let (id, token) = (session.session_id.to_string(), session.session_token);
-    let exchanged = gateway.exchange(&id, token.expose_secret(), Scope::EMPTY, "");
+    let exchanged = gateway.exchange(&id, token.expose_secret(), Scope::EMPTY, "", Context::new());
     let exchanged = exchanged.await.map(drop);
     gateway
         .log_out(&id, token.expose_secret(), drop)

@@ -26,3 +26,4 @@ mod operator_revocations;
 mod several_iams;
 mod status_page;
 mod token_kinds;
+mod traces;

@@ -32,4 +32,5 @@ mod replicas;
 mod secrecy;
 mod sessions;
 mod several_iams;
+mod traces;
 mod version;

@@ -6,6 +6,7 @@ use test_support::gateway::{scripted_keycloak_settings, two_scripted_keycloaks_s
 use test_support::program::Program;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::spans;
 use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
@@ -336,4 +337,36 @@ fn invalid_request_is_logged_at_info_level() {
         assert_eq!(of(&log, &id).len(), 1, "{log:#?}");
     }
     assert!(log.iter().all(|line| line["level"] == "INFO"), "{log:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn line_of_a_sampled_request_has_its_trace_id_and_a_gateway_that_stops_exports_its_spans() {
+    let collector = ScriptedUpstream::start().await;
+    collector.on(spans::PATH, Answer::empty(200));
+    let endpoint = collector.url();
+    let mut program = GATEWAY.serve(&[
+        ("traces.endpoint", endpoint.as_str()),
+        ("traces.sample_ratio", "0"),
+        ("http.trusted_proxies", "127.0.0.1"),
+    ]);
+    let mut connection = Connection::to(program.addresses().0);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for (id, flags) in [("sampled", "01"), ("unsampled", "00")] {
+        let traceparent = format!("traceparent: 00-{trace}-00f067aa0ba902b7-{flags}");
+        let request = with(&traceparent, &post(LOGIN, ALICE));
+        let request = with(&format!("x-request-id: {id}"), &request);
+        connection.send(request).answer();
+    }
+    let log = end(program);
+    for (id, expected) in [("sampled", Some(trace)), ("unsampled", None)] {
+        let mut lines = of(&log, id).into_iter();
+        let line = lines.find(|line| line["target"] == "auth_gateway::request");
+        assert_eq!(line.expect(id)["trace_id"].as_str(), expected);
+    }
+    let exports = collector.requests_to(spans::PATH);
+    let exported = exports
+        .iter()
+        .flat_map(|export| spans::decode(&export.body));
+    let names: Vec<_> = exported.map(|span| span.name).collect();
+    assert_eq!(names, ["iam login", "POST /api/v1/auth/login"]);
 }

@@ -25,6 +25,7 @@ mod server;
 mod shared_cache;
 mod starting;
 mod tls;
+mod traces;
 
 /// The gateway.
 const GATEWAY: test_support::program::Executable = test_support::program::Executable {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use opentelemetry::trace::FutureExt as _;
 use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
@@ -100,7 +101,8 @@ impl KeyCache {
         state.last_fetch = Some((now, Err(panicked)));
         drop(state);
         // In its own task, so that a client that disconnects does not cancel it for the others.
-        tokio::spawn(Arc::clone(self).fetch(now, done).in_current_span());
+        let fetch = Arc::clone(self).fetch(now, done);
+        tokio::spawn(fetch.in_current_span().with_current_context());
         Lookup::Wait(in_flight)
     }
 

@@ -7,6 +7,7 @@ use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
+use iam_adapters::trace::Context;
 use iam_adapters::{ClientContext, Clock as _, Credentials, IamAdapter, Permission, Scope};
 use iam_adapters::{Introspection, Permissions, Subject};
 use jiff::Timestamp;
@@ -307,7 +308,13 @@ impl TestGateway {
     ) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(scope).unwrap();
         self.inner
-            .exchange(&session.id, &session.token, scope, "request-1")
+            .exchange(
+                &session.id,
+                &session.token,
+                scope,
+                "request-1",
+                Context::new(),
+            )
             .await
     }
 

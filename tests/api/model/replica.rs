@@ -10,6 +10,7 @@ use auth_gateway::startup::{Parts, connect};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::trace::Context;
 use iam_adapters::{ClientContext, Credentials, Scope};
 use jiff::Timestamp;
 use mock_iam::Mock;
@@ -159,7 +160,9 @@ impl Api {
         let (scope, claims) = match self {
             Self::Operations(gateway) => {
                 let scope = Scope::parse(&requested).expect("names of scopes");
-                let exchanged = gateway.exchange(&pair.id, &pair.token, scope, "").await;
+                let exchanged = gateway
+                    .exchange(&pair.id, &pair.token, scope, "", Context::new())
+                    .await;
                 let exchanged = exchanged.map_err(Failure::from)?;
                 (exchanged.scope, unverified(exchanged.token.expose()))
             }

@@ -38,6 +38,7 @@ pub mod rng;
 pub mod scripted_upstream;
 pub mod secrecy;
 pub mod slow_iam;
+pub mod spans;
 pub mod suite;
 pub mod wait;
 pub mod wire;

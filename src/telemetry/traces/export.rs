@@ -1,0 +1,202 @@
+//! The queue of ended spans, and the task that sends them to the Collector. No request waits for
+//! either: spans that do not fit are dropped, and those of a failed export are lost. Both are counted.
+//!
+//! Not the batch processor of the SDK: it does not count the spans that it drops, and it exports on a
+//! thread of its own, where the HTTP client of this program cannot run.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iam_adapters::Replaceable;
+use opentelemetry::Context;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
+use prost::Message as _;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::collector::Collector;
+use crate::telemetry::metrics::SpanMetrics;
+
+/// The most spans that wait, and those of one export: the defaults of the SDKs
+/// (`OTEL_BSP_MAX_QUEUE_SIZE`, `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`).
+const QUEUE_MAX: usize = 2048;
+const BATCH_MAX: usize = 512;
+
+/// How long a span waits for others. The SDKs have 5 s; a second costs one request and shows a trace
+/// sooner.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a gateway that stops sends the spans that wait.
+const FINAL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The ended spans that wait for their export.
+#[derive(Debug, Clone)]
+pub struct SpanQueue(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    waiting: Mutex<VecDeque<SpanData>>,
+    /// A batch is complete.
+    full: Notify,
+    metrics: SpanMetrics,
+}
+
+impl SpanQueue {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(metrics: SpanMetrics) -> Self {
+        Self(Arc::new(Shared {
+            waiting: Mutex::default(),
+            full: Notify::new(),
+            metrics,
+        }))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<SpanData>> {
+        self.0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn batch(&self) -> Vec<SpanData> {
+        let mut waiting = self.waiting();
+        let count = waiting.len().min(BATCH_MAX);
+        waiting.drain(..count).collect()
+    }
+}
+
+impl SpanProcessor for SpanQueue {
+    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        let mut waiting = self.waiting();
+        if waiting.len() >= QUEUE_MAX {
+            self.0.metrics.dropped.inc();
+            return;
+        }
+        waiting.push_back(span);
+        let count = waiting.len();
+        drop(waiting);
+        if count == BATCH_MAX {
+            self.0.full.notify_one();
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+/// Sends the spans of a queue to the Collector.
+#[derive(Debug, Clone)]
+pub struct SpanExporter {
+    queue: SpanQueue,
+    collector: Arc<Replaceable<Collector>>,
+    resource: Resource,
+}
+
+impl SpanExporter {
+    /// An exporter of the spans of a process that has these attributes.
+    #[must_use]
+    pub fn new(queue: SpanQueue, collector: Collector, resource: Resource) -> Self {
+        Self {
+            queue,
+            collector: Arc::new(Replaceable::new(Arc::new(collector))),
+            resource,
+        }
+    }
+
+    /// From now on, exports with other secrets or certificates.
+    pub fn replace(&self, collector: Collector) {
+        self.collector.replace(Arc::new(collector));
+    }
+
+    /// Exports the spans periodically. Does not return.
+    pub async fn run(&self) {
+        let mut is_failing = false;
+        loop {
+            tokio::select! {
+                () = sleep(INTERVAL) => {}
+                () = self.queue.0.full.notified() => {}
+            }
+            self.export_all(&mut is_failing).await;
+        }
+    }
+
+    /// Exports the spans that wait, within a deadline.
+    pub async fn finish(&self) {
+        let _ = tokio::time::timeout(FINAL_DEADLINE, self.export_all(&mut false)).await;
+    }
+
+    async fn export_all(&self, is_failing: &mut bool) {
+        loop {
+            let batch = self.queue.batch();
+            if batch.is_empty() {
+                return;
+            }
+            self.export(batch, is_failing).await;
+        }
+    }
+
+    async fn export(&self, batch: Vec<SpanData>, is_failing: &mut bool) {
+        let count = batch.len() as u64;
+        let resource = ResourceAttributesWithSchema::from(&self.resource);
+        let request = ExportTraceServiceRequest {
+            resource_spans: group_spans_by_resource_and_scope(batch, &resource),
+        };
+        let metrics = &self.queue.0.metrics;
+        let collector = self.collector.get();
+        match collector.send(request.encode_to_vec()).await {
+            Ok(rejected) => {
+                let rejected = rejected.min(count);
+                metrics.exported.inc_by(count - rejected);
+                metrics.failed.inc_by(rejected);
+                if std::mem::take(is_failing) {
+                    tracing::info!("spans are exported again");
+                }
+            }
+            Err(error) => {
+                metrics.failed.inc_by(count);
+                if !std::mem::replace(is_failing, true) {
+                    tracing::warn!(error, "spans cannot be exported and are lost");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::trace::TraceContextExt as _;
+    use opentelemetry_sdk::trace::RandomIdGenerator;
+
+    use super::*;
+    use crate::telemetry::traces::Traces;
+
+    #[test]
+    fn spans_beyond_the_queue_are_dropped_and_counted() {
+        let metrics = SpanMetrics::default();
+        let queue = SpanQueue::new(metrics.clone());
+        let traces = Traces::new(1.0, RandomIdGenerator::default(), queue.clone());
+        for _ in 0..QUEUE_MAX + 3 {
+            let span = || opentelemetry::trace::SpanBuilder::from_name("request");
+            traces.begin(None, span).span().end();
+        }
+        assert_eq!(metrics.dropped.get(), 3);
+        let batches: Vec<_> = std::iter::repeat_with(|| queue.batch().len())
+            .take(QUEUE_MAX / BATCH_MAX + 1)
+            .collect();
+        assert_eq!(batches, [BATCH_MAX, BATCH_MAX, BATCH_MAX, BATCH_MAX, 0]);
+    }
+}

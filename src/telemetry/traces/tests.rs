@@ -1,0 +1,198 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use actix_web::http::header::HeaderValue;
+use iam_adapters::trace::ChildSpan;
+use opentelemetry::trace::{FutureExt as _, SpanId};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData};
+
+use super::*;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+/// Counts up. Ratios compare the low half of a trace id, which is random in all its bits.
+#[derive(Debug, Clone, Default)]
+struct Ids {
+    traces: Arc<AtomicU64>,
+    spans: Arc<AtomicU64>,
+}
+
+fn next(count: &AtomicU64) -> u64 {
+    count.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+impl IdGenerator for Ids {
+    fn new_trace_id(&self) -> TraceId {
+        // Spread evenly over all values, as a random number is.
+        let number = next(&self.traces).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        TraceId::from(u128::from(number) << 64 | u128::from(number))
+    }
+
+    fn new_span_id(&self) -> SpanId {
+        SpanId::from(next(&self.spans))
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Ended(Arc<Mutex<Vec<SpanData>>>);
+
+impl SpanProcessor for Ended {
+    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        self.0.lock().unwrap().push(span);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _timeout: std::time::Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+fn traces(ratio: f64) -> Traces {
+    Traces::new(ratio, Ids::default(), Ended::default())
+}
+
+fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        let value = HeaderValue::from_str(value).unwrap();
+        headers.append(HeaderName::from_static(name), value);
+    }
+    headers
+}
+
+fn span() -> SpanBuilder {
+    SpanBuilder::from_name("request")
+}
+
+fn is_sampled(context: &Context) -> bool {
+    context.span().span_context().is_sampled()
+}
+
+#[test]
+fn ratio_is_the_share_of_the_requests_that_are_sampled() {
+    for (ratio, expected) in [
+        (0.0, 0..=0),
+        (0.01, 90..=110),
+        (0.5, 4900..=5100),
+        (1.0, 10_000..=10_000),
+    ] {
+        let traces = traces(ratio);
+        let sampled = (0..10_000)
+            .filter(|_| is_sampled(&traces.begin(None, span)))
+            .count();
+        assert!(expected.contains(&sampled), "{ratio}: {sampled}");
+    }
+}
+
+#[test]
+fn request_that_is_not_sampled_has_no_span() {
+    let context = traces(0.0).begin(None, || panic!("a span was described"));
+    assert!(!context.has_active_span());
+}
+
+#[test]
+fn valid_traceparent_decides_instead_of_the_ratio() {
+    for (flags, sampled) in [("01", true), ("00", false), ("03", true), ("02", false)] {
+        for ratio in [0.0, 1.0] {
+            let sent = headers(&[("traceparent", &format!("00-{TRACE}-{PARENT}-{flags}"))]);
+            let context = traces(ratio).begin(Some(&sent), span);
+            assert_eq!(is_sampled(&context), sampled, "{flags}, {ratio}");
+            assert_eq!(context.span().span_context().trace_id().to_string(), TRACE);
+        }
+    }
+}
+
+#[test]
+fn invalid_traceparent_is_ignored() {
+    let valid = format!("00-{TRACE}-{PARENT}-01");
+    for invalid in [
+        "",
+        "00",
+        "garbage",
+        &format!("ff-{TRACE}-{PARENT}-01"),
+        &format!("00-{TRACE}-{PARENT}-01-extra"),
+        &format!("00-{}-{PARENT}-01", "0".repeat(32)),
+        &format!("00-{TRACE}-{}-01", "0".repeat(16)),
+        &format!("00-{}-{PARENT}-01", TRACE.to_uppercase()),
+        &format!("00-{}-{PARENT}-01", "g".repeat(32)),
+        &format!("{valid},{valid}"),
+    ] {
+        let sent = headers(&[("traceparent", invalid)]);
+        let context = traces(0.0).begin(Some(&sent), span);
+        assert!(!is_sampled(&context), "{invalid}");
+        let context = traces(1.0).begin(Some(&sent), span);
+        assert_ne!(
+            context.span().span_context().trace_id().to_string(),
+            TRACE,
+            "{invalid}"
+        );
+    }
+    let twice = headers(&[("traceparent", &valid), ("traceparent", &valid)]);
+    assert!(!is_sampled(&traces(0.0).begin(Some(&twice), span)));
+}
+
+#[test]
+fn version_of_the_future_is_read_as_the_first_one() {
+    let sent = headers(&[("traceparent", &format!("01-{TRACE}-{PARENT}-01-more"))]);
+    assert!(is_sampled(&traces(0.0).begin(Some(&sent), span)));
+}
+
+#[tokio::test]
+async fn children_are_below_the_current_span_and_end_with_it_if_their_work_is_cancelled() {
+    let ended = Ended::default();
+    let traces = Traces::new(1.0, Ids::default(), ended.clone());
+    let context = traces.begin(None, span);
+    let request = context.span().span_context().clone();
+    let work = async {
+        let outer = ChildSpan::start(|| SpanBuilder::from_name("outer"));
+        let inner = async { ChildSpan::start(|| SpanBuilder::from_name("inner")).end(|_| {}) };
+        outer.around(inner).await;
+        outer.end(|_| {});
+        let _cancelled = ChildSpan::start(|| SpanBuilder::from_name("cancelled"));
+    };
+    work.with_context(context).await;
+    let ended = ended.0.lock().unwrap();
+    let parents: Vec<_> = ended
+        .iter()
+        .map(|span| {
+            let parent = ended
+                .iter()
+                .find(|other| other.span_context.span_id() == span.parent_span_id);
+            (
+                span.name.as_ref(),
+                parent.map_or("", |parent| parent.name.as_ref()),
+            )
+        })
+        .collect();
+    let expected = [
+        ("inner", "outer"),
+        ("outer", "request"),
+        ("cancelled", "request"),
+        ("request", ""),
+    ];
+    assert_eq!(parents, expected);
+    assert!(
+        ended
+            .iter()
+            .all(|span| span.span_context.trace_id() == request.trace_id())
+    );
+}
+
+#[tokio::test]
+async fn there_are_no_child_spans_outside_of_a_sampled_request() {
+    let ended = Ended::default();
+    let traces = Traces::new(0.0, Ids::default(), ended.clone());
+    for context in [Context::new(), traces.begin(None, span)] {
+        async { ChildSpan::start(span).end(|_| panic!("a span was described")) }
+            .with_context(context)
+            .await;
+    }
+    assert!(ended.0.lock().unwrap().is_empty());
+}
