@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     /// Valid as headers of traces too.
-    const CANARY: &str = "canary=of-a-secret-0123456789";
+    const CANARY: &str = "canary=of-a-secret-0123456789-abcdef";
 
     /// A file with every section and every secret, whose values are of all types.
     const ALL: &str = r#"
@@ -224,7 +224,8 @@ mod tests {
         allowed_scopes = ["urn:shop:*"]
     "#;
 
-    const SECRETS: [&str; 7] = [
+    const SECRETS: [&str; 8] = [
+        "audit.key",
         "iam.corp.client_secret",
         "iam.other.client_secret",
         "management.token",

@@ -2,11 +2,11 @@
 //! machine.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber as _;
-use tracing::{Event, Subscriber};
+use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::gateway::revocations::Kind;
@@ -68,8 +68,12 @@ impl<S: Subscriber> Layer<S> for Steps {
     }
 }
 
+/// With a single subscriber in the process, a thread without one could turn off an event for all threads.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| tracing_subscriber::registry().into());
+
 /// The result of a call, and the steps that it took.
 pub(super) async fn record<T>(call: impl Future<Output = T>) -> (T, Vec<Step>) {
+    LazyLock::force(&SECOND);
     let steps = Steps::default();
     let subscriber = tracing_subscriber::registry().with(steps.clone());
     let result = call.with_subscriber(subscriber).await;

@@ -25,8 +25,11 @@ fn next(count: &AtomicU64) -> u64 {
 
 impl IdGenerator for Ids {
     fn new_trace_id(&self) -> TraceId {
-        // Spread evenly over all values, as a random number is.
-        let number = next(&self.traces).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // As random numbers are, also each second one: `splitmix64`.
+        let mut number = next(&self.traces).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        number ^= number >> 31;
         TraceId::from(u128::from(number) << 64 | u128::from(number))
     }
 
