@@ -80,8 +80,11 @@ async fn gateway(
     let all = [&scripted_keycloak_settings(&url)[..], &traces, settings].concat();
     let clock = manual_clock();
     let gateway = TestGateway::start_with_clock(Arc::<ManualClock>::clone(&clock), &all);
-    // The first probe fetches the discovery document, which a login would fetch otherwise.
-    gateway.wait_for_readiness("ready", &[]).await;
+    // The first probe fetches the discovery document, which a login would fetch otherwise. This Keycloak calls every
+    // token active.
+    gateway
+        .wait_for_readiness("degraded", &["unreadable"])
+        .await;
     (keycloak, gateway, clock)
 }
 
