@@ -12,7 +12,7 @@ use super::*;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// Counts up. Ratios compare the low half of a trace id, which is random in all its bits.
+/// Counts up.
 #[derive(Debug, Clone, Default)]
 struct Ids {
     traces: Arc<AtomicU64>,
@@ -25,12 +25,7 @@ fn next(count: &AtomicU64) -> u64 {
 
 impl IdGenerator for Ids {
     fn new_trace_id(&self) -> TraceId {
-        // As random numbers are, also each second one: `splitmix64`.
-        let mut number = next(&self.traces).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        number ^= number >> 31;
-        TraceId::from(u128::from(number) << 64 | u128::from(number))
+        TraceId::from(u128::from(next(&self.traces)))
     }
 
     fn new_span_id(&self) -> SpanId {
@@ -79,18 +74,17 @@ fn is_sampled(context: &Context) -> bool {
 }
 
 #[test]
-fn ratio_is_the_share_of_the_requests_that_are_sampled() {
-    for (ratio, expected) in [
-        (0.0, 0..=0),
-        (0.01, 90..=110),
-        (0.5, 4900..=5100),
-        (1.0, 10_000..=10_000),
-    ] {
+fn ratio_is_the_share_of_the_trace_ids_that_are_sampled() {
+    const COUNT: u64 = 10_000;
+    // Spread evenly over all values, as random numbers are.
+    let ids = || (0..COUNT).map(|number| TraceId::from(u128::from(number * (u64::MAX / COUNT))));
+    for (ratio, expected) in [(0.0, 0), (0.01, 100), (0.5, 5000), (1.0, 10_000)] {
         let traces = traces(ratio);
-        let sampled = (0..10_000)
-            .filter(|_| is_sampled(&traces.begin(None, span)))
-            .count();
-        assert!(expected.contains(&sampled), "{ratio}: {sampled}");
+        let sampled = ids().filter(|id| traces.samples(*id)).count();
+        assert!(sampled.abs_diff(expected) <= 1, "{ratio}: {sampled}");
+        if [0, 10_000].contains(&expected) {
+            assert_eq!(is_sampled(&traces.begin(None, span)), expected > 0);
+        }
     }
 }
 
