@@ -175,7 +175,6 @@ impl Parts {
             operator_token,
             collector,
         } = reloadable?;
-        let metrics = Arc::<Metrics>::default();
         let random: Arc<dyn Random> = Arc::new(SystemRandom::new());
         let traces = collector
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
