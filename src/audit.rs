@@ -18,7 +18,7 @@ use crate::config::{AuditDestination, AuditSettings};
 use crate::gateway::Observer;
 use crate::gateway::session::SessionId;
 use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
-use crate::telemetry::line_writer::{Flusher, LineWriter};
+use crate::telemetry::json_lines::{Flusher, LineWriter};
 use crate::telemetry::metrics::AuditMetrics;
 
 pub use event::{Decision, EndedSession, Event, Request, RevokedSelection, SCHEMA};

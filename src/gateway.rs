@@ -353,7 +353,7 @@ impl Gateway {
             now,
             &*self.random,
         )?;
-        iam.count_exchange();
+        iam.count_exchange(source);
         Ok(Exchanged {
             token,
             scope: granted,

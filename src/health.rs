@@ -11,7 +11,6 @@ use std::time::Duration;
 use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamError, Moment};
 
-use crate::gateway::knowledge::Source;
 use crate::telemetry::metrics::IamMetrics;
 
 pub use lifecycle::Lifecycle;
@@ -223,14 +222,10 @@ impl Health {
         (readiness, reasons.collect())
     }
 
-    /// Records that an access token was issued with data of the IAM with this name, and its source.
-    pub fn exchanged(&self, iam: &str, source: Source) {
-        let named = self.iams.iter().find(|other| *other.name == *iam);
-        if let Some(iam) = named {
-            iam.metrics.exchanged(source);
-            if source == Source::Stale {
-                iam.state().stale.served(&iam.name, self.clock.now());
-            }
+    /// Records that an access token was issued with stale data of the IAM with this name.
+    pub fn serves_stale(&self, iam: &str) {
+        if let Some(iam) = self.iams.iter().find(|other| *other.name == *iam) {
+            iam.state().stale.served(&iam.name, self.clock.now());
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::health::{Health, IamHealth, Lifecycle};
 use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
-use crate::telemetry::line_writer::Flusher;
+use crate::telemetry::json_lines::Flusher;
 use crate::telemetry::traces::SpanExporter;
 
 pub use crate::server::{PassedSocketError, PassedSockets};

@@ -1,7 +1,6 @@
 //! The log, the metrics and the traces.
 
-mod json_log;
-pub mod line_writer;
+pub mod json_lines;
 pub mod metrics;
 pub mod traces;
 
@@ -16,8 +15,7 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::config::{LogFormat, LogSettings};
 
-use json_log::LogWriter;
-use line_writer::{Flusher, LineWriter};
+use json_lines::{Flusher, LineWriter};
 
 /// A subscriber that writes one line for each event to `writer`, in the format and with the filter
 /// of the settings.
@@ -37,8 +35,8 @@ where
         layer.with_ansi(terminal).boxed()
     } else {
         layer
-            .event_format(json_log::Json)
-            .fmt_fields(json_log::Json)
+            .event_format(json_lines::Json)
+            .fmt_fields(json_lines::Json)
             .boxed()
     };
     // A filter of the whole registry, because a filter of one layer costs each event more.
@@ -58,7 +56,7 @@ pub fn install(
     let terminal = stdout.is_terminal();
     let stdout: Box<dyn Write + Send> = Box::new(stdout);
     let (writer, flusher) = LineWriter::start("log", stdout, metrics.lines_dropped())?;
-    subscriber(settings, terminal, LogWriter(writer)).try_init()?;
+    subscriber(settings, terminal, writer).try_init()?;
     panic::set_hook(Box::new(log_panic));
     Ok(flusher)
 }
@@ -75,7 +73,7 @@ mod tests {
 
     #[test]
     fn panic_is_logged_with_its_place_and_without_its_message() {
-        let lines = json_log::tests::Sink::default();
+        let lines = json_lines::tests::Written::default();
         let writer = lines.clone();
         let settings = LogSettings::default();
         let subscriber = subscriber(&settings, false, move || writer.clone());

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::event::{Event, Line};
-use crate::telemetry::line_writer::{Sink, Stopping};
+use crate::telemetry::json_lines::{Sink, Stopping};
 use crate::telemetry::metrics::AuditMetrics;
 
 /// The pause before the next attempt to write.

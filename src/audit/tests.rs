@@ -495,7 +495,7 @@ async fn lost_lines_are_counted_and_reported_by_a_line_when_writing_works_again(
     let length = Line::new(&Event::LinesLost { count: 2 }, log.clock.now())
         .to_json()
         .len();
-    let room = crate::telemetry::line_writer::BACKLOG_BYTES / length;
+    let room = crate::telemetry::json_lines::BACKLOG_BYTES / length;
     for _ in 0..room + 7 {
         log.record(2);
     }

@@ -11,7 +11,7 @@ use iam_adapters::logout_token::{self, InvalidLogoutToken};
 use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens};
 
 use super::error::GatewayError;
-use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge};
+use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge, Source};
 use super::login_limiter::Rate;
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
@@ -63,7 +63,8 @@ pub struct Iam {
     pub(super) rate: Option<Rate>,
     /// `None`: the IAM sends no logout tokens.
     logout_tokens: Option<LogoutTokens>,
-    exchanges_without_logins: AtomicU64,
+    /// By [`Source`], in the order of [`Source::ALL`].
+    exchanges: [AtomicU64; Source::ALL.len()],
 }
 
 impl Iam {
@@ -91,16 +92,16 @@ impl Iam {
         &self.upstream_logouts
     }
 
-    /// The number of exchanges of sessions of an IAM that allows no logins.
-    #[must_use]
-    pub fn exchanges_without_logins(&self) -> u64 {
-        self.exchanges_without_logins.load(Ordering::Relaxed)
+    /// The number of exchanges with data of each source.
+    pub fn exchanges(&self) -> impl Iterator<Item = (Source, u64)> {
+        let counts = self.exchanges.iter();
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
+        Source::ALL.into_iter().zip(counts)
     }
 
-    pub(super) fn count_exchange(&self) {
-        if !self.policy.allows_logins {
-            self.exchanges_without_logins
-                .fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_exchange(&self, source: Source) {
+        if let Some(count) = self.exchanges.get(source as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -190,7 +191,7 @@ impl Iams {
                 upstream_logouts: Arc::new(upstream_logouts),
                 rate: policy.logins_per_second.map(Rate::new),
                 logout_tokens: LogoutTokens::of(Arc::clone(&adapter), Arc::clone(clock)),
-                exchanges_without_logins: AtomicU64::new(0),
+                exchanges: Default::default(),
                 adapter,
                 policy,
             }

@@ -5,7 +5,6 @@ use iam_adapters::{IamAdapter as _, Misconfiguration, ResilientAdapter};
 
 use super::*;
 use crate::config::sample::{Sample, registry};
-use crate::gateway::knowledge::Source;
 use crate::telemetry::metrics::Metrics;
 
 fn iam_health(name: &str, clock: &Arc<ManualClock>) -> Arc<IamHealth> {
@@ -168,7 +167,7 @@ fn another_problem_does_not_change_not_ready() {
     let wrong = misconfigured(Misconfiguration::ClientSecret);
     iam.called(Operation::Probe, wrong.as_ref().copied(), Duration::ZERO);
     iam.circuit(Operation::Login, Circuit::Open);
-    health.exchanged("iam", Source::Stale);
+    health.serves_stale("iam");
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::NotReady);
     assert_eq!(report.reasons.len(), 3);
@@ -205,7 +204,7 @@ fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
     let lines = logged(|| {
         iam.circuit(Operation::Introspection, Circuit::Open);
         for _ in 0..1_000 {
-            health.exchanged("iam", Source::Stale);
+            health.serves_stale("iam");
             clock.advance(Duration::from_secs(3));
             // A single success does not end it.
             iam.called(Operation::Introspection, Ok(()), Duration::ZERO);
@@ -326,7 +325,7 @@ fn stale_data_is_a_reason_of_its_iam_alone() {
     let time = Arc::<ManualClock>::clone(&clock);
     let health = Health::new(time, iams.to_vec(), Lifecycle::default());
     health.needs_no_probe();
-    health.exchanged("other", Source::Stale);
+    health.serves_stale("other");
     let report = health.report(clock.now());
     let [reason] = &report.reasons[..] else {
         panic!("one reason, not {:?}", report.reasons);

@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::error::GatewayError;
+use crate::gateway::knowledge::Source;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::AppState;
@@ -212,7 +213,9 @@ pub(super) async fn exchange(
         )
         .await
         .map_err(|error| app_state.failed(Operation::Token, error))?;
-    app_state.health.exchanged(&exchanged.iam, exchanged.source);
+    if exchanged.source == Source::Stale {
+        app_state.health.serves_stale(&exchanged.iam);
+    }
     with_log(&request, |log| {
         log.source = Some(exchanged.source);
         log.iam = Some(exchanged.iam);

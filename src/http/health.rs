@@ -126,8 +126,12 @@ pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> 
         app_state
             .metrics
             .logouts(iam.name(), iam.upstream_logouts());
-        let exchanges = iam.exchanges_without_logins();
-        app_state.metrics.iam.without_login(iam.name(), exchanges);
+        for (source, exchanges) in iam.exchanges() {
+            app_state
+                .metrics
+                .iam
+                .exchanges(iam.name(), source, exchanges);
+        }
     }
     let accept = request.headers().get(header::ACCEPT);
     let accept = accept.and_then(|accept| accept.to_str().ok());

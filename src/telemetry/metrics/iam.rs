@@ -38,7 +38,6 @@ pub struct IamFamilies {
     calls: Family<IamLabels<3>, Counter>,
     durations: Family<IamLabels<2>, Histogram, fn() -> Histogram>,
     circuits: Family<IamLabels<2>, Gauge>,
-    without_login: Family<IamLabels<1>, Counter>,
 }
 
 impl IamFamilies {
@@ -48,7 +47,6 @@ impl IamFamilies {
             calls: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             circuits: Family::default(),
-            without_login: Family::default(),
         };
         let help = "Exchanges, by the source of their data";
         registry.register("knowledge", help, metrics.exchanges.clone());
@@ -59,9 +57,6 @@ impl IamFamilies {
         registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
         let help = "Circuit breaker of calls to the IAM: 0 closed, 1 half-open, 2 open";
         registry.register("iam_circuit", help, metrics.circuits.clone());
-        let help = "Exchanges of sessions of an IAM with login = false";
-        let without_login = metrics.without_login.clone();
-        registry.register("exchanges_without_login", help, without_login);
         metrics
     }
 
@@ -72,10 +67,6 @@ impl IamFamilies {
         let label = |operation: Operation| ("operation", operation.name().to_owned());
         let iam = || ("iam", name.to_owned());
         IamMetrics {
-            exchanges: Source::ALL.map(|source| {
-                let labels = [("source", source.name().to_owned()), iam()];
-                self.exchanges.get_or_create_owned(&labels)
-            }),
             calls: operations.map(|operation| {
                 OUTCOMES.map(|outcome| {
                     let outcome = ("outcome", outcome.to_owned());
@@ -94,11 +85,13 @@ impl IamFamilies {
         }
     }
 
-    /// Sets the number of exchanges of sessions of an IAM that allows no logins.
-    pub fn without_login(&self, name: &str, exchanges: u64) {
-        let counter = self
-            .without_login
-            .get_or_create_owned(&[("iam", name.to_owned())]);
+    /// Sets the number of exchanges with data of this source, of sessions of the IAM with this name.
+    pub fn exchanges(&self, name: &str, source: Source, exchanges: u64) {
+        let labels = [
+            ("source", source.name().to_owned()),
+            ("iam", name.to_owned()),
+        ];
+        let counter = self.exchanges.get_or_create_owned(&labels);
         counter.inner().store(exchanges, Ordering::Relaxed);
     }
 }
@@ -106,20 +99,12 @@ impl IamFamilies {
 /// The metrics of one IAM.
 #[derive(Debug)]
 pub struct IamMetrics {
-    exchanges: [Counter; Source::ALL.len()],
     calls: [[Counter; OUTCOMES.len()]; Operation::ALL.len()],
     durations: [Histogram; Operation::ALL.len()],
     circuits: [Gauge; Operation::ALL.len()],
 }
 
 impl IamMetrics {
-    /// Counts an exchange by the source of its data.
-    pub fn exchanged(&self, source: Source) {
-        if let Some(counter) = self.exchanges.get(source as usize) {
-            counter.inc();
-        }
-    }
-
     /// Counts a call.
     pub fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         let outcome = result.err().map_or("ok", IamError::kind);
