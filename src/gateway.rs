@@ -24,8 +24,8 @@ use futures_util::future::join_all;
 use iam_adapters::logout_token::Ended;
 use iam_adapters::trace::Context;
 use iam_adapters::{
-    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, Moment, Refusal,
-    Scope, UpstreamSession, abandoned,
+    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, LogoutTokens,
+    Moment, Refusal, Scope, UpstreamSession, abandoned,
 };
 use opentelemetry::trace::FutureExt as _;
 use tracing::Instrument as _;
@@ -145,11 +145,19 @@ pub struct LoggedOut {
     pub iam: Arc<str>,
 }
 
+/// The result of a logout token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedLogoutToken {
+    /// The name of the IAM whose issuer the token has, if there is one. Any sender of an invalid token can
+    /// choose it.
+    pub iam: Option<Arc<str>>,
+    /// What the token ended, or why it ended nothing.
+    pub result: Result<EndedByIam, GatewayError>,
+}
+
 /// What an accepted logout token ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedByIam {
-    /// The name of the IAM.
-    pub iam: Arc<str>,
     /// The user, as in `sub` of the access tokens, if all sessions of one user ended.
     pub sub: Option<String>,
     /// As in the token.
@@ -442,12 +450,30 @@ impl Gateway {
     /// The only call to the IAM is for its keys, and rare. So an IAM may send the token during a login
     /// or logout and wait for the response.
     ///
-    /// # Errors
-    ///
-    /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. No session
-    /// has been ended then.
-    pub async fn receive_logout_token(&self, token: &str) -> Result<EndedByIam, GatewayError> {
-        let (iam, tokens) = self.iams.for_logout_token(token)?;
+    /// The error is [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. No
+    /// session has been ended then.
+    pub async fn receive_logout_token(&self, token: &str) -> ReceivedLogoutToken {
+        let (iam, tokens) = match self.iams.for_logout_token(token) {
+            Ok(sender) => sender,
+            Err(error) => {
+                return ReceivedLogoutToken {
+                    iam: None,
+                    result: Err(error),
+                };
+            }
+        };
+        ReceivedLogoutToken {
+            iam: Some(Arc::clone(&iam.name)),
+            result: self.end_by_logout_token(iam, tokens, token).await,
+        }
+    }
+
+    async fn end_by_logout_token(
+        &self,
+        iam: &Iam,
+        tokens: &LogoutTokens,
+        token: &str,
+    ) -> Result<EndedByIam, GatewayError> {
         let verified = tokens.verify(token).await?;
         self.session_revoker
             .end_by_logout_token(iam, &verified.ended, verified.issued_at);
@@ -457,7 +483,6 @@ impl Gateway {
             Ended::AllOf(subject) => Some(iam.sub(subject.as_str()).into_owned()),
         };
         Ok(EndedByIam {
-            iam: Arc::clone(&iam.name),
             sub,
             ended: verified.ended,
         })

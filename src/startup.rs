@@ -80,6 +80,8 @@ pub struct Connected {
 #[must_use]
 pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
+    let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
+    metrics.attribute_to(&names);
     let (mut states, mut adapters) = (Vec::new(), Vec::new());
     let iams = settings.iams.iter().zip(&parts.iams).map(|(iam, adapter)| {
         let name: Arc<str> = iam.name.as_str().into();

@@ -222,6 +222,13 @@ impl Iams {
         }
     }
 
+    /// The name of the IAM to which an event is attributed: this one, or that of the only IAM, also for
+    /// an event before the choice of an IAM.
+    #[must_use]
+    pub fn attributed<'n>(&'n self, chosen: Option<&'n str>) -> Option<&'n str> {
+        chosen.or_else(|| self.only().map(Iam::name))
+    }
+
     /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM
     /// receives the password.
     pub(super) fn for_login(&self, email: &str) -> Option<&Iam> {

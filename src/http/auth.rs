@@ -148,7 +148,7 @@ pub(super) async fn log_in(
     if let Err(error) = app_state.gateway.admit_login(address) {
         warn_of_untrusted_proxy(&app_state, &request);
         audited::refused_login(audit, origin, &error).await?;
-        return Err(app_state.failed(Operation::Login, error));
+        return Err(app_state.failed_login(error, None));
     }
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
@@ -177,7 +177,7 @@ pub(super) async fn log_in(
     }
     let session = attempt
         .result
-        .map_err(|error| app_state.failed(Operation::Login, error))?;
+        .map_err(|error| app_state.failed_login(error, attempt.iam.as_deref()))?;
     with_log(&request, |log| log.subject = Some(session.sub));
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
@@ -304,11 +304,18 @@ fn json_response(json: Vec<u8>) -> HttpResponse {
 }
 
 impl AppState {
-    /// The problem of an operation that failed. Counts logins that a limit refused.
-    pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
+    /// The problem of a login that failed, at the IAM with this name if one was chosen. Counts logins that
+    /// a limit refused.
+    fn failed_login(&self, error: GatewayError, iam: Option<&str>) -> Problem {
         if let GatewayError::TooManyLogins { limit, .. } = &error {
-            self.metrics.throttled(*limit);
+            let iam = self.gateway.iams().attributed(iam);
+            self.metrics.throttled(*limit, iam);
         }
+        self.failed(Operation::Login, error)
+    }
+
+    /// The problem of an operation that failed.
+    pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         Problem::Gateway {
             operation,
             error,

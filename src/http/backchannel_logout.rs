@@ -14,8 +14,8 @@ use super::body::{self, no_store};
 use super::middleware::client_address;
 use super::problem::{InvalidRequest, Operation, Problem};
 use crate::audit::{Decision, Event};
-use crate::gateway::EndedByIam;
 use crate::gateway::error::GatewayError;
+use crate::gateway::{EndedByIam, ReceivedLogoutToken};
 use crate::telemetry::metrics::LogoutTokenOutcome;
 
 const LOGOUT_TOKEN: &str = "logout_token";
@@ -28,37 +28,40 @@ pub(super) async fn receive(
 ) -> Result<HttpResponse, Problem> {
     let sender = client_address(&app_state, &request);
     let origin = Origin::of(&app_state, &request);
-    let audit = |decision, accepted: Option<&EndedByIam>| {
+    let audit = |decision, accepted: Option<(&str, &EndedByIam)>| {
         app_state.audit.record(|ids| Event::LogoutToken {
             decision,
             request: origin.request(ids),
-            iam: accepted.map(|by_iam| by_iam.iam.to_string()),
-            ended: accepted.map(|by_iam| match by_iam.ended {
+            iam: accepted.map(|(iam, _)| iam.to_owned()),
+            ended: accepted.map(|(_, by_iam)| match by_iam.ended {
                 Ended::Session(_) => "session",
                 Ended::AllOf(_) => "subject",
             }),
-            subject: accepted.and_then(|by_iam| by_iam.sub.clone()),
+            subject: accepted.and_then(|(_, by_iam)| by_iam.sub.clone()),
         });
+    };
+    let count = |outcome, iam| {
+        let iam = app_state.gateway.iams().attributed(iam);
+        app_state.metrics.logout_token(outcome, iam);
     };
     let now = app_state.gateway.now();
     if let Some(seconds) =
         sender.and_then(|sender| app_state.logout_token_limiter.retry_after(sender, now))
     {
-        app_state
-            .metrics
-            .logout_token(LogoutTokenOutcome::TurnedAway);
+        count(LogoutTokenOutcome::TurnedAway, None);
         audit(Decision::refused("too_many_invalid"), None);
         return Err(Problem::InvalidLogoutTokens(seconds));
     }
     let body = body::read_form(&request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
-    let received = app_state.gateway.receive_logout_token(&token).await;
-    audit(Decision::of(&received), received.as_ref().ok());
-    if let Some(outcome) = LogoutTokenOutcome::of(&received) {
-        app_state.metrics.logout_token(outcome);
+    let ReceivedLogoutToken { iam, result } = app_state.gateway.receive_logout_token(&token).await;
+    let iam = iam.as_deref();
+    audit(Decision::of(&result), iam.zip(result.as_ref().ok()));
+    if let Some(outcome) = LogoutTokenOutcome::of(&result) {
+        count(outcome, iam);
     }
     if let Some(sender) = sender {
-        match &received {
+        match &result {
             Ok(_) => app_state.logout_token_limiter.record_valid(sender, now),
             Err(GatewayError::InvalidLogoutToken(_)) => {
                 app_state.logout_token_limiter.record_invalid(sender, now);
@@ -66,7 +69,7 @@ pub(super) async fn receive(
             Err(_) => {}
         }
     }
-    received.map_err(|error| app_state.failed(Operation::BackchannelLogout, error))?;
+    result.map_err(|error| app_state.failed(Operation::BackchannelLogout, error))?;
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     Ok(response.finish())

@@ -51,6 +51,15 @@ const BUCKETS: [f64; 16] = [
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
+/// A label and the name of the IAM, which is empty for an event that is attributed to no IAM.
+type IamLabels = [(&'static str, String); 2];
+
+fn iam_labels(label: (&'static str, &str), iam: Option<&str>) -> IamLabels {
+    let (name, value) = label;
+    let iam = iam.unwrap_or_default();
+    [(name, value.to_owned()), ("iam", iam.to_owned())]
+}
+
 type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
 /// All metrics of one gateway.
@@ -66,7 +75,7 @@ pub struct Metrics {
     certificate: CertificateExpiry,
     keys: KeyMetrics,
     files_unreadable: Gauge,
-    throttled: [Counter; Limit::ALL.len()],
+    throttled: Family<IamLabels, Counter>,
     untracked: Counter,
     lines_dropped: Counter,
     audit: AuditMetrics,
@@ -86,7 +95,7 @@ impl Default for Metrics {
         let build = Family::<Labels<2>, Gauge>::default();
         let requests = Family::<Labels<2>, Counter>::default();
         let durations = histograms();
-        let throttled = Family::<Labels<1>, Counter>::default();
+        let throttled = Family::<IamLabels, Counter>::default();
         let untracked = Counter::default();
         let files_unreadable = Gauge::default();
         let lines_dropped = Counter::default();
@@ -131,8 +140,7 @@ impl Default for Metrics {
             }),
             durations: Route::ALL
                 .map(|route| durations.get_or_create_owned(&[("route", route.name())])),
-            throttled: Limit::ALL
-                .map(|limit| throttled.get_or_create_owned(&[("limit", limit.name())])),
+            throttled,
             untracked,
             registry: root,
             iam,
@@ -167,11 +175,26 @@ impl Metrics {
         }
     }
 
-    /// Counts a login that a limit refused.
-    pub fn throttled(&self, limit: Limit) {
-        if let Some(counter) = self.throttled.get(limit as usize) {
-            counter.inc();
+    /// Creates the series of events that are attributed to one of these IAMs or, if there are several,
+    /// to none.
+    pub fn attribute_to(&self, iams: &[&str]) {
+        let none = (iams.len() > 1).then_some(None);
+        for iam in iams.iter().copied().map(Some).chain(none) {
+            for limit in Limit::ALL {
+                let _ = self.throttled_by(limit, iam);
+            }
+            self.logout_tokens.create(iam);
         }
+    }
+
+    /// Counts a login that a limit refused.
+    pub fn throttled(&self, limit: Limit, iam: Option<&str>) {
+        self.throttled_by(limit, iam).inc();
+    }
+
+    fn throttled_by(&self, limit: Limit, iam: Option<&str>) -> Counter {
+        let labels = iam_labels(("limit", limit.name()), iam);
+        self.throttled.get_or_create_owned(&labels)
     }
 
     /// Sets the number of login attempts that were not counted.
@@ -180,8 +203,8 @@ impl Metrics {
     }
 
     /// Counts a logout token by its outcome.
-    pub fn logout_token(&self, outcome: LogoutTokenOutcome) {
-        self.logout_tokens.count(outcome);
+    pub fn logout_token(&self, outcome: LogoutTokenOutcome, iam: Option<&str>) {
+        self.logout_tokens.count(outcome, iam);
     }
 
     /// Sets the metrics of logouts that failed at the IAM with this name.

@@ -149,7 +149,8 @@ fn every_series_exists_before_the_first_event() {
         ));
     }
     for outcome in LOGOUT_TOKENS {
-        let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
+        let labels = format!("outcome=\"{outcome}\",iam=\"mock\"");
+        let series = format!("auth_gateway_logout_tokens_total{{{labels}}}");
         assert_eq!(first.count(&series), 0);
     }
     let unfinished = "auth_gateway_unfinished_logouts{iam=\"mock\"}";
@@ -180,7 +181,8 @@ fn every_series_exists_before_the_first_event() {
         }
     }
     for limit in ["account", "address", "replica"] {
-        let series = format!("auth_gateway_logins_throttled_total{{limit=\"{limit}\"}}");
+        let labels = format!("limit=\"{limit}\",iam=\"mock\"");
+        let series = format!("auth_gateway_logins_throttled_total{{{labels}}}");
         assert_eq!(first.count(&series), 0);
     }
     assert_eq!(first.count("auth_gateway_logins_untracked_total"), 0);

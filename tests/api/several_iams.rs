@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use test_support::client::Session;
 use test_support::gateway::{TestGateway, two_scripted_keycloaks_settings};
 use test_support::keys::TestKeys;
+use test_support::logout_token::logout_token;
 use test_support::scripted_upstream::keycloak::{
-    INTROSPECTION, LOGOUT, PERMISSIONS, SUBJECT, TOKEN, inactive,
+    INTROSPECTION, LOGOUT, PERMISSIONS, SUBJECT, TOKEN, inactive, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
@@ -188,4 +189,62 @@ async fn deadline_of_an_iam_replaces_the_common_one() {
     iams.gateway
         .wait_for_readiness("degraded", &["timed_out"])
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn login_beyond_a_limit_is_counted_by_its_iam_and_without_one_before_it_is_chosen() {
+    let iams = TwoIams::new(&[
+        ("login_limits.account_failures", "1"),
+        ("login_limits.address_failures", "2"),
+    ])
+    .await;
+    let throttled = async |limit: &str| {
+        let label = |iam| format!("limit=\"{limit}\",iam=\"{iam}\"");
+        let metric = async |iam| {
+            iams.gateway
+                .metric("logins_throttled_total", &label(iam))
+                .await
+        };
+        [metric("one").await, metric("other").await, metric("").await]
+    };
+    for iam in [&iams.one, &iams.other] {
+        iam.on(
+            TOKEN,
+            refusal(401, "invalid_grant", "Invalid user credentials"),
+        );
+    }
+    for (email, status, account, address) in [
+        ("alice@other.test", 401, [0, 0, 0], [0, 0, 0]),
+        ("alice@other.test", 429, [0, 1, 0], [0, 0, 0]),
+        ("alice@example.test", 401, [0, 1, 0], [0, 0, 0]),
+        ("alice@example.test", 429, [0, 1, 0], [0, 0, 1]),
+    ] {
+        let answer = iams.gateway.log_in(email, &"password".into()).await;
+        assert_eq!(answer.status, status, "{email}");
+        assert_eq!(throttled("account").await, account, "{email}");
+        assert_eq!(throttled("address").await, address, "{email}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_logout_token_is_counted_by_the_iam_of_its_issuer_and_without_one_if_it_has_none() {
+    let iams = TwoIams::new(&[]).await;
+    let refused = async |iam: &str| {
+        let label = format!("iam=\"{iam}\"");
+        iams.gateway.metric("logout_tokens_total", &label).await
+    };
+    let for_another_client = |url: &str| logout_token(url, "a", &json!({"aud": "another-client"}));
+    for (token, expected) in [
+        (for_another_client(&iams.other.url()), [0, 1, 0]),
+        (for_another_client("https://unknown.test"), [0, 1, 1]),
+        ("no token".to_owned(), [0, 1, 2]),
+    ] {
+        assert_eq!(iams.gateway.send_logout_token(&token).await.status, 400);
+        let counted = [
+            refused("one").await,
+            refused("other").await,
+            refused("").await,
+        ];
+        assert_eq!(counted, expected, "{token}");
+    }
 }

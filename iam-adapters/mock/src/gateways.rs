@@ -210,6 +210,7 @@ impl LogoutNotifier for GatewayLogoutNotifier {
         };
         let received = self.gateway.receive_logout_token(&token).await;
         received
+            .result
             .inspect_err(
                 |error| tracing::warn!(%error, "the gateway refused a logout token of the mock"),
             )

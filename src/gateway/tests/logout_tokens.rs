@@ -33,7 +33,7 @@ fn token(gateway: &TestGateway, subject: Option<&str>, session: Option<&str>, at
 
 async fn receive(gateway: &TestGateway, token: &str) -> Result<Ended, GatewayError> {
     let received = gateway.inner.receive_logout_token(token).await;
-    received.map(|by_iam| by_iam.ended)
+    received.result.map(|by_iam| by_iam.ended)
 }
 
 async fn has_ended(gateway: &TestGateway, session: &Session) -> bool {

@@ -11,18 +11,20 @@ use test_support::LogoutSigner;
 
 use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
-use crate::gateway::EndedByIam;
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::iams::{IamParts, IamPolicy};
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
+use crate::gateway::{EndedByIam, ReceivedLogoutToken};
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
 const REFUSED: GatewayError = GatewayError::Refused(Refusal::InvalidCredentials);
 const DEFAULT: usize = 0;
 const OTHER: usize = 1;
+/// In the order of these numbers.
+const NAMES: [&str; 2] = ["default", "other"];
 
 /// A gateway with the IAMs `default` and `other`, which are of one kind.
 struct TwoIams {
@@ -64,8 +66,7 @@ impl TwoIams {
             iam.permit("alice", "read write");
             Arc::new(iam)
         });
-        let names = ["default", "other"].into_iter();
-        let parts = names.zip(&iams).zip(policies);
+        let parts = NAMES.into_iter().zip(&iams).zip(policies);
         let parts = parts.map(|((name, iam), policy)| IamParts {
             name: name.into(),
             adapter: Arc::<ScriptedIam>::clone(iam),
@@ -364,17 +365,22 @@ async fn logout_token_is_verified_with_the_keys_of_its_issuer_only() {
         let forged = gateway.logout_token(issuer, signer, "upstream-1");
         let refused = receive(&forged).await;
         let unknown = InvalidLogoutToken::UnknownKey;
-        assert_eq!(refused, Err(GatewayError::InvalidLogoutToken(unknown)));
+        let error = GatewayError::InvalidLogoutToken(unknown);
+        assert_eq!(refused.result, Err(error));
+        assert_eq!(refused.iam.as_deref(), Some(NAMES[issuer]));
     }
     let keys = gateway.calls(Operation::Keys);
     // Both IAMs have a session of this id.
     let token = gateway.logout_token(OTHER, OTHER, "upstream-1");
     let ended = EndedByIam {
-        iam: "other".into(),
         sub: None,
         ended: Ended::Session("upstream-1".to_owned()),
     };
-    assert_eq!(receive(&token).await, Ok(ended));
+    let received = ReceivedLogoutToken {
+        iam: Some("other".into()),
+        result: Ok(ended),
+    };
+    assert_eq!(receive(&token).await, received);
     assert_eq!(gateway.calls(Operation::Keys), keys, "they are cached");
     assert_eq!(gateway.gateway.granted(&there).await, Err(ENDED));
     assert!(gateway.gateway.granted(&here).await.is_ok());
@@ -389,7 +395,8 @@ async fn logout_token_of_an_unknown_issuer_is_invalid_without_a_call() {
         let inner = &gateway.gateway.inner;
         let refused = inner.receive_logout_token(&token.unwrap()).await;
         let why = InvalidLogoutToken::Issuer;
-        assert_eq!(refused, Err(GatewayError::InvalidLogoutToken(why)));
+        assert_eq!(refused.result, Err(GatewayError::InvalidLogoutToken(why)));
+        assert_eq!(refused.iam, None);
     }
     assert_eq!(gateway.total_calls(), [0, 0]);
 }

@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::Labels;
+use super::{IamLabels, iam_labels};
 use crate::gateway::EndedByIam;
 use crate::gateway::error::GatewayError;
 
@@ -59,24 +59,28 @@ impl LogoutTokenOutcome {
     }
 }
 
-pub(super) struct LogoutTokenCounters(Family<Labels<1>, Counter>);
+pub(super) struct LogoutTokenCounters(Family<IamLabels, Counter>);
 
 impl LogoutTokenCounters {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let counters = Self(Family::default());
         let help = "Logout tokens received";
         registry.register("logout_tokens", help, counters.0.clone());
-        for outcome in LogoutTokenOutcome::all() {
-            let _ = counters.of(outcome);
-        }
         counters
     }
 
-    pub(super) fn count(&self, outcome: LogoutTokenOutcome) {
-        self.of(outcome).inc();
+    pub(super) fn create(&self, iam: Option<&str>) {
+        for outcome in LogoutTokenOutcome::all() {
+            let _ = self.of(outcome, iam);
+        }
     }
 
-    fn of(&self, outcome: LogoutTokenOutcome) -> Counter {
-        self.0.get_or_create_owned(&[("outcome", outcome.name())])
+    pub(super) fn count(&self, outcome: LogoutTokenOutcome, iam: Option<&str>) {
+        self.of(outcome, iam).inc();
+    }
+
+    fn of(&self, outcome: LogoutTokenOutcome, iam: Option<&str>) -> Counter {
+        let labels = iam_labels(("outcome", outcome.name()), iam);
+        self.0.get_or_create_owned(&labels)
     }
 }

@@ -67,6 +67,6 @@ async fn logout_completes_while_the_iam_waits_for_its_logout_token_to_be_accepte
         let answers = join_all(batch.iter().map(|session| gateway.log_out(session))).await;
         assert!(answers.iter().all(|answer| answer.status == 200));
     }
-    let ended = "auth_gateway_logout_tokens_total{outcome=\"session_ended\"}";
+    let ended = "auth_gateway_logout_tokens_total{outcome=\"session_ended\",iam=\"mock\"}";
     assert_eq!(exposition(&gateway).count(ended), 10);
 }

@@ -97,7 +97,8 @@ async fn outcome_of_each_logout_token_is_counted() {
         ("turned_away", 3),
         ("fault", 0),
     ] {
-        let series = format!("auth_gateway_logout_tokens_total{{outcome=\"{outcome}\"}}");
+        let labels = format!("outcome=\"{outcome}\",iam=\"mock\"");
+        let series = format!("auth_gateway_logout_tokens_total{{{labels}}}");
         assert_eq!(exposition.count(&series), count, "{outcome}");
     }
     let requests = |outcome: &str| {

@@ -25,7 +25,7 @@ async fn limited_login_writes_no_password_no_email_address_and_no_unkeyed_hash()
             fixture.post_json(replica, LOGIN, &login, status);
         }
     }
-    let throttled = "auth_gateway_logins_throttled_total{limit=\"account\"} 2";
+    let throttled = "auth_gateway_logins_throttled_total{limit=\"account\",iam=\"keycloak\"} 2";
     assert!(fixture.read_management().contains(throttled));
     let written = fixture.end();
     let lines = written
