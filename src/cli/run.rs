@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::error::{UserError, report};
 use super::{
@@ -133,12 +134,14 @@ fn serve(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let names = environment.get("LISTEN_FDNAMES").map(String::as_str);
     let sockets = startup::passed_sockets(names).map_err(UserError::from)?;
+    let system = actix_web::rt::System::new();
+    system.block_on(async { handle_hangups() })?;
     let (settings, mut parts) =
         Parts::load(file, environment, &program.registry, clock).map_err(UserError::from)?;
     parts.sockets = Arc::new(sockets);
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
-    actix_web::rt::System::new().block_on(async {
+    system.block_on(async {
         // Before the welcome screen: from then on a signal may come.
         let stop = stop_signal()?;
         let application = (program.build)(&settings, parts)?;
@@ -152,13 +155,22 @@ fn serve(
     Ok(Exit::Ok)
 }
 
+/// From now on, SIGHUP does not end the process, which is its default action. The service reads its files again on
+/// each SIGHUP after it has read them for the first time.
+///
+/// # Errors
+///
+/// The system cannot report signals.
+fn handle_hangups() -> io::Result<()> {
+    signal(SignalKind::hangup()).map(drop)
+}
+
 /// Waits for SIGTERM, which orchestrators send, or SIGINT, which a terminal sends.
 ///
 /// # Errors
 ///
 /// The system cannot report signals.
-pub fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
+pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

@@ -313,9 +313,6 @@ impl AsyncRead for DeadlineIo {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         loop {
-            if !self.has_ended && self.is_read_overdue(cx) {
-                self.end_overdue();
-            }
             self.has_ended |= self.response == ResponseProgress::Written { last: true };
             if self.has_ended {
                 return Poll::Ready(Ok(()));
@@ -333,20 +330,28 @@ impl AsyncRead for DeadlineIo {
             if self.has_ended {
                 continue;
             }
-            if !self.can_receive() {
-                return Poll::Pending;
+            if self.can_receive() {
+                match self.poll_receive(cx, buffer)? {
+                    Poll::Ready(true) if buffer.filled().len() > before => {
+                        return Poll::Ready(Ok(()));
+                    }
+                    Poll::Ready(true) => continue,
+                    Poll::Ready(false)
+                        if self.request.is_complete() && !self.received.is_empty() =>
+                    {
+                        // Requests that were received need responses before the end.
+                        self.is_read_paused = true;
+                    }
+                    Poll::Ready(false) => self.has_ended = true,
+                    Poll::Pending => self.has_ended = self.must_close(cx),
+                }
             }
-            match self.poll_receive(cx, buffer)? {
-                Poll::Ready(true) if buffer.filled().len() > before => return Poll::Ready(Ok(())),
-                Poll::Ready(true) => {}
-                Poll::Ready(false) if self.request.is_complete() && !self.received.is_empty() => {
-                    // Requests that were received need responses before the end.
-                    self.is_read_paused = true;
+            // Only now: what arrived in time is not late because this worker was busy.
+            if !self.has_ended {
+                if !self.is_read_overdue(cx) {
                     return Poll::Pending;
                 }
-                Poll::Ready(false) => self.has_ended = true,
-                Poll::Pending if self.must_close(cx) => self.has_ended = true,
-                Poll::Pending => return Poll::Pending,
+                self.end_overdue();
             }
         }
     }

@@ -106,9 +106,11 @@ pub(super) struct FileWatcher {
     audit: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
     interval: Duration,
+    hangups: Option<Signal>,
 }
 
 impl FileWatcher {
+    /// From now on, no SIGHUP is missed. Call it in a running actix system.
     pub(super) fn new(
         settings: &Settings,
         parts: &Parts,
@@ -124,13 +126,13 @@ impl FileWatcher {
             audit: Arc::clone(&parts.audit),
             clock: Arc::clone(&parts.clock),
             interval: settings.keys.reload_interval,
+            hangups: hangups(),
         }
     }
 
     /// Does not return.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let changed = Arc::new(Notify::new());
-        let mut hangups = hangups();
         let mut watcher = None;
         let mut logged = Vec::new();
         let mut forced = false;
@@ -144,7 +146,7 @@ impl FileWatcher {
             forced = tokio::select! {
                 () = changed.notified() => false,
                 () = tokio::time::sleep(self.interval) => false,
-                () = next_hangup(&mut hangups) => true,
+                () = next_hangup(&mut self.hangups) => true,
             };
             tokio::time::sleep(SETTLING).await;
         }

@@ -1,9 +1,11 @@
 //! TLS on the public listener.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -160,6 +162,24 @@ fn sighup_reads_the_files_again() {
     program.addresses();
     program.signal("HUP");
     program.logged("the files that the settings name were read again");
+}
+
+/// The settings file is a named pipe, so the gateway waits for its text.
+#[test]
+fn sighup_while_the_settings_are_read_does_not_end_the_gateway() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gateway.toml");
+    let made = Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo").success());
+    let mut program = GATEWAY.serve(&[("AUTH_GATEWAY_CONFIG", path.to_str().expect("text"))]);
+    // Opens once the gateway has opened the other end.
+    let mut settings = File::create(&path).expect("a pipe");
+    program.signal("HUP");
+    settings.write_all(b"[token]\n").expect("written");
+    drop(settings);
+    let (public, _) = program.addresses();
+    let login = Connection::to(public).send(post(LOGIN, ALICE)).answer();
+    assert_eq!(login.status, 200);
 }
 
 #[test]

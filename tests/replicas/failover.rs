@@ -1,14 +1,13 @@
 //! Redis Sentinel, with a real failover.
 
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use tempfile::TempDir;
-use test_support::wait::{until, until_ok_blocking};
+use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
-use crate::server::{Server, free_port};
+use crate::server::{Server, free_port, listening};
 
 const MASTER: &str = "of-the-tests";
 
@@ -24,30 +23,26 @@ impl Sentinel {
     fn of(primary: &Server) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("sentinel.conf");
-        let port = free_port();
-        let text = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\n\
-             sentinel monitor {MASTER} 127.0.0.1 {} 1\n\
-             sentinel down-after-milliseconds {MASTER} 500\n\
-             sentinel failover-timeout {MASTER} 2000\n",
-            folder.path().display(),
-            primary.port()
-        );
-        std::fs::write(&file, text).expect("written");
-        let child = Command::new("redis-server")
-            .arg(&file)
-            .arg("--sentinel")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the Sentinel starts");
-        until_ok_blocking("the Sentinel to listen", || {
-            TcpStream::connect(("127.0.0.1", port))
-        });
-        Self {
-            child,
-            port,
-            _folder: folder,
+        loop {
+            let port = free_port();
+            let text = format!(
+                "port {port}\nbind 127.0.0.1\ndir {}\n\
+                 sentinel monitor {MASTER} 127.0.0.1 {} 1\n\
+                 sentinel down-after-milliseconds {MASTER} 500\n\
+                 sentinel failover-timeout {MASTER} 2000\n",
+                folder.path().display(),
+                primary.port()
+            );
+            std::fs::write(&file, text).expect("written");
+            let mut command = Command::new("redis-server");
+            command.arg(&file).arg("--sentinel");
+            if let Some(child) = listening(&mut command, "+monitor") {
+                return Self {
+                    child,
+                    port,
+                    _folder: folder,
+                };
+            }
         }
     }
 

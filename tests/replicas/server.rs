@@ -1,11 +1,10 @@
 //! A Redis of one test, on a free port, which stops with the test.
 
-use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
-use test_support::wait::until_ok_blocking;
 
 pub(crate) struct Server {
     child: Option<Child>,
@@ -68,21 +67,7 @@ impl Server {
         if let Some(password) = self.password {
             command.args(["--requirepass", password]);
         }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server starts");
-        let exited = until_ok_blocking("redis-server to listen", || {
-            if child.try_wait().expect("a child").is_some() {
-                return Ok(true);
-            }
-            TcpStream::connect(("127.0.0.1", self.port)).map(|_| false)
-        });
-        if exited {
-            return;
-        }
-        self.child = Some(child);
+        self.child = listening(&mut command, "Ready to accept connections");
     }
 
     /// Kills it; its data is lost.
@@ -135,6 +120,23 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Starts a `redis-server`, and waits for the text that it writes once it listens; `None`: it has exited, because
+/// another process has its port. A connection would prove nothing: it may be one to that process.
+pub(crate) fn listening(command: &mut Command, text: &str) -> Option<Child> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("redis-server starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    if !lines.any(|line| line.expect("text").contains(text)) {
+        child.wait().expect("a child");
+        return None;
+    }
+    std::thread::spawn(move || lines.for_each(drop));
+    Some(child)
 }
 
 /// Below the range of ports that the system uses for outgoing connections.

@@ -7,7 +7,7 @@ use test_support::endpoints::LOGIN;
 use test_support::gateway::TestGateway;
 use test_support::wire::{ALICE, Connection, chunked, get, post};
 
-use super::slow::{BRIEF, with_timeouts};
+use super::slow::{BRIEF, with_timeouts_after};
 use super::{connect, gateway, in_form};
 
 const POST: &str = "POST /api/v1/auth/login HTTP/1.1\r\nHost: gateway\r\n";
@@ -140,14 +140,13 @@ fn nothing_follows_a_408() {
             format!("{POST}{JSON}Transfer-Encoding: chunked\r\n\r\n5\r\n1234"),
         ),
     ] {
-        let gateway = with_timeouts(|timeouts| {
+        let requests = further().map(|_| request.clone());
+        let (_gateway, connections) = with_timeouts_after(requests, |timeouts| {
             timeouts.head = headers;
             timeouts.body = body;
         });
-        for further in further() {
-            let mut connection = connect(&gateway);
-            connection.send(&request);
-            one_response(connection, 408, &further);
+        for (further, connection) in further().iter().zip(connections) {
+            one_response(connection, 408, further);
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Slow clients that keep a connection open.
 
 use std::io::Write as _;
-use std::sync::Arc;
+use std::net::TcpStream;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use auth_gateway::config::Settings;
 use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::Parts;
 use iam_adapters::clock::SystemClock;
 use test_support::endpoints::LOGIN;
 use test_support::gateway::{TestGateway, settings};
-use test_support::wire::{ALICE, get, post};
+use test_support::wire::{ALICE, Connection, get, post};
 
 use super::{connect, in_form, refused};
 
@@ -18,6 +20,32 @@ pub(super) const BRIEF: Duration = Duration::from_millis(50);
 
 /// A gateway whose timeouts are long, except those that a test changes.
 pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> TestGateway {
+    let (settings, parts) = settings_and_parts(change);
+    TestGateway::with_namespaces(settings, parts)
+}
+
+/// The same, and a connection for each text. The text is sent before the gateway accepts the connection: on a busy
+/// machine, more time than [`BRIEF`] can pass between the connection and its first bytes.
+pub(super) fn with_timeouts_after<S: Into<String>>(
+    sent: impl IntoIterator<Item = S>,
+    change: impl FnOnce(&mut ConnectionTimeouts),
+) -> (TestGateway, impl Iterator<Item = Connection<TcpStream>>) {
+    let sent: Vec<String> = sent.into_iter().map(Into::into).collect();
+    let (settings, parts) = settings_and_parts(change);
+    let (sender, connections) = mpsc::channel();
+    let gateway = TestGateway::build(settings, parts, move |settings, parts| {
+        let application = mock_iam::build(settings, parts)?;
+        for text in sent {
+            let mut connection = Connection::to(application.addresses().public);
+            connection.send(text);
+            sender.send(connection).expect("the test waits for them");
+        }
+        Ok(application)
+    });
+    (gateway, connections.into_iter())
+}
+
+fn settings_and_parts(change: impl FnOnce(&mut ConnectionTimeouts)) -> (Settings, Parts) {
     let settings = settings(&[]);
     let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
     parts.timeouts = ConnectionTimeouts {
@@ -28,8 +56,11 @@ pub(super) fn with_timeouts(change: impl FnOnce(&mut ConnectionTimeouts)) -> Tes
         queue_delay: FOR_EVER,
     };
     change(&mut parts.timeouts);
-    TestGateway::with_namespaces(settings, parts)
+    (settings, parts)
 }
+
+/// Beginnings of a head.
+const BEGINNINGS: [&str; 2] = ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"];
 
 #[test]
 fn body_that_does_not_arrive_in_time_is_a_408() {
@@ -43,10 +74,9 @@ fn body_that_does_not_arrive_in_time_is_a_408() {
 
 #[test]
 fn headers_that_do_not_arrive_in_time_close_the_connection() {
-    let gateway = with_timeouts(|timeouts| timeouts.head = BRIEF);
-    for begin in ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"] {
-        let mut connection = connect(&gateway);
-        let answer = connection.send(begin).answer();
+    let (_gateway, connections) = with_timeouts_after(BEGINNINGS, |timeouts| timeouts.head = BRIEF);
+    for mut connection in connections {
+        let answer = connection.answer();
         assert_eq!(answer.status, 408);
         assert_eq!(answer.header("connection"), Some("close"));
         in_form(&answer);
@@ -63,10 +93,10 @@ fn connection_without_a_request_is_closed_without_a_response() {
 
 #[test]
 fn late_headers_of_a_later_request_close_the_connection() {
-    let gateway = with_timeouts(|timeouts| timeouts.head = BRIEF);
-    for begin in ["G", "GET /nowhere HTTP/1.1\r\nHost: gateway\r\n"] {
-        let mut connection = connect(&gateway);
-        assert_eq!(connection.send(get("/nowhere")).answer().status, 404);
+    let requests = BEGINNINGS.map(|_| get("/nowhere"));
+    let (_gateway, connections) = with_timeouts_after(requests, |timeouts| timeouts.head = BRIEF);
+    for (begin, mut connection) in BEGINNINGS.into_iter().zip(connections) {
+        assert_eq!(connection.answer().status, 404);
         connection.send(begin).closed();
     }
 }
@@ -81,22 +111,19 @@ fn idle_connection_is_closed_after_its_timeout() {
 
 #[test]
 fn unread_body_does_not_keep_a_connection_open() {
-    let gateway = with_timeouts(|timeouts| {
+    let requests = [
+        ("Content-Length: 100", "{"),
+        ("Transfer-Encoding: chunked", "64\r\n{"),
+    ];
+    let requests = requests.map(|(framing, begin)| {
+        format!("PUT {LOGIN} HTTP/1.1\r\nHost: gateway\r\n{framing}\r\n\r\n{begin}")
+    });
+    let (_gateway, connections) = with_timeouts_after(requests, |timeouts| {
         timeouts.head = BRIEF;
         timeouts.idle = BRIEF;
     });
-    for (framing, begin) in [
-        ("Content-Length: 100", "{"),
-        ("Transfer-Encoding: chunked", "64\r\n{"),
-    ] {
-        let request = format!("PUT {LOGIN} HTTP/1.1\r\nHost: gateway\r\n{framing}\r\n\r\n{begin}");
-        let mut connection = connect(&gateway);
-        refused(
-            LOGIN,
-            &connection.send(request).answer(),
-            405,
-            "invalid_request",
-        );
+    for mut connection in connections {
+        refused(LOGIN, &connection.answer(), 405, "invalid_request");
         connection.closed();
     }
 }

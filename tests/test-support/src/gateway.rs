@@ -78,10 +78,12 @@ impl TestGateway {
         Self::build(settings, parts, Application::build)
     }
 
-    fn build(
+    /// From prepared parts, as `build` makes the application. It can already send to the listeners: they accept
+    /// connections once it has returned.
+    pub fn build(
         settings: Settings,
         parts: Parts,
-        build: fn(&Settings, Parts) -> anyhow::Result<Application>,
+        build: impl FnOnce(&Settings, Parts) -> anyhow::Result<Application> + Send + 'static,
     ) -> Self {
         let (bound, addresses) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
