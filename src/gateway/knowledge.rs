@@ -394,27 +394,22 @@ impl Knowledge {
         now: Moment,
     ) -> Result<Known, GatewayError> {
         let span = ChildSpan::start(|| SpanBuilder::from_name("introspection"));
-        let result = span.around(self.introspect_untraced(request, now)).await;
+        let introspection = async {
+            let (requested_at, result) = self.introspect_once(&request, now).await;
+            if result.is_ok() && self.distrusts(requested_at) {
+                // Revocations may have been missed during the call. Only one more call: an unstable
+                // connection to the other replicas must not delay clients.
+                let (_, result) = self.introspect_once(&request, self.clock.now()).await;
+                return result;
+            }
+            result
+        };
+        let result = span.around(introspection).await;
         span.end(|span| {
             if let Ok((_, source)) = &result {
                 span.set_attribute(KeyValue::new("auth_gateway.cache", source.name()));
             }
         });
-        result
-    }
-
-    async fn introspect_untraced(
-        self: &Arc<Self>,
-        request: IntrospectionRequest,
-        now: Moment,
-    ) -> Result<Known, GatewayError> {
-        let (requested_at, result) = self.introspect_once(&request, now).await;
-        if result.is_ok() && self.distrusts(requested_at) {
-            // Revocations may have been missed during the call. Only one more call: an unstable
-            // connection to the other replicas must not delay clients.
-            let (_, result) = self.introspect_once(&request, self.clock.now()).await;
-            return result;
-        }
         result
     }
 
