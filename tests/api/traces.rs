@@ -74,45 +74,18 @@ impl TraceFixture {
     }
 
     fn exported(&self) -> Vec<ExportedSpan> {
-        let exports = self.collector.requests_to(spans::PATH);
-        let decoded = exports
-            .iter()
-            .flat_map(|export| spans::decode(&export.body));
-        decoded.collect()
+        spans::exported(&self.collector)
     }
 
     /// The spans of the trace that contains the span with this name, once all of them have ended.
     async fn trace_of(&self, name: &str, count: usize) -> Vec<ExportedSpan> {
-        let what = format!("{count} spans with {name}");
-        until_ok(&what, async || {
-            let mut all = self.exported();
-            let found = all.iter().find(|span| span.name == name).cloned();
-            all.retain(|span| {
-                found
-                    .as_ref()
-                    .is_some_and(|of| of.trace_id == span.trace_id)
-            });
-            if all.len() == count {
-                Ok(all)
-            } else {
-                Err(tree_or_none(&all))
-            }
-        })
-        .await
+        spans::trace_of(&self.collector, |span| span.name == name, count).await
     }
 
     /// `traceparent` of the last request to a path of the IAM.
     fn sent_to(&self, path: &str) -> Option<String> {
         let requests = self.keycloak.requests_to(path);
         requests.last().expect("a request").header("traceparent")
-    }
-}
-
-fn tree_or_none(spans: &[ExportedSpan]) -> Vec<String> {
-    if spans.is_empty() {
-        Vec::new()
-    } else {
-        tree(spans)
     }
 }
 
@@ -356,16 +329,7 @@ async fn exchange_that_joins_an_introspection_in_flight_links_to_its_span() {
     };
     assert_eq!(tokio::join!(exchange(TRACE), second), (200, 200));
     let of = async |trace: &str, count| {
-        until_ok("the spans", async || {
-            let mut all = fixture.exported();
-            all.retain(|span| span.trace_id == trace);
-            if all.len() == count {
-                Ok(all)
-            } else {
-                Err(all.len())
-            }
-        })
-        .await
+        spans::trace_of(&fixture.collector, |span| span.trace_id == trace, count).await
     };
     let (first, second) = (of(TRACE, 4).await, of(other, 2).await);
     let joined = span(&second, "introspection");

@@ -2,32 +2,8 @@
 
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::spans::{self, ExportedSpan, tree};
-use test_support::wait::until_ok;
 
 use crate::fixture::{READ, ReplicaFixture, log_in, log_out};
-
-/// The spans of the trace that contains a span with this name, once all of them have ended.
-async fn trace_of(collector: &ScriptedUpstream, name: &str, count: usize) -> Vec<ExportedSpan> {
-    until_ok(name, async || {
-        let exports = collector.requests_to(spans::PATH);
-        let decoded = exports
-            .iter()
-            .flat_map(|export| spans::decode(&export.body));
-        let mut all: Vec<_> = decoded.collect();
-        let found = all.iter().find(|span| span.name == name).cloned();
-        all.retain(|span| {
-            found
-                .as_ref()
-                .is_some_and(|of| of.trace_id == span.trace_id)
-        });
-        if all.len() == count {
-            Ok(all)
-        } else {
-            Err(all.len())
-        }
-    })
-    .await
-}
 
 #[tokio::test]
 async fn commands_of_a_request_to_redis_have_spans() {
@@ -45,8 +21,11 @@ async fn commands_of_a_request_to_redis_have_spans() {
     for gateway in [&one, &other] {
         fixture.synchronized(gateway).await;
     }
+    let trace_of = async |name: &str| {
+        spans::trace_of(&collector, |span: &ExportedSpan| span.name == name, 3).await
+    };
     let session = log_in(&one).await;
-    let login = trace_of(&collector, "POST /api/v1/auth/login", 3).await;
+    let login = trace_of("POST /api/v1/auth/login").await;
     let expected = [
         "0 POST /api/v1/auth/login Server",
         "1 SET Client",
@@ -54,7 +33,7 @@ async fn commands_of_a_request_to_redis_have_spans() {
     ];
     assert_eq!(tree(&login), expected);
     assert_eq!(other.exchange(&session, READ).await.token().scope, READ);
-    let exchange = trace_of(&collector, "POST /api/v1/auth/token", 3).await;
+    let exchange = trace_of("POST /api/v1/auth/token").await;
     let expected = [
         "0 POST /api/v1/auth/token Server",
         "1 introspection Internal",
@@ -66,7 +45,7 @@ async fn commands_of_a_request_to_redis_have_spans() {
     assert_eq!(attributes["db.system.name"], "redis");
     assert_eq!(attributes["server.address"], "127.0.0.1");
     log_out(&other, &session).await;
-    let logout = trace_of(&collector, "POST /api/v1/auth/logout", 3).await;
+    let logout = trace_of("POST /api/v1/auth/logout").await;
     let expected = [
         "0 POST /api/v1/auth/logout Server",
         "1 XADD Client",

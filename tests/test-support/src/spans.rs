@@ -9,6 +9,9 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 
+use crate::scripted_upstream::ScriptedUpstream;
+use crate::wait::until_ok;
+
 /// The path to which a gateway sends spans.
 pub const PATH: &str = "/v1/traces";
 
@@ -58,6 +61,33 @@ pub fn decode(body: &[u8]) -> Vec<ExportedSpan> {
         }
     }
     spans
+}
+
+/// The spans that a receiver has.
+pub fn exported(collector: &ScriptedUpstream) -> Vec<ExportedSpan> {
+    let exports = collector.requests_to(PATH);
+    let decoded = exports.iter().flat_map(|export| decode(&export.body));
+    decoded.collect()
+}
+
+/// The spans of the trace that contains such a span, once the receiver has so many of them.
+pub async fn trace_of(
+    collector: &ScriptedUpstream,
+    is_in: impl Fn(&ExportedSpan) -> bool,
+    count: usize,
+) -> Vec<ExportedSpan> {
+    until_ok(&format!("{count} spans of a trace"), async || {
+        let mut spans = exported(collector);
+        let trace = spans.iter().find(|span| is_in(span));
+        let trace = trace.ok_or_else(Vec::new)?.trace_id.clone();
+        spans.retain(|span| span.trace_id == trace);
+        if spans.len() == count {
+            Ok(spans)
+        } else {
+            Err(tree(&spans))
+        }
+    })
+    .await
 }
 
 /// The spans as a tree, one line for each: its depth, name and kind. Spans of equal depth are sorted.
