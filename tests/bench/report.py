@@ -11,7 +11,8 @@ from rounds import number
 AT_LEAST, AT_MOST = "≥", "≤"
 # The order of the table. The order of measurement differs.
 ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added-keycloak-exchange", "added-keycloak-login",
-         "added-glewlwyd-exchange", "added-glewlwyd-login", "added-django-exchange", "added-django-login", "tail", "memory-idle", "memory-used", "start",
+         "added-glewlwyd-exchange", "added-glewlwyd-login", "added-django-exchange", "added-django-login", "tail",
+         "audit-login", "audit-closed-login", "audit-rate", "audit-closed-rate", "memory-idle", "memory-used", "start",
          "replica-start", "replica-memory",
          "replica-propagation", "replica-rate", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
 
@@ -25,13 +26,15 @@ class Figure:
     high: float
     unit: str  # "" for a ratio
     bound: str  # AT_LEAST or AT_MOST
-    target: float
+    target: Optional[float]  # None: no target
     source: str  # the raw figures that the value is computed from
     warnings: list = field(default_factory=list)
     raw: dict = field(default_factory=dict)
 
     @property
     def reached(self):
+        if self.target is None:
+            return True
         return self.value >= self.target if self.bound == AT_LEAST else self.value <= self.target
 
     def row(self):
@@ -39,7 +42,7 @@ class Figure:
         measured = f"{number(self.value)}{unit}"
         if self.low != self.high:
             measured += f" ({number(self.low)} to {number(self.high)})"
-        target = f"{self.bound} {self.target:g}{unit}"
+        target = "none" if self.target is None else f"{self.bound} {self.target:g}{unit}"
         missed = "" if self.reached else " **missed**"
         return f"| {self.what} | {measured} | {target}{missed} | {self.source} |"
 

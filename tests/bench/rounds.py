@@ -100,18 +100,17 @@ class Rounds:
         return tuple(outcomes)
 
     def paired(self, count, measure_a, measure_b):
-        """A B, B A, A B …: neither is always the second one."""
-        pairs = []
+        return Pairs(*self.in_turn(count, (measure_a, measure_b)))
+
+    def in_turn(self, count, measures):
+        """A B C, B C A, C A B …: none is always the last one. Returns the results of each."""
+        results = [[] for _ in measures]
         for index in range(count):
-            if index % 2 == 0:
-                a = self.one(measure_a)
-                b = self.one(measure_b)
-            else:
-                b = self.one(measure_b)
-                a = self.one(measure_a)
-            pairs.append((a, b))
+            for position in range(len(measures)):
+                which = (index + position) % len(measures)
+                results[which].append(self.one(measures[which]))
             self.report_progress(index, count)
-        return Pairs(*zip(*pairs))
+        return tuple(map(tuple, results))
 
     def report_progress(self, index, count):
         if (index + 1) % max(1, count // 10) == 0:
