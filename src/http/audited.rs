@@ -3,11 +3,10 @@
 
 use std::thread;
 
-use actix_web::HttpRequest;
+use actix_web::{HttpMessage as _, HttpRequest};
 use iam_adapters::ClientAddress;
 
-use super::AppState;
-use super::middleware::{RequestId, client_address, request_id};
+use super::middleware::{RequestId, RequestLog, request_id};
 use crate::audit::{AuditLog, Decision, EndedSession, Event, Identifiers, Request, Unwritable};
 use crate::gateway::error::GatewayError;
 use crate::gateway::{LoggedOut, LoginAttempt, NewSession};
@@ -15,16 +14,17 @@ use crate::gateway::{LoggedOut, LoginAttempt, NewSession};
 /// The id and the client of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
-    id: RequestId,
-    address: Option<ClientAddress>,
+    pub(super) id: RequestId,
+    pub(super) address: Option<ClientAddress>,
 }
 
 impl Origin {
-    /// Those of this request.
-    pub(super) fn of(app_state: &AppState, request: &HttpRequest) -> Self {
+    /// Those that the middleware has found.
+    pub(super) fn of(request: &HttpRequest) -> Self {
+        let extensions = request.extensions();
         Self {
             id: request_id(request),
-            address: client_address(app_state, request),
+            address: extensions.get::<RequestLog>().and_then(|log| log.client),
         }
     }
 

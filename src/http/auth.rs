@@ -20,7 +20,7 @@ use crate::gateway::session::TOKEN_BYTES_MAX;
 use super::AppState;
 use super::audited::{self, Origin};
 use super::body::{self, Presence, RequestBody, no_store};
-use super::middleware::{RequestId, RequestLog, client_address, warn_of_untrusted_proxy};
+use super::middleware::{RequestId, RequestLog, warn_of_untrusted_proxy};
 use super::problem::{InvalidRequest, Operation, Problem};
 
 /// Session ids have 22 characters. The contract allows up to this many.
@@ -141,11 +141,10 @@ pub(super) async fn log_in(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &app_state).await?;
-    let address = client_address(&app_state, &request);
-    let (audit, origin) = (&*app_state.audit, Origin::of(&app_state, &request));
+    let (audit, origin) = (&*app_state.audit, Origin::of(&request));
     // After the body has been read: its connection can serve the next request.
     audit.admit()?;
-    if let Err(error) = app_state.gateway.admit_login(address) {
+    if let Err(error) = app_state.gateway.admit_login(origin.address) {
         warn_of_untrusted_proxy(&app_state, &request);
         audited::refused_login(audit, origin, &error).await?;
         return Err(app_state.failed_login(error, None));
@@ -153,10 +152,9 @@ pub(super) async fn log_in(
     let LoginRequest { email, password } = body::parse(&body)?;
     let credentials = Credentials::new(email, password)
         .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))?;
-    let request_id = with_log(&request, |log| log.id.as_str().to_owned());
     let client = ClientContext {
-        address,
-        request_id: request_id.unwrap_or_default(),
+        address: origin.address,
+        request_id: origin.id.as_str().to_owned(),
     };
     let mut line = audited::Login::begin(audit, origin, credentials.email());
     let attempt = app_state.gateway.log_in(&credentials, &client).await;
@@ -237,8 +235,7 @@ pub(super) async fn log_out(
     let body = body::read(&request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
-    let origin = Origin::of(&app_state, &request);
-    let mut line = audited::Logout::begin(&app_state.audit, origin);
+    let mut line = audited::Logout::begin(&app_state.audit, Origin::of(&request));
     let ended = app_state
         .gateway
         .log_out(&logout.session_id, &logout.session_token, |session| {

@@ -11,7 +11,6 @@ use url::form_urlencoded;
 use super::AppState;
 use super::audited::Origin;
 use super::body::{self, no_store};
-use super::middleware::client_address;
 use super::problem::{InvalidRequest, Operation, Problem};
 use crate::audit::{Decision, Event};
 use crate::gateway::error::GatewayError;
@@ -26,8 +25,8 @@ pub(super) async fn receive(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let sender = client_address(&app_state, &request);
-    let origin = Origin::of(&app_state, &request);
+    let origin = Origin::of(&request);
+    let sender = origin.address;
     let audit = |decision, accepted: Option<(&str, &EndedByIam)>| {
         app_state.audit.record(|ids| Event::LogoutToken {
             decision,

@@ -36,11 +36,13 @@ use super::AppState;
 use super::problem::{InvalidRequest, Problem};
 use super::trace;
 
-/// What a handler adds to the log line of its request.
+/// What a handler can read of its request, and what it adds to the log line.
 #[derive(Debug)]
 pub(super) struct RequestLog {
     /// The id of the request.
     pub(super) id: RequestId,
+    /// The address of the client.
+    pub(super) client: Option<ClientAddress>,
     /// The name of the IAM of a login or an exchange.
     pub(super) iam: Option<Arc<str>>,
     /// The source of the data that an exchange used.
@@ -54,14 +56,15 @@ pub(super) struct RequestLog {
 }
 
 impl RequestLog {
-    fn of(id: RequestId, trace: Context) -> Self {
+    fn of(context: &RequestContext) -> Self {
         Self {
-            id,
+            id: context.id,
+            client: context.client,
             iam: None,
             source: None,
             account: None,
             subject: None,
-            trace,
+            trace: context.trace.clone(),
         }
     }
 }
@@ -89,8 +92,7 @@ pub async fn handle_request(
         client: client_address(&app_state, request.request()),
         trace: begin_trace(&app_state, request.request(), route),
     };
-    let log = RequestLog::of(context.id, context.trace.clone());
-    request.extensions_mut().insert(log);
+    request.extensions_mut().insert(RequestLog::of(&context));
     if app_state.lifecycle.is_draining() && context.route.is_operation() {
         let response = context.problem_response(&app_state, &Problem::Draining, None);
         return Ok(request.into_response(response));
@@ -392,8 +394,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// If an address of a proxy is malformed, the client is the peer: no client can avoid the limits for
 /// addresses. `Forwarded` (RFC 7239) is ignored, because a proxy that supports only one of the two
 /// headers passes the other on unchanged.
-#[must_use]
-pub(super) fn client_address(app_state: &AppState, request: &HttpRequest) -> Option<ClientAddress> {
+fn client_address(app_state: &AppState, request: &HttpRequest) -> Option<ClientAddress> {
     let peer = request.peer_addr()?.ip().into();
     Some(behind_proxies(
         peer,

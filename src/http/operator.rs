@@ -46,7 +46,7 @@ fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
     };
     app_state.audit.record(|ids| Event::OperatorRefused {
         decision: Decision::refused(reason),
-        request: Origin::of(app_state, request).request(ids),
+        request: Origin::of(request).request(ids),
         path: request.path().to_owned(),
     });
     Err(problem)
@@ -115,7 +115,7 @@ pub(super) async fn reset_login_limits(
         .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
         .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
-    let (audit, origin) = (&app_state.audit, Origin::of(&app_state, &request));
+    let (audit, origin) = (&app_state.audit, Origin::of(&request));
     let event = |decision, ids: &Identifiers| Event::LoginLimitsReset {
         decision,
         request: origin.request(ids),
@@ -269,7 +269,7 @@ pub(super) async fn revoke_sessions(
     // Before the delivery, during which the client may disconnect.
     app_state.audit.record(|ids| Event::SessionRevocation {
         decision,
-        request: Origin::of(&app_state, &request).request(ids),
+        request: Origin::of(&request).request(ids),
         sessions: RevokedSelection {
             selected_by: revoked,
             session: session.map(|id| ids.session(id)),

@@ -77,6 +77,7 @@ impl Traces {
         let remote = headers.and_then(|headers| self.remote(headers));
         let is_sampled = match &remote {
             Some(remote) => remote.span().span_context().is_sampled(),
+            // The SDK draws another id for the span: it accepts none.
             None => self.samples(self.spans.ids.new_trace_id()),
         };
         let context = remote.unwrap_or_else(|| self.unsampled.clone());
