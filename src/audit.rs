@@ -148,7 +148,7 @@ impl Enabled {
 }
 
 impl Observer for AuditLog {
-    fn slow_pace_began(&self, email: &str, is_known_network: bool) {
+    fn slow_rate_began(&self, email: &str, is_known_network: bool) {
         self.record(|ids| Event::SlowRate {
             account: ids.account(email),
             network: if is_known_network { "known" } else { "unknown" },

@@ -68,9 +68,9 @@ impl Random for SystemRandom {
 
 /// Receives the events for the audit log that no response reports.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// The slow pace begins for the account of this e-mail address, for its unknown networks together
+    /// The slow rate begins for the account of this e-mail address, for its unknown networks together
     /// or for one known network.
-    fn slow_pace_began(&self, email: &str, is_known_network: bool);
+    fn slow_rate_began(&self, email: &str, is_known_network: bool);
 
     /// A logout that failed at the IAM with this name is no longer repeated.
     fn logout_ended(&self, iam: &str, session_id: SessionId, outcome: upstream_logouts::Outcome);

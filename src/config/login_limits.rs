@@ -7,7 +7,7 @@ use iam_adapters::registry::IamSettings;
 use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
-use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
+use crate::gateway::login_limiter::{Bound, Limits, SlowRate};
 
 const FAILURES_MAX: usize = 1_000_000;
 
@@ -62,7 +62,7 @@ impl LoginLimitSettings {
                 most: self.account_failures,
                 window: self.account_window,
             },
-            account_slow: SlowPace {
+            account_slow: SlowRate {
                 after: match self.account_failures {
                     0 => 0,
                     _ => self.account_failures_in_a_row,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_pace_begins_after_fifty_failures_unless_failures_are_unlimited() {
+    fn slow_rate_begins_after_fifty_failures_unless_failures_are_unlimited() {
         let slow = |account_failures| {
             let settings = LoginLimitSettings {
                 account_failures,
@@ -195,7 +195,7 @@ mod tests {
         };
         let interval = Duration::from_secs(900);
         for (account_failures, after) in [(10, 50), (0, 0)] {
-            assert_eq!(slow(account_failures), SlowPace { after, interval });
+            assert_eq!(slow(account_failures), SlowRate { after, interval });
         }
     }
 }

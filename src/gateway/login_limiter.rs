@@ -33,7 +33,7 @@ use iam_adapters::{ClientAddress, Clock, Network};
 
 use super::Observer;
 use super::error::GatewayError;
-use counts::{Counts, Pace, Settlement};
+use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
 
 pub use account::{Account, canonical};
@@ -52,7 +52,7 @@ pub struct Limits {
     /// Refused logins for each account.
     pub account: Bound,
     /// Refused logins in a row for each account.
-    pub account_slow: SlowPace,
+    pub account_slow: SlowRate,
     /// New sessions of each account.
     pub account_sessions: Bound,
     /// Refused logins from each address.
@@ -68,9 +68,9 @@ pub struct Bound {
     pub window: Duration,
 }
 
-/// The pace after failures in a row.
+/// The slow rate, after failures in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlowPace {
+pub struct SlowRate {
     /// The number of failures from which on it applies; 0: never.
     pub after: u32,
     /// The time between two attempts.
@@ -82,7 +82,7 @@ pub struct SlowPace {
 pub enum Limit {
     /// Refused logins of an account.
     Account,
-    /// The slow pace of an account, after failures in a row.
+    /// The slow rate of an account, after failures in a row.
     AccountSlow,
     /// New sessions of an account.
     AccountSessions,
@@ -128,11 +128,11 @@ pub struct LoginRateLimiter {
     key: ArcSwap<LoginKey>,
     has_agreed: AtomicBool,
     replicas: OnceLock<Arc<dyn LoginReplicas>>,
-    account: Option<Pace>,
-    slow: Option<Pace>,
-    sessions: Option<Pace>,
-    address: Option<Pace>,
-    site: Option<Pace>,
+    account: Option<Quota>,
+    slow: Option<Quota>,
+    sessions: Option<Quota>,
+    address: Option<Quota>,
+    site: Option<Quota>,
     accounts: Counts,
     /// Failures in a row, in their own table, because they are kept for much longer.
     rows: Counts,
@@ -177,11 +177,11 @@ impl LoginRateLimiter {
             key: ArcSwap::from_pointee(LoginKey::generate()),
             has_agreed: AtomicBool::new(false),
             replicas: OnceLock::new(),
-            account: Pace::of(limits.account),
-            slow: Pace::slow(limits.account_slow),
-            sessions: Pace::of(limits.account_sessions),
-            address: Pace::of(limits.address),
-            site: Pace::of(site),
+            account: Quota::of(limits.account),
+            slow: Quota::slow(limits.account_slow),
+            sessions: Quota::of(limits.account_sessions),
+            address: Quota::of(limits.address),
+            site: Quota::of(site),
             accounts: Counts::default(),
             rows: Counts::default(),
             addresses: Counts::default(),
@@ -203,9 +203,9 @@ impl LoginRateLimiter {
         rates: impl Iterator<Item = Option<&'r Rate>>,
     ) -> Result<(), GatewayError> {
         let now = self.now();
-        for (network, pace) in self.networks(address) {
+        for (network, quota) in self.networks(address) {
             let key = self.network(network);
-            let room = self.addresses.room(key, pace, now);
+            let room = self.addresses.room(key, quota, now);
             room.map_err(|wait| too_many(Limit::Address, wait))?;
         }
         let mut shortest = None;
@@ -250,18 +250,18 @@ impl LoginRateLimiter {
         let Some(pair) = known_pair else {
             return false;
         };
-        let Some(pace) = self.account else {
+        let Some(quota) = self.account else {
             return true;
         };
         let key = self.hash(Kind::Reserve, &[&pair.to_be_bytes()]);
-        let used = self.accounts.take(key, pace, now).is_ok();
+        let used = self.accounts.take(key, quota, now).is_ok();
         if used {
-            self.accounts.settle(key, pace, now, Settlement::Count);
+            self.accounts.settle(key, quota, now, Settlement::Count);
         }
         used
     }
 
-    fn networks(&self, address: Option<ClientAddress>) -> impl Iterator<Item = (Network, Pace)> {
+    fn networks(&self, address: Option<ClientAddress>) -> impl Iterator<Item = (Network, Quota)> {
         let own = address.map(ClientAddress::network).zip(self.address);
         let site = address.and_then(ClientAddress::site).zip(self.site);
         own.into_iter().chain(site)

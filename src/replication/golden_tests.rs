@@ -40,7 +40,7 @@ use crate::gateway::keys::{
 use crate::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
 use crate::gateway::knowledge::{Freshness, Source};
 use crate::gateway::login_limiter::{
-    Bound, Limits, LoginChange, LoginEvent, LoginKey, LoginReplicas, SlowPace,
+    Bound, Limits, LoginChange, LoginEvent, LoginKey, LoginReplicas, SlowRate,
 };
 use crate::gateway::revocations::{Kind, Name, Revocation, Revocations};
 use crate::gateway::session::{self, SessionId};
@@ -181,7 +181,7 @@ impl SharedCache for Shared {
 struct NoEvents;
 
 impl Observer for NoEvents {
-    fn slow_pace_began(&self, _: &str, _: bool) {}
+    fn slow_rate_began(&self, _: &str, _: bool) {}
 
     fn logout_ended(&self, _: &str, _: SessionId, _: Outcome) {}
 }
@@ -295,7 +295,7 @@ fn policy() -> Policy {
         cache_bytes: 16 * 1024 * 1024,
         login_limits: Limits {
             account: bound(10, 300),
-            account_slow: SlowPace {
+            account_slow: SlowRate {
                 after: 50,
                 interval: Duration::from_secs(900),
             },

@@ -401,7 +401,7 @@ async fn operator_calls_have_lines_also_if_they_are_refused() {
 }
 
 #[tokio::test]
-async fn slow_pace_of_an_account_has_one_line() {
+async fn slow_rate_of_an_account_has_one_line() {
     let fixture = AuditFixture::new(&[]).await;
     for _ in 0..50 {
         assert_eq!(fixture.log_in_with("wrong").await, 401);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
-use super::counts::{Counts, Pace, Row, Settlement};
+use super::counts::{Counts, Quota, Row, Settlement};
 use super::{Account, Kind, Limit, LoginChange, LoginRateLimiter, Rate, too_many};
 use crate::gateway::error::GatewayError;
 
@@ -47,7 +47,7 @@ struct Reservation<'a> {
     of: CountedAs,
     counts: &'a Counts,
     key: u64,
-    pace: Pace,
+    quota: Quota,
 }
 
 /// An attempt in progress, and the tables in which it is counted.
@@ -121,29 +121,30 @@ impl LoginRateLimiter {
             outcome: Outcome::NotCounted,
         };
         let networks = self.networks(address);
-        for ((network, pace), place) in networks.zip(0..) {
+        for ((network, quota), place) in networks.zip(0..) {
             let key = self.network(network);
             if let Some(hash) = attempt.networks.get_mut(place) {
                 *hash = key;
             }
-            let reservation = attempt.reserve(CountedAs::Failures, &self.addresses, key, pace, now);
+            let reservation =
+                attempt.reserve(CountedAs::Failures, &self.addresses, key, quota, now);
             reservation.map_err(|wait| too_many(Limit::Address, wait))?;
         }
         let of = attempt.of;
-        if let Some(pace) = self.account {
-            let reservation = attempt.reserve(CountedAs::Failures, &self.accounts, of, pace, now);
+        if let Some(quota) = self.account {
+            let reservation = attempt.reserve(CountedAs::Failures, &self.accounts, of, quota, now);
             reservation.map_err(|wait| too_many(Limit::Account, wait))?;
         }
         if attempt.is_guess {
-            if let Some(pace) = self.slow {
+            if let Some(quota) = self.slow {
                 let reservation =
-                    attempt.reserve(CountedAs::FailuresInARow, &self.rows, of, pace, now);
+                    attempt.reserve(CountedAs::FailuresInARow, &self.rows, of, quota, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
             }
-            if let Some(pace) = self.sessions {
+            if let Some(quota) = self.sessions {
                 let key = self.hash(Kind::Sessions, &[&account.hash().to_be_bytes()]);
                 let reservation =
-                    attempt.reserve(CountedAs::Sessions, &self.accounts, key, pace, now);
+                    attempt.reserve(CountedAs::Sessions, &self.accounts, key, quota, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
             if let Some(rate) = rate {
@@ -162,15 +163,15 @@ impl<'a> Attempt<'a> {
         of: CountedAs,
         counts: &'a Counts,
         key: u64,
-        pace: Pace,
+        quota: Quota,
         now: u64,
     ) -> Result<(), u64> {
-        if counts.take(key, pace, now)?.is_tracked() {
+        if counts.take(key, quota, now)?.is_tracked() {
             self.reservations.push(Reservation {
                 of,
                 counts,
                 key,
-                pace,
+                quota,
             });
         } else {
             self.login_limiter.untracked.fetch_add(1, Ordering::Relaxed);
@@ -185,14 +186,14 @@ impl Drop for Attempt<'_> {
         let now = login_limiter.now();
         let mut ends_row = false;
         for reservation in self.reservations.drain(..) {
-            let Reservation { key, pace, .. } = reservation;
+            let Reservation { key, quota, .. } = reservation;
             let settlement = reservation.of.settlement(self.outcome);
-            let row = reservation.counts.settle(key, pace, now, settlement);
+            let row = reservation.counts.settle(key, quota, now, settlement);
             ends_row |= row == Row::Ended;
             if row == Row::ReachedBound {
                 login_limiter
                     .observer
-                    .slow_pace_began(self.email, self.is_known_network);
+                    .slow_rate_began(self.email, self.is_known_network);
             }
         }
         match self.outcome {

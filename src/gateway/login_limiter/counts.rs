@@ -5,12 +5,12 @@ use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Bound, SlowPace, nanoseconds};
+use super::{Bound, SlowRate, nanoseconds};
 
 /// How many events there may be, and how fast they expire. Times are in nanoseconds of the monotonic
 /// clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct Quota {
     /// The most.
     most: u32,
     /// The time in which one expires.
@@ -30,7 +30,7 @@ enum Order {
     AllAtOnce,
 }
 
-impl Pace {
+impl Quota {
     /// How long an event has an effect at most.
     pub(super) const fn longest(&self) -> Duration {
         Duration::from_nanos(self.whole)
@@ -43,7 +43,7 @@ impl Pace {
     }
 
     /// For events in a row; `None` if there is no bound.
-    pub(super) fn slow(slow: SlowPace) -> Option<Self> {
+    pub(super) fn slow(slow: SlowRate) -> Option<Self> {
         let each = nanoseconds(slow.interval);
         (slow.after > 0).then(|| Self::new(slow.after, each, Order::AllAtOnce))
     }
@@ -84,22 +84,22 @@ struct Count {
 impl Count {
     /// Whether another attempt may begin: the bound must hold even if all attempts in progress count.
     /// Otherwise the time until one may.
-    fn room(self, pace: Pace, now: u64) -> Result<(), u64> {
-        match pace.order {
-            Order::OneByOne => self.room_beside_others(pace, now),
-            Order::AllAtOnce => self.room_in_a_row(pace, now),
+    fn room(self, quota: Quota, now: u64) -> Result<(), u64> {
+        match quota.order {
+            Order::OneByOne => self.room_beside_others(quota, now),
+            Order::AllAtOnce => self.room_in_a_row(quota, now),
         }
     }
 
-    fn room_in_a_row(self, pace: Pace, now: u64) -> Result<(), u64> {
+    fn room_in_a_row(self, quota: Quota, now: u64) -> Result<(), u64> {
         let row = self.row(now);
-        if row.saturating_add(self.pending) < pace.most {
+        if row.saturating_add(self.pending) < quota.most {
             return Ok(());
         }
         // An interval after the last one.
-        let opens_at = self.expires_at.saturating_add(pace.each);
-        let opens_at = opens_at.saturating_sub(pace.whole);
-        if row >= pace.most && now < opens_at {
+        let opens_at = self.expires_at.saturating_add(quota.each);
+        let opens_at = opens_at.saturating_sub(quota.whole);
+        if row >= quota.most && now < opens_at {
             return Err(opens_at - now);
         }
         // Attempts in progress end soon.
@@ -110,34 +110,34 @@ impl Count {
         if self.expires_at > now { self.row } else { 0 }
     }
 
-    fn room_beside_others(self, pace: Pace, now: u64) -> Result<(), u64> {
+    fn room_beside_others(self, quota: Quota, now: u64) -> Result<(), u64> {
         let failures = self.expires_at.saturating_sub(now);
-        let pending = u64::from(self.pending).saturating_mul(pace.each);
-        let with_another = failures.saturating_add(pace.each);
-        if with_another.saturating_add(pending) <= pace.whole {
+        let pending = u64::from(self.pending).saturating_mul(quota.each);
+        let with_another = failures.saturating_add(quota.each);
+        if with_another.saturating_add(pending) <= quota.whole {
             return Ok(());
         }
         // Attempts in progress end soon.
-        Err(with_another.saturating_sub(pace.whole).max(1))
+        Err(with_another.saturating_sub(quota.whole).max(1))
     }
 
     /// Counts one. Returns the change of a row.
-    fn count(&mut self, pace: Pace, at: u64) -> Row {
-        match pace.order {
+    fn count(&mut self, quota: Quota, at: u64) -> Row {
+        match quota.order {
             Order::OneByOne => {
-                self.expires_at = self.expires_at.max(at).saturating_add(pace.each);
+                self.expires_at = self.expires_at.max(at).saturating_add(quota.each);
                 Row::Unchanged
             }
             Order::AllAtOnce => {
                 let row = self.row(at);
-                self.row = row.saturating_add(1).min(pace.most);
-                let lifetime = pace.each.saturating_mul(self.row.into());
+                self.row = row.saturating_add(1).min(quota.most);
+                let lifetime = quota.each.saturating_mul(self.row.into());
                 // At the bound each takes an interval, also those that several replicas allowed at the
                 // same time.
-                let each = if row < pace.most { 0 } else { pace.each };
+                let each = if row < quota.most { 0 } else { quota.each };
                 let others = self.expires_at.saturating_add(each);
                 self.expires_at = at.saturating_add(lifetime).max(others);
-                if row < pace.most && self.row == pace.most {
+                if row < quota.most && self.row == quota.most {
                     Row::ReachedBound
                 } else {
                     Row::Unchanged
@@ -168,7 +168,7 @@ impl Count {
 pub(super) enum Row {
     /// Nothing, or it grew.
     Unchanged,
-    /// The slow pace begins.
+    /// The slow rate begins.
     ReachedBound,
     /// A success ended it.
     Ended,
@@ -236,16 +236,16 @@ impl Default for Counts {
 
 impl Counts {
     /// Whether an attempt could begin.
-    pub(super) fn room(&self, key: u64, pace: Pace, now: u64) -> Result<(), u64> {
+    pub(super) fn room(&self, key: u64, quota: Quota, now: u64) -> Result<(), u64> {
         let Some(shard) = self.shard(key) else {
             return Ok(());
         };
         let count = shard.counts.get(&key).copied().unwrap_or_default();
-        count.room(pace, now)
+        count.room(quota, now)
     }
 
     /// Begins an attempt. A tracked one must be settled.
-    pub(super) fn take(&self, key: u64, pace: Pace, now: u64) -> Result<Tracking, u64> {
+    pub(super) fn take(&self, key: u64, quota: Quota, now: u64) -> Result<Tracking, u64> {
         let Some(mut shard) = self.shard(key) else {
             return Ok(Tracking::Untracked);
         };
@@ -253,15 +253,15 @@ impl Counts {
             return Ok(Tracking::Untracked);
         };
         // A new count has room.
-        count.room(pace, now)?;
+        count.room(quota, now)?;
         count.pending += 1;
         Ok(Tracking::Tracked)
     }
 
     /// Counts an event of another replica.
-    pub(super) fn add(&self, key: u64, pace: Pace, at: u64, now: u64) -> Tracking {
+    pub(super) fn add(&self, key: u64, quota: Quota, at: u64, now: u64) -> Tracking {
         // It has expired, however many there were before it.
-        if at.saturating_add(pace.whole) <= now {
+        if at.saturating_add(quota.whole) <= now {
             return Tracking::Tracked;
         }
         let Some(mut shard) = self.shard(key) else {
@@ -271,17 +271,17 @@ impl Counts {
             return Tracking::Untracked;
         };
         // It stays also if it has expired, because later events may follow and lengthen the row.
-        count.count(pace, at);
+        count.count(quota, at);
         Tracking::Tracked
     }
 
     /// Ends a tracked attempt. Returns the change of a row.
-    pub(super) fn settle(&self, key: u64, pace: Pace, now: u64, settlement: Settlement) -> Row {
+    pub(super) fn settle(&self, key: u64, quota: Quota, now: u64, settlement: Settlement) -> Row {
         self.change(key, now, |count| {
             count.pending = count.pending.saturating_sub(1);
             match settlement {
-                Settlement::Count => count.count(pace, now),
-                Settlement::Reset if pace.order == Order::AllAtOnce => count.clear(),
+                Settlement::Count => count.count(quota, now),
+                Settlement::Reset if quota.order == Order::AllAtOnce => count.clear(),
                 Settlement::Reset | Settlement::Release => Row::Unchanged,
             }
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::counts::{Counts, Pace};
+use super::counts::{Counts, Quota};
 use super::known_networks::RETENTION;
 use super::{LoginKey, LoginRateLimiter, nanoseconds};
 use crate::gateway::keys::CLOCK_SKEW;
@@ -117,9 +117,9 @@ impl LoginRateLimiter {
         true
     }
 
-    fn add(&self, counts: &Counts, key: u64, pace: Option<Pace>, at: u64) {
-        if let Some(pace) = pace.filter(|_| key != 0)
-            && !counts.add(key, pace, at, self.now()).is_tracked()
+    fn add(&self, counts: &Counts, key: u64, quota: Option<Quota>, at: u64) {
+        if let Some(quota) = quota.filter(|_| key != 0)
+            && !counts.add(key, quota, at, self.now()).is_tracked()
         {
             self.untracked.fetch_add(1, Ordering::Relaxed);
         }
@@ -155,8 +155,8 @@ impl LoginRateLimiter {
 
     /// How long a failure counts at most.
     fn retention(&self) -> Duration {
-        let paces = [self.account, self.slow, self.address, self.site];
-        let lifetimes = paces.iter().flatten().map(Pace::longest);
+        let quotas = [self.account, self.slow, self.address, self.site];
+        let lifetimes = quotas.iter().flatten().map(Quota::longest);
         lifetimes.max().unwrap_or_default()
     }
 }

@@ -18,8 +18,8 @@ impl Recorded {
 }
 
 impl Observer for Recorded {
-    fn slow_pace_began(&self, email: &str, is_known_network: bool) {
-        let text = format!("slow pace of {email}, known network: {is_known_network}");
+    fn slow_rate_began(&self, email: &str, is_known_network: bool) {
+        let text = format!("slow rate of {email}, known network: {is_known_network}");
         self.0.lock().unwrap().push(text);
     }
 

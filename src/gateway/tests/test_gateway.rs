@@ -22,7 +22,7 @@ use crate::gateway::error::GatewayError;
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::knowledge::Freshness;
-use crate::gateway::login_limiter::{Bound, Limits, SlowPace};
+use crate::gateway::login_limiter::{Bound, Limits, SlowRate};
 use crate::gateway::revocations::{Capacity, Revocations};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
@@ -100,7 +100,7 @@ fn gateway_policy() -> Policy {
                 most: 10,
                 window: Duration::from_secs(300),
             },
-            account_slow: SlowPace {
+            account_slow: SlowRate {
                 after: 50,
                 interval: Duration::from_secs(900),
             },

@@ -51,7 +51,7 @@ async fn fail(fixture: &LimitFixture, headers: &[(&str, &str)], attempts: usize)
 }
 
 #[tokio::test]
-async fn slow_pace_of_an_account_holds_for_the_right_password_until_an_operator_resets_it() {
+async fn slow_rate_of_an_account_holds_for_the_right_password_until_an_operator_resets_it() {
     let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
     fail(&fixture, &[], 50).await;
     assert_eq!(fixture.take_logins().len(), 50);
@@ -76,7 +76,7 @@ async fn slow_pace_of_an_account_holds_for_the_right_password_until_an_operator_
 }
 
 #[tokio::test]
-async fn slow_pace_of_a_known_network_is_reset_by_an_address_in_it() {
+async fn slow_rate_of_a_known_network_is_reset_by_an_address_in_it() {
     let fixture = LimitFixture::new(&[
         ("management.token", TOKEN),
         ("http.trusted_proxies", "127.0.0.1"),

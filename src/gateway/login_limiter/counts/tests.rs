@@ -7,9 +7,9 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 /// This number of failures, each of which expires in a second.
-fn pace(failures: u32) -> Pace {
+fn quota(failures: u32) -> Quota {
     let window = Duration::from_secs(failures.into());
-    Pace::of(Bound {
+    Quota::of(Bound {
         most: failures,
         window,
     })
@@ -65,14 +65,14 @@ proptest! {
         most in 1..8u32,
         steps in prop::collection::vec(step(), 1..200),
     ) {
-        let (counts, pace) = (Counts::default(), pace(most));
+        let (counts, quota) = (Counts::default(), quota(most));
         let (mut now, mut pending, mut failures) = (SECOND, 0u64, Vec::new());
         for step in steps {
             match step {
                 Step::Wait(milliseconds) => now += milliseconds * 1_000_000,
                 Step::End(failed) if pending > 0 => {
                     pending -= 1;
-                    counts.settle(1, pace, now, settlement(failed));
+                    counts.settle(1, quota, now, settlement(failed));
                     if failed {
                         failures.push(now);
                     }
@@ -81,8 +81,8 @@ proptest! {
                 Step::Begin => {
                     let full = outstanding(&failures, now) + (pending + 1) * SECOND
                         > u64::from(most) * SECOND;
-                    prop_assert_eq!(counts.room(1, pace, now).is_err(), full);
-                    match counts.take(1, pace, now) {
+                    prop_assert_eq!(counts.room(1, quota, now).is_err(), full);
+                    match counts.take(1, quota, now) {
                         Ok(taken) => {
                             prop_assert!(!full && taken.is_tracked());
                             pending += 1;
@@ -91,8 +91,8 @@ proptest! {
                             prop_assert!(full && wait > 0);
                             // The exact time to wait if nothing is in flight.
                             if pending == 0 {
-                                prop_assert_eq!(counts.room(1, pace, now + wait), Ok(()));
-                                prop_assert!(counts.room(1, pace, now + wait - 1).is_err());
+                                prop_assert_eq!(counts.room(1, quota, now + wait), Ok(()));
+                                prop_assert!(counts.room(1, quota, now + wait - 1).is_err());
                             }
                         }
                     }
@@ -108,8 +108,8 @@ proptest! {
         }
         // Released attempts leave no entry.
         if pending == 0 && outstanding(&failures, now) == 0 {
-            prop_assert_eq!(counts.take(2, pace, now), Ok(Tracking::Tracked));
-            counts.settle(2, pace, now, Settlement::Release);
+            prop_assert_eq!(counts.take(2, quota, now), Ok(Tracking::Tracked));
+            counts.settle(2, quota, now, Settlement::Release);
             prop_assert!(tracked(&counts) <= 1);
         }
     }
@@ -117,21 +117,21 @@ proptest! {
 
 #[test]
 fn successful_attempt_leaves_no_entry() {
-    let (counts, pace) = (Counts::default(), pace(3));
+    let (counts, quota) = (Counts::default(), quota(3));
     for key in 0..1_000 {
-        assert_eq!(counts.take(key, pace, 0), Ok(Tracking::Tracked));
-        counts.settle(key, pace, 0, Settlement::Release);
+        assert_eq!(counts.take(key, quota, 0), Ok(Tracking::Tracked));
+        counts.settle(key, quota, 0, Settlement::Release);
     }
     assert_eq!(tracked(&counts), 0);
 }
 
 /// Fails once with each key. Returns how many were tracked.
-fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) -> usize {
+fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, quota: Quota, now: u64) -> usize {
     let mut tracked = 0;
     for key in keys {
-        if counts.take(key, pace, now).unwrap().is_tracked() {
+        if counts.take(key, quota, now).unwrap().is_tracked() {
             tracked += 1;
-            counts.settle(key, pace, now, Settlement::Count);
+            counts.settle(key, quota, now, Settlement::Count);
         }
     }
     tracked
@@ -139,36 +139,36 @@ fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, pace: Pace, now: u64) 
 
 #[test]
 fn full_table_keeps_its_entries_and_does_not_track_new_keys() {
-    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * CAPACITY);
+    let (counts, quota, room) = (Counts::default(), quota(2), SHARDS * CAPACITY);
     let offender = 7;
-    assert_eq!(fail(&counts, [offender; 2].into_iter(), pace, 0), 2);
-    assert!(counts.take(offender, pace, 0).is_err());
-    assert_eq!(fail(&counts, 1_000..600_000, pace, 0), room - 1);
+    assert_eq!(fail(&counts, [offender; 2].into_iter(), quota, 0), 2);
+    assert!(counts.take(offender, quota, 0).is_err());
+    assert_eq!(fail(&counts, 1_000..600_000, quota, 0), room - 1);
     assert_eq!(tracked(&counts), room);
-    assert!(counts.take(offender, pace, 0).is_err());
-    assert_eq!(counts.take(999_999, pace, 0), Ok(Tracking::Untracked));
+    assert!(counts.take(offender, quota, 0).is_err());
+    assert_eq!(counts.take(999_999, quota, 0), Ok(Tracking::Untracked));
 }
 
 #[test]
 fn expired_entries_are_replaced_and_entries_in_flight_are_not() {
-    let (counts, pace, room) = (Counts::default(), pace(2), SHARDS * CAPACITY);
-    assert_eq!(counts.take(7, pace, 0), Ok(Tracking::Tracked));
-    fail(&counts, 1_000..600_000, pace, 0);
+    let (counts, quota, room) = (Counts::default(), quota(2), SHARDS * CAPACITY);
+    assert_eq!(counts.take(7, quota, 0), Ok(Tracking::Tracked));
+    fail(&counts, 1_000..600_000, quota, 0);
     assert_eq!(tracked(&counts), room);
-    assert_eq!(fail(&counts, 600_000..700_000, pace, SECOND), 100_000);
+    assert_eq!(fail(&counts, 600_000..700_000, quota, SECOND), 100_000);
     assert!(tracked(&counts) < room);
-    counts.settle(7, pace, SECOND, Settlement::Count);
-    assert_eq!(counts.take(7, pace, SECOND), Ok(Tracking::Tracked));
-    assert!(counts.take(7, pace, SECOND).is_err());
+    counts.settle(7, quota, SECOND, Settlement::Count);
+    assert_eq!(counts.take(7, quota, SECOND), Ok(Tracking::Tracked));
+    assert!(counts.take(7, quota, SECOND).is_err());
 }
 
 #[test]
 fn full_table_takes_the_documented_memory() {
-    let (counts, pace) = (Counts::default(), pace(2));
+    let (counts, quota) = (Counts::default(), quota(2));
     for key in 0..2_000_000 {
-        if counts.take(key, pace, 0) == Ok(Tracking::Tracked) {
+        if counts.take(key, quota, 0) == Ok(Tracking::Tracked) {
             let settlement = settlement(key % 3 == 0);
-            counts.settle(key, pace, 0, settlement);
+            counts.settle(key, quota, 0, settlement);
         }
     }
     assert_eq!(tracked(&counts), SHARDS * CAPACITY);

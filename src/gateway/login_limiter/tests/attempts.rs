@@ -146,7 +146,7 @@ fn zero_is_unlimited() {
     let none = |bound| Bound { most: 0, ..bound };
     let mut limiter = TestLimiter::without_rate(Limits {
         account: none(defaults().account),
-        account_slow: SlowPace {
+        account_slow: SlowRate {
             after: 0,
             ..defaults().account_slow
         },

@@ -108,7 +108,7 @@ fn concurrent_guesses_at_several_replicas_are_deducted_from_later_ones() {
     let mut group = Group::new(3);
     let mut reached = 0;
     let hours = 48;
-    // As soon as the slow pace allows one, all replicas allow one.
+    // As soon as the slow rate allows one, all replicas allow one.
     for number in 0..hours * 3_600 / 30 {
         for replica in 0..3 {
             let refused = group.at(replica).refused(ALICE, unrelated_address(number));

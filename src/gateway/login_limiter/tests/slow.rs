@@ -1,4 +1,4 @@
-//! The slow pace after many failures in a row, separate for known and unknown networks.
+//! The slow rate after many failures in a row, separate for known and unknown networks.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn known_network_counts_its_own_failures_in_a_row() {
     let mut limiter = limiter();
     assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
     assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
-    // The known network is not affected, and its success does not end the slow pace of others.
+    // The known network is not affected, and its success does not end the slow rate of others.
     for _ in 0..10 {
         assert!(limiter.refused(ALICE, HOME));
         limiter.advance(30);
@@ -80,7 +80,7 @@ fn success_from_an_unknown_network_resets_the_failures_of_unknown_networks() {
 }
 
 #[test]
-fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_pace() {
+fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_rate() {
     let mut limiter = TestLimiter::without_rate(Limits {
         account: Bound {
             most: 1_000,
@@ -137,7 +137,7 @@ fn failures_in_a_row_expire_after_one_interval_each() {
     limiter.advance(50 * 900 - 30 - 1);
     assert!(limiter.refused(ALICE, None), "one of four per hour");
     limiter.advance(1);
-    assert!(!limiter.refused(ALICE, None), "still at the slow pace");
+    assert!(!limiter.refused(ALICE, None), "still at the slow rate");
     limiter.advance(50 * 900);
     assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
 }
@@ -191,11 +191,11 @@ fn flood_before_or_after_does_not_allow_more_guesses() {
 }
 
 #[test]
-fn slow_pace_is_reported_to_the_audit_log_once_when_it_begins() {
+fn slow_rate_is_reported_to_the_audit_log_once_when_it_begins() {
     let mut limiter = limiter();
     assert_eq!(fail_slowly(&mut limiter, ALICE, 49), 49);
     assert_eq!(limiter.events.take(), [""; 0]);
     assert_eq!(fail_slowly(&mut limiter, ALICE, 1_000), 34);
-    let once = format!("slow pace of {ALICE}, known network: false");
+    let once = format!("slow rate of {ALICE}, known network: false");
     assert_eq!(limiter.events.take(), [once]);
 }
