@@ -76,7 +76,8 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A session id is one of the two credentials of a session, so no log shows it.
+/// The id is no secret: alone it gives nothing, and access tokens have it as `sid`. It is hidden because
+/// it would connect lines of the log with a session, for which the audit log has a keyed hash.
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionId([REDACTED])")
