@@ -26,18 +26,15 @@ pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
         version = env!("CARGO_PKG_VERSION"),
         iam = names.join(", "),
     );
-    let mut iams = settings.iams.iter();
-    let is_fixed = iams.any(|iam| {
-        iam.adapter
-            .public_credentials()
-            .signing_key_set_by
-            .is_some()
-    });
-    if is_fixed {
+    let is_published = settings.uses_published_signing_key();
+    if is_published {
         screen.push_str("            the signing key is the published one\n");
     }
     let made = [
-        ("signing", settings.keys.signing_dir.is_none() && !is_fixed),
+        (
+            "signing",
+            settings.keys.signing_dir.is_none() && !is_published,
+        ),
         ("sealing", settings.keys.sealing_dir.is_none()),
     ];
     for (purpose, _) in made.iter().filter(|(_, made)| *made) {

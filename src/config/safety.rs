@@ -8,6 +8,22 @@ use super::layers::SettingsFile;
 use super::problems::Problems;
 use super::{Environment, Settings};
 
+impl Settings {
+    /// Whether access tokens are signed with a private key that is published.
+    #[must_use]
+    pub fn uses_published_signing_key(&self) -> bool {
+        self.published_signing_keys().next().is_some()
+    }
+
+    /// The settings that select a published key.
+    fn published_signing_keys(&self) -> impl Iterator<Item = String> {
+        self.iams.iter().filter_map(|iam| {
+            let setting = iam.adapter.public_credentials().signing_key_set_by?;
+            Some(iam.own_key(setting))
+        })
+    }
+}
+
 /// Refuses unsafe settings.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let production = settings.environment == Environment::Production;
@@ -15,10 +31,9 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
         for problem in iam.adapter.problems(production) {
             problems.add_lines(&iam.own_key(&problem));
         }
-        if let Some(setting) = iam.adapter.public_credentials().signing_key_set_by
-            && settings.keys.signing_dir.is_some()
-        {
-            let setting = iam.own_key(setting);
+    }
+    if settings.keys.signing_dir.is_some() {
+        for setting in settings.published_signing_keys() {
             problems.add(&setting, "cannot be true if keys.signing_dir is set");
         }
     }
@@ -80,15 +95,11 @@ fn check_reach(settings: &Settings, problems: &mut Problems) {
         let setting = iam.own_key(public.accounts_replaced_by?);
         Some(format!("{setting} (or another IAM)"))
     });
-    let mut signing_keys = public.iter().filter_map(|(iam, public)| {
-        let setting = public.signing_key_set_by?;
-        Some(iam.own_key(setting))
-    });
     let keys = settings.keys.made_at_start().map(str::to_owned);
     let missing: Vec<_> = keys.chain(accounts).collect();
     if !missing.is_empty() {
         let mut missing = missing.join(", ");
-        if let Some(setting) = signing_keys.next() {
+        if let Some(setting) = settings.published_signing_keys().next() {
             missing = format!("{missing}, and remove {setting}, which is public");
         }
         for (key, listen) in open {
