@@ -143,7 +143,13 @@ impl OAuth2 {
             subject_claim: Claim::new(subject_claim),
             permissions_claim: settings.permissions_claim().map(Claim::new),
             groups_claim: settings.groups_claim.as_deref().map(Claim::new),
-            names: PermissionNames::new(NAME),
+            names: PermissionNames::new(|permission| {
+                tracing::warn!(
+                    iam.adapter = NAME,
+                    permission,
+                    "permission dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
+                );
+            }),
             capabilities: Capabilities {
                 sessions: SessionLocation::Iam,
                 detects_disabled: settings.detects_disabled,

@@ -17,7 +17,13 @@ impl RoleReader {
         Self {
             client,
             default_roles: format!("default-roles-{}", realm.to_lowercase()),
-            names: PermissionNames::new(super::NAME),
+            names: PermissionNames::new(|role| {
+                tracing::warn!(
+                    iam.adapter = super::NAME,
+                    role,
+                    "role dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
+                );
+            }),
         }
     }
 

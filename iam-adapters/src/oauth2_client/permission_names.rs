@@ -15,17 +15,17 @@ const LOGGED_LENGTH: usize = 64;
 /// Reads permissions, and counts the names that are not valid in a scope.
 #[derive(Debug)]
 pub struct PermissionNames {
-    adapter: &'static str,
+    log: fn(&str),
     dropped: AtomicU64,
     logged: Mutex<HashSet<String>>,
 }
 
 impl PermissionNames {
-    /// For the adapter with this name.
+    /// `log` writes the line about a name that is dropped, in the words of the adapter.
     #[must_use]
-    pub fn new(adapter: &'static str) -> Self {
+    pub fn new(log: fn(&str)) -> Self {
         Self {
-            adapter,
+            log,
             dropped: AtomicU64::new(0),
             logged: Mutex::default(),
         }
@@ -56,11 +56,7 @@ impl PermissionNames {
         let name: String = name.chars().take(LOGGED_LENGTH).collect();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() < LOGGED_NAMES_MAX && logged.insert(name.clone()) {
-            tracing::warn!(
-                iam.adapter = self.adapter,
-                role = ?name,
-                "role dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
-            );
+            (self.log)(&name);
         }
     }
 }
