@@ -52,6 +52,7 @@ pub use http::{HttpSettings, TlsSettings};
 pub use iam::{IamOptions, IamSection};
 pub use iam_adapters::registry::{IamSettings, Registry};
 pub use keys::KeySettings;
+pub(crate) use known::is_own_variable;
 pub use log::{LogFormat, LogSettings};
 pub use login_limits::LoginLimitSettings;
 pub use management::ManagementSettings;

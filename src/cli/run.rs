@@ -15,9 +15,12 @@ use super::error::{UserError, report};
 use super::{
     Command, EarlyExit, Exit, audit, check, config, healthcheck, init, keys, revoke, welcome,
 };
-use crate::config::{Environment, Registry, Settings};
+use crate::config::{Environment, Registry, Settings, is_own_variable};
 use crate::startup::{self, Addresses, Application, Parts};
 use crate::telemetry;
+
+/// The names of the sockets that systemd passes (`sd_listen_fds(3)`).
+const SOCKET_NAMES_VARIABLE: &str = "LISTEN_FDNAMES";
 
 /// The parts in which programs differ: their IAMs, and what they serve.
 #[derive(Debug, Clone)]
@@ -51,13 +54,14 @@ pub fn execute<C>(
         &mut dyn Write,
     ) -> anyhow::Result<Exit>,
 ) -> ExitCode {
-    // A variable that is not Unicode is not a setting of this program.
+    // Others may be secrets of other programs. One that is not Unicode is not a setting of this program.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that reads the environment"
     )]
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| is_own_variable(name) || name == SOCKET_NAMES_VARIABLE)
         .collect();
     let command = match parse(std::env::args_os().collect(), &environment) {
         Ok(command) => command,
@@ -132,7 +136,7 @@ fn serve(
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let names = environment.get("LISTEN_FDNAMES").map(String::as_str);
+    let names = environment.get(SOCKET_NAMES_VARIABLE).map(String::as_str);
     let sockets = startup::passed_sockets(names).map_err(UserError::from)?;
     let system = actix_web::rt::System::new();
     system.block_on(async { handle_hangups() })?;

@@ -21,7 +21,7 @@ pub(super) const PREFIX: &str = "AUTH_GATEWAY__";
 const SHORT_PREFIX: &str = "AUTH_GATEWAY_";
 
 /// Whether an environment variable may be meant as a setting, also if it is misspelt.
-pub(super) fn is_own_variable(name: &str) -> bool {
+pub(crate) fn is_own_variable(name: &str) -> bool {
     name.to_ascii_uppercase().starts_with(SHORT_PREFIX)
 }
 
