@@ -8,7 +8,7 @@ use std::time::Duration;
 use iam_adapters::Clock;
 use iam_adapters::client::{ClientSettings, address_problems};
 use iam_adapters::permission_source::{
-    GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
+    GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
 };
 use iam_adapters::resilient::Limit;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -30,7 +30,7 @@ pub struct PermissionSettings {
     /// Where they come from.
     pub source: PermissionSourceKind,
     /// The table of [`PermissionSourceKind::Groups`].
-    pub groups: Vec<GroupRule>,
+    pub groups: GroupTable,
     /// The address of the decision for [`PermissionSourceKind::Http`].
     pub url: Option<Url>,
     /// The bearer token for that address, if it requires one.
@@ -111,7 +111,7 @@ impl Default for PermissionSettings {
         Self {
             ttl: Duration::from_secs(60),
             source: PermissionSourceKind::default(),
-            groups: Vec::new(),
+            groups: GroupTable::default(),
             url: None,
             token: None,
             token_file: None,
@@ -147,17 +147,11 @@ impl PermissionSettings {
         }
         match self.source {
             PermissionSourceKind::Iam => {}
-            PermissionSourceKind::Groups if self.groups.is_empty() => {
-                problems.add(
-                    "permissions.groups",
-                    "is missing: no user would have a permission",
-                );
-            }
             PermissionSourceKind::Groups => {
-                if let Err((line, invalid)) = GroupTable::new(&self.groups) {
+                if self.groups.is_empty() {
                     problems.add(
                         "permissions.groups",
-                        format!("line {}: {invalid}", line + 1),
+                        "is missing: no user would have a permission",
                     );
                 }
             }
@@ -196,10 +190,7 @@ impl PermissionSettings {
     ) -> Option<PermissionSource> {
         match self.source {
             PermissionSourceKind::Iam => None,
-            PermissionSourceKind::Groups => {
-                let table = GroupTable::new(&self.groups).ok()?;
-                Some(PermissionSource::Groups(table))
-            }
+            PermissionSourceKind::Groups => Some(PermissionSource::Groups(self.groups.clone())),
             PermissionSourceKind::Http => {
                 let settings = PolicyServerSettings {
                     url: self.url.clone()?,

@@ -34,8 +34,26 @@ pub enum InvalidGroup {
 }
 
 /// Gives the members of groups scopes. A group that is not in the table gives nothing.
-#[derive(Debug, Clone)]
-pub struct GroupTable(Vec<(GroupPattern, Vec<Permission>)>);
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(try_from = "Vec<GroupRule>", into = "Vec<GroupRule>")]
+pub struct GroupTable {
+    rules: Vec<GroupRule>,
+    patterns: Vec<(GroupPattern, Vec<Permission>)>,
+}
+
+impl TryFrom<Vec<GroupRule>> for GroupTable {
+    type Error = String;
+
+    fn try_from(rules: Vec<GroupRule>) -> Result<Self, String> {
+        Self::new(rules).map_err(|(line, invalid)| format!("line {}: {invalid}", line + 1))
+    }
+}
+
+impl From<GroupTable> for Vec<GroupRule> {
+    fn from(table: GroupTable) -> Self {
+        table.rules
+    }
+}
 
 #[derive(Debug, Clone)]
 enum GroupPattern {
@@ -49,10 +67,17 @@ impl GroupTable {
     /// # Errors
     ///
     /// The number of the first line that is not valid, from 0, and the reason.
-    pub fn new(rules: &[GroupRule]) -> Result<Self, (usize, InvalidGroup)> {
-        let rules = rules.iter().enumerate();
-        let read = rules.map(|(line, rule)| read(rule).map_err(|invalid| (line, invalid)));
-        Ok(Self(read.collect::<Result<_, _>>()?))
+    pub fn new(rules: Vec<GroupRule>) -> Result<Self, (usize, InvalidGroup)> {
+        let lines = rules.iter().enumerate();
+        let patterns = lines.map(|(line, rule)| read(rule).map_err(|invalid| (line, invalid)));
+        let patterns = patterns.collect::<Result<_, _>>()?;
+        Ok(Self { rules, patterns })
+    }
+
+    /// Whether it has no line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The scopes of a member of these groups.
@@ -61,7 +86,7 @@ impl GroupTable {
         let mut found = BTreeSet::new();
         for group in groups {
             let name = DistinguishedName::parse(group);
-            for (pattern, scopes) in &self.0 {
+            for (pattern, scopes) in &self.patterns {
                 if pattern.matches(group, name.as_ref()) {
                     found.extend(scopes);
                 }
@@ -168,7 +193,7 @@ mod tests {
             group: (*group).to_owned(),
             scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         };
-        GroupTable::new(&rules.iter().map(rule).collect::<Vec<_>>())
+        GroupTable::new(rules.iter().map(rule).collect())
     }
 
     fn scopes(table: &GroupTable, groups: &[&str]) -> Vec<String> {

@@ -169,11 +169,11 @@ fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Ca
 }
 
 fn team_table() -> PermissionSource {
-    let rules = [GroupRule {
+    let rules = vec![GroupRule {
         group: "/team/*".to_owned(),
         scopes: vec!["orders:read".to_owned()],
     }];
-    PermissionSource::Groups(GroupTable::new(&rules).expect("a table"))
+    PermissionSource::Groups(GroupTable::new(rules).expect("a table"))
 }
 
 #[tokio::test]

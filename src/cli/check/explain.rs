@@ -166,7 +166,7 @@ mod tests {
             group: "/team/*".to_owned(),
             scopes: vec!["read".to_owned()],
         };
-        let table = PermissionSource::Groups(GroupTable::new(&[rule]).unwrap());
+        let table = PermissionSource::Groups(GroupTable::new(vec![rule]).unwrap());
         let server = policy_server();
         let (table, server) = (Some(&table), Some(&server));
         let groups = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
