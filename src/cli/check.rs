@@ -7,13 +7,18 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Credentials, Scope, abandoned};
+use iam_adapters::{ClientContext, Credentials, Scope, UpstreamSession, abandoned};
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 use super::Exit;
-use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
+use crate::config::{IamOptions, InvalidSettings, Settings};
+use crate::gateway::Gateway;
+use crate::gateway::keys::Keys;
+use crate::gateway::session::open_from;
 use crate::startup::{self, Parts};
+use explain::{rights, write_lines};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.
 const EMAIL_VARIABLE: &str = "AUTH_GATEWAY_CHECK_EMAIL";
@@ -52,31 +57,26 @@ pub(super) fn check(
     let deadlines = settings.iams.iter();
     let deadlines = deadlines.map(|iam| iam.upstream(&settings.upstream).logout_deadline);
     let logout_deadline = deadlines.max().unwrap_or_default();
-    let walked = runtime.block_on(async {
-        let walked = walk(&settings, &parts, account, explain, out).await;
+    let passed = runtime.block_on(async {
+        let passed = call(&settings, &parts, account, explain, out).await;
         // A failed login ends its session in a task, which ends with the runtime.
         let _ = timeout(logout_deadline, abandoned::calls_ended()).await;
-        walked
+        passed
     })?;
-    Ok(match walked {
-        Ok(()) => Exit::Ok,
-        Err(failed) => {
-            writeln!(out, "  {failed}")?;
-            Exit::Unavailable
-        }
-    })
+    Ok(if passed { Exit::Ok } else { Exit::Unavailable })
 }
 
-/// Makes each call of a user's session, and writes its result. The inner error is that of the IAM or
-/// of Redis.
-async fn walk(
+/// Probes every IAM and Redis, makes each call of a user's session if all of them respond, and writes
+/// the results. Returns whether every call succeeded.
+async fn call(
     settings: &Settings,
     parts: &Parts,
     account: Option<(&String, &String)>,
     scopes: &[String],
     out: &mut dyn Write,
-) -> io::Result<Result<(), String>> {
+) -> io::Result<bool> {
     let startup::Connected { gateway, .. } = startup::connect(settings, parts);
+    let mut all_respond = true;
     for iam in gateway.iams().iter() {
         // One IAM needs no name.
         let name = match &*settings.iams {
@@ -84,14 +84,17 @@ async fn walk(
             _ => format!("{} ", iam.name()),
         };
         let adapter = iam.adapter();
-        if let Err(fault) = adapter.probe().await {
-            return Ok(Err(format!("IAM           {name}{fault}")));
+        match adapter.probe().await {
+            Ok(()) => writeln!(
+                out,
+                "  IAM           {name}answers, as {}",
+                adapter.issuer()
+            )?,
+            Err(fault) => {
+                all_respond = false;
+                writeln!(out, "  IAM           {name}{fault}")?;
+            }
         }
-        writeln!(
-            out,
-            "  IAM           {name}answers, as {}",
-            adapter.issuer()
-        )?;
     }
     if let Some(redis) = &parts.redis {
         match redis.probe().await {
@@ -100,31 +103,46 @@ async fn walk(
                 out,
                 "  Redis         responds, and stores what is written; warning: {warning}"
             )?,
-            Err(fault) => return Ok(Err(format!("Redis         {fault}"))),
+            Err(fault) => {
+                all_respond = false;
+                writeln!(out, "  Redis         {fault}")?;
+            }
         }
+    }
+    if !all_respond {
+        return Ok(false);
     }
     let Some((email, password)) = account else {
         writeln!(
             out,
             "  login         not tried: set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} to a test account"
         )?;
-        return Ok(Ok(()));
+        return Ok(true);
     };
-    let credentials = match Credentials::new(email.clone(), password.as_str().into()) {
-        Ok(credentials) => credentials,
-        Err(error) => return Ok(Err(format!("login         {EMAIL_VARIABLE}: {error}"))),
+    let session = match Credentials::new(email.clone(), password.as_str().into()) {
+        Ok(credentials) => run_session(&gateway, parts, &credentials, scopes, out).await?,
+        Err(error) => Err(format!("login         {EMAIL_VARIABLE}: {error}")),
     };
-    let attempt = gateway
-        .log_in(&credentials, &ClientContext::default())
-        .await;
+    if let Err(failed) = &session {
+        writeln!(out, "  {failed}")?;
+    }
+    Ok(session.is_ok())
+}
+
+/// Logs the test account in, exchanges its session, logs it out and explains the scopes. The inner error
+/// is the line about the call that failed.
+async fn run_session(
+    gateway: &Gateway,
+    parts: &Parts,
+    credentials: &Credentials,
+    scopes: &[String],
+    out: &mut dyn Write,
+) -> io::Result<Result<(), String>> {
+    let failed = |call: &str, error| format!("{call:<14}{:#}", anyhow::Error::from(error));
+    let attempt = gateway.log_in(credentials, &ClientContext::default()).await;
     let session = match attempt.result {
         Ok(session) => session,
-        Err(error) => {
-            return Ok(Err(format!(
-                "login         {:#}",
-                anyhow::Error::from(error)
-            )));
-        }
+        Err(error) => return Ok(Err(failed("login", error))),
     };
     writeln!(
         out,
@@ -144,33 +162,36 @@ async fn walk(
             "  exchange      ok, a token for {} s",
             exchanged.token.expires_in
         )?,
-        Err(error) => {
-            return Ok(Err(format!(
-                "exchange      {:#}",
-                anyhow::Error::from(error)
-            )));
-        }
-    }
-    match gateway.log_out(&id, token, drop).await {
-        Ok(()) => writeln!(out, "  logout        ok")?,
-        Err(error) => {
-            return Ok(Err(format!(
-                "logout        {:#}",
-                anyhow::Error::from(error)
-            )));
-        }
-    }
-    if scopes.is_empty() {
-        return Ok(Ok(()));
+        Err(error) => return Ok(Err(failed("exchange", error))),
     }
     let mut iams = gateway.iams().iter().zip(&parts.iams);
     let iam = iams.find(|(iam, _)| Some(iam.name()) == attempt.iam.as_deref());
-    let Some((iam, adapter)) = iam else {
-        return Ok(Ok(()));
-    };
     let source = parts.permission_source.as_deref();
-    let explained = explain::explain(iam, &**adapter, source, &credentials, scopes, out).await?;
-    Ok(explained.map_err(|fault| format!("scopes        {fault}")))
+    let explained = match (iam, upstream_session(&parts.keys, token)) {
+        (Some((iam, adapter)), Some(upstream)) if !scopes.is_empty() => {
+            Some((iam, rights(iam, &**adapter, source, &upstream).await))
+        }
+        _ => None,
+    };
+    match gateway.log_out(&id, token, drop).await {
+        Ok(()) => writeln!(out, "  logout        ok")?,
+        Err(error) => return Ok(Err(failed("logout", error))),
+    }
+    Ok(match explained {
+        None => Ok(()),
+        Some((iam, Ok(rights))) => {
+            write_lines(scopes, &rights, iam, source, out)?;
+            Ok(())
+        }
+        Some((_, Err(fault))) => Err(format!("scopes        {fault}")),
+    })
+}
+
+/// The session at the IAM that a session token contains.
+fn upstream_session(keys: &Keys, session_token: &str) -> Option<UpstreamSession> {
+    let mut buffer = Zeroizing::default();
+    let (session, _) = open_from(&keys.sealing, session_token, &mut buffer).ok()?;
+    session.upstream()
 }
 
 /// Which logins go to an IAM that is not the only one.
@@ -208,13 +229,7 @@ fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io:
     writeln!(out, "  public        {tls}://{} as {issuer}", http.listen)?;
     writeln!(out, "  management    http://{}", settings.management.listen)?;
     let made = "made at start";
-    let is_published = |iam: &IamSection| {
-        iam.adapter
-            .public_credentials()
-            .signing_key_set_by
-            .is_some()
-    };
-    let signing = if settings.iams.iter().any(is_published) {
+    let signing = if settings.uses_published_signing_key() {
         "the published one"
     } else {
         made

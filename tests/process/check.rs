@@ -141,6 +141,20 @@ fn online_check_explains_scopes_of_the_test_account() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn explained_scopes_need_no_second_session() {
+    let iam = ScriptedUpstream::keycloak().await;
+    // The probe introspects a made-up token.
+    iam.once(INTROSPECTION, inactive());
+    let ended = GATEWAY.run(
+        &["check", "--online", "--explain", "canary:read"],
+        &[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat(),
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("  canary:read\n"), "{}", ended.out);
+    assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}
+
 #[test]
 fn wrong_password_of_the_test_account_is_reported_without_the_password() {
     let wrong = [ACCOUNT[0], (ACCOUNT[1].0, "canary-of-the-check")];
@@ -176,6 +190,49 @@ async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
         !ended.everything().contains("a-secret-of-the-client"),
         "{ended:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_iam_that_fails_is_reported_with_its_name() {
+    let closed_port = RefusingPort::start();
+    let other_server = ScriptedUpstream::keycloak().await;
+    other_server.on(DISCOVERY, Answer::html(404));
+    let working = ScriptedUpstream::keycloak().await;
+    working.on(INTROSPECTION, inactive());
+    let urls = [
+        ("closed", closed_port.url()),
+        ("other", other_server.url()),
+        ("working", working.url()),
+    ];
+    let mut variables = Vec::new();
+    for (name, url) in &urls {
+        for (key, value) in scripted_keycloak_settings(url) {
+            let key = key.replace("iam.keycloak.", &format!("iam.{name}."));
+            variables.push((key, value.to_owned()));
+        }
+        for (key, value) in [
+            ("type", "keycloak"),
+            ("subject_prefix", name),
+            ("domains", name),
+        ] {
+            variables.push((format!("iam.{name}.{key}"), value.to_owned()));
+        }
+    }
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    let ended = online(&[&variables[..], &ACCOUNT].concat());
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    for line in [
+        "IAM           closed the IAM cannot be reached",
+        "IAM           other the IAM does not accept this gateway: unknown or disabled tenant",
+        "IAM           working answers, as ",
+    ] {
+        assert!(ended.out.contains(line), "{line}: {}", ended.out);
+    }
+    assert!(!ended.out.contains("login  "), "{}", ended.out);
+    assert!(working.requests_to(LOGOUT).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

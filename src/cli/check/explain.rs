@@ -5,14 +5,13 @@ use std::io::{self, Write};
 
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{
-    AllowedScopes, ClientContext, Credentials, IamAdapter, IamError, Introspection, Permission,
-    Permissions,
+    AllowedScopes, IamAdapter, IamError, Introspection, Permission, Permissions, UpstreamSession,
 };
 
 use crate::gateway::iams::Iam;
 
 /// What is known about the rights of a user.
-struct Rights {
+pub(super) struct Rights {
     /// The permissions that the IAM states.
     at_iam: Permissions,
     /// The groups that the IAM states.
@@ -21,48 +20,41 @@ struct Rights {
     effective: Permissions,
 }
 
-/// Logs the test account in once more, writes a line for each scope, and logs it out.
-///
-/// The adapter is that of the IAM, without deadlines. The inner error is that of the IAM or of the
-/// permission source.
-pub(super) async fn explain(
-    iam: &Iam,
-    adapter: &dyn IamAdapter,
-    source: Option<&PermissionSource>,
-    credentials: &Credentials,
+/// Writes a line for each scope.
+pub(super) fn write_lines(
     scopes: &[String],
+    rights: &Rights,
+    iam: &Iam,
+    source: Option<&PermissionSource>,
     out: &mut dyn Write,
-) -> io::Result<Result<(), IamError>> {
-    let rights = match rights(iam, adapter, source, credentials).await {
-        Ok(rights) => rights,
-        Err(fault) => return Ok(Err(fault)),
-    };
+) -> io::Result<()> {
     let allowed = iam.policy().allowed_scopes.as_ref();
     for scope in scopes {
         writeln!(
             out,
             "  {scope}\n                {}",
-            line(scope, &rights, allowed, source)
+            line(scope, rights, allowed, source)
         )?;
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
-async fn rights(
+/// The rights of the user of a session. The adapter is that of the IAM, without deadlines.
+///
+/// # Errors
+///
+/// Those of the IAM and of the permission source.
+pub(super) async fn rights(
     iam: &Iam,
     adapter: &dyn IamAdapter,
     source: Option<&PermissionSource>,
-    credentials: &Credentials,
+    session: &UpstreamSession,
 ) -> Result<Rights, IamError> {
-    let client = ClientContext::default();
-    let session = adapter.authenticate(credentials, &client).await?.session;
-    let introspected = adapter.introspect(&session).await;
-    adapter.end_session(&session).await?;
     let Introspection::Active {
         subject,
         permissions: at_iam,
         groups,
-    } = introspected?
+    } = adapter.introspect(session).await?
     else {
         return Err(IamError::Unreadable(
             "a new session is reported as inactive".to_owned(),
