@@ -7,6 +7,7 @@ mod reload;
 mod revocations;
 mod tls;
 mod traces;
+mod watched_names;
 
 use std::fmt;
 use std::future::Future;

@@ -151,6 +151,8 @@ impl Parts {
         clock: Arc<dyn Clock>,
         problems: &mut Problems,
     ) -> Option<Self> {
+        let metrics = Arc::<Metrics>::default();
+        let random: Arc<dyn Random> = Arc::new(SystemRandom::new());
         if clock.now().unix < EARLIEST {
             problems.add(
                 "clock",
@@ -158,31 +160,22 @@ impl Parts {
             );
         }
         let keys = keys::load(settings, clock.now(), problems);
-        let reloadable = Reloadable::build(settings, &clock, problems);
+        let built = Reloadable::build(settings, &clock, problems);
         if let (AuditDestination::File, Some(path)) =
             (settings.audit.destination, &settings.audit.file)
         {
             audit::check(path).unwrap_or_else(|problem| problems.add("audit.file", problem));
         }
-        let keys = Arc::new(keys?);
-        let metrics = Arc::<Metrics>::default();
+        let (keys, built) = (keys?, built?);
         let audit = AuditLog::new(&settings.audit, Arc::clone(&clock), metrics.audit());
-        let Reloadable {
-            iams,
-            permission_source,
-            tls,
-            redis,
-            operator_token,
-            collector,
-        } = reloadable?;
-        let random: Arc<dyn Random> = Arc::new(SystemRandom::new());
-        let traces = collector
+        let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
+        let operator_token = built.operator_token.map(Arc::new).map(Replaceable::new);
         Some(Self {
-            iams,
-            permission_source,
-            keys,
-            tls,
+            iams: built.iams,
+            permission_source: built.permission_source,
+            keys: Arc::new(keys),
+            tls: built.tls,
             clock,
             random,
             metrics,
@@ -190,8 +183,8 @@ impl Parts {
             timeouts: ConnectionTimeouts::default(),
             lifecycle: Lifecycle::default(),
             sockets: Arc::default(),
-            redis,
-            operator_token: operator_token.map(|token| Arc::new(Replaceable::new(Arc::new(token)))),
+            redis: built.redis,
+            operator_token: operator_token.map(Arc::new),
             traces,
             source: None,
         })

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::{Clock, Replaceable, ResilientAdapter};
-use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::parts::{Parts, Reloadable};
 use super::tls::ServerCertificate;
+use super::watched_names::WatchedNames;
 use crate::audit::{AuditLog, Decision, Event};
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
 use crate::gateway::keys::{Keys, Reloaded};
@@ -102,6 +102,7 @@ pub(super) struct FileWatcher {
     keys: Arc<Keys>,
     key_folders: Vec<PathBuf>,
     running: Option<Arc<Mutex<Running>>>,
+    names: Arc<Mutex<WatchedNames>>,
     health: Arc<Health>,
     audit: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
@@ -122,6 +123,7 @@ impl FileWatcher {
             keys: Arc::clone(&parts.keys),
             key_folders: folders.into_iter().flatten().cloned().collect(),
             running: running.map(|running| Arc::new(Mutex::new(running))),
+            names: Arc::default(),
             health,
             audit: Arc::clone(&parts.audit),
             clock: Arc::clone(&parts.clock),
@@ -140,7 +142,7 @@ impl FileWatcher {
             self.audit.record(|_| keys_in_use(purpose, kids));
         }
         loop {
-            let next_watcher = watcher.or_else(|| new_watcher(&changed));
+            let next_watcher = watcher.or_else(|| new_watcher(&self.names, &changed));
             watcher = self.reload(next_watcher, forced).await;
             self.log_warnings(&mut logged);
             forced = tokio::select! {
@@ -159,14 +161,18 @@ impl FileWatcher {
     ) -> Option<RecommendedWatcher> {
         let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
         let audit = Arc::clone(&self.audit);
-        let folders = self.folders();
+        let names = Arc::clone(&self.names);
+        let (key_folders, files) = (self.key_folders.clone(), self.files());
         let running = self.running.clone();
         // Reading a file blocks, on a network file system for long.
         let reloading = tokio::task::spawn_blocking(move || {
-            // Each time, because the folder may have been replaced. Before it is read, so that no
-            // later change is missed.
+            // Each time, because a folder or a link may have been replaced. Before they are read, so that
+            // no later change is missed.
+            *locked(&names) = WatchedNames::find(&key_folders, &files);
             if let Some(watcher) = &mut watcher {
-                for folder in &folders {
+                let of_files = files.iter().filter_map(|file| file.parent());
+                let folders = key_folders.iter().map(PathBuf::as_path).chain(of_files);
+                for folder in folders.collect::<BTreeSet<_>>() {
                     watch(watcher, folder);
                 }
             }
@@ -185,15 +191,10 @@ impl FileWatcher {
         watcher
     }
 
-    /// The key folders, and the folders of the files.
-    fn folders(&self) -> BTreeSet<PathBuf> {
-        let mut folders: BTreeSet<_> = self.key_folders.iter().cloned().collect();
-        if let Some(running) = &self.running {
-            let running = locked(running);
-            let files = running.files.paths().iter();
-            folders.extend(files.filter_map(|file| file.parent()).map(Path::to_owned));
-        }
-        folders
+    /// The files that the settings name.
+    fn files(&self) -> Vec<PathBuf> {
+        let running = self.running.as_ref();
+        running.map_or_else(Vec::new, |running| locked(running).files.paths().to_vec())
     }
 
     fn report(&self, files: Result<(), InvalidSettings>) {
@@ -256,8 +257,8 @@ fn keys_in_use(purpose: &'static str, kids: Vec<String>) -> Event {
     }
 }
 
-fn locked(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `None` if the system cannot report signals.
@@ -294,18 +295,15 @@ fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
     }
 }
 
-/// Notifies `changed` when the content of a watched folder changes. `None` if the system has no more
+/// Notifies `changed` when something with one of the names changes in a watched folder. `None` if the system has no more
 /// watchers; the folders are read periodically all the same.
-fn new_watcher(changed: &Arc<Notify>) -> Option<RecommendedWatcher> {
-    let changed = Arc::clone(changed);
-    let on_event = move |event: notify::Result<notify::Event>| {
-        // This program itself opens and reads the files.
-        let is_read = matches!(
-            event,
-            Ok(notify::Event { kind: EventKind::Access(kind), .. })
-                if kind != AccessKind::Close(AccessMode::Write)
-        );
-        if !is_read {
+fn new_watcher(
+    names: &Arc<Mutex<WatchedNames>>,
+    changed: &Arc<Notify>,
+) -> Option<RecommendedWatcher> {
+    let (names, changed) = (Arc::clone(names), Arc::clone(changed));
+    let on_event = move |event| {
+        if locked(&names).is_change(&event) {
             changed.notify_one();
         }
     };
