@@ -598,4 +598,4 @@ impl fmt::Debug for Gateway {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

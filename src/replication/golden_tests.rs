@@ -9,16 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use iam_adapters::clock::ManualClock;
-use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::trace::Context;
-use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    Moment, Permission, Refusal, Scope, Subject, UpstreamSession,
-};
+use iam_adapters::{ClientContext, Credentials, Moment, Scope, Subject, UpstreamSession};
 use jiff::Timestamp;
 use josekit::jwk::JwkSet;
 use josekit::jws::EdDSA;
@@ -33,20 +28,18 @@ use super::login_entry::{self, NumberedEvent};
 use super::redis::{Address, Redis};
 use super::shared_cache::RedisCache;
 use crate::gateway::error::{GatewayError, Internal, InvalidSession};
-use crate::gateway::iams::{IamParts, IamPolicy};
 use crate::gateway::keys::{
     Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
 };
+use crate::gateway::knowledge::Source;
 use crate::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
-use crate::gateway::knowledge::{Freshness, Source};
-use crate::gateway::login_limiter::{
-    Bound, Limits, LoginChange, LoginEvent, LoginKey, LoginReplicas, SlowRate,
-};
-use crate::gateway::revocations::{Kind, Name, Revocation, Revocations};
+use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginKey, LoginReplicas};
+use crate::gateway::revocations::{Kind, Name, Revocation};
 use crate::gateway::session::{self, SessionId};
 use crate::gateway::session_revoker::{Delivered, Replicas, RevokedSessions};
-use crate::gateway::upstream_logouts::Outcome;
-use crate::gateway::{Exchanged, Gateway, GatewayParts, Observer, Policy, Random, TokenPolicy};
+use crate::gateway::tests::scripted_iam::ScriptedIam;
+use crate::gateway::tests::test_gateway::{self, Policies, TestGateway, gateway_parts, iam_parts};
+use crate::gateway::{Exchanged, GatewayParts, Random};
 use crate::telemetry::metrics::Metrics;
 
 /// When every golden file was written.
@@ -64,67 +57,6 @@ const EMAIL: &str = "alice@example.test";
 const SCOPE: &str = "urn:shop:catalog:item:read urn:shop:orders:order:read";
 const SIGNING_DIR: &str = "test-only-keys/signing";
 const SEALING_DIR: &str = "test-only-keys/sealing";
-
-/// An IAM with one user. It refuses other passwords, and no introspection reaches it: the shared data
-/// in the golden files makes them unnecessary.
-#[derive(Debug)]
-struct OneUser;
-
-#[async_trait]
-impl IamAdapter for OneUser {
-    fn name(&self) -> &'static str {
-        IAM
-    }
-
-    fn issuer(&self) -> &str {
-        ISSUER
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::FULL
-    }
-
-    async fn authenticate(
-        &self,
-        credentials: &Credentials,
-        _: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        if credentials.password().expose_secret() != "right" {
-            return Err(IamError::Refused(Refusal::InvalidCredentials));
-        }
-        let permissions = SCOPE.split(' ').map(Permission::parse);
-        Ok(Authenticated {
-            session: UpstreamSession {
-                subject: Subject::new(SUBJECT).unwrap(),
-                id: UPSTREAM_SESSION.to_owned(),
-                secret: "test-only-refresh-token".into(),
-            },
-            expires_in: Some(Duration::from_secs(8 * 3600)),
-            permissions: Some(permissions.collect::<Result<_, _>>().unwrap()),
-            groups: None,
-        })
-    }
-
-    async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-        Err(IamError::Unreachable("no introspection expected".into()))
-    }
-
-    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-        Ok(())
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        None
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable("no logout tokens".into()))
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        Ok(())
-    }
-}
 
 /// The same bytes each time. Each of them is used with another key or for another purpose.
 #[derive(Debug)]
@@ -176,46 +108,43 @@ impl SharedCache for Shared {
     fn count(&self, _: LookUp) {}
 }
 
-/// Receives no events of the audit log.
-#[derive(Debug)]
-struct NoEvents;
-
-impl Observer for NoEvents {
-    fn slow_rate_began(&self, _: &str, _: bool) {}
-
-    fn logout_ended(&self, _: &str, _: SessionId, _: Outcome) {}
-}
-
-/// A gateway with the keys in a folder of golden files, and what it shares.
+/// A gateway with the keys in a folder of golden files, and what it shares. Its IAM has one session.
 struct Replica {
-    gateway: Gateway,
+    gateway: TestGateway,
     shared: Arc<Shared>,
 }
 
 impl Replica {
     fn new(version: &Path, login_key: LoginKey) -> Self {
-        let gateway = Gateway::new(GatewayParts {
-            iams: vec![IamParts {
-                name: IAM.into(),
-                adapter: Arc::new(OneUser),
-                policy: iam_policy(),
-            }],
-            keys: Arc::new(keys(version)),
-            clock: Arc::new(ManualClock::at(NOW.unix)),
+        let iam = ScriptedIam {
+            name: IAM,
+            issuer: ISSUER,
+            expires_in: Some(Duration::from_secs(8 * 3600)),
+            session: Some(UpstreamSession {
+                subject: Subject::new(SUBJECT).unwrap(),
+                id: UPSTREAM_SESSION.to_owned(),
+                secret: "test-only-refresh-token".into(),
+            }),
+            ..ScriptedIam::default()
+        };
+        iam.permit(SUBJECT, SCOPE);
+        let (iam, clock) = (Arc::new(iam), Arc::new(ManualClock::at(NOW.unix)));
+        let policies = policies();
+        let iams = vec![iam_parts(iam.clone(), policies.iam)];
+        let keys = Arc::new(keys(version));
+        let parts = GatewayParts {
             random: Arc::new(FixedRandom),
-            policy: policy(),
-            revocations: Revocations::default(),
-            observer: Arc::new(NoEvents),
-        });
+            ..gateway_parts(iams, &clock, keys, policies.gateway)
+        };
+        let gateway = TestGateway::from_gateway_parts(iam, clock, parts);
         let shared = Arc::<Shared>::default();
         let cache: Arc<dyn SharedCache> = Arc::<Shared>::clone(&shared);
-        gateway.share_knowledge(&cache);
-        gateway
-            .session_revoker()
-            .join(Arc::<Shared>::clone(&shared));
-        gateway.caught_up();
-        gateway.login_limiter().agree(Some(login_key));
-        gateway.login_limiter().join(Arc::<Shared>::clone(&shared));
+        let inner = &gateway.inner;
+        inner.share_knowledge(&cache);
+        inner.session_revoker().join(Arc::<Shared>::clone(&shared));
+        inner.caught_up();
+        inner.login_limiter().agree(Some(login_key));
+        inner.login_limiter().join(Arc::<Shared>::clone(&shared));
         Self { gateway, shared }
     }
 
@@ -226,7 +155,12 @@ impl Replica {
             address: Some(address.into()),
             request_id: String::new(),
         };
-        let session = self.gateway.log_in(&credentials, &client).await.result;
+        let session = self
+            .gateway
+            .inner
+            .log_in(&credentials, &client)
+            .await
+            .result;
         let session = session.ok()?;
         let token = session.session_token.expose_secret().to_owned();
         Some((session.session_id, token))
@@ -234,9 +168,11 @@ impl Replica {
 
     async fn exchange(&self, id: &str, token: &str) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(SCOPE).unwrap();
-        self.gateway
-            .exchange(id, token, scope, "request-1", Context::new())
-            .await
+        let exchange = (self.gateway.inner).exchange(id, token, scope, "request-1", Context::new());
+        let exchanged = exchange.await;
+        // The shared data in the golden files makes them unnecessary.
+        assert_eq!(self.gateway.introspections(), 0);
+        exchanged
     }
 
     /// Makes an event of each kind, and returns the session of the successful login.
@@ -245,7 +181,7 @@ impl Replica {
         assert_eq!(self.log_in("").await, None);
         let session = self.log_in("right").await.unwrap();
         assert_eq!(self.log_in("wrong").await, None);
-        let limiter = self.gateway.login_limiter();
+        let limiter = self.gateway.inner.login_limiter();
         let address: IpAddr = "203.0.113.9".parse().unwrap();
         limiter.clear_failures(EMAIL, Some(address.into()));
         session
@@ -253,11 +189,11 @@ impl Replica {
 
     /// Revokes the session in each way.
     async fn make_revocations(&self, id: SessionId, token: &str) {
-        let revoker = self.gateway.session_revoker();
-        let iam = self.gateway.iams().iter().next().unwrap();
+        let revoker = self.gateway.inner.session_revoker();
+        let iam = self.gateway.inner.iams().iter().next().unwrap();
         let until = NOW.unix_seconds();
         let text = id.to_string();
-        let ended = self.gateway.log_out(&text, token, drop).await;
+        let ended = self.gateway.inner.log_out(&text, token, drop).await;
         ended.unwrap();
         revoker.end_upstream_session(iam, UPSTREAM_SESSION);
         revoker.end_sessions_of(iam, SUBJECT, until);
@@ -269,48 +205,13 @@ impl Replica {
     }
 }
 
-fn iam_policy() -> IamPolicy {
-    IamPolicy {
-        domains: Vec::new(),
-        is_default: true,
-        allows_logins: true,
-        subject_prefix: String::new(),
-        allowed_scopes: None,
-        freshness: Freshness {
-            liveness: Duration::from_secs(30),
-            permissions: Duration::from_secs(60),
-            stale_if_error: Duration::ZERO,
-        },
-        session_max_lifetime: Duration::from_secs(86_400),
-        logins_per_second: None,
-    }
-}
-
-fn policy() -> Policy {
-    let bound = |most, seconds| Bound {
-        most,
-        window: Duration::from_secs(seconds),
-    };
-    Policy {
-        cache_bytes: 16 * 1024 * 1024,
-        login_limits: Limits {
-            account: bound(10, 300),
-            account_slow: SlowRate {
-                after: 50,
-                interval: Duration::from_secs(900),
-            },
-            account_sessions: bound(20, 60),
-            address: bound(100, 900),
-        },
-        token: TokenPolicy {
-            issuer: "https://auth.example.test".to_owned(),
-            audience: vec!["https://api.example.test".to_owned()],
-            client_id: "auth-gateway".to_owned(),
-            lifetime: Duration::from_secs(3_600),
-        },
-        default_scope: String::new(),
-        refuse_empty_scope: false,
-    }
+fn policies() -> Policies {
+    let mut policies = test_gateway::policy();
+    let policy = &mut policies.gateway;
+    policy.login_limits.account_sessions.most = 20;
+    policy.token.issuer = "https://auth.example.test".to_owned();
+    policy.token.audience = vec!["https://api.example.test".to_owned()];
+    policies
 }
 
 fn golden() -> PathBuf {
@@ -438,7 +339,7 @@ fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
 /// What this version writes with the keys of a folder.
 async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, Value> {
     let replica = Replica::new(version, login_key);
-    let keys = replica.gateway.keys();
+    let keys = replica.gateway.inner.keys();
     let (id, token) = replica.make_login_events().await;
     let exchanged = replica.exchange(&id.to_string(), &token).await.unwrap();
     replica.make_revocations(id, &token).await;
@@ -452,7 +353,7 @@ async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, 
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
-    let login_key = replica.gateway.login_limiter().key();
+    let login_key = replica.gateway.inner.login_limiter().key();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -491,13 +392,13 @@ async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, 
         "session": entry(&cache.key(*name), cached, &json!({"scope": SCOPE})),
     });
     let token = exchanged.token.expose();
-    let policy = policy();
+    let lifetime = policies().gateway.token.lifetime;
     let access_token = json!({
         "access_token": token,
         "expires_in": exchanged.token.expires_in,
         "header": part(token, 0),
         "claims": part(token, 1),
-        "jwks": keys.published(policy.token.lifetime, Duration::ZERO, NOW),
+        "jwks": keys.published(lifetime, Duration::ZERO, NOW),
     });
     BTreeMap::from([
         ("session.json", session),
@@ -515,7 +416,7 @@ fn keys_of_every_version_are_read() {
         let expected = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
         assert_eq!(algorithms, expected, "{version:?}");
         assert_eq!(keys.sealing.key_set().count(), 1);
-        let published = keys.published(policy().token.lifetime, Duration::ZERO, NOW);
+        let published = keys.published(policies().gateway.token.lifetime, Duration::ZERO, NOW);
         assert_eq!(published, json(&version, "access-token.json")["jwks"]);
     }
 }
@@ -527,10 +428,10 @@ async fn session_and_shared_data_of_every_version_give_a_token_without_a_call_to
         let session = json(&version, "session.json");
         let [id, token] =
             ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
-        let content = sealed_session(replica.gateway.keys(), token);
+        let content = sealed_session(replica.gateway.inner.keys(), token);
         assert_eq!(content, session["content"], "{version:?}");
         let redis = json(&version, "redis.json");
-        let sealing = replica.gateway.keys().sealing.key_set();
+        let sealing = replica.gateway.inner.keys().sealing.key_set();
         let session_id = SessionId::parse(id).unwrap();
         let name = sealing.current(NOW).revocations().session(session_id);
         replica
@@ -552,11 +453,11 @@ async fn revocations_of_every_version_end_its_session() {
         let mut kinds = Vec::new();
         for entry in entries.as_array().unwrap() {
             let replica = replica(&version);
-            let keys = replica.gateway.keys().sealing.key_set();
+            let keys = replica.gateway.inner.keys().sealing.key_set();
             let read = format::read(&bytes(entry).try_into().unwrap(), &keys).unwrap();
             assert_eq!(revocation_content(&read), entry["content"], "{version:?}");
             kinds.push(read.kind);
-            replica.gateway.session_revoker().learn(&read);
+            replica.gateway.inner.session_revoker().learn(&read);
             let refused = replica.exchange(id, token).await;
             assert!(
                 matches!(
@@ -578,7 +479,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
         let replica = replica(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.login_limiter().key();
+        let key = replica.gateway.inner.login_limiter().key();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()
@@ -588,7 +489,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
                 let entry_bytes = bytes(entry).try_into().unwrap();
                 let numbered = login_entry::read(&entry_bytes, key.entries()).unwrap();
                 assert_eq!(login_content(&numbered.event), entry["content"]);
-                assert!(replica.gateway.login_limiter().learn(&numbered.event));
+                assert!(replica.gateway.inner.login_limiter().learn(&numbered.event));
                 numbered.event
             })
             .collect();
@@ -601,7 +502,7 @@ fn access_token_of_every_version_is_verified_with_the_keys_that_this_version_pub
     for version in versions() {
         let golden = json(&version, "access-token.json");
         let token = golden["access_token"].as_str().unwrap();
-        let jwks = keys(&version).published(policy().token.lifetime, Duration::ZERO, NOW);
+        let jwks = keys(&version).published(policies().gateway.token.lifetime, Duration::ZERO, NOW);
         let jwks = JwkSet::from_bytes(jwks.to_string()).unwrap();
         let header = part(token, 0);
         let key = jwks.get(header["kid"].as_str().unwrap())[0];

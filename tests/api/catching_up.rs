@@ -8,7 +8,7 @@ use std::time::Duration;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::{GatewayError, NotReady};
 use auth_gateway::health::{Health, Readiness, ReasonCode};
-use auth_gateway::replication::{Address, Redis, ReplicationParts, ReplicationStream};
+use auth_gateway::replication::{ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaMetrics;
 use iam_adapters::clock::ManualClock;
@@ -24,26 +24,15 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// A gateway with a Redis at this port.
 fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
-    let settings = settings(&[]);
+    let settings = settings(&[("redis.url", &format!("redis://127.0.0.1:{port}"))]);
     let parts = prepare(&settings, Arc::clone(&clock));
     let Connected {
         gateway, health, ..
     } = connect(&settings, &parts);
     // The probe does not run here.
     health.needs_no_probe();
-    let redis = Redis::new(Address {
-        host: "127.0.0.1".to_owned(),
-        port,
-        tls: false,
-        database: 0,
-        username: None,
-        password: None,
-        authorities: None,
-        sentinels: None,
-        prefix: "auth-gateway:test".to_owned(),
-    });
     let stream = ReplicationStream::new(ReplicationParts {
-        redis: redis.expect("an address"),
+        redis: parts.redis.expect("a Redis"),
         gateway: Arc::clone(&gateway),
         health: Arc::clone(&health),
         clock,

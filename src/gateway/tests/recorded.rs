@@ -8,11 +8,11 @@ use crate::gateway::upstream_logouts::Outcome;
 
 /// What an [`Observer`] received, in text.
 #[derive(Debug, Default)]
-pub(in crate::gateway) struct Recorded(Mutex<Vec<String>>);
+pub(crate) struct Recorded(Mutex<Vec<String>>);
 
 impl Recorded {
     /// What was received since the last call.
-    pub(in crate::gateway) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }

@@ -17,11 +17,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 /// The client id of the gateway.
-pub(in crate::gateway) const CLIENT: &str = "the-gateway";
+pub(crate) const CLIENT: &str = "the-gateway";
 
 /// The result of one call.
 #[derive(Debug)]
-pub(in crate::gateway) enum Reply {
+pub(crate) enum Reply {
     /// The state of the model at the time of the reply.
     Model,
     /// A fault.
@@ -34,28 +34,28 @@ pub(in crate::gateway) enum Reply {
 
 /// A held call.
 #[derive(Debug)]
-pub(in crate::gateway) struct Call(oneshot::Sender<Reply>);
+pub(crate) struct Call(oneshot::Sender<Reply>);
 
 impl Call {
-    pub(in crate::gateway) fn reply(self, reply: Reply) {
+    pub(crate) fn reply(self, reply: Reply) {
         self.0.send(reply).expect("the caller waits");
     }
 }
 
 /// The held calls of an operation, in their order.
 #[derive(Debug)]
-pub(in crate::gateway) struct HeldCalls(mpsc::UnboundedReceiver<Call>);
+pub(crate) struct HeldCalls(mpsc::UnboundedReceiver<Call>);
 
 impl HeldCalls {
     /// The next call. Panics if there is none within 30 s.
-    pub(in crate::gateway) async fn next(&mut self) -> Call {
+    pub(crate) async fn next(&mut self) -> Call {
         let call = timeout(Duration::from_secs(30), self.0.recv()).await;
         call.expect("a call").expect("the IAM is not dropped")
     }
 }
 
 #[derive(Debug, Default)]
-pub(in crate::gateway) struct Model {
+pub(crate) struct Model {
     sessions: usize,
     permissions: HashMap<String, Vec<String>>,
     ended: HashSet<String>,
@@ -67,17 +67,19 @@ pub(in crate::gateway) struct Model {
 }
 
 #[derive(Debug)]
-pub(in crate::gateway) struct ScriptedIam {
-    pub(in crate::gateway) name: &'static str,
-    pub(in crate::gateway) issuer: &'static str,
+pub(crate) struct ScriptedIam {
+    pub(crate) name: &'static str,
+    pub(crate) issuer: &'static str,
     /// Whether a login returns the permissions.
-    pub(in crate::gateway) returns_permissions: bool,
-    pub(in crate::gateway) expires_in: Option<Duration>,
+    pub(crate) returns_permissions: bool,
+    pub(crate) expires_in: Option<Duration>,
+    /// The session that every login begins; `None`: a new one, of the subject in the address.
+    pub(crate) session: Option<UpstreamSession>,
     /// The number of bytes appended to every upstream secret.
-    pub(in crate::gateway) secret_padding: usize,
+    pub(crate) secret_padding: usize,
     /// `None`: the IAM sends no logout tokens.
-    pub(in crate::gateway) signer: Option<LogoutSigner>,
-    pub(in crate::gateway) model: Mutex<Model>,
+    pub(crate) signer: Option<LogoutSigner>,
+    pub(crate) model: Mutex<Model>,
 }
 
 impl Default for ScriptedIam {
@@ -87,6 +89,7 @@ impl Default for ScriptedIam {
             issuer: "https://iam.test/realm",
             returns_permissions: true,
             expires_in: None,
+            session: None,
             secret_padding: 0,
             signer: None,
             model: Mutex::default(),
@@ -100,43 +103,43 @@ impl ScriptedIam {
     }
 
     /// Sets the permissions of a subject, as a scope string.
-    pub(in crate::gateway) fn permit(&self, subject: &str, names: &str) {
+    pub(crate) fn permit(&self, subject: &str, names: &str) {
         let names = names.split_whitespace().map(str::to_owned).collect();
         self.model().permissions.insert(subject.to_owned(), names);
     }
 
-    pub(in crate::gateway) fn end(&self, secret: &str) {
+    pub(crate) fn end(&self, secret: &str) {
         self.model().ended.insert(secret.to_owned());
     }
 
-    pub(in crate::gateway) fn has_ended(&self, secret: &str) -> bool {
+    pub(crate) fn has_ended(&self, secret: &str) -> bool {
         self.model().ended.contains(secret)
     }
 
     /// Adds the result of one call of an operation that is not held.
-    pub(in crate::gateway) fn script(&self, operation: Operation, reply: Reply) {
+    pub(crate) fn script(&self, operation: Operation, reply: Reply) {
         let mut model = self.model();
         model.script.entry(operation).or_default().push_back(reply);
     }
 
     /// Sets the fault of all calls without a scripted result.
-    pub(in crate::gateway) fn set_outage(&self, outage: Option<IamError>) {
+    pub(crate) fn set_outage(&self, outage: Option<IamError>) {
         self.model().outage = outage;
     }
 
     /// Holds the further calls of an operation until the test replies.
-    pub(in crate::gateway) fn hold(&self, operation: Operation) -> HeldCalls {
+    pub(crate) fn hold(&self, operation: Operation) -> HeldCalls {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.model().held.insert(operation, sender);
         HeldCalls(receiver)
     }
 
-    pub(in crate::gateway) fn release(&self, operation: Operation) {
+    pub(crate) fn release(&self, operation: Operation) {
         self.model().held.remove(&operation);
     }
 
     /// The number of calls of an operation.
-    pub(in crate::gateway) fn calls(&self, operation: Operation) -> usize {
+    pub(crate) fn calls(&self, operation: Operation) -> usize {
         let model = self.model();
         model
             .calls
@@ -146,12 +149,12 @@ impl ScriptedIam {
     }
 
     /// The number of all calls.
-    pub(in crate::gateway) fn total_calls(&self) -> usize {
+    pub(crate) fn total_calls(&self) -> usize {
         self.model().calls.len()
     }
 
     /// The arguments of all logins.
-    pub(in crate::gateway) fn logins(&self) -> Vec<(Credentials, ClientContext)> {
+    pub(crate) fn logins(&self) -> Vec<(Credentials, ClientContext)> {
         self.model().logins.clone()
     }
 
@@ -204,7 +207,7 @@ impl IamAdapter for ScriptedIam {
         }
     }
 
-    /// The subject is the local part of the address; the password `wrong` is wrong.
+    /// The subject is the local part of the address. The password `wrong` and the empty one are wrong.
     async fn authenticate(
         &self,
         credentials: &Credentials,
@@ -213,24 +216,25 @@ impl IamAdapter for ScriptedIam {
         let login = (credentials.clone(), client.clone());
         self.model().logins.push(login);
         self.reply_to(Operation::Login).await?;
-        if credentials.password().expose_secret() == "wrong" {
+        if ["wrong", ""].contains(&credentials.password().expose_secret()) {
             return Err(IamError::Refused(Refusal::InvalidCredentials));
         }
-        let subject = credentials.email().split('@').next().unwrap().to_owned();
-        let number = {
+        let session = self.session.clone().unwrap_or_else(|| {
+            let subject = credentials.email().split('@').next().unwrap();
             let mut model = self.model();
             model.sessions += 1;
-            model.sessions
-        };
-        let permissions = self
-            .returns_permissions
-            .then(|| self.permissions_of(&subject));
-        Ok(Authenticated {
-            session: UpstreamSession {
+            let number = model.sessions;
+            UpstreamSession {
                 id: format!("upstream-{number}"),
                 secret: format!("secret-{number}{}", "x".repeat(self.secret_padding)).into(),
                 subject: Subject::new(subject).unwrap(),
-            },
+            }
+        });
+        let permissions = self
+            .returns_permissions
+            .then(|| self.permissions_of(session.subject.as_str()));
+        Ok(Authenticated {
+            session,
             expires_in: self.expires_in,
             permissions,
             groups: None,

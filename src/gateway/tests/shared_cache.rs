@@ -4,18 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{Clock as _, IamError, Introspection};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::recorded::Recorded;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{
-    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, iam_parts, just_before, policy,
-    without_refresh,
+    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, gateway_parts, iam_parts,
+    just_before, policy, without_refresh,
 };
 use crate::gateway::error::InvalidSession;
 use crate::gateway::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, Keys, generate};
@@ -23,9 +21,8 @@ use crate::gateway::knowledge::Source;
 use crate::gateway::knowledge::shared::{
     CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
 };
-use crate::gateway::revocations::{Name, Revocations};
+use crate::gateway::revocations::Name;
 use crate::gateway::session::SealingKey;
-use crate::gateway::{Gateway, GatewayParts};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -135,20 +132,9 @@ impl SharedCache for MemoryCache {
 /// A replica with these keys and a clock of its own.
 pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policies) -> TestGateway {
     let clock = Arc::new(ManualClock::at(here.inner.now().unix));
-    let gateway = Gateway::new(GatewayParts {
-        iams: vec![iam_parts(here.iam.clone(), policy.iam)],
-        keys,
-        clock: clock.clone(),
-        random: Arc::new(SystemRandom::new()),
-        policy: policy.gateway,
-        revocations: Revocations::default(),
-        observer: Arc::<Recorded>::default(),
-    });
-    TestGateway {
-        iam: here.iam.clone(),
-        clock,
-        inner: Arc::new(gateway),
-    }
+    let iams = vec![iam_parts(here.iam.clone(), policy.iam)];
+    let parts = gateway_parts(iams, &clock, keys, policy.gateway);
+    TestGateway::from_gateway_parts(here.iam.clone(), clock, parts)
 }
 
 /// Two replicas with the same keys, whose clocks agree, and their store.

@@ -1,5 +1,6 @@
 //! A gateway with a scripted IAM and a manual clock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,115 +18,82 @@ use tokio::task::JoinHandle;
 
 use super::recorded::Recorded;
 use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
+use crate::config::{self, sample};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::keys::{KeySet, Keys};
-use crate::gateway::knowledge::Freshness;
-use crate::gateway::login_limiter::{Bound, Limits, SlowRate};
 use crate::gateway::revocations::{Capacity, Revocations};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
 
 /// The initial time of the clock, in seconds since 1970.
-pub(super) const START: u64 = 1_800_000_000;
+pub(crate) const START: u64 = 1_800_000_000;
 
-pub(super) const LIVENESS: Duration = Duration::from_secs(30);
-pub(super) const PERMISSIONS: Duration = Duration::from_secs(60);
-pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(crate) const LIVENESS: Duration = Duration::from_secs(30);
+pub(crate) const PERMISSIONS: Duration = Duration::from_secs(60);
+pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A millisecond less than the duration.
-pub(super) fn just_before(duration: Duration) -> Duration {
+pub(crate) fn just_before(duration: Duration) -> Duration {
     duration.saturating_sub(MILLISECOND)
 }
 
 /// The part of a freshness in which no data is refreshed.
-pub(super) fn without_refresh(freshness: Duration) -> Duration {
+pub(crate) fn without_refresh(freshness: Duration) -> Duration {
     freshness * 9 / 10
 }
 
 /// The rest of a freshness, in which data is refreshed.
-pub(super) fn refresh_period(freshness: Duration) -> Duration {
+pub(crate) fn refresh_period(freshness: Duration) -> Duration {
     freshness.saturating_sub(without_refresh(freshness))
 }
 
 /// A session of a client.
 #[derive(Debug, Clone)]
-pub(super) struct Session {
-    pub(super) id: String,
-    pub(super) token: String,
-    pub(super) verified_at: u64,
-    pub(super) expires_at: u64,
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) token: String,
+    pub(crate) verified_at: u64,
+    pub(crate) expires_at: u64,
 }
 
 #[derive(Clone)]
-pub(super) struct TestGateway {
-    pub(super) iam: Arc<ScriptedIam>,
-    pub(super) clock: Arc<ManualClock>,
-    pub(super) inner: Arc<Gateway>,
+pub(crate) struct TestGateway {
+    pub(crate) iam: Arc<ScriptedIam>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) inner: Arc<Gateway>,
 }
 
 /// The settings of a gateway with one IAM.
 #[derive(Clone)]
-pub(super) struct Policies {
-    pub(super) gateway: Policy,
-    pub(super) iam: IamPolicy,
+pub(crate) struct Policies {
+    pub(crate) gateway: Policy,
+    pub(crate) iam: IamPolicy,
 }
 
-pub(super) fn policy() -> Policies {
+/// The defaults of the settings, except for the claims of tokens.
+pub(crate) fn policy() -> Policies {
+    let settings = config::load(None, &BTreeMap::new(), &sample::registry()).unwrap();
     Policies {
-        gateway: gateway_policy(),
-        iam: IamPolicy {
-            domains: Vec::new(),
-            is_default: true,
-            allows_logins: true,
-            subject_prefix: String::new(),
-            allowed_scopes: None,
-            freshness: Freshness {
-                liveness: LIVENESS,
-                permissions: PERMISSIONS,
-                stale_if_error: Duration::ZERO,
+        gateway: Policy {
+            cache_bytes: 16 * 1024 * 1024,
+            login_limits: settings.login_limits.before([]),
+            token: TokenPolicy {
+                issuer: "https://auth.test".to_owned(),
+                audience: vec!["https://api.test".to_owned()],
+                client_id: "auth-gateway".to_owned(),
+                lifetime: Duration::from_secs(3_600),
             },
-            session_max_lifetime: Duration::from_secs(86_400),
-            logins_per_second: None,
+            default_scope: String::new(),
+            refuse_empty_scope: false,
         },
-    }
-}
-
-fn gateway_policy() -> Policy {
-    Policy {
-        cache_bytes: 16 * 1024 * 1024,
-        login_limits: Limits {
-            account: Bound {
-                most: 10,
-                window: Duration::from_secs(300),
-            },
-            account_slow: SlowRate {
-                after: 50,
-                interval: Duration::from_secs(900),
-            },
-            account_sessions: Bound {
-                most: 0,
-                window: Duration::from_secs(60),
-            },
-            address: Bound {
-                most: 100,
-                window: Duration::from_secs(900),
-            },
-        },
-        token: TokenPolicy {
-            issuer: "https://auth.test".to_owned(),
-            audience: vec!["https://api.test".to_owned()],
-            client_id: "auth-gateway".to_owned(),
-            lifetime: Duration::from_secs(3_600),
-        },
-        default_scope: String::new(),
-        refuse_empty_scope: false,
+        iam: settings.iams[0].policy(&settings),
     }
 }
 
 /// An IAM whose name in the configuration is that of its adapter.
-pub(super) fn iam_parts(adapter: Arc<dyn IamAdapter>, policy: IamPolicy) -> IamParts {
+pub(crate) fn iam_parts(adapter: Arc<dyn IamAdapter>, policy: IamPolicy) -> IamParts {
     IamParts {
         name: adapter.name().into(),
         adapter,
@@ -133,32 +101,50 @@ pub(super) fn iam_parts(adapter: Arc<dyn IamAdapter>, policy: IamPolicy) -> IamP
     }
 }
 
+/// The parts of a gateway, with the random numbers of the system.
+pub(crate) fn gateway_parts(
+    iams: Vec<IamParts>,
+    clock: &Arc<ManualClock>,
+    keys: Arc<Keys>,
+    policy: Policy,
+) -> GatewayParts {
+    GatewayParts {
+        iams,
+        keys,
+        clock: clock.clone(),
+        random: Arc::new(SystemRandom::new()),
+        policy,
+        revocations: Revocations::default(),
+        observer: Arc::<Recorded>::default(),
+    }
+}
+
 impl TestGateway {
     /// Alice has the permissions `read` and `write`, Bob has `read`.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(ScriptedIam::default(), policy())
     }
 
     /// The same, with a session of Alice and fresh cached data.
-    pub(super) async fn with_session() -> (Self, Session) {
+    pub(crate) async fn with_session() -> (Self, Session) {
         let gateway = Self::new();
         let session = gateway.log_in("alice").await;
         (gateway, session)
     }
 
     /// The same after [`LIVENESS`]: the next exchange introspects.
-    pub(super) async fn with_stale_session() -> (Self, Session) {
+    pub(crate) async fn with_stale_session() -> (Self, Session) {
         let (gateway, session) = Self::with_session().await;
         gateway.clock.advance(LIVENESS);
         (gateway, session)
     }
 
-    pub(super) fn with(iam: ScriptedIam, policy: Policies) -> Self {
+    pub(crate) fn with(iam: ScriptedIam, policy: Policies) -> Self {
         Self::with_adapter(iam, policy, |iam, _| iam)
     }
 
     /// A gateway whose adapter wraps the scripted IAM.
-    pub(super) fn with_adapter(
+    pub(crate) fn with_adapter(
         iam: ScriptedIam,
         policy: Policies,
         wrap: impl FnOnce(Arc<ScriptedIam>, Arc<ManualClock>) -> Arc<dyn IamAdapter>,
@@ -186,9 +172,9 @@ impl TestGateway {
     }
 
     /// A gateway with several IAMs. `iam` is one of them.
-    pub(super) fn with_iams(iam: Arc<ScriptedIam>, iams: Vec<IamParts>) -> Self {
+    pub(crate) fn with_iams(iam: Arc<ScriptedIam>, iams: Vec<IamParts>) -> Self {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
-        Self::from_iams(iam, iams, clock, gateway_policy())
+        Self::from_iams(iam, iams, clock, policy().gateway)
     }
 
     fn from_iams(
@@ -201,52 +187,46 @@ impl TestGateway {
         let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
         keys.sealing = KeySet::new(vec![sealing]).unwrap().into();
-        let gateway = Gateway::new(GatewayParts {
-            iams,
-            keys: Arc::new(keys),
-            clock: clock.clone(),
-            random: Arc::new(SystemRandom::new()),
-            policy,
-            revocations: Revocations::default(),
-            observer: Arc::<Recorded>::default(),
-        });
+        let parts = gateway_parts(iams, &clock, Arc::new(keys), policy);
+        Self::from_gateway_parts(iam, clock, parts)
+    }
+
+    /// `iam` and `clock` are those of the parts.
+    pub(crate) fn from_gateway_parts(
+        iam: Arc<ScriptedIam>,
+        clock: Arc<ManualClock>,
+        parts: GatewayParts,
+    ) -> Self {
         Self {
             iam,
             clock,
-            inner: Arc::new(gateway),
+            inner: Arc::new(Gateway::new(parts)),
         }
     }
 
     /// Another replica, with this size of its table of revocations.
     pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
-        let (iam, clock) = (self.iam.clone(), self.clock.clone());
-        let gateway = Gateway::new(GatewayParts {
-            iams: vec![iam_parts(iam.clone(), self.policy().iam)],
-            keys: Arc::clone(&self.inner.keys),
-            clock: clock.clone(),
-            random: Arc::new(SystemRandom::new()),
-            policy: self.policy().gateway,
+        let (iam, clock, policy) = (self.iam.clone(), self.clock.clone(), self.policy());
+        let iams = vec![iam_parts(iam.clone(), policy.iam)];
+        let keys = Arc::clone(&self.inner.keys);
+        let parts = GatewayParts {
             revocations: Revocations::with_capacity(room),
-            observer: Arc::<Recorded>::default(),
-        });
-        Self {
-            iam,
-            clock,
-            inner: Arc::new(gateway),
-        }
+            ..gateway_parts(iams, &clock, keys, policy.gateway)
+        };
+        Self::from_gateway_parts(iam, clock, parts)
     }
 
     /// Another replica: shares only the IAM, the clock and the sealing key.
-    pub(super) fn replica(&self) -> Self {
+    pub(crate) fn replica(&self) -> Self {
         Self::with_clock(self.iam.clone(), self.clock.clone(), self.policy())
     }
 
     /// A gateway with the same clock and sealing key, and another IAM.
-    pub(super) fn with_other_iam(&self, iam: ScriptedIam) -> Self {
+    pub(crate) fn with_other_iam(&self, iam: ScriptedIam) -> Self {
         Self::with_clock(Arc::new(iam), self.clock.clone(), self.policy())
     }
 
-    pub(super) fn policy(&self) -> Policies {
+    pub(crate) fn policy(&self) -> Policies {
         Policies {
             gateway: self.inner.policy().clone(),
             iam: self.iam().policy().clone(),
@@ -254,23 +234,23 @@ impl TestGateway {
     }
 
     /// The IAM in the gateway.
-    pub(super) fn iam(&self) -> &Iam {
+    pub(crate) fn iam(&self) -> &Iam {
         self.inner.iams().iter().next().unwrap()
     }
 
     /// The IAM reports the end of a session.
-    pub(super) fn end_upstream_session(&self, id: &str) {
+    pub(crate) fn end_upstream_session(&self, id: &str) {
         let ends = self.inner.session_revoker();
         ends.end_upstream_session(self.iam(), id);
     }
 
     /// The IAM reports the end of all sessions of a subject.
-    pub(super) fn end_sessions_of(&self, subject: &str, begun_until: u64) {
+    pub(crate) fn end_sessions_of(&self, subject: &str, begun_until: u64) {
         let ends = self.inner.session_revoker();
         ends.end_sessions_of(self.iam(), subject, begun_until);
     }
 
-    pub(super) async fn try_log_in(
+    pub(crate) async fn try_log_in(
         &self,
         email: &str,
         password: &str,
@@ -286,13 +266,13 @@ impl TestGateway {
         })
     }
 
-    pub(super) async fn log_in(&self, subject: &str) -> Session {
+    pub(crate) async fn log_in(&self, subject: &str) -> Session {
         let email = format!("{subject}@example.test");
         self.try_log_in(&email, "right").await.unwrap()
     }
 
     /// A login of Alice, and its call to the IAM, which has no response yet.
-    pub(super) async fn login_in_flight(&self) -> (JoinHandle<Session>, Call) {
+    pub(crate) async fn login_in_flight(&self) -> (JoinHandle<Session>, Call) {
         let mut calls = self.iam.hold(Operation::Login);
         let gateway = self.clone();
         let login = tokio::spawn(async move { gateway.log_in("alice").await });
@@ -301,7 +281,7 @@ impl TestGateway {
         (login, call)
     }
 
-    pub(super) async fn exchange(
+    pub(crate) async fn exchange(
         &self,
         session: &Session,
         scope: &str,
@@ -319,12 +299,12 @@ impl TestGateway {
     }
 
     /// The granted scope of an exchange.
-    pub(super) async fn granted(&self, session: &Session) -> Result<String, GatewayError> {
+    pub(crate) async fn granted(&self, session: &Session) -> Result<String, GatewayError> {
         Ok(self.exchange(session, "read write").await?.scope)
     }
 
     /// An exchange in its own task.
-    pub(super) fn spawn_exchange(
+    pub(crate) fn spawn_exchange(
         &self,
         session: &Session,
     ) -> JoinHandle<Result<Exchanged, GatewayError>> {
@@ -333,7 +313,7 @@ impl TestGateway {
     }
 
     /// An exchange in its own task, and its introspection, which is one of the held calls.
-    pub(super) async fn exchange_in_flight(
+    pub(crate) async fn exchange_in_flight(
         &self,
         session: &Session,
         calls: &mut HeldCalls,
@@ -342,30 +322,30 @@ impl TestGateway {
         (exchange, calls.next().await)
     }
 
-    pub(super) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {
+    pub(crate) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {
         let ended = self.inner.log_out(&session.id, &session.token, drop);
         ended.await
     }
 
     /// Sets the wall clock back, as an operator does.
-    pub(super) fn set_wall_clock_back(&self, by: Duration) {
+    pub(crate) fn set_wall_clock_back(&self, by: Duration) {
         let unix = self.inner.now().unix;
         self.clock.set_wall(unix.saturating_sub(by));
     }
 
-    pub(super) fn introspections(&self) -> usize {
+    pub(crate) fn introspections(&self) -> usize {
         self.iam.calls(Operation::Introspection)
     }
 }
 
 /// The claims of a token, unverified.
-pub(super) fn claims(exchanged: &Exchanged) -> Value {
+pub(crate) fn claims(exchanged: &Exchanged) -> Value {
     let payload = exchanged.token.expose().split('.').nth(1).unwrap();
     serde_json::from_slice(&BASE64.decode(payload).unwrap()).unwrap()
 }
 
 /// An active session with these permissions.
-pub(super) fn active(subject: &str, names: &str) -> Reply {
+pub(crate) fn active(subject: &str, names: &str) -> Reply {
     let permissions: Permissions = names
         .split_whitespace()
         .map(|name| Permission::parse(name).unwrap())
