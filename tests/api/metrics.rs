@@ -279,6 +279,19 @@ fn size_of_the_caches_follows_their_entries() {
     }
 }
 
+/// In seconds, without the time at which the system started: `starttime` of `proc_pid_stat(5)` is in hundredths
+/// of a second since then, as is the uptime.
+fn age_of_the_process() -> f64 {
+    let uptime = std::fs::read_to_string("/proc/uptime").expect("an uptime");
+    let uptime = uptime.split(' ').next().expect("a number");
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("a process");
+    // The name of the program, in parentheses, may have spaces. Member 22, and this begins with 3.
+    let (_, members) = stat.rsplit_once(") ").expect("a name");
+    let started = members.split(' ').nth(22 - 3).expect("a start");
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    number(uptime) - number(started) / 100.0
+}
+
 #[test]
 fn metrics_of_the_process_are_those_of_the_system() {
     let gateway = over_the_mock();
@@ -298,6 +311,8 @@ fn metrics_of_the_process_are_those_of_the_system() {
         .expect("a time");
     let age = now.as_secs_f64() - value("process_start_time_seconds");
     assert!((0.0..86_400.0).contains(&age), "{age}");
+    let system_age = age_of_the_process();
+    assert!((age - system_age).abs() < 2.0, "{age} {system_age}");
     let (open, max) = (value("process_open_fds"), value("process_max_fds"));
     assert!(open > 3.0 && open < max, "{open} {max}");
 }
