@@ -13,6 +13,7 @@ use iam_adapters::Moment;
 use super::AppState;
 use super::auth::timestamp;
 use super::health::report;
+use super::well_known::jwks_uri;
 use crate::gateway::keys::{KeyStore, StoredKey, age_seconds};
 use crate::health::{Readiness, Report};
 
@@ -33,7 +34,7 @@ pub(super) async fn page(app_state: Data<AppState>) -> HttpResponse {
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
         .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .body(page.finish())
+        .body(page.finish(&jwks_uri(&app_state.gateway.policy().token.issuer)))
 }
 
 fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
@@ -178,11 +179,14 @@ impl Page {
         self.0.push_str("</tr>\n");
     }
 
-    fn finish(mut self) -> String {
-        self.0.push_str(
+    fn finish(mut self, jwks_uri: &str) -> String {
+        let jwks_uri = escaped(jwks_uri);
+        let _ = writeln!(
+            self.0,
             "<p><a href=\"/health/ready\">/health/ready</a> \
-             <a href=\"/health/live\">/health/live</a> <a href=\"/metrics\">/metrics</a></p>\n\
-             </body>\n</html>\n",
+             <a href=\"/health/live\">/health/live</a> <a href=\"/metrics\">/metrics</a> \
+             <a href=\"{jwks_uri}\">{jwks_uri}</a></p>\n\
+             </body>\n</html>",
         );
         self.0
     }
@@ -219,8 +223,8 @@ mod tests {
             [[hostile, hostile].map(str::to_owned)],
         );
         page.table(hostile, ["", ""], [[hostile, hostile].map(str::to_owned)]);
-        let html = page.finish();
-        assert_eq!(html.matches(safe).count(), 9, "{html}");
+        let html = page.finish(hostile);
+        assert_eq!(html.matches(safe).count(), 11, "{html}");
         for part in ["<script", "alert('", "</td><s"] {
             assert!(!html.contains(part), "{html}");
         }
@@ -230,6 +234,6 @@ mod tests {
     fn table_without_rows_is_left_out() {
         let mut page = Page::new();
         page.table("Reasons", ["reason"], []);
-        assert!(!page.finish().contains("Reasons"));
+        assert!(!page.finish("/").contains("Reasons"));
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) ->
     let metadata = json!({
         "issuer": issuer,
         "token_endpoint": format!("{issuer}/api/v1/auth/token"),
-        "jwks_uri": format!("{issuer}/.well-known/jwks.json"),
+        "jwks_uri": jwks_uri(issuer),
         "response_types_supported": [],
         "grant_types_supported": ["session"],
         "token_endpoint_auth_methods_supported": ["none"],
@@ -38,6 +38,11 @@ pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) ->
         "application/json",
         &metadata.to_string(),
     )
+}
+
+/// Where the public keys of this issuer are.
+pub(super) fn jwks_uri(issuer: &str) -> String {
+    format!("{issuer}/.well-known/jwks.json")
 }
 
 /// `GET /openapi.yaml`.

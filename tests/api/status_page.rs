@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use test_support::gateway::{TestGateway, two_scripted_keycloaks_settings};
+use test_support::gateway::{PUBLIC_URL, TestGateway, two_scripted_keycloaks_settings};
 use test_support::scripted_upstream::keycloak::TOKEN;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wait::until;
@@ -95,6 +95,7 @@ fn status_page_has_no_script_and_loads_nothing() {
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(page.header("cache-control"), Some("no-store"));
     let html = &page.body;
+    let jwks = format!("{PUBLIC_URL}/.well-known/jwks.json");
     let harmless = [
         "a", "body", "h1", "h2", "head", "html", "p", "style", "table", "td", "th", "title", "tr",
     ];
@@ -106,8 +107,13 @@ fn status_page_has_no_script_and_loads_nothing() {
     for attribute in html.split("=\"").skip(1) {
         let (value, _) = attribute.split_once('"').expect("the end of a value");
         let is_own = ["en", "utf-8"].contains(&value) || value.starts_with('/');
-        assert!(is_own, "{value}");
+        // A link.
+        assert!(is_own || value == jwks, "{value}");
     }
+    assert!(
+        html.contains(&format!("<a href=\"{jwks}\">{jwks}</a>")),
+        "{html}"
+    );
     assert!(!html.contains("url("), "{html}");
 }
 
