@@ -293,6 +293,7 @@ impl Gateway {
 
     /// Exchanges a session for an access token with the requested scope, as far as the user has the
     /// permissions. `request_id` and `trace` are for the log lines and the spans of a call to the IAM.
+    /// `on_opened` gets the name of the session's IAM, if the pair is that of a session.
     ///
     /// # Errors
     ///
@@ -305,6 +306,7 @@ impl Gateway {
         scope: Scope<'_>,
         request_id: &str,
         trace: Context,
+        on_opened: impl FnOnce(&Arc<str>),
     ) -> Result<Exchanged, GatewayError> {
         self.revocations.refuse_catching_up()?;
         let arrived = self.clock.now();
@@ -313,6 +315,7 @@ impl Gateway {
             .session_tokens
             .open(session_id, session_token, &mut buffer)?;
         let (iam, session) = (opened.iam, &opened.session);
+        on_opened(&iam.name);
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
         let revoked = self.revocations.refuse_revoked(&mut names);
@@ -366,7 +369,6 @@ impl Gateway {
             token,
             scope: granted,
             source,
-            iam: Arc::clone(&iam.name),
         })
     }
 

@@ -144,6 +144,8 @@ pub struct Health {
     /// Why the files that the settings name cannot be used as they are now.
     files: Mutex<Option<Reason>>,
     lifecycle: Lifecycle,
+    /// The readiness that was logged last, and its reasons.
+    logged: Mutex<Option<(Readiness, Vec<ReasonCode>)>>,
 }
 
 impl Health {
@@ -155,6 +157,7 @@ impl Health {
             replicas: Mutex::default(),
             files: Mutex::default(),
             lifecycle,
+            logged: Mutex::default(),
         }
     }
 
@@ -205,6 +208,30 @@ impl Health {
             report.degrade(reason);
         }
         report
+    }
+
+    /// Logs a report that differs from the last one by its state or its reasons. Not ready is expected
+    /// while a replica starts or stops.
+    pub fn log_change(&self, report: &Report) {
+        let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
+        let is_expected = codes.iter().any(|code| code.is_of_start_or_stop());
+        let names: Vec<_> = codes.iter().map(|code| code.name()).collect();
+        let current = Some((report.readiness, codes));
+        {
+            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            if *logged == current {
+                return;
+            }
+            *logged = current;
+        }
+        let readiness = report.readiness.name();
+        let reasons = (!names.is_empty()).then(|| names.join(", "));
+        let reasons = reasons.as_deref();
+        if report.readiness == Readiness::NotReady && !is_expected {
+            tracing::warn!(readiness, reasons, "readiness changed");
+        } else {
+            tracing::info!(readiness, reasons, "readiness changed");
+        }
     }
 
     /// Not ready only if no IAM is: users of one IAM must not lose the replica because of another.

@@ -154,7 +154,7 @@ async fn run_session(
         session.session_token.expose_secret(),
     );
     let everything = gateway
-        .exchange(&id, token, Scope::EMPTY, "check", Context::new())
+        .exchange(&id, token, Scope::EMPTY, "check", Context::new(), |_| ())
         .await;
     match everything {
         Ok(exchanged) => writeln!(

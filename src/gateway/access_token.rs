@@ -1,7 +1,6 @@
 //! Access tokens (RFC 9068), and the keys that sign them.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
@@ -57,8 +56,6 @@ pub struct Exchanged {
     pub scope: String,
     /// The source of the data for the decision.
     pub source: Source,
-    /// The name of the session's IAM.
-    pub iam: Arc<str>,
 }
 
 /// The claims that are the same in all access tokens of this gateway.

@@ -55,6 +55,16 @@ macro_rules! reason_codes {
     };
 }
 
+impl ReasonCode {
+    /// Whether every replica can have it for a short time.
+    pub(super) const fn is_of_start_or_stop(self) -> bool {
+        matches!(
+            self,
+            Self::IamNotProbed | Self::RevocationsCatchingUp | Self::Stopping
+        )
+    }
+}
+
 reason_codes! {
     /// The first probe of the IAM has not ended.
     IamNotProbed = "iam_not_probed",

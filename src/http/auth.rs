@@ -1,6 +1,7 @@
 //! The endpoints login, token and logout: request and response bodies, and the handlers.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
@@ -200,6 +201,7 @@ pub(super) async fn exchange(
     let scope = Scope::parse(&exchange.scope).map_err(Problem::InvalidScope)?;
     let (id, trace) = with_log(&request, |log| (log.id, log.trace.clone()))
         .unwrap_or_else(|| (RequestId::new(), Context::new()));
+    let mut iam = None;
     let exchanged = app_state
         .gateway
         .exchange(
@@ -208,16 +210,15 @@ pub(super) async fn exchange(
             scope,
             id.as_str(),
             trace,
+            |name| iam = Some(Arc::clone(name)),
         )
-        .await
-        .map_err(|error| app_state.failed(Operation::Token, error))?;
-    if exchanged.source == Source::Stale {
-        app_state.health.serves_stale(&exchanged.iam);
+        .await;
+    let source = exchanged.as_ref().ok().map(|exchanged| exchanged.source);
+    if let (Some(iam), Some(Source::Stale)) = (&iam, source) {
+        app_state.health.serves_stale(iam);
     }
-    with_log(&request, |log| {
-        log.source = Some(exchanged.source);
-        log.iam = Some(exchanged.iam);
-    });
+    with_log(&request, |log| (log.iam, log.source) = (iam, source));
+    let exchanged = exchanged.map_err(|error| app_state.failed(Operation::Token, error))?;
     let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
@@ -239,6 +240,7 @@ pub(super) async fn log_out(
     let ended = app_state
         .gateway
         .log_out(&logout.session_id, &logout.session_token, |session| {
+            with_log(&request, |log| log.iam = Some(Arc::clone(&session.iam)));
             line.opened(session);
         })
         .await;
@@ -248,7 +250,10 @@ pub(super) async fn log_out(
 }
 
 /// Reads or changes the fields of the request's log line.
-fn with_log<T>(request: &HttpRequest, access: impl FnOnce(&mut RequestLog) -> T) -> Option<T> {
+pub(super) fn with_log<T>(
+    request: &HttpRequest,
+    access: impl FnOnce(&mut RequestLog) -> T,
+) -> Option<T> {
     request.extensions_mut().get_mut::<RequestLog>().map(access)
 }
 

@@ -10,6 +10,7 @@ use url::form_urlencoded;
 
 use super::AppState;
 use super::audited::Origin;
+use super::auth::with_log;
 use super::body::{self, no_store};
 use super::problem::{InvalidRequest, Operation, Problem};
 use crate::audit::{Decision, Event};
@@ -54,6 +55,7 @@ pub(super) async fn receive(
     let body = body::read_form(&request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
     let ReceivedLogoutToken { iam, result } = app_state.gateway.receive_logout_token(&token).await;
+    with_log(&request, |log| log.iam.clone_from(&iam));
     let iam = iam.as_deref();
     audit(Decision::of(&result), iam.zip(result.as_ref().ok()));
     if let Some(outcome) = LogoutTokenOutcome::of(&result) {

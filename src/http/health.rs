@@ -25,6 +25,7 @@ pub(super) async fn live() -> HttpResponse {
 pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
     let now = app_state.gateway.now();
     let report = report(&app_state, now);
+    app_state.health.log_change(&report);
     let keys = app_state.gateway.keys();
     let status = match report.readiness {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,

@@ -26,7 +26,6 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
-use crate::gateway::iams::Iam;
 use crate::gateway::knowledge::Source;
 use crate::gateway::login_limiter::Account;
 use crate::server::{Hooks, Refusal, ShedReason};
@@ -43,7 +42,7 @@ pub(super) struct RequestLog {
     pub(super) id: RequestId,
     /// The address of the client.
     pub(super) client: Option<ClientAddress>,
-    /// The name of the IAM of a login or an exchange.
+    /// The name of the IAM of a login, a session or a logout token.
     pub(super) iam: Option<Arc<str>>,
     /// The source of the data that an exchange used.
     pub(super) source: Option<Source>,
@@ -243,9 +242,8 @@ impl RequestContext {
             None => Outcome::Ok,
         };
         app_state.metrics.request(self.route, outcome, took);
-        // If there is only one, also for requests that fail before they reach it.
         let iam = log.and_then(|log| log.iam.as_deref());
-        let iam = iam.or_else(|| app_state.gateway.iams().only().map(Iam::name));
+        let iam = app_state.gateway.iams().attributed(iam);
         let source = log.and_then(|log| log.source).map(Source::name);
         let span = self.trace.span();
         let is_sampled = span.span_context().is_sampled();
@@ -273,9 +271,12 @@ impl RequestContext {
                 )
             };
         }
-        // Not an error: overload is expected, and clients can cause any number of these.
-        let shed = matches!(problem, Some(Problem::Overloaded));
-        if status.is_server_error() && !shed {
+        // Not errors: overload, of which clients can cause any amount, and the result of a probe.
+        let is_expected = match problem {
+            Some(problem) => matches!(problem, Problem::Overloaded),
+            None => self.is_routine,
+        };
+        if status.is_server_error() && !is_expected {
             line!(tracing::Level::ERROR);
         } else if self.is_routine {
             line!(tracing::Level::DEBUG);

@@ -168,7 +168,8 @@ impl Replica {
 
     async fn exchange(&self, id: &str, token: &str) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(SCOPE).unwrap();
-        let exchange = (self.gateway.inner).exchange(id, token, scope, "request-1", Context::new());
+        let exchange =
+            (self.gateway.inner).exchange(id, token, scope, "request-1", Context::new(), |_| ());
         let exchanged = exchange.await;
         // The shared data in the golden files makes them unnecessary.
         assert_eq!(self.gateway.introspections(), 0);

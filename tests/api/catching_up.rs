@@ -52,7 +52,14 @@ async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
     let session = gateway.log_in(&credentials, &client).await;
     let session = session.result.expect("a login");
     let (id, token) = (session.session_id.to_string(), session.session_token);
-    let exchanged = gateway.exchange(&id, token.expose_secret(), Scope::EMPTY, "", Context::new());
+    let exchanged = gateway.exchange(
+        &id,
+        token.expose_secret(),
+        Scope::EMPTY,
+        "",
+        Context::new(),
+        |_| (),
+    );
     let exchanged = exchanged.await.map(drop);
     gateway
         .log_out(&id, token.expose_secret(), drop)

@@ -1,10 +1,13 @@
 //! The log: one line for each request, and its members.
 
-use serde_json::Value;
-use test_support::endpoints::{LOGIN, TOKEN};
+use serde_json::{Value, json};
+use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, TOKEN};
 use test_support::gateway::{scripted_keycloak_settings, two_scripted_keycloaks_settings};
+use test_support::logout_token::logout_token;
 use test_support::program::Program;
-use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
+use test_support::scripted_upstream::keycloak::{
+    INTROSPECTION, LOGOUT as UPSTREAM_LOGOUT, TOKEN as GRANT, inactive, refusal,
+};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::spans;
 use test_support::wire::{ALICE, Connection, get, post};
@@ -61,6 +64,114 @@ async fn line_of_a_request_names_its_iam_if_there_are_several() {
             .find(|line| line["target"] == "auth_gateway::request")
             .expect(id);
         assert_eq!(line["iam.name"].as_str(), iam, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn line_of_a_failed_exchange_logout_or_logout_token_names_its_iam() {
+    let iams = [
+        ScriptedUpstream::keycloak().await,
+        ScriptedUpstream::keycloak().await,
+    ];
+    let urls = iams.each_ref().map(ScriptedUpstream::url);
+    let settings = two_scripted_keycloaks_settings(&urls[0], &urls[1]);
+    let mut program = GATEWAY.serve(&settings);
+    let mut connection = Connection::to(program.addresses().0);
+    let other = ALICE.replace("example.test", "other.test");
+    let session = connection.send(post(LOGIN, &other)).answer().json();
+    iams[1].on(UPSTREAM_LOGOUT, Answer::empty(503));
+    let (id, token) = (&session["session_id"], &session["session_token"]);
+    let logout = json!({"session_id": id, "session_token": token});
+    let exchange = json!({"session_id": id, "session_token": token, "grant_type": "session"});
+    let unknown = json!({"session_id": id, "session_token": "a", "grant_type": "session"});
+    let another_client = logout_token(&urls[1], "a", &json!({"aud": "another-client"}));
+    let form = post(
+        BACKCHANNEL_LOGOUT,
+        &format!("logout_token={another_client}"),
+    );
+    let form = form.replace("application/json", "application/x-www-form-urlencoded");
+    let requests = [
+        (
+            "logout",
+            post(LOGOUT, &logout.to_string()),
+            500,
+            Some("other"),
+        ),
+        (
+            "exchange",
+            post(TOKEN, &exchange.to_string()),
+            401,
+            Some("other"),
+        ),
+        ("unknown", post(TOKEN, &unknown.to_string()), 401, None),
+        ("form", form, 400, Some("other")),
+    ];
+    for (id, request, status, _) in &requests {
+        let request = with(&format!("x-request-id: {id}"), request);
+        assert_eq!(connection.send(request).answer().status, *status, "{id}");
+    }
+    let log = end(program);
+    for (id, _, _, iam) in requests {
+        let mut lines = of(&log, id).into_iter();
+        let line = lines
+            .find(|line| line["target"] == "auth_gateway::request")
+            .expect(id);
+        assert_eq!(line["iam.name"].as_str(), iam, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_of_a_replica_that_is_not_ready_log_one_warning_and_no_error() {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    let invalid = refusal(
+        401,
+        "unauthorized_client",
+        "Invalid client or Invalid client credentials",
+    );
+    keycloak
+        .on(GRANT, invalid.clone())
+        .on(INTROSPECTION, invalid);
+    let mut program = serve_with_one_probe(&keycloak);
+    let (_, management) = program.addresses();
+    program.logged("calls to the IAM fail");
+    for _ in 0..3 {
+        let probe = Connection::to(management)
+            .send(get("/health/ready"))
+            .answer();
+        assert_eq!(probe.status, 503);
+    }
+    let log = end(program);
+    let changes: Vec<_> = log
+        .iter()
+        .filter(|line| line["message"] == "readiness changed")
+        .collect();
+    let [change] = changes[..] else {
+        panic!("{log:#?}");
+    };
+    assert_eq!(change["level"], "WARN");
+    assert_eq!(change["readiness"], "not_ready");
+    assert_eq!(change["reasons"], "client_secret");
+    assert!(log.iter().all(|line| line["level"] != "ERROR"), "{log:#?}");
+}
+
+#[test]
+fn readiness_of_a_replica_that_stops_is_logged_at_info_level() {
+    let mut program = GATEWAY.serve(&[("http.shutdown_delay", "10m")]);
+    let (_, management) = program.addresses();
+    for (status, readiness, reasons) in [(200, "ready", None), (503, "not_ready", Some("stopping"))]
+    {
+        let probe = Connection::to(management)
+            .send(get("/health/ready"))
+            .answer();
+        assert_eq!(probe.status, status);
+        let line = program.logged_with("readiness", readiness);
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["message"], "readiness changed");
+        assert_eq!(line["reasons"].as_str(), reasons);
+        if status == 200 {
+            program.signal("TERM");
+            program.logged("stopping");
+        }
     }
 }
 

@@ -294,6 +294,7 @@ impl TestGateway {
                 scope,
                 "request-1",
                 Context::new(),
+                |_| (),
             )
             .await
     }

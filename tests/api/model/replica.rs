@@ -161,7 +161,7 @@ impl Api {
             Self::Operations(gateway) => {
                 let scope = Scope::parse(&requested).expect("names of scopes");
                 let exchanged = gateway
-                    .exchange(&pair.id, &pair.token, scope, "", Context::new())
+                    .exchange(&pair.id, &pair.token, scope, "", Context::new(), |_| ())
                     .await;
                 let exchanged = exchanged.map_err(Failure::from)?;
                 (exchanged.scope, unverified(exchanged.token.expose()))
