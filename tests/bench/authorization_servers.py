@@ -30,6 +30,8 @@ class AuthorizationServer:
     """One running server. A subclass states how it differs from the others."""
 
     name = launcher = ""
+    # The name of its section of the settings.
+    iam = "keycloak"
     # The token that the adapter introspects, and the text of a response about an active one.
     introspected = "refresh_token"
     active = '"active":true'
@@ -78,6 +80,7 @@ class AuthorizationServer:
 
 
 class OAuth2Server(AuthorizationServer):
+    iam = "oauth2"
     preset = ""
     paths = {}
 
@@ -88,7 +91,7 @@ class OAuth2Server(AuthorizationServer):
         client = self.facts["clients"]["basic"]
         settings = {"preset": self.preset, "issuer": self.facts["issuer"], "client_id": client["id"],
                     "client_secret": client["secret"], "scope": self.facts["scope"]}
-        return {f"iam.oauth2.{name}": value for name, value in settings.items() if value}
+        return {f"iam.{self.iam}.{name}": value for name, value in settings.items() if value}
 
 
 class Glewlwyd(OAuth2Server):

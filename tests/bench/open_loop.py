@@ -10,6 +10,8 @@ import gc
 import os
 import select
 import statistics
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 
@@ -39,6 +41,20 @@ def pinned(cores):
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def awake(cores):
+    """These cores do not sleep: one process on each calculates while nothing else has work for the core."""
+    spin = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\n" \
+        "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nprint(flush=True)\nwhile True: pass"
+    with contextlib.ExitStack() as stack:
+        for core in cores:
+            child = subprocess.Popen([sys.executable, "-c", spin, str(core)], stdout=subprocess.PIPE)
+            stack.callback(child.wait)
+            stack.callback(child.kill)
+            stack.enter_context(child.stdout).readline()
+        yield
 
 
 @contextlib.contextmanager
