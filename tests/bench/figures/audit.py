@@ -19,7 +19,7 @@ from wire import Failure
 # At this rate no login waits for another one.
 RATE = 100
 CONNECTIONS = 8
-P50_RATIO, RATE_RATIO = 1.1, 0.9
+P50_RATIO = 1.1
 # Longer than a line stays in memory.
 LINGER_SECONDS = 0.3
 SYNCS = 100
@@ -93,10 +93,10 @@ def measure(bench):
     ordered = sorted(sum(synced, []))
     disk = [ordered[len(ordered) * percent // 100] for percent in (50, 99)]
     disk = f"; a write and `fdatasync` of this disk: p50 {disk[0]:.2f} ms, p99 {disk[1]:.2f} ms"
-    named = [("audit", "the audit log", P50_RATIO, RATE_RATIO, ""), ("audit-closed", "`audit.fail_closed`", None, None, disk)]
-    for (name, what, p50_target, rate_target, more), outcomes in zip(named, audited):
+    named = [("audit", "the audit log", P50_RATIO, ""), ("audit-closed", "`audit.fail_closed`", None, disk)]
+    for (name, what, p50_target, more), outcomes in zip(named, audited):
         yield latency(rounds, f"{name}-login", what, p50_target, more, outcomes, without)
-        yield rate(rounds, f"{name}-rate", what, rate_target, outcomes, without)
+        yield rate(rounds, f"{name}-rate", what, outcomes, without)
 
 
 def latency(rounds, name, what, target, more, outcomes, without):
@@ -112,12 +112,12 @@ def latency(rounds, name, what, target, more, outcomes, without):
     )
 
 
-def rate(rounds, name, what, target, outcomes, without):
+def rate(rounds, name, what, outcomes, without):
     rates, rates_without = (Series(tuple(fast.rate for _, fast in of)) for of in (outcomes, without))
     ratios = Series(tuple(one / other for one, other in zip(rates.values, rates_without.values)))
     return Figure(
         name, f"logins a second with {what} relative to without, one worker", ratios.median, ratios.low, ratios.high, "",
-        AT_LEAST, target,
+        AT_LEAST, None,
         f"{rates.median:,.0f}/s and {rates_without.median:,.0f}/s on {rounds.bench.connections} connections",
         rounds.warnings(ratios), {"rates": rates.values, "rates_without": rates_without.values},
     )
