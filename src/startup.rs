@@ -356,6 +356,10 @@ impl Application {
     /// A listener failed.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let (public, management) = (self.public.handle(), self.management.handle());
+        // Before the first request, so that its line follows these.
+        let version = env!("CARGO_PKG_VERSION");
+        self.audit.record(|_| Event::GatewayStarted { version });
+        self.files.record_keys();
         let serving = actix_web::rt::spawn(self.public);
         let serving_management = actix_web::rt::spawn(self.management);
         let background = actix_web::rt::spawn(self.background);
@@ -372,8 +376,6 @@ impl Application {
             management.address = %self.addresses.management,
             "listening"
         );
-        let version = env!("CARGO_PKG_VERSION");
-        self.audit.record(|_| Event::GatewayStarted { version });
         let stopped = async {
             stop.await;
             tracing::info!("stopping");

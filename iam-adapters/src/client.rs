@@ -256,11 +256,12 @@ async fn receive(client: &Client, request: Request) -> Result<Response, IamError
 }
 
 /// The span of a request, by the semantic conventions of OpenTelemetry for HTTP clients. The address
-/// is without its query, which can have secrets.
+/// is without query and fragment, which can have secrets; reqwest has removed its credentials.
 fn client_span(request: &Request) -> SpanBuilder {
     let method = request.method().to_string();
     let mut url = request.url().clone();
     url.set_query(None);
+    url.set_fragment(None);
     let mut attributes = vec![
         KeyValue::new("http.request.method", method.clone()),
         KeyValue::new("server.address", url.host_str().unwrap_or("").to_owned()),
@@ -322,4 +323,28 @@ fn client_builder(
 
 fn too_long() -> IamError {
     IamError::Unreadable(format!("the body is longer than {BODY_MAX} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    #[test]
+    fn span_of_a_request_has_its_address_without_credentials_query_and_fragment() {
+        let settings = ClientSettings {
+            connect_deadline: Duration::from_secs(1),
+            ca_file: None,
+        };
+        let client = UpstreamClient::new(&settings, Arc::new(SystemClock::default()));
+        let url = Url::parse("https://user:secret@iam.test:8443/token?secret=1#secret").unwrap();
+        let request = client.unwrap().get(&url).build().unwrap();
+        let attributes = client_span(&request).attributes.unwrap();
+        let address = attributes
+            .iter()
+            .find(|attribute| attribute.key.as_str() == "url.full");
+        let address = address.unwrap().value.as_str();
+        assert_eq!(address, "https://iam.test:8443/token");
+        assert!(!format!("{attributes:?}").contains("secret"));
+    }
 }

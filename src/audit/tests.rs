@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::IpAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,10 @@ use std::path::{Path, PathBuf};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::InvalidLogoutToken;
 use iam_adapters::{ClientAddress, IamError, Misconfiguration, Refusal};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::event::{EndedSession, Request};
 use super::*;
@@ -71,14 +74,8 @@ impl TestLog {
         self.folder.path().join(name)
     }
 
-    /// The counts of the lines in a file, which have them in place of the number of lost lines.
     fn counts(&self, name: &str) -> Vec<u64> {
-        let text = fs::read_to_string(self.path(name)).unwrap();
-        let lines = text.lines().map(|line| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            line["count"].as_u64().unwrap()
-        });
-        lines.collect()
+        counts(&fs::read_to_string(self.path(name)).unwrap())
     }
 
     /// Writes a line with this count, and waits for it.
@@ -95,6 +92,15 @@ impl TestLog {
     fn close(&mut self) {
         drop(self.flusher.take());
     }
+}
+
+/// The counts of these lines, which have them in place of the number of lost lines.
+fn counts(text: &str) -> Vec<u64> {
+    let lines = text.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["count"].as_u64().unwrap()
+    });
+    lines.collect()
 }
 
 fn in_folder(folder: &Path) -> PathBuf {
@@ -460,6 +466,46 @@ async fn line_that_cannot_be_written_is_kept_and_written_later() {
     assert_eq!(log.counts("audit.log.1"), [1]);
     assert_eq!(log.counts("audit.log"), [2, 3, 4]);
     assert_eq!(log.metrics.lines_lost.get(), 0);
+}
+
+#[tokio::test]
+async fn error_in_the_middle_of_a_line_is_followed_by_its_rest_or_in_a_new_file_by_the_whole_line()
+{
+    // Larger than the files of other tests, which have the same limit meanwhile.
+    const LIMIT: u64 = 1 << 30;
+    // Without a handler, the signal of the limit ends the process.
+    let exceeded = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    let _handler = signal(exceeded).unwrap();
+    let before = getrlimit(Resource::Fsize);
+    for is_renamed in [false, true] {
+        let mut log = TestLog::open(true, in_folder);
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(log.path("audit.log"));
+        file.unwrap().set_len(LIMIT - 10).unwrap();
+        let limited = Rlimit {
+            current: Some(LIMIT),
+            ..before
+        };
+        setrlimit(Resource::Fsize, limited).unwrap();
+        assert_eq!(log.write(1).await, Err(Unwritable));
+        assert_eq!(fs::metadata(log.path("audit.log")).unwrap().len(), LIMIT);
+        if is_renamed {
+            fs::rename(log.path("audit.log"), log.path("audit.log.1")).unwrap();
+        } else {
+            setrlimit(Resource::Fsize, before).unwrap();
+        }
+        log.write(2).await.unwrap();
+        setrlimit(Resource::Fsize, before).unwrap();
+        log.close();
+        let mut file = fs::File::open(log.path("audit.log")).unwrap();
+        if !is_renamed {
+            file.seek(SeekFrom::Start(LIMIT - 10)).unwrap();
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(counts(&text), [1, 2], "{is_renamed}");
+    }
 }
 
 #[tokio::test]

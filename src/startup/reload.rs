@@ -132,15 +132,19 @@ impl FileWatcher {
         }
     }
 
+    /// Writes the lines of the keys in use to the audit log.
+    pub(super) fn record_keys(&self) {
+        for (purpose, kids) in self.keys.kids() {
+            self.audit.record(|_| keys_in_use(purpose, kids));
+        }
+    }
+
     /// Does not return.
     pub(super) async fn run(mut self) {
         let changed = Arc::new(Notify::new());
         let mut watcher = None;
         let mut logged = Vec::new();
         let mut forced = false;
-        for (purpose, kids) in self.keys.kids() {
-            self.audit.record(|_| keys_in_use(purpose, kids));
-        }
         loop {
             let next_watcher = watcher.or_else(|| new_watcher(&self.names, &changed));
             watcher = self.reload(next_watcher, forced).await;

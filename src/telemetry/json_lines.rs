@@ -547,9 +547,10 @@ pub(super) mod tests {
         for _ in 0..BACKLOG_BYTES / 1024 + 3 {
             line(&writer, &kilobyte, false);
         }
-        assert_eq!(dropped.get(), 3);
+        let dropped = dropped.get();
         drop(open);
         drop(flusher);
+        assert_eq!(dropped, 3);
         assert_eq!(batches.recv().unwrap().len(), BACKLOG_BYTES);
     }
 }

@@ -356,6 +356,15 @@ async fn failed_export_fails_no_request_and_its_spans_are_counted() {
     })
     .await;
     assert_eq!(fixture.gateway.metric("spans_total", "failed").await, 4);
+    // `partial_success { rejected_spans: 3 }`.
+    let partial = Answer::text(200, "application/x-protobuf", "\x0a\x02\x08\x03");
+    fixture.collector.on(spans::PATH, partial);
+    fixture.log_in().await;
+    until("rejected spans", async || {
+        fixture.gateway.metric("spans_total", "exported").await == 5
+    })
+    .await;
+    assert_eq!(fixture.gateway.metric("spans_total", "failed").await, 7);
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ use test_support::wire::{ALICE, Answer, Connection, get, post};
 
 use crate::GATEWAY;
 
+const TOKEN_OF_OPERATORS: &str = "operators-token-of-some-length";
+
 /// A folder with the key of the audit log.
 struct AuditFolder {
     folder: TempDir,
@@ -75,6 +77,16 @@ impl Gateway {
 
     fn log_in(&self) -> Answer {
         self.post(LOGIN, ALICE)
+    }
+
+    fn reset_login_limits(&self) -> Answer {
+        let reset = post(
+            "/admin/v1/login-limits/reset",
+            r#"{"email":"alice@example.test"}"#,
+        );
+        let bearer = format!("\r\nAuthorization: Bearer {TOKEN_OF_OPERATORS}\r\n");
+        let reset = reset.replacen("\r\n", &bearer, 1);
+        Connection::to(self.management).send(reset).answer()
     }
 
     /// The value of a series.
@@ -210,10 +222,12 @@ fn pair(session: &Answer) -> String {
 fn log_that_fails_closed_refuses_logins_while_it_cannot_be_written_and_never_a_logout() {
     let folder = AuditFolder::new();
     let path = folder.path("audit.log");
-    let token = ("management.token", "operators-token-of-some-length");
     let mut gateway = folder.serve(
         &folder.text("audit.log"),
-        &[("audit.fail_closed", "true"), token],
+        &[
+            ("audit.fail_closed", "true"),
+            ("management.token", TOKEN_OF_OPERATORS),
+        ],
     );
     let session = gateway.log_in();
     assert_eq!(session.status, 200);
@@ -230,13 +244,9 @@ fn log_that_fails_closed_refuses_logins_while_it_cannot_be_written_and_never_a_l
         assert_eq!(refused.json()["error"], "temporarily_unavailable");
         assert!(refused.header("retry-after").is_some());
     }
-    let reset = post(
-        "/admin/v1/login-limits/reset",
-        r#"{"email":"alice@example.test"}"#,
-    );
-    let bearer = format!("\r\nAuthorization: Bearer {}\r\n", token.1);
-    let reset = reset.replacen("\r\n", &bearer, 1);
-    let answer = Connection::to(gateway.management).send(reset).answer();
+    let logouts = "auth_gateway_iam_call_duration_seconds_count{operation=\"logout\",iam=\"mock\"}";
+    assert_eq!(gateway.metric(logouts), "1");
+    let answer = gateway.reset_login_limits();
     assert_eq!(answer.status, 503, "{}", answer.body);
     let mut exchange: Value = serde_json::from_str(&pair(&session)).expect("JSON");
     exchange["grant_type"] = json!("session");
@@ -268,6 +278,46 @@ fn log_that_fails_closed_refuses_logins_while_it_cannot_be_written_and_never_a_l
     );
     assert_eq!(after[0]["session"], after[1]["session"]);
     assert_eq!(after[0]["request_id"], after[1]["request_id"]);
+}
+
+#[test]
+fn reset_of_login_limits_whose_line_cannot_be_written_resets_nothing() {
+    let folder = AuditFolder::new();
+    let path = folder.path("audit.log");
+    let mut gateway = folder.serve(
+        &folder.text("audit.log"),
+        &[
+            ("audit.fail_closed", "true"),
+            ("management.token", TOKEN_OF_OPERATORS),
+            ("login_limits.account_failures", "1"),
+        ],
+    );
+    let wrong = r#"{"email":"alice@example.test","password":"wrong"}"#;
+    assert_eq!(gateway.post(LOGIN, wrong).status, 401);
+    assert_eq!(gateway.log_in().status, 429);
+    fs::rename(&path, folder.path("audit.log.1")).expect("renamed");
+    fs::create_dir(&path).expect("a folder in its place");
+    let answer = gateway.reset_login_limits();
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    fs::remove_dir(&path).expect("removed");
+    gateway.program.logged("the audit log can be written again");
+    assert_eq!(gateway.log_in().status, 429);
+    assert_eq!(gateway.reset_login_limits().status, 204);
+    assert_eq!(gateway.log_in().status, 200);
+    gateway.stop();
+    let lines = lines(&path);
+    let resets = lines
+        .iter()
+        .filter(|line| line["event"] == "login_limits_reset");
+    let resets: Vec<_> = resets
+        .map(|line| (line["outcome"].as_str(), line["reason"].as_str()))
+        .collect();
+    let expected = [
+        (Some("success"), None),
+        (Some("failed"), Some("audit_log_unwritable")),
+        (Some("success"), None),
+    ];
+    assert_eq!(resets, expected);
 }
 
 #[test]

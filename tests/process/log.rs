@@ -1,5 +1,7 @@
 //! The log: one line for each request, and its members.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, TOKEN};
 use test_support::gateway::{scripted_keycloak_settings, two_scripted_keycloaks_settings};
@@ -474,10 +476,31 @@ async fn line_of_a_sampled_request_has_its_trace_id_and_a_gateway_that_stops_exp
         let line = lines.find(|line| line["target"] == "auth_gateway::request");
         assert_eq!(line.expect(id)["trace_id"].as_str(), expected);
     }
-    let exports = collector.requests_to(spans::PATH);
-    let exported = exports
-        .iter()
-        .flat_map(|export| spans::decode(&export.body));
+    let exported = spans::exported(&collector).into_iter();
     let names: Vec<_> = exported.map(|span| span.name).collect();
     assert_eq!(names, ["iam login", "POST /api/v1/auth/login"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_headers_file_of_the_collector_is_used_without_a_restart() {
+    let collector = ScriptedUpstream::start().await;
+    collector.on(spans::PATH, Answer::empty(200));
+    let endpoint = collector.url();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("headers");
+    fs::write(&file, "authorization=Bearer%20old").expect("written");
+    let mut program = GATEWAY.serve(&[
+        ("traces.endpoint", endpoint.as_str()),
+        ("traces.sample_ratio", "1"),
+        ("traces.headers_file", file.to_str().expect("text")),
+    ]);
+    let public = program.addresses().0;
+    fs::write(&file, "authorization=Bearer%20new").expect("written");
+    program.signal("HUP");
+    program.logged("the files that the settings name were read again");
+    Connection::to(public).send(post(LOGIN, ALICE)).answer();
+    end(program);
+    let exports = collector.requests_to(spans::PATH);
+    let last = exports.last().expect("an export");
+    assert_eq!(last.header("authorization").as_deref(), Some("Bearer new"));
 }
