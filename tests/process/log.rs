@@ -1,6 +1,7 @@
 //! The log: one line for each request, and its members.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, TOKEN};
@@ -489,6 +490,7 @@ async fn changed_headers_file_of_the_collector_is_used_without_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("headers");
     fs::write(&file, "authorization=Bearer%20old").expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("private");
     let mut program = GATEWAY.serve(&[
         ("traces.endpoint", endpoint.as_str()),
         ("traces.sample_ratio", "1"),
