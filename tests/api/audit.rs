@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::client::Session;
 use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, REVOKE};
-use test_support::gateway::{TestGateway, manual_clock};
+use test_support::gateway::{TestGateway, manual_clock, two_scripted_keycloaks_settings};
 use test_support::keys::TestKeys;
+use test_support::scripted_upstream::ScriptedUpstream;
 use test_support::suite::{IamFixture, READ, session_of};
 use test_support::wait::until_ok;
 
@@ -317,6 +318,49 @@ async fn logout_token_has_a_line_with_what_it_ended() {
     let answer = fixture.gateway.post(BACKCHANNEL_LOGOUT, &form, "x=1");
     assert_eq!(answer.await.status, 400);
     file.events("logout_token", 3).await;
+}
+
+#[tokio::test]
+async fn logout_token_beyond_the_limit_of_its_sender_has_a_line() {
+    let fixture = AuditFixture::new(&[]).await;
+    let file = &fixture.file;
+    for _ in 0..50 {
+        let answer = fixture.gateway.send_logout_token("a.b.c").await;
+        assert_eq!(answer.status, 400);
+    }
+    let answer = fixture.gateway.send_logout_token("a.b.c").await;
+    assert_eq!(answer.status, 429);
+    assert_eq!(
+        file.last("logout_token", 51).await,
+        json!({"outcome": "refused", "reason": "too_many_invalid", "client": file.client()})
+    );
+}
+
+#[tokio::test]
+async fn login_of_an_unknown_domain_has_a_line_without_an_iam() {
+    let file = AuditFile::new();
+    let path = file.path();
+    let (one, other) = (
+        ScriptedUpstream::keycloak().await,
+        ScriptedUpstream::keycloak().await,
+    );
+    let (one, other) = (one.url(), other.url());
+    let iams = two_scripted_keycloaks_settings(&one, &other);
+    let no_default = [("iam.one.login", "false")];
+    let all = [&iams[..], &settings(&path), &no_default].concat();
+    let gateway = TestGateway::start(&all);
+    let email = "eve@nowhere.test";
+    let answer = gateway.log_in(email, &"password".into()).await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(
+        file.last("login", 1).await,
+        json!({
+            "outcome": "refused",
+            "reason": "unknown_domain",
+            "client": file.client(),
+            "account": file.account(email),
+        })
+    );
 }
 
 #[tokio::test]
