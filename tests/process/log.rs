@@ -41,15 +41,21 @@ fn end(program: Program) -> Vec<Value> {
     ended.log()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn line_of_a_request_names_its_iam_if_there_are_several() {
+/// A gateway, and the Keycloaks of its users at `example.test` and at `other.test`.
+async fn before_two_keycloaks() -> ([ScriptedUpstream; 2], Program) {
     let iams = [
         ScriptedUpstream::keycloak().await,
         ScriptedUpstream::keycloak().await,
     ];
     let urls = iams.each_ref().map(ScriptedUpstream::url);
     let settings = two_scripted_keycloaks_settings(&urls[0], &urls[1]);
-    let mut program = GATEWAY.serve(&settings);
+    let program = GATEWAY.serve(&settings);
+    (iams, program)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn line_of_a_request_names_its_iam_if_there_are_several() {
+    let (_iams, mut program) = before_two_keycloaks().await;
     let mut connection = Connection::to(program.addresses().0);
     let other = ALICE.replace("example.test", "other.test");
     for (id, body) in [("one", ALICE), ("other", &other), ("none", "[]")] {
@@ -72,13 +78,7 @@ async fn line_of_a_request_names_its_iam_if_there_are_several() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn line_of_a_failed_exchange_logout_or_logout_token_names_its_iam() {
-    let iams = [
-        ScriptedUpstream::keycloak().await,
-        ScriptedUpstream::keycloak().await,
-    ];
-    let urls = iams.each_ref().map(ScriptedUpstream::url);
-    let settings = two_scripted_keycloaks_settings(&urls[0], &urls[1]);
-    let mut program = GATEWAY.serve(&settings);
+    let (iams, mut program) = before_two_keycloaks().await;
     let mut connection = Connection::to(program.addresses().0);
     let other = ALICE.replace("example.test", "other.test");
     let session = connection.send(post(LOGIN, &other)).answer().json();
@@ -87,7 +87,7 @@ async fn line_of_a_failed_exchange_logout_or_logout_token_names_its_iam() {
     let logout = json!({"session_id": id, "session_token": token});
     let exchange = json!({"session_id": id, "session_token": token, "grant_type": "session"});
     let unknown = json!({"session_id": id, "session_token": "a", "grant_type": "session"});
-    let another_client = logout_token(&urls[1], "a", &json!({"aud": "another-client"}));
+    let another_client = logout_token(&iams[1].url(), "a", &json!({"aud": "another-client"}));
     let form = post(
         BACKCHANNEL_LOGOUT,
         &format!("logout_token={another_client}"),
