@@ -113,7 +113,7 @@ impl OAuth2 {
                 Misconfiguration::Other,
                 "check issuer, discovery_url and the endpoints",
             ),
-            introspection_hint: "check introspect and client_id",
+            introspection_hint: "check introspect, client_id and the clocks",
             refused_error: settings.refused_error.clone(),
             refused_status: settings.refused_status(),
             explain,
@@ -288,17 +288,9 @@ impl OAuth2 {
             .server
             .introspect(&endpoints.introspection, token, hint);
         let introspected: Introspected = introspected.await?;
-        if !introspected.active {
+        let (issuer, now) = (self.server.issuer(), self.clock.now());
+        if !introspected.is_active(issuer, &self.client_id, now)? {
             return Ok(None);
-        }
-        if introspected
-            .client_id
-            .as_ref()
-            .is_some_and(|id| *id != self.client_id)
-        {
-            return Err(IamError::Unreadable(
-                "the introspection response is about another client".to_owned(),
-            ));
         }
         self.server.record_active();
         Ok(Some(introspected))

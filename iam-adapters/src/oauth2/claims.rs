@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::clock::Moment;
-use crate::error::IamError;
+use crate::error::{IamError, Misconfiguration};
+use crate::logout_token::SKEW_MAX;
 use crate::types::Subject;
 
 /// Which member of a response: a name, or a JSON pointer (RFC 6901) that begins with `/`.
@@ -41,9 +42,10 @@ impl Claim {
 
 /// The 200 of the introspection endpoint.
 pub(super) struct Introspected {
-    pub(super) active: bool,
+    active: bool,
     /// Optional: RFC 7662 requires only `active`.
-    pub(super) client_id: Option<String>,
+    client_id: Option<String>,
+    issuer: Option<String>,
     claims: Map<String, Value>,
 }
 
@@ -61,6 +63,7 @@ impl<'de> Deserialize<'de> for Introspected {
                 .and_then(Value::as_bool)
                 .ok_or_else(|| D::Error::custom("active is not a boolean"))?,
             client_id: text("client_id")?,
+            issuer: text("iss")?,
             claims,
         })
     }
@@ -88,6 +91,59 @@ impl<'de> Visitor<'de> for UniqueMembers {
 }
 
 impl Introspected {
+    /// Whether the token is active by all members of the response. A token after its `exp` is not, even
+    /// if `active` is `true`, because it never becomes valid again. Another issuer or client, and a
+    /// token before its `nbf`, are faults: they do not say that the session has ended.
+    pub(super) fn is_active(
+        &self,
+        issuer: &str,
+        client_id: &str,
+        now: Moment,
+    ) -> Result<bool, IamError> {
+        if !self.active {
+            return Ok(false);
+        }
+        if self.issuer.as_ref().is_some_and(|named| named != issuer) {
+            return Err(IamError::misconfigured(
+                Misconfiguration::Issuer,
+                format!("the introspection response names another issuer than {issuer}"),
+            ));
+        }
+        if self
+            .client_id
+            .as_ref()
+            .is_some_and(|named| named != client_id)
+        {
+            return Err(IamError::Unreadable(
+                "the introspection response is about another client".to_owned(),
+            ));
+        }
+        let (now, skew) = (now.unix_seconds(), SKEW_MAX.as_secs());
+        if self
+            .time("nbf")?
+            .is_some_and(|begin| begin > now.saturating_add(skew))
+        {
+            return Err(IamError::Unreadable(
+                "the introspected token is not valid yet: compare the clocks".to_owned(),
+            ));
+        }
+        let end = self.time("exp")?;
+        Ok(end.is_none_or(|end| end.saturating_add(skew) > now))
+    }
+
+    /// A time (RFC 7519 section 2: `NumericDate`), if the response has it.
+    fn time(&self, name: &str) -> Result<Option<u64>, IamError> {
+        match self.claims.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_u64() {
+                Some(time) => Ok(Some(time)),
+                None => Err(IamError::Unreadable(format!(
+                    "{name} in the introspection response"
+                ))),
+            },
+        }
+    }
+
     /// The subject: a text or an integer.
     pub(super) fn subject(&self, claim: &Claim) -> Result<Subject, IamError> {
         let subject = match claim.of(&self.claims) {

@@ -9,8 +9,8 @@ use serde_json::json;
 use test_support::scripted_upstream::{Answer, Request};
 
 use super::{
-    ACCESS_TOKEN, CLIENT, INTROSPECTION, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, TOKEN, WRITE,
-    active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
+    ACCESS_TOKEN, CLIENT, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, TOKEN,
+    WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
     misconfigured, permissions, session,
 };
 
@@ -101,6 +101,74 @@ async fn introspection_with_a_non_boolean_active_is_unreadable() {
             "{body}"
         );
     }
+}
+
+#[tokio::test]
+async fn token_is_active_only_by_its_issuer_its_begin_and_its_end() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    let issuer = format!("{}/iam", upstream.url());
+    for (member, value, expected) in [
+        ("iss", json!(issuer), "active"),
+        ("iss", json!(format!("{issuer}/")), "misconfigured"),
+        ("iss", json!("https://another.test"), "misconfigured"),
+        ("iss", json!(""), "misconfigured"),
+        ("iss", json!([issuer]), "unreadable"),
+        ("iss", json!(null), "active"),
+        // The clocks may differ by a minute.
+        ("nbf", json!(NOW + 60), "active"),
+        ("nbf", json!(NOW + 61), "unreadable"),
+        ("nbf", json!("soon"), "unreadable"),
+        ("nbf", json!(null), "active"),
+        ("exp", json!(NOW - 59), "active"),
+        ("exp", json!(NOW - 60), "inactive"),
+        ("exp", json!(0), "inactive"),
+        ("exp", json!("2027-01-15T08:00:00Z"), "unreadable"),
+        ("exp", json!(-1), "unreadable"),
+        ("exp", json!(null), "active"),
+    ] {
+        let mut response = active();
+        response[member] = value.clone();
+        upstream.on(INTROSPECTION, Answer::json(200, response));
+        let introspected = oauth2.introspect(&session).await;
+        let found = match &introspected {
+            Ok(Introspection::Active { .. }) => "active",
+            Ok(Introspection::Inactive) => "inactive",
+            Err(fault) => fault.kind(),
+        };
+        assert_eq!(found, expected, "{member}: {value}");
+        if member == "iss" && expected == "misconfigured" {
+            let what = misconfigured(&introspected);
+            assert_eq!(what, Some(Misconfiguration::Issuer));
+        }
+    }
+    // An ended token has no use for its other members.
+    let ended = json!({"active": false, "iss": "https://another.test", "nbf": NOW + 61});
+    upstream.on(INTROSPECTION, Answer::json(200, ended));
+    assert_eq!(
+        oauth2.introspect(&session).await,
+        Ok(Introspection::Inactive)
+    );
+}
+
+/// With a clock that is wrong, every token can seem to have expired. Then sessions have not ended.
+#[tokio::test]
+async fn expired_token_of_a_login_is_a_fault_and_so_is_that_of_a_session_until_a_login_succeeds() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    let session = session(&oauth2).await;
+    let mut expired = active();
+    expired["iat"] = json!(NOW - 1800);
+    expired["exp"] = json!(NOW - 60);
+    upstream.on(INTROSPECTION, Answer::json(200, expired));
+    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
+    upstream.received(REVOCATION, 2).await;
+    assert_eq!(
+        misconfigured(&oauth2.introspect(&session).await),
+        Some(Misconfiguration::Introspection)
+    );
 }
 
 #[tokio::test]

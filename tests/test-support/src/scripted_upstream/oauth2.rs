@@ -20,8 +20,8 @@ pub const GLEWLWYD: WireProtocol = WireProtocol {
             "sub": SUBJECT,
             "username": "alice",
             "client_id": CLIENT,
-            "iat": 1_800_000_000,
-            "exp": 1_800_001_800,
+            "iat": 4_000_000_000_u64,
+            "exp": 4_000_001_800_u64,
             "scope": format!("openid {}", PERMISSIONS.join(" ")),
             "token_type": "refresh_token",
         })
@@ -53,7 +53,7 @@ pub const DJANGO_OAUTH_TOOLKIT: WireProtocol = WireProtocol {
             "active": true,
             "username": SUBJECT,
             "client_id": CLIENT,
-            "exp": 1_800_001_800,
+            "exp": 4_000_001_800_u64,
             "scope": PERMISSIONS.join(" "),
         })
     },
