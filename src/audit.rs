@@ -4,6 +4,7 @@
 mod event;
 mod identifiers;
 mod output;
+mod refusals;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use iam_adapters::Clock;
 use secrecy::{ExposeSecret as _, SecretString};
 use thiserror::Error;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::config::{AuditDestination, AuditSettings};
 use crate::gateway::Observer;
@@ -21,12 +22,13 @@ use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
 use crate::telemetry::json_lines::{Flusher, LineWriter};
 use crate::telemetry::metrics::AuditMetrics;
 
-pub use event::{Decision, EndedSession, Event, Request, RevokedSelection, SCHEMA};
+pub use event::{Decision, EndedSession, Event, RefusalCounts, Request, RevokedSelection, SCHEMA};
 pub use identifiers::{AccountId, ClientId, Identifiers};
 pub use output::check;
 
 use event::Line;
 use output::{Destination, Output, Progress};
+use refusals::Refusals;
 
 /// How long an operation waits for its line with `audit.fail_closed`. Longer than a slow disk needs.
 const WRITE_DEADLINE: Duration = Duration::from_secs(2);
@@ -46,6 +48,7 @@ struct Enabled {
     clock: Arc<dyn Clock>,
     metrics: AuditMetrics,
     progress: Arc<Progress>,
+    refusals: Refusals,
     writer: OnceLock<LineWriter>,
 }
 
@@ -70,6 +73,7 @@ impl AuditLog {
             clock,
             progress: Arc::new(Progress::new(metrics.clone())),
             metrics,
+            refusals: Refusals::default(),
             writer: OnceLock::new(),
         }))
     }
@@ -95,10 +99,28 @@ impl AuditLog {
         Ok(Some(flusher))
     }
 
-    /// Writes the line of an event, which is built only if the log is on. Never waits.
+    /// Writes the line of an event, which is built only if the log is on. Never waits. Refusals that no login limit
+    /// bounds are [summed](Self::write_sums) from the second on.
     pub fn record(&self, event: impl FnOnce(&Identifiers) -> Event) {
         if let Some(log) = &self.0 {
             let _ = log.push(event);
+        }
+    }
+
+    /// Writes one line for each client with the refusals since the last call that have no line of their own.
+    pub fn write_sums(&self) {
+        if let Some(log) = &self.0 {
+            for sum in log.refusals.take() {
+                let _ = log.write(&sum);
+            }
+        }
+    }
+
+    /// Writes the sums again and again. Does not return.
+    pub async fn keep_writing_sums(&self) {
+        loop {
+            sleep(refusals::INTERVAL).await;
+            self.write_sums();
         }
     }
 
@@ -140,9 +162,18 @@ impl AuditLog {
 }
 
 impl Enabled {
-    /// The number of bytes of all lines up to the end of this one; `None` if it was dropped.
+    /// The number of bytes of all lines up to the end of this one, 0 if it is only counted; `None` if it
+    /// was dropped.
     fn push(&self, event: impl FnOnce(&Identifiers) -> Event) -> Option<u64> {
-        let line = Line::new(&event(&self.identifiers), self.clock.now()).to_json();
+        let event = event(&self.identifiers);
+        match event.refusal() {
+            Some(refusal) if !self.refusals.gets_line(&refusal) => Some(0),
+            _ => self.write(&event),
+        }
+    }
+
+    fn write(&self, event: &Event) -> Option<u64> {
+        let line = Line::new(event, self.clock.now()).to_json();
         self.writer.get()?.push(&line, self.fail_closed)
     }
 }

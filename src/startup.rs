@@ -363,6 +363,8 @@ impl Application {
         let serving = actix_web::rt::spawn(self.public);
         let serving_management = actix_web::rt::spawn(self.management);
         let background = actix_web::rt::spawn(self.background);
+        let audit = Arc::clone(&self.audit);
+        let summing = actix_web::rt::spawn(async move { audit.keep_writing_sums().await });
         let replication = revocations::run(self.replication);
         let file_watcher = actix_web::rt::spawn(self.files.run());
         let exporting = self.span_exporter.clone();
@@ -395,6 +397,7 @@ impl Application {
             () = stopped => Ok(Ok(())),
         };
         background.abort();
+        summing.abort();
         tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
         file_watcher.abort();
         exporting.abort();
@@ -402,6 +405,7 @@ impl Application {
             exporter.finish().await;
         }
         management.stop(true).await;
+        self.audit.write_sums();
         self.audit.record(|_| Event::GatewayStopped);
         drop(self.audit_flusher);
         tracing::info!("stopped");

@@ -3,16 +3,22 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+use std::collections::BTreeMap;
+
 use iam_adapters::{IamError, Moment};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::identifiers::{AccountId, ClientId};
+use super::refusals::Refusal;
 use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
 use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
 
 /// The version of the lines.
 pub const SCHEMA: u32 = 1;
+
+/// Numbers of refusals, by event and reason.
+pub type RefusalCounts = BTreeMap<&'static str, BTreeMap<&'static str, u64>>;
 
 /// One line.
 #[derive(Debug, Serialize)]
@@ -165,6 +171,16 @@ pub enum Event {
         /// The path.
         path: String,
     },
+    /// The refusals of one client without a line of their own, in the last interval.
+    Refusals {
+        /// The client; empty for the sum of the clients that have no sum of their own.
+        #[serde(flatten)]
+        client: ClientId,
+        /// Their number.
+        count: u64,
+        /// Their numbers by event and reason.
+        refused: RefusalCounts,
+    },
     /// The keys in use, at the start and after a change.
     Keys {
         /// Whether the keys in the folder are in use.
@@ -194,6 +210,55 @@ pub enum Event {
         /// Their number.
         count: u64,
     },
+}
+
+impl Event {
+    /// The refusal, if no login limit bounds how many of them a client can cause.
+    pub(super) fn refusal(&self) -> Option<Refusal<'_>> {
+        let (event, decision, request) = match self {
+            // Those that the IAM decides are bounded.
+            Self::Login {
+                decision,
+                request,
+                iam,
+                ..
+            } if decision.outcome == Outcome::Refused
+                && (iam.is_none() || decision.limit.is_some()) =>
+            {
+                ("login", decision, request)
+            }
+            Self::Logout {
+                decision,
+                request,
+                session: None,
+            } => ("logout", decision, request),
+            Self::LogoutToken {
+                decision, request, ..
+            } => ("logout_token", decision, request),
+            Self::OperatorRefused {
+                decision, request, ..
+            } => ("operator_refused", decision, request),
+            Self::GatewayStarted { .. }
+            | Self::GatewayStopped
+            | Self::Login { .. }
+            | Self::SlowRate { .. }
+            | Self::Logout { .. }
+            | Self::IamLogout { .. }
+            | Self::SessionRevocation { .. }
+            | Self::LoginLimitsReset { .. }
+            | Self::Refusals { .. }
+            | Self::Keys { .. }
+            | Self::Files { .. }
+            | Self::LinesLost { .. } => return None,
+        };
+        Some(Refusal {
+            client: &request.client,
+            event,
+            reason: decision.reason?,
+            // Anyone can send a pair that is not that of a session, and it changes nothing.
+            first_has_line: event != "logout",
+        })
+    }
 }
 
 /// The request that caused a line.

@@ -32,7 +32,7 @@ impl fmt::Display for AccountId {
 }
 
 /// The client of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ClientId {
     /// The identifier of its network: an IPv4 address, or an IPv6 /64.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,6 +40,13 @@ pub struct ClientId {
     /// Its address, if the settings say so.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_address: Option<String>,
+}
+
+impl ClientId {
+    /// What all addresses of its network have in common.
+    pub(super) fn key(&self) -> Option<String> {
+        self.client.clone()
+    }
 }
 
 /// Computes the identifiers.

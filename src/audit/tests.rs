@@ -179,6 +179,11 @@ fn events() -> Vec<Event> {
             request: request(),
             path: "/".to_owned(),
         },
+        Event::Refusals {
+            client: ids.client(Some(client("192.0.2.1"))),
+            count: 1,
+            refused: BTreeMap::from([("login", BTreeMap::from([("rate_limited", 1)]))]),
+        },
         Event::Keys {
             decision: Decision::UNREADABLE,
             purpose: Some("signing"),
@@ -589,6 +594,138 @@ fn symbolic_link_folder_and_missing_folder_are_refused_before_the_start() {
         "{error}"
     );
     assert!(!path("target").exists());
+}
+
+/// A refused operator call from this address.
+fn operator_refused(ids: &Identifiers, address: IpAddr, reason: &'static str) -> Event {
+    Event::OperatorRefused {
+        decision: Decision::refused(reason),
+        request: Request {
+            request_id: "r".to_owned(),
+            client: ids.client(Some(address.into())),
+        },
+        path: "/".to_owned(),
+    }
+}
+
+/// The events of a file, and the number and the kinds of refusals of each sum.
+fn refusal_lines(log: &mut TestLog) -> (Vec<String>, Vec<(Value, Value)>) {
+    log.close();
+    let text = fs::read_to_string(log.path("audit.log")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let (sums, others): (Vec<Value>, Vec<Value>) =
+        lines.partition(|line: &Value| line["event"] == "refusals");
+    let names = others
+        .iter()
+        .map(|line| line["event"].as_str().unwrap().to_owned());
+    let sums = sums
+        .into_iter()
+        .map(|sum| (sum["count"].clone(), sum["refused"].clone()));
+    (names.collect(), sums.collect())
+}
+
+#[tokio::test]
+async fn refusals_that_no_limit_bounds_have_one_line_and_then_one_sum_for_each_client() {
+    let mut log = TestLog::open(true, in_folder);
+    let request = |ids: &Identifiers| Request {
+        request_id: "r".to_owned(),
+        client: ids.client(Some(client("192.0.2.1"))),
+    };
+    let limited = Decision::of_error(&GatewayError::TooManyLogins {
+        limit: Limit::Address,
+        retry_after: Duration::ZERO,
+    });
+    let login = |ids: &Identifiers, decision, iam: Option<&str>| Event::Login {
+        decision,
+        request: request(ids),
+        account: Some(ids.account(ALICE)),
+        iam: iam.map(str::to_owned),
+        subject: None,
+        session: None,
+    };
+    for _ in 0..1000 {
+        log.log.record(|ids| Event::Logout {
+            decision: Decision::refused("malformed"),
+            request: request(ids),
+            session: None,
+        });
+        log.log.record(|ids| Event::LogoutToken {
+            decision: Decision::refused("signature"),
+            request: request(ids),
+            iam: None,
+            ended: None,
+            subject: None,
+        });
+        for (decision, iam) in [
+            (limited, None),
+            (limited, Some("corp")),
+            (Decision::UNKNOWN_DOMAIN, None),
+        ] {
+            let line = log.log.record_or_refuse(|ids| login(ids, decision, iam));
+            line.await.unwrap();
+        }
+        let address = client("192.0.2.1").ip();
+        log.log
+            .record(|ids| operator_refused(ids, address, "missing_token"));
+    }
+    // Of each of these, every line counts: limits bound the first, and the second is a success.
+    for _ in 0..3 {
+        let wrong = Decision::refused("invalid_credentials");
+        log.log.record(|ids| login(ids, wrong, Some("corp")));
+        log.log
+            .record(|ids| login(ids, Decision::SUCCESS, Some("corp")));
+    }
+    log.log.write_sums();
+    log.log.write_sums();
+    let (names, sums) = refusal_lines(&mut log);
+    let mut expected = vec!["logout_token", "login", "login", "operator_refused"];
+    expected.extend(["login"; 6]);
+    assert_eq!(names, expected);
+    let refused = serde_json::json!({
+        "login": {"rate_limited": 1999, "unknown_domain": 999},
+        "logout": {"malformed": 1000},
+        "logout_token": {"signature": 999},
+        "operator_refused": {"missing_token": 999},
+    });
+    assert_eq!(sums, [(Value::from(5996), refused)]);
+}
+
+#[tokio::test]
+async fn first_refusal_of_each_interval_has_a_line() {
+    let mut log = TestLog::open(false, in_folder);
+    let address = client("192.0.2.1").ip();
+    for _ in 0..2 {
+        log.log
+            .record(|ids| operator_refused(ids, address, "missing_token"));
+        log.log.write_sums();
+    }
+    assert_eq!(
+        refusal_lines(&mut log),
+        (vec!["operator_refused".to_owned(); 2], vec![])
+    );
+}
+
+#[tokio::test]
+async fn refusals_of_any_number_of_clients_have_at_most_two_hundred_and_one_lines() {
+    let mut log = TestLog::open(false, in_folder);
+    for _ in 0..3 {
+        for host in 0..10_000_u32 {
+            for reason in ["missing_token", "invalid_token"] {
+                let address = IpAddr::from(host.to_be_bytes());
+                log.log.record(|ids| operator_refused(ids, address, reason));
+            }
+        }
+    }
+    log.log.write_sums();
+    let (names, sums) = refusal_lines(&mut log);
+    assert_eq!((names.len(), sums.len()), (100, 101));
+    let count = |(count, _): &(Value, Value)| count.as_u64().unwrap();
+    assert_eq!(sums.iter().map(count).sum::<u64>(), 60_000 - 100);
+    assert_eq!(
+        count(&sums[0]),
+        59_400,
+        "of the clients without a sum of their own"
+    );
 }
 
 #[test]

@@ -264,20 +264,20 @@ async fn login_and_logout_that_fail_at_the_iam_have_lines_with_the_fault() {
 }
 
 #[tokio::test]
-async fn logout_has_a_line_with_its_session_if_the_pair_is_that_of_one() {
+async fn logout_has_a_line_with_its_session_only_if_the_pair_is_that_of_one() {
     let fixture = AuditFixture::new(&[]).await;
     let file = &fixture.file;
     let session = session_of(&fixture.gateway, &fixture.user).await;
     let mut crossed = session.clone();
     crossed.session_id = session_of(&fixture.gateway, &fixture.user).await.session_id;
-    assert_eq!(fixture.gateway.log_out(&crossed).await.status, 400);
-    assert_eq!(
-        file.last("logout", 1).await,
-        json!({"outcome": "refused", "reason": "mismatch", "client": file.client()})
-    );
+    let mut garbage = session.clone();
+    garbage.session_token = "garbage".to_owned();
+    for pair in [&crossed, &garbage, &garbage] {
+        assert_eq!(fixture.gateway.log_out(pair).await.status, 400);
+    }
     assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
     assert_eq!(
-        file.last("logout", 2).await,
+        file.last("logout", 1).await,
         json!({
             "outcome": "success",
             "client": file.client(),
@@ -321,17 +321,20 @@ async fn logout_token_has_a_line_with_what_it_ended() {
 }
 
 #[tokio::test]
-async fn logout_token_beyond_the_limit_of_its_sender_has_a_line() {
+async fn first_logout_token_beyond_the_limit_of_its_sender_has_a_line() {
     let fixture = AuditFixture::new(&[]).await;
     let file = &fixture.file;
     for _ in 0..50 {
         let answer = fixture.gateway.send_logout_token("a.b.c").await;
         assert_eq!(answer.status, 400);
     }
-    let answer = fixture.gateway.send_logout_token("a.b.c").await;
-    assert_eq!(answer.status, 429);
+    for _ in 0..3 {
+        let answer = fixture.gateway.send_logout_token("a.b.c").await;
+        assert_eq!(answer.status, 429);
+    }
+    // After the first of the fifty.
     assert_eq!(
-        file.last("logout_token", 51).await,
+        file.last("logout_token", 2).await,
         json!({"outcome": "refused", "reason": "too_many_invalid", "client": file.client()})
     );
 }

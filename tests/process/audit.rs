@@ -136,6 +136,10 @@ fn log_begins_with_the_start_and_ends_with_the_stop() {
     let folder = AuditFolder::new();
     let gateway = folder.serve(&folder.text("audit.log"), &[]);
     assert_eq!(gateway.log_in().status, 200);
+    for _ in 0..3 {
+        let garbage = r#"{"session_id":"garbage","session_token":"garbage"}"#;
+        assert_eq!(gateway.post(LOGOUT, garbage).status, 400);
+    }
     let ended = gateway.stop();
     let lines = lines(&folder.path("audit.log"));
     assert_eq!(
@@ -145,9 +149,11 @@ fn log_begins_with_the_start_and_ends_with_the_stop() {
             "keys",
             "keys",
             "login",
+            "refusals",
             "gateway_stopped"
         ]
     );
+    assert_eq!(lines[4]["refused"], json!({"logout": {"malformed": 3}}));
     // One request, one line in each log.
     let id = lines[3]["request_id"].as_str().expect("an id");
     let log = ended.log();

@@ -1,0 +1,94 @@
+//! Refusals without a line of their own. A client without credentials can cause any number of them, and must not fill
+//! the disk. So they are counted, and written as one line for each client and interval.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::event::{Event, RefusalCounts};
+use super::identifiers::ClientId;
+
+/// How often the sums are written.
+pub(super) const INTERVAL: Duration = Duration::from_secs(60);
+
+/// How many clients have a sum of their own in one interval. Those of all others are added up.
+const CLIENTS_MAX: usize = 100;
+
+/// How many refusals have a line of their own in one interval.
+const LINES_MAX: usize = 100;
+
+/// A refusal that no login limit bounds.
+#[derive(Debug)]
+pub(super) struct Refusal<'e> {
+    pub(super) client: &'e ClientId,
+    /// The event.
+    pub(super) event: &'static str,
+    pub(super) reason: &'static str,
+    /// Whether the first one of a client and an interval gets a line.
+    pub(super) first_has_line: bool,
+}
+
+/// The refusals of the current interval.
+#[derive(Default)]
+pub(super) struct Refusals(Mutex<Interval>);
+
+#[derive(Default)]
+struct Interval {
+    /// How many refusals got a line.
+    lines: usize,
+    /// By the identifier of the client; `None`: the clients beyond [`CLIENTS_MAX`].
+    clients: BTreeMap<Option<String>, (ClientId, RefusalCounts)>,
+}
+
+impl Refusals {
+    /// Counts a refusal, unless it gets a line: the first of its client, event and reason.
+    pub(super) fn gets_line(&self, refusal: &Refusal<'_>) -> bool {
+        let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Interval { lines, clients } = &mut *interval;
+        let key = refusal.client.key();
+        let has_room = clients.len() < CLIENTS_MAX || clients.contains_key(&key);
+        let (key, client) = if has_room {
+            (key, refusal.client.clone())
+        } else {
+            (None, ClientId::default())
+        };
+        let (_, counts) = clients
+            .entry(key)
+            .or_insert_with(|| (client, BTreeMap::new()));
+        match counts
+            .entry(refusal.event)
+            .or_default()
+            .entry(refusal.reason)
+        {
+            Entry::Vacant(first) if refusal.first_has_line && has_room && *lines < LINES_MAX => {
+                *lines += 1;
+                first.insert(0);
+                true
+            }
+            entry => {
+                *entry.or_default() += 1;
+                false
+            }
+        }
+    }
+
+    /// The sums of the interval, which ends.
+    pub(super) fn take(&self) -> impl Iterator<Item = Event> {
+        let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Interval { clients, .. } = mem::take(&mut *interval);
+        clients.into_values().filter_map(|(client, mut refused)| {
+            refused.retain(|_, reasons| {
+                reasons.retain(|_, count| *count > 0);
+                !reasons.is_empty()
+            });
+            let count = refused.values().flat_map(BTreeMap::values).sum();
+            (count > 0).then_some(Event::Refusals {
+                client,
+                count,
+                refused,
+            })
+        })
+    }
+}
