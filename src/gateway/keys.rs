@@ -215,10 +215,27 @@ pub enum KeyError {
         /// Its mode, and what to do.
         exposed: Exposed,
     },
-    /// A folder where every user of the machine may add and remove keys.
+    /// A file of another user, who may change it.
     #[error(
-        "{}: every user may add and remove files (mode {mode:04o}); run: chmod o-w {}",
+        "{}: it belongs to user {owner}, and not to root or to user {user}, as whom this program runs; if the key is \
+         yours, run: chown {user} {}",
         path.display(),
+        path.display()
+    )]
+    ForeignFile {
+        /// Its path.
+        path: PathBuf,
+        /// The id of its owner.
+        owner: u32,
+        /// The id of the program's user.
+        user: u32,
+    },
+    /// A folder where every user of the machine may add keys.
+    #[error(
+        "{}: every user may {} files (mode {mode:04o}); run: chmod o-w {}, or mount it read-only",
+        path.display(),
+        // The sticky bit leaves the removal to the owners.
+        if mode & 0o1000 == 0 { "add and remove" } else { "add" },
         path.display()
     )]
     WritableFolder {

@@ -351,17 +351,21 @@ fn production_refuses_a_world_writable_key_folder() {
     let files = Files::new();
     files.generate_keys();
     files.write_production(INLINE, 0o600);
-    for (folder, mode) in [("signing", 0o777), ("sealing", 0o702)] {
+    for (folder, mode, may) in [
+        ("signing", 0o777, "add and remove"),
+        ("sealing", 0o702, "add and remove"),
+        ("sealing", 0o1777, "add"),
+    ] {
         files.set_mode(folder, mode);
         let path = files.path(folder);
         let detail = format!(
-            "keys.{folder}_dir: {path}: every user may add and remove files (mode {mode:04o}); \
-             run: chmod o-w {path}"
+            "keys.{folder}_dir: {path}: every user may {may} files (mode {mode:04o}); \
+             run: chmod o-w {path}, or mount it read-only"
         );
         names(&files.check(&[]), &[detail]);
         files.set_mode(folder, 0o700);
     }
-    for mode in [0o1777, 0o775, 0o755, 0o500] {
+    for mode in [0o1775, 0o775, 0o755, 0o500] {
         files.set_mode("signing", mode);
         let ended = files.check(&[]);
         assert_eq!(ended.code, Some(0), "{mode:o}: {ended:?}");
@@ -372,7 +376,7 @@ fn production_refuses_a_world_writable_key_folder() {
 #[test]
 fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
     const SCRIPT: &str = r#"
-        mount -t tmpfs -o mode=0777 none "$1" && cp "$2"/*.jwk "$1" || exit 1
+        mount -t tmpfs -o mode="$6" none "$1" && cp "$2"/*.jwk "$1" || exit 1
         [ "$3" = rw ] || mount -o remount,ro "$1" || exit 1
         exec "$4" check --config "$5"
     "#;
@@ -403,7 +407,7 @@ fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
         eprintln!("not run: this machine allows no mount namespace");
         return;
     }
-    let check = |access: &str| {
+    let check = |access: &str, mode: &str| {
         let mut check = isolated();
         let (mounted, keys) = (files.path("mounted"), files.path("signing"));
         check.args([
@@ -416,16 +420,19 @@ fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
             access,
             GATEWAY.path,
             &config,
+            mode,
         ]);
         Program::start(check).wait()
     };
-    names(
-        &check("rw"),
-        &[format!(
-            "keys.signing_dir: {}: every user may add and remove files (mode 0777)",
-            files.path("mounted")
-        )],
-    );
-    let ended = check("ro");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for (mode, may) in [("0777", "add and remove"), ("1777", "add"), ("3777", "add")] {
+        names(
+            &check("rw", mode),
+            &[format!(
+                "keys.signing_dir: {}: every user may {may} files (mode {mode})",
+                files.path("mounted")
+            )],
+        );
+        let ended = check("ro", mode);
+        assert_eq!(ended.code, Some(0), "{mode}: {ended:?}");
+    }
 }

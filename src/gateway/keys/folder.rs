@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use iam_adapters::files::{self, Exposed};
 use rustix::fs::StatVfsMountFlags;
+use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 use super::{KeyError, KeyFile, StoredKey};
@@ -16,11 +17,11 @@ use super::{KeyError, KeyFile, StoredKey};
 /// The longest key file; far above the largest key.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
-/// The permission of users other than owner and group to add and remove files.
+/// The permission of users other than owner and group to add files. The sticky bit only keeps them from
+/// removing those of others.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// The sticky bit: only owners may remove and rename their files.
-const STICKY: u32 = 0o1000;
+const ROOT: u32 = 0;
 
 /// The files of a folder, not yet parsed.
 pub(super) struct Folder {
@@ -36,6 +37,11 @@ impl Folder {
     ///
     /// [`KeyError::Io`] if the folder cannot be listed.
     pub(super) fn read(path: &Path) -> Result<Self, KeyError> {
+        Self::read_as(geteuid().as_raw(), path)
+    }
+
+    /// Reads it for the user with this id. Files of other users than this one and root are a problem.
+    pub(super) fn read_as(user: u32, path: &Path) -> Result<Self, KeyError> {
         let io = |source| io_error(path, source);
         let mut paths = Vec::new();
         for entry in fs::read_dir(path).map_err(io)? {
@@ -53,14 +59,14 @@ impl Folder {
             errors: Vec::new(),
         };
         let mode = files::mode(&fs::metadata(path).map_err(io)?);
-        if is_writable_by_all(mode, is_read_only(path)) {
+        if can_others_add_files(mode, is_read_only(path)) {
             folder.errors.push(KeyError::WritableFolder {
                 path: path.to_owned(),
                 mode,
             });
         }
         for file in paths {
-            match read(&file) {
+            match read(&file, user) {
                 Ok(text) => folder.files.push((file, text)),
                 // Removed since the folder was listed. A dangling link still exists.
                 Err(_) if is_missing(&file) => {}
@@ -122,10 +128,10 @@ fn several(mut errors: Vec<KeyError>) -> Option<KeyError> {
     }
 }
 
-/// Whether every user may add keys to a folder or remove them. Kubernetes mounts secrets as folders
-/// with write permission for all users, on a read-only file system.
-const fn is_writable_by_all(mode: u32, read_only_file_system: bool) -> bool {
-    mode & OTHERS_WRITE != 0 && mode & STICKY == 0 && !read_only_file_system
+/// Whether every user may add keys to a folder. Kubernetes mounts secrets as folders with write
+/// permission for all users, on a read-only file system.
+const fn can_others_add_files(mode: u32, read_only_file_system: bool) -> bool {
+    mode & OTHERS_WRITE != 0 && !read_only_file_system
 }
 
 fn is_read_only(path: &Path) -> bool {
@@ -136,15 +142,23 @@ fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+fn read(path: &Path, user: u32) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let io = |source| io_error(path, source);
     // Checked before it is opened, because opening a pipe blocks until its other end is open.
     if !fs::metadata(path).map_err(io)?.is_file() {
         return Err(invalid(path, KeyError::Invalid("not a file")));
     }
     let file = File::open(path).map_err(io)?;
-    let mode = files::mode(&file.metadata().map_err(io)?);
-    Exposed::refuse(path, mode).map_err(|exposed| KeyError::Exposed {
+    let metadata = file.metadata().map_err(io)?;
+    let owner = metadata.uid();
+    if owner != ROOT && owner != user {
+        return Err(KeyError::ForeignFile {
+            path: path.to_owned(),
+            owner,
+            user,
+        });
+    }
+    Exposed::refuse(path, files::mode(&metadata)).map_err(|exposed| KeyError::Exposed {
         path: path.to_owned(),
         exposed,
     })?;
@@ -169,13 +183,20 @@ pub(super) fn invalid(path: &Path, reason: KeyError) -> KeyError {
     }
 }
 
-/// Every key file of a folder, for any purpose, in the order of their names.
+/// Every key file of a folder, for any purpose, in the order of their names. Root lists and rotates the
+/// keys of the gateway's user, so for root the owner of the folder counts as the program's user.
 ///
 /// # Errors
 ///
 /// [`KeyError`] with the file. One invalid file makes the folder invalid.
 pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
-    let files = Folder::read(dir)?.whole()?.files.into_iter();
+    let user = match geteuid().as_raw() {
+        ROOT => fs::metadata(dir)
+            .map_err(|source| io_error(dir, source))?
+            .uid(),
+        user => user,
+    };
+    let files = Folder::read_as(user, dir)?.whole()?.files.into_iter();
     let keys = files.map(|(path, text)| {
         let key = KeyFile::parse(&text).map_err(|reason| invalid(&path, reason))?;
         Ok((path, key))
@@ -231,19 +252,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folder_is_writable_by_all_without_a_sticky_bit_on_a_writable_file_system() {
-        for (mode, read_only, writable) in [
+    fn others_can_add_files_to_a_folder_with_their_write_permission_on_a_writable_file_system() {
+        for (mode, read_only, expected) in [
             (0o777, false, true),
             (0o702, false, true),
             (0o777, true, false),
-            (0o1777, false, false),
+            (0o1777, false, true),
             (0o1777, true, false),
+            // A secret in Kubernetes with fsGroup, and a credential of systemd.
+            (0o3777, true, false),
+            (0o500, true, false),
             (0o775, false, false),
             (0o770, false, false),
             (0o755, false, false),
         ] {
-            let decided = is_writable_by_all(mode, read_only);
-            assert_eq!(decided, writable, "{mode:o} {read_only}");
+            let decided = can_others_add_files(mode, read_only);
+            assert_eq!(decided, expected, "{mode:o} {read_only}");
         }
     }
 }

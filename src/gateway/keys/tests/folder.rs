@@ -1,8 +1,9 @@
 //! Keys as files in a folder.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
+use rustix::process::geteuid;
 use tempfile::tempdir;
 
 use super::*;
@@ -77,6 +78,55 @@ fn key_file_that_every_user_may_read_or_change_is_refused_by_name() {
             assert!(refused.to_string().contains(path.to_str().unwrap()));
         }
     }
+}
+
+#[test]
+fn folder_to_which_every_user_can_add_files_is_refused_also_with_a_sticky_bit() {
+    let dir = tempdir().unwrap();
+    write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
+    for (mode, fine) in [
+        (0o700, true),
+        (0o1775, true),
+        (0o777, false),
+        (0o1777, false),
+    ] {
+        fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        let read = load_signing(dir.path());
+        assert_eq!(read.is_ok(), fine, "{mode:o}");
+        if let Err(refused) = read {
+            let chmod = format!("chmod o-w {}, or mount it read-only", dir.path().display());
+            assert!(refused.to_string().contains(&chmod), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn key_file_of_another_user_is_refused_with_its_owner() {
+    let dir = tempdir().unwrap();
+    let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
+    // Only root can give a file away. Others read it as the user with the next number.
+    let me = geteuid().as_raw();
+    let user = match chown(&path, Some(65_534), None) {
+        Ok(()) => me,
+        Err(_) => me + 1,
+    };
+    let owner = fs::metadata(&path).unwrap().uid();
+    let read = |user| {
+        Folder::read_as(user, dir.path())
+            .unwrap()
+            .keys::<SigningKey>()
+    };
+    assert!(read(owner).is_ok());
+    let refused = read(user).err().unwrap().to_string();
+    let (path, prefix) = (
+        path.display(),
+        format!("it belongs to user {owner}, and not to root"),
+    );
+    assert!(
+        refused.starts_with(&format!("{path}: {prefix}"))
+            && refused.ends_with(&format!("run: chown {user} {path}")),
+        "{refused}"
+    );
 }
 
 #[test]

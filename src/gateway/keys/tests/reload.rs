@@ -240,7 +240,7 @@ fn changed_problem_is_counted_again() {
 #[test]
 fn swap_of_a_kubernetes_mount_is_followed() {
     let dir = tempdir().unwrap();
-    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let generation = |name: &str, mode| {
         let folder = dir.path().join(name);
         let key = generate(EDDSA, time(0)).unwrap();
