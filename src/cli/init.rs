@@ -123,6 +123,15 @@ mod tests {
     }
 
     #[test]
+    fn lifetime_of_tokens_is_the_default_because_there_is_one_recommendation() {
+        let (_, text) = run("keycloak", None);
+        let settings: toml::Table = text.parse().unwrap();
+        let default = config::TokenSettings::default().lifetime;
+        let default = humantime_serde::re::humantime::format_duration(default).to_string();
+        assert_eq!(settings["token"]["lifetime"].as_str(), Some(&*default));
+    }
+
+    #[test]
     fn existing_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth-gateway.toml");
