@@ -30,7 +30,6 @@ onThePage("a user is added, changed and deleted", {}, async ({ page, api, press,
   assert.deepEqual([carol.permissions, carol.state], [["urn:shop:b"], "locked"]);
   await api("PATCH", "/mock/v1/users/carol%40example.test", { state: "active" });
   await press("users", "Log in as carol@example.test");
-  await press("trial", "Log in");
   await sees("#login-result", "carol@example.test is logged in.");
 
   await press("users", "Delete carol@example.test");
@@ -46,6 +45,16 @@ onThePage("a user is added, changed and deleted", {}, async ({ page, api, press,
   assert.equal(focused, "Delete bob@example.test");
   await section("users").getByLabel("Find").fill("bob");
   await page.locator("#users-list li", { hasText: "alice@example.test" }).waitFor({ state: "detached" });
+});
+
+onThePage("a user whose password is not known is asked for it", {}, async ({ page, api, press, sees }) => {
+  await api("POST", "/mock/v1/users", { email: "dora@example.test", password: "dora-pass" });
+  await press("trial", "dora@example.test");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "login-password");
+  assert.equal(await page.inputValue("#login-email"), "dora@example.test");
+  await page.fill("#login-password", "dora-pass");
+  await press("trial", "Log in");
+  await sees("#login-result", "dora@example.test is logged in.");
 });
 
 onThePage("a refused user stays in the form with the reason", { expected: CONFLICT }, async ({ page, press, sees }) => {

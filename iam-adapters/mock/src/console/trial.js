@@ -20,14 +20,14 @@ let offered = null;
 
 const pair = () => ({ session_id: session.session_id, session_token: session.session_token });
 
-/** Fills the login form, with the password if it is known. */
-function fillIn(email) {
+/** Logs the user in. If the password is not known, it is the only thing left to type. */
+function logInAs(email) {
   const password = passwordOf(email);
   byId("login-email").value = email;
   byId("login-password").value = password;
-  const next = password ? byId("login").querySelector("button.primary") : byId("login-password");
-  next.focus();
   byId("login").scrollIntoView({ block: "nearest" });
+  if (password) byId("login").requestSubmit();
+  else byId("login-password").focus();
 }
 
 async function logIn({ email, password }) {
@@ -105,7 +105,7 @@ function quick() {
   const shown = users().slice(0, QUICK_MAX).map(({ email }) => email);
   const box = byId("login-users");
   if (shown.join(" ") === [...box.children].map(({ textContent }) => textContent).join(" ")) return;
-  box.replaceChildren(...shown.map((email) => el("button", { type: "button", onclick: () => fillIn(email) }, email)));
+  box.replaceChildren(...shown.map((email) => el("button", { type: "button", onclick: () => logInAs(email) }, email)));
 }
 
 export function start() {
@@ -121,7 +121,7 @@ export function start() {
     byId("login-password").type = "password";
     byId("login-result").textContent = "";
   });
-  onLogIn(fillIn);
+  onLogIn(logInAs);
   onUsers(() => {
     quick();
     if (session) offer();

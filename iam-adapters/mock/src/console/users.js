@@ -27,7 +27,7 @@ export function onUsers(listener) {
   notify = listener;
 }
 
-/** Calls `listener` with the address of the user to log in. */
+/** Calls `listener` with the address of the user who is to log in. */
 export function onLogIn(listener) {
   logIn = listener;
 }
