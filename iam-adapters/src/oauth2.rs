@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use url::Url;
 
 use crate::abandoned::AbandonedSession;
@@ -35,7 +36,7 @@ mod tokens;
 pub use settings::{Audience, ClientAuthMethod, OAuth2Settings, Preset};
 pub use tokens::TokenKind;
 
-use claims::{Claim, Introspected};
+use claims::{Claim, Introspected, seconds};
 use settings::SECTION;
 use tokens::{SessionTokens, Token};
 
@@ -85,9 +86,9 @@ struct Grant {
     access_token: Token,
     #[serde(default)]
     refresh_token: Option<Token>,
-    /// Of the access token, in seconds.
+    /// Of the access token, in seconds; read only if that is the session's.
     #[serde(default)]
-    expires_in: Option<u64>,
+    expires_in: Option<Value>,
 }
 
 impl OAuth2 {
@@ -245,17 +246,33 @@ impl OAuth2 {
         };
         let session = tokens.seal(introspected.subject(&self.subject_claim)?)?;
         let permissions = self.permissions(&introspected)?;
+        let expires_in = self.lifetime(expires_in.as_ref(), &introspected)?;
+        if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {
+            return Err(self.server.active_session_reported_inactive());
+        }
         abandoned.keep();
-        let of_access_token = match self.introspected {
-            TokenKind::AccessToken => expires_in.map(Duration::from_secs),
-            TokenKind::RefreshToken => None,
-        };
         Ok(Authenticated {
             session,
-            expires_in: of_access_token.or_else(|| introspected.lifetime(self.clock.now())),
+            expires_in,
             permissions: Some(permissions),
             groups: self.groups(&introspected),
         })
+    }
+
+    /// The lifetime of the introspected token: the shortest that the server states.
+    fn lifetime(
+        &self,
+        expires_in: Option<&Value>,
+        introspected: &Introspected,
+    ) -> Result<Option<Duration>, IamError> {
+        let of_access_token = expires_in.filter(|_| self.introspected == TokenKind::AccessToken);
+        let granted = of_access_token.map(|value| {
+            let unreadable = || IamError::Unreadable("token response: expires_in".to_owned());
+            seconds(value).ok_or_else(unreadable)
+        });
+        let granted = granted.transpose()?.map(Duration::from_secs);
+        let stated = introspected.lifetime(self.clock.now())?;
+        Ok(granted.into_iter().chain(stated).min())
     }
 
     /// The reason for a rejected grant that introspection states, if the token endpoint states none.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
@@ -135,12 +135,9 @@ impl Introspected {
     fn time(&self, name: &str) -> Result<Option<u64>, IamError> {
         match self.claims.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(time) => Ok(Some(time)),
-                None => Err(IamError::Unreadable(format!(
-                    "{name} in the introspection response"
-                ))),
-            },
+            Some(value) => seconds(value).map(Some).ok_or_else(|| {
+                IamError::Unreadable(format!("{name} in the introspection response"))
+            }),
         }
     }
 
@@ -189,12 +186,25 @@ impl Introspected {
         }
     }
 
-    /// The time until `exp`, counted from `iat` if the response has it, so that clocks may differ.
-    /// `None`: the response has no end that is in the future.
-    pub(super) fn lifetime(&self, now: Moment) -> Option<Duration> {
-        let time = |name| self.claims.get(name).and_then(Value::as_u64);
-        let from = time("iat").unwrap_or_else(|| now.unix_seconds());
-        let seconds = time("exp")?.checked_sub(from)?;
-        (seconds > 0).then(|| Duration::from_secs(seconds))
+    /// The time until `exp`, counted from `iat` if the server's clock is ahead.
+    pub(super) fn lifetime(&self, now: Moment) -> Result<Option<Duration>, IamError> {
+        let now = now.unix_seconds();
+        let issued = self.claims.get("iat").and_then(seconds);
+        let from = issued.map_or(now, |issued| issued.max(now));
+        let end = self.time("exp")?;
+        Ok(end.map(|end| Duration::from_secs(end.saturating_sub(from))))
     }
+}
+
+/// Whole seconds, rounded down, from a number or a text of one.
+pub(super) fn seconds(value: &Value) -> Option<u64> {
+    let number: Number = match value {
+        Value::Number(number) => number.clone(),
+        Value::String(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    number.as_u64().or_else(|| {
+        let whole = Duration::try_from_secs_f64(number.as_f64()?.floor()).ok()?;
+        Some(whole.as_secs())
+    })
 }

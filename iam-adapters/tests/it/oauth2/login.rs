@@ -79,26 +79,94 @@ async fn access_token_is_introspected_if_set_and_its_lifetime_is_that_of_the_ses
 }
 
 #[tokio::test]
-async fn lifetime_is_that_of_the_introspection_and_unlimited_without_a_future_end() {
+async fn session_ends_no_later_than_its_token() {
     let upstream = healthy().await;
     let oauth2 = adapter(&upstream);
     for (iat, exp, expected) in [
-        (None, Some(NOW + 60), Some(60)),
-        (Some(NOW), Some(NOW), None),
-        (None, Some(NOW - 1), None),
-        (None, None, None),
+        (json!(null), json!(NOW + 60), Some(60)),
+        (json!(null), json!(null), None),
+        (json!(NOW), json!(null), None),
+        // Rounded down.
+        (json!(null), json!(1_800_000_060.9), Some(60)),
+        (json!(null), json!("1800000060"), Some(60)),
+        (json!("1800000010.5"), json!("1800000060.5"), Some(50)),
+        // The server's clock is ahead or behind.
+        (json!(NOW + 3600), json!(NOW + 3660), Some(60)),
+        (json!(NOW - 10), json!(NOW + 50), Some(50)),
+        (json!("yesterday"), json!(NOW + 60), Some(60)),
     ] {
         let mut response = active();
-        response["iat"] = json!(iat);
-        response["exp"] = json!(exp);
+        response["iat"] = iat.clone();
+        response["exp"] = exp.clone();
         upstream.on(INTROSPECTION, Answer::json(200, response));
         let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
         let expires_in = login.expect("a login").expires_in;
+        let expected = expected.map(Duration::from_secs);
+        assert_eq!(expires_in, expected, "{iat} {exp}");
+    }
+}
+
+#[tokio::test]
+async fn login_whose_token_has_no_lifetime_or_none_that_can_be_read_is_a_fault_and_is_revoked() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    for (nth, (iat, exp, expected)) in [
+        (json!(NOW), json!(NOW), "misconfigured"),
+        (json!(null), json!(NOW - 1), "misconfigured"),
+        (json!(NOW - 1800), json!(NOW - 60), "misconfigured"),
+        (json!(null), json!("2027-01-15T08:01:00Z"), "unreadable"),
+        (json!(null), json!(-1), "unreadable"),
+        (json!(null), json!(1e30), "unreadable"),
+        (json!(null), json!(true), "unreadable"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut response = active();
+        response["iat"] = iat;
+        response["exp"] = exp.clone();
+        upstream.on(INTROSPECTION, Answer::json(200, response));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(kind(&login), expected, "{exp}");
+        upstream.received(REVOCATION, (nth + 1) * 2).await;
+    }
+}
+
+#[tokio::test]
+async fn lifetime_of_the_access_token_is_read_only_if_it_is_introspected() {
+    for (expires_in, end, expected) in [
+        (json!(300), json!(NOW + 900), Ok(300)),
+        (json!(300), json!(NOW + 60), Ok(60)),
+        (json!("300"), json!(null), Ok(300)),
+        (json!(300.9), json!(null), Ok(300)),
+        (json!(null), json!(NOW + 60), Ok(60)),
+        (json!(0), json!(null), Err("misconfigured")),
+        (json!(-1), json!(NOW + 60), Err("unreadable")),
+        (json!("PT5M"), json!(NOW + 60), Err("unreadable")),
+    ] {
+        let upstream = healthy().await;
+        let mut response = without("iat", active());
+        response["exp"] = end;
+        upstream.on(INTROSPECTION, Answer::json(200, response));
+        let mut granted = grant();
+        granted["expires_in"] = expires_in.clone();
+        upstream.on(TOKEN, Answer::json(200, granted));
+        let oauth2 = adapter_with(&upstream, &json!({"introspect": "access_token"}));
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let lifetime = login.map(|login| login.expires_in.map(|lifetime| lifetime.as_secs()));
+        let lifetime = lifetime.as_ref().map_err(IamError::kind);
         assert_eq!(
-            expires_in,
-            expected.map(Duration::from_secs),
-            "{iat:?} {exp:?}"
+            lifetime,
+            expected.map(Some).as_ref().map_err(|kind| *kind),
+            "{expires_in}"
         );
+        if expected.is_err() {
+            upstream.received(REVOCATION, 2).await;
+        }
+        let login = adapter(&upstream)
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&login), "ok", "{expires_in}");
     }
 }
 
