@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::timeout;
 use url::Url;
 
@@ -15,7 +15,9 @@ use crate::adapter::{Capabilities, IamAdapter, SetupError};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::jwk::{NoKeys, VerificationKeys};
-use crate::oauth2_client::{ClientAuthentication, OAuth2Client, Rejected, http_client};
+use crate::oauth2_client::{
+    ClientAuthentication, Granted, OAuth2Client, Rejected, TokenKind, http_client,
+};
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -96,7 +98,8 @@ impl Keycloak {
         self.roles.dropped()
     }
 
-    /// Logs in, and introspects the new session for its permissions.
+    /// Logs in by direct grant (RFC 6749 section 4.3), and introspects the new session for its
+    /// permissions.
     async fn log_in(
         &self,
         credentials: &Credentials,
@@ -105,9 +108,27 @@ impl Keycloak {
         if !self.server.has_confirmed_issuer() {
             self.server.confirm_issuer(&self.discovery).await?;
         }
-        let login = self.password_grant(credentials, client).await?;
+        // Requests no scope: `openid` would add an id token that is not used, `offline_access` a session
+        // without an end.
+        let granted = self
+            .server
+            .password_grant(&self.token, credentials, None, client);
+        let Granted { tokens, response } = granted.await?;
+        let abandoned = AbandonedSession::new(NAME, || {
+            let requests = tokens
+                .iter()
+                .filter(|(kind, _)| *kind == TokenKind::RefreshToken)
+                .map(|(_, token)| self.logout_request(token));
+            OAuth2Client::end_abandoned(requests.collect())
+        });
+        let login = match response {
+            Ok(grant) => read_grant(grant, &self.client_id)?,
+            Err(Rejected::InvalidGrant(description)) => {
+                return Err(IamError::Refused(dialect::login_refusal(&description)));
+            }
+            Err(rejected) => return Err(rejected.into_fault()),
+        };
         let session = &login.session;
-        let abandoned = AbandonedSession::new(NAME, || self.end_abandoned(session));
         let introspected =
             timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
         let introspected =
@@ -137,26 +158,6 @@ impl Keycloak {
             groups,
             ..login
         })
-    }
-
-    /// Direct grant (RFC 6749 section 4.3). Requests no scope: `openid` would add an id token that is
-    /// not used, `offline_access` a session without an end.
-    async fn password_grant(
-        &self,
-        credentials: &Credentials,
-        client: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        let granted = self
-            .server
-            .password_grant(&self.token, credentials, None, client)
-            .await;
-        match granted {
-            Ok(grant) => read_grant(grant, &self.client_id),
-            Err(Rejected::InvalidGrant(description)) => {
-                Err(IamError::Refused(dialect::login_refusal(&description)))
-            }
-            Err(rejected) => Err(rejected.into_fault()),
-        }
     }
 
     /// Introspection (RFC 7662) of the refresh token. Without the hint, Keycloak reads it as an access
@@ -218,7 +219,10 @@ impl Keycloak {
     }
 
     async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        let response = self.server.send(self.logout_request(session)?).await?;
+        let response = self
+            .server
+            .send(self.logout_request(&session.secret)?)
+            .await?;
         match response.status {
             StatusCode::NO_CONTENT => return Ok(()),
             // A 200 with a page is the response of another server.
@@ -233,17 +237,10 @@ impl Keycloak {
     }
 
     /// Ends the user session, for all clients that share it.
-    fn logout_request(&self, session: &UpstreamSession) -> Result<RequestBuilder, IamError> {
-        let refresh_token = session.secret.expose_secret();
+    fn logout_request(&self, refresh_token: &SecretString) -> Result<RequestBuilder, IamError> {
+        let refresh_token = refresh_token.expose_secret();
         self.server
             .post(&self.logout, &[("refresh_token", refresh_token)])
-    }
-
-    fn end_abandoned(
-        &self,
-        session: &UpstreamSession,
-    ) -> impl Future<Output = Result<(), IamError>> + Send + use<> {
-        OAuth2Client::end_abandoned(self.logout_request(session).map(|request| vec![request]))
     }
 
     /// Fetches the realm's keys from the realm's own address. The address in the discovery document is

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
+use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -23,7 +24,7 @@ use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
-    Dialect, ErrorResponse, Metadata, OAuth2Client, PermissionNames, Rejected,
+    Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
     UNSUPPORTED_TOKEN_TYPE, error_code, http_client,
 };
 use crate::scope::Permissions;
@@ -33,8 +34,8 @@ mod claims;
 mod settings;
 mod tokens;
 
+pub use crate::oauth2_client::TokenKind;
 pub use settings::{Audience, ClientAuthMethod, OAuth2Settings, Preset};
-pub use tokens::TokenKind;
 
 use claims::{Claim, Introspected, seconds};
 use settings::SECTION;
@@ -208,11 +209,18 @@ impl OAuth2 {
         let granted = self
             .server
             .password_grant(&endpoints.token, credentials, scope, client);
+        let Granted { tokens, response } = granted.await?;
+        let abandoned = AbandonedSession::new(NAME, || {
+            let requests = tokens.iter().map(|(kind, token)| {
+                self.revocation_request(&endpoints.revocation, token.expose_secret(), *kind)
+            });
+            OAuth2Client::end_abandoned(requests.collect())
+        });
         let Grant {
             access_token,
             refresh_token,
             expires_in,
-        } = match granted.await {
+        } = match response {
             Ok(grant) => grant,
             Err(Rejected::InvalidGrant(_)) => {
                 return Err(IamError::Refused(Refusal::InvalidCredentials));
@@ -228,23 +236,17 @@ impl OAuth2 {
                 return Err(self.with_reason(fault, &endpoints.introspection).await);
             }
         };
-        let tokens = SessionTokens {
+        let session_tokens = SessionTokens {
             client_id: self.client_id.clone(),
             introspected: self.introspected,
             access_token,
             refresh_token,
         };
-        let abandoned = AbandonedSession::new(NAME, || {
-            let requests = tokens
-                .all()
-                .map(|(token, kind)| self.revocation_request(&endpoints.revocation, token, kind));
-            OAuth2Client::end_abandoned(requests.collect())
-        });
-        let introspected = self.introspect_tokens(&endpoints, &tokens).await?;
+        let introspected = self.introspect_tokens(&endpoints, &session_tokens).await?;
         let Some(introspected) = introspected else {
             return Err(self.server.active_session_reported_inactive());
         };
-        let session = tokens.seal(introspected.subject(&self.subject_claim)?)?;
+        let session = session_tokens.seal(introspected.subject(&self.subject_claim)?)?;
         let permissions = self.permissions(&introspected)?;
         let expires_in = self.lifetime(expires_in.as_ref(), &introspected)?;
         if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {

@@ -17,6 +17,7 @@ use crate::types::{ClientContext, Credentials};
 
 mod client_authentication;
 mod error_response;
+mod issued_tokens;
 mod permission_names;
 mod proofs;
 mod setup;
@@ -25,9 +26,11 @@ pub use client_authentication::{
     AssertionAudience, ClientAssertions, ClientAuthentication, ClientSecret, SigningKey,
 };
 pub use error_response::{Dialect, ErrorResponse, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code};
+pub use issued_tokens::TokenKind;
 pub use permission_names::PermissionNames;
 pub use setup::{client_secret, http_client, is_issuer, plain_url, secret_problems};
 
+use issued_tokens::issued_tokens;
 use proofs::Proofs;
 
 /// For the end of an abandoned session. No client waits for it, so it may take longer than a logout.
@@ -56,6 +59,14 @@ pub struct Metadata {
     /// The revocation endpoint (RFC 7009).
     #[serde(default)]
     pub revocation_endpoint: Option<String>,
+}
+
+/// The response to a password grant.
+pub struct Granted<T> {
+    /// Every token in it, which begins a session whether the rest can be used or not.
+    pub tokens: Vec<(TokenKind, SecretString)>,
+    /// Its meaning.
+    pub response: Result<T, Rejected>,
 }
 
 impl OAuth2Client {
@@ -106,9 +117,12 @@ impl OAuth2Client {
         request: RequestBuilder,
         what: &str,
     ) -> Result<T, Rejected> {
-        let response = self.send(request).await?;
+        self.read(&self.send(request).await?, what)
+    }
+
+    fn read<T: DeserializeOwned>(&self, response: &Response, what: &str) -> Result<T, Rejected> {
         if response.status != StatusCode::OK {
-            return Err(self.rejected(&response));
+            return Err(self.rejected(response));
         }
         json::object(&response.body)
             .map_err(|_| IamError::Unreadable(format!("{what} with status 200")).into())
@@ -158,14 +172,14 @@ impl OAuth2Client {
     ///
     /// # Errors
     ///
-    /// [`Rejected`].
+    /// Faults only: there is no response.
     pub async fn password_grant<T: DeserializeOwned>(
         &self,
         endpoint: &Url,
         credentials: &Credentials,
         scope: Option<&str>,
         client: &ClientContext,
-    ) -> Result<T, Rejected> {
+    ) -> Result<Granted<T>, IamError> {
         let mut parameters = vec![
             ("grant_type", "password"),
             ("username", credentials.email()),
@@ -179,11 +193,13 @@ impl OAuth2Client {
         if let Ok(request_id) = HeaderValue::from_str(&client.request_id) {
             request = request.header("x-request-id", request_id);
         }
-        let granted = self.call(request, TOKEN_RESPONSE).await;
-        if !matches!(granted, Err(Rejected::Fault(_))) {
+        let response = self.send(request).await?;
+        let tokens = issued_tokens(&response.body);
+        let response = self.read(&response, TOKEN_RESPONSE);
+        if !matches!(response, Err(Rejected::Fault(_))) {
             self.proofs.record_grant();
         }
-        granted
+        Ok(Granted { tokens, response })
     }
 
     /// Refresh grant (RFC 6749 section 6). A server that rotates refresh tokens invalidates this one.
@@ -221,7 +237,7 @@ impl OAuth2Client {
         called.map_err(Rejected::into_fault)
     }
 
-    /// Sends requests that end an abandoned session.
+    /// Sends requests that end an abandoned session, each whether the others succeed or not.
     ///
     /// # Errors
     ///
@@ -229,17 +245,18 @@ impl OAuth2Client {
     pub async fn end_abandoned(
         requests: Result<Vec<RequestBuilder>, IamError>,
     ) -> Result<(), IamError> {
+        let mut ended = Ok(());
         for request in requests? {
             let request = request.timeout(ABANDONED_SESSION_DEADLINE);
-            match request.send().await.map(|response| response.status()) {
-                Ok(status) if status.is_success() => {}
-                Ok(status) => {
-                    return Err(IamError::Failed(format!("status {}", status.as_u16())));
-                }
-                Err(_) => return Err(IamError::Unreachable("no response".to_owned())),
-            }
+            ended = ended.and(
+                match request.send().await.map(|response| response.status()) {
+                    Ok(status) if status.is_success() => Ok(()),
+                    Ok(status) => Err(IamError::Failed(format!("status {}", status.as_u16()))),
+                    Err(_) => Err(IamError::Unreachable("no response".to_owned())),
+                },
+            );
         }
-        Ok(())
+        ended
     }
 
     /// Fetches the metadata, and checks that the server is the configured issuer (RFC 8414 section 3.3:

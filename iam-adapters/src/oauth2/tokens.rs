@@ -8,28 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{IamError, Misconfiguration};
 use crate::json;
+use crate::oauth2_client::TokenKind;
 use crate::types::{Subject, UpstreamSession};
-
-/// The kind of a token, as in `token_type_hint` (RFC 7009 section 2.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenKind {
-    /// `access_token`.
-    AccessToken,
-    /// `refresh_token`.
-    RefreshToken,
-}
-
-impl TokenKind {
-    /// The value of `token_type_hint`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AccessToken => "access_token",
-            Self::RefreshToken => "refresh_token",
-        }
-    }
-}
 
 /// A token, which is exposed only in the secret of a session.
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use iam_adapters::{IamAdapter, IamError, Misconfiguration, Refusal};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
-    SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
+    LOGOUT, SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
@@ -161,6 +161,32 @@ async fn inconsistent_token_response_is_unreadable() {
             .authenticate(&credentials(PASSWORD), &client())
             .await;
         assert_eq!(kind(&answer), "unreadable", "{body}");
+    }
+}
+
+#[tokio::test]
+async fn session_of_a_grant_that_cannot_be_used_is_ended() {
+    let grant = grant();
+    let mut text = grant.clone();
+    text["refresh_expires_in"] = json!("1800");
+    let twice = format!("{{\"session_state\":\"x\",{}", &grant.to_string()[1..]);
+    for (status, body) in [
+        (200, text.to_string()),
+        (200, twice),
+        (201, grant.to_string()),
+    ] {
+        let upstream = ScriptedUpstream::keycloak().await;
+        upstream.on(TOKEN, Answer::text(status, "application/json", &body));
+        let answer = adapter(&upstream.url())
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&answer), "unreadable", "{status} {body}");
+        upstream.received(LOGOUT, 1).await;
+        let logout = upstream.requests_to(LOGOUT).remove(0).text();
+        assert_eq!(
+            logout,
+            format!("refresh_token={}", refresh_token("auth-gateway"))
+        );
     }
 }
 

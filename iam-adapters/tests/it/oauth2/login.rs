@@ -263,6 +263,55 @@ async fn login_whose_session_is_reported_inactive_is_a_misconfiguration_and_is_r
 }
 
 #[tokio::test]
+async fn every_token_of_a_grant_that_cannot_be_used_is_revoked() {
+    let grant = grant().to_string();
+    let twice = |member: &str| format!("{{{member},{}", &grant[1..]);
+    for (status, body, tokens) in [
+        (201, grant.clone(), vec![REFRESH_TOKEN, ACCESS_TOKEN]),
+        (
+            200,
+            twice(r#""access_token":"other""#),
+            vec![REFRESH_TOKEN, ACCESS_TOKEN, "other"],
+        ),
+        (
+            200,
+            twice(r#""refresh_token":"other""#),
+            vec![REFRESH_TOKEN, "other", ACCESS_TOKEN],
+        ),
+        (
+            200,
+            twice(r#""expires_in":300"#),
+            vec![REFRESH_TOKEN, ACCESS_TOKEN],
+        ),
+        (200, format!("{grant}}}"), vec![REFRESH_TOKEN, ACCESS_TOKEN]),
+        (
+            200,
+            r#"{"access_token":7,"refresh_token":"other"}"#.to_owned(),
+            vec!["other"],
+        ),
+    ] {
+        let upstream = healthy().await;
+        // Each is revoked, whatever becomes of the others.
+        upstream.once(REVOCATION, Answer::empty(400));
+        upstream.on(TOKEN, Answer::text(status, "application/json", &body));
+        let login = adapter(&upstream)
+            .authenticate(&credentials(PASSWORD), &client())
+            .await;
+        assert_eq!(kind(&login), "unreadable", "{status} {body}");
+        upstream.received(REVOCATION, tokens.len()).await;
+        let mut revoked: Vec<_> = upstream
+            .requests_to(REVOCATION)
+            .iter()
+            .filter_map(|request| Some(request.text().split_once('&')?.0.replace("token=", "")))
+            .collect();
+        let mut tokens = tokens;
+        revoked.sort_unstable();
+        tokens.sort_unstable();
+        assert_eq!(revoked, tokens, "{status} {body}");
+    }
+}
+
+#[tokio::test]
 async fn cancelled_login_revokes_its_tokens() {
     let upstream = healthy().await;
     upstream.on(INTROSPECTION, Answer::hanging());

@@ -1,0 +1,92 @@
+//! The tokens in the response of a token endpoint, read also where the rest of it cannot be used: a
+//! session has begun with them, which is then ended.
+
+use std::fmt;
+
+use secrecy::SecretString;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Deserializer, Value};
+
+/// The kind of a token, as in `token_type_hint` (RFC 7009 section 2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// `access_token`.
+    AccessToken,
+    /// `refresh_token`.
+    RefreshToken,
+}
+
+impl TokenKind {
+    /// The value of `token_type_hint`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AccessToken => "access_token",
+            Self::RefreshToken => "refresh_token",
+        }
+    }
+}
+
+/// The tokens in a body, up to where it is not JSON. Refresh tokens are first, because many servers end
+/// the access token with them.
+pub(super) fn issued_tokens(body: &[u8]) -> Vec<(TokenKind, SecretString)> {
+    let mut tokens = Vec::new();
+    // An error ends the reading; what was read is kept.
+    let _ = Deserializer::from_slice(body).deserialize_map(Reader(&mut tokens));
+    tokens.sort_by_key(|(kind, _)| *kind == TokenKind::AccessToken);
+    tokens
+}
+
+struct Reader<'t>(&'t mut Vec<(TokenKind, SecretString)>);
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(name) = members.next_key::<String>()? {
+            let kinds = [TokenKind::AccessToken, TokenKind::RefreshToken];
+            let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == name) else {
+                members.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if let Value::String(token) = members.next_value()? {
+                self.0.push((kind, token.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    #[test]
+    fn every_token_is_read_up_to_where_the_body_is_not_json() {
+        for (body, expected) in [
+            (r#"{"access_token":"a","refresh_token":"r"}"#, "r a"),
+            (r#"{"access_token":"a","access_token":"b"}"#, "a b"),
+            (r#"{"access_token":7,"refresh_token":"r"}"#, "r"),
+            (r#"{"x":{"access_token":"x"},"access_token":"a"}"#, "a"),
+            (r#"{"access_token":"a","x":?,"refresh_token":"r"}"#, "a"),
+            (r#"{"access_token":"a","refresh_token":"r"#, "a"),
+            (r#"[{"access_token":"a"}]"#, ""),
+            ("", ""),
+        ] {
+            let tokens = issued_tokens(body.as_bytes());
+            let tokens: Vec<_> = tokens
+                .iter()
+                .map(|(_, token)| token.expose_secret())
+                .collect();
+            assert_eq!(tokens.join(" "), expected, "{body}");
+        }
+    }
+}
