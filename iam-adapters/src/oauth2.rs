@@ -389,7 +389,13 @@ impl OAuth2 {
             let is_dispensable = kind != tokens.introspected
                 && error_code(&response).as_deref() == Some(UNSUPPORTED_TOKEN_TYPE);
             if !is_revoked(&response) && !is_dispensable {
-                return Err(self.server.rejected(&response).into_fault());
+                // Many servers refuse to revoke a token that has ended, also with the one before.
+                let has_failed = response.fault().is_some();
+                if has_failed
+                    || self.introspect_session(session).await != Ok(Introspection::Inactive)
+                {
+                    return Err(self.server.rejected(&response).into_fault());
+                }
             }
         }
         Ok(())

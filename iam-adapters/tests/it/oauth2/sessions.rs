@@ -283,6 +283,54 @@ async fn logout_succeeds_only_if_every_token_is_revoked() {
 }
 
 #[tokio::test]
+async fn logout_that_the_server_refuses_succeeds_if_introspection_says_that_the_session_has_ended()
+{
+    let refused = |status| Answer::json(status, json!({"error": "invalid_request"}));
+    let page = Answer::text(200, "text/plain", "revoked");
+    for (refresh, access, introspection, expected) in [
+        (Answer::empty(200), refused(400), inactive(), "ok"),
+        (Answer::empty(200), refused(401), inactive(), "ok"),
+        (Answer::empty(200), Answer::empty(404), inactive(), "ok"),
+        (page.clone(), page, inactive(), "ok"),
+        // The session had ended before.
+        (refused(400), refused(400), inactive(), "ok"),
+        (refused(400), Answer::empty(503), inactive(), "failed"),
+        (Answer::empty(503), Answer::empty(200), inactive(), "failed"),
+        (
+            Answer::empty(429),
+            Answer::empty(200),
+            inactive(),
+            "throttled",
+        ),
+        (
+            refused(400),
+            Answer::empty(200),
+            Answer::empty(503),
+            "misconfigured",
+        ),
+        (
+            refused(400),
+            Answer::empty(200),
+            Answer::empty(401),
+            "misconfigured",
+        ),
+    ] {
+        let upstream = healthy().await;
+        let oauth2 = adapter(&upstream);
+        let session = session(&oauth2).await;
+        upstream
+            .once(REVOCATION, refresh.clone())
+            .on(REVOCATION, access.clone())
+            .on(INTROSPECTION, introspection.clone());
+        let result = oauth2.end_session(&session).await;
+        let answers = format!("{refresh:?} {access:?} {introspection:?}");
+        assert_eq!(kind(&result), expected, "{answers}");
+        let calls = upstream.requests_to(REVOCATION).len();
+        assert!(expected != "ok" || calls == 2, "{answers}: both are tried");
+    }
+}
+
+#[tokio::test]
 async fn capabilities_are_the_weaker_ones_unless_set() {
     let upstream = healthy().await;
     let weak = Capabilities {
