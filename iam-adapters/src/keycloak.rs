@@ -112,7 +112,7 @@ impl Keycloak {
         // without an end.
         let granted = self
             .server
-            .password_grant(&self.token, credentials, None, client);
+            .password_grant(&self.token, credentials, &[], client);
         let Granted { tokens, response } = granted.await?;
         let abandoned = AbandonedSession::new(NAME, || {
             let requests = tokens

@@ -35,7 +35,7 @@ mod settings;
 mod tokens;
 
 pub use crate::oauth2_client::TokenKind;
-pub use settings::{Audience, ClientAuthMethod, OAuth2Settings, Preset};
+pub use settings::{Audience, ClientAuthMethod, OAuth2Settings, Preset, RevocationEndpoint};
 
 use claims::{Claim, Introspected, seconds};
 use settings::SECTION;
@@ -55,11 +55,13 @@ pub struct OAuth2 {
     configured: ConfiguredEndpoints,
     discovered: Mutex<Option<Arc<Endpoints>>>,
     client_id: String,
-    scope: Option<String>,
+    /// Parameters of the token request of a login.
+    login_parameters: Vec<(String, String)>,
     introspected: TokenKind,
     subject_claim: Claim,
     permissions_claim: Option<Claim>,
     groups_claim: Option<Claim>,
+    groups_delimiter: Option<String>,
     names: PermissionNames,
     capabilities: Capabilities,
     clock: Arc<dyn Clock>,
@@ -69,7 +71,7 @@ pub struct OAuth2 {
 struct ConfiguredEndpoints {
     token: Option<Url>,
     introspection: Option<Url>,
-    revocation: Option<Url>,
+    revocation: Option<RevocationEndpoint>,
     /// An endpoint of the discovery document must be https.
     only_https: bool,
 }
@@ -78,7 +80,8 @@ struct ConfiguredEndpoints {
 struct Endpoints {
     token: Url,
     introspection: Url,
-    revocation: Url,
+    /// `None`: the server revokes no tokens.
+    revocation: Option<Url>,
 }
 
 /// The 200 of a grant (RFC 6749 section 5.1).
@@ -140,11 +143,19 @@ impl OAuth2 {
             },
             discovered: Mutex::default(),
             client_id: settings.client_id.clone(),
-            scope: settings.scope.clone().filter(|scope| !scope.is_empty()),
+            login_parameters: {
+                let scope = settings.scope.clone().filter(|scope| !scope.is_empty());
+                let scope = scope.map(|scope| ("scope".to_owned(), scope));
+                scope
+                    .into_iter()
+                    .chain(settings.token_parameters())
+                    .collect()
+            },
             introspected: settings.introspect(),
             subject_claim: Claim::new(subject_claim),
             permissions_claim: settings.permissions_claim().map(Claim::new),
             groups_claim: settings.groups_claim.as_deref().map(Claim::new),
+            groups_delimiter: settings.groups_delimiter.clone(),
             names: PermissionNames::new(|permission| {
                 tracing::warn!(
                     iam.adapter = NAME,
@@ -153,7 +164,11 @@ impl OAuth2 {
                 );
             }),
             capabilities: Capabilities {
-                sessions: SessionLocation::Iam,
+                sessions: match settings.revocation_endpoint {
+                    // Introspection may still find one that has ended.
+                    Some(RevocationEndpoint::None) => SessionLocation::SessionToken,
+                    Some(RevocationEndpoint::At(_)) | None => SessionLocation::Iam,
+                },
                 detects_disabled: settings.detects_disabled,
                 permissions: if settings.current_permissions {
                     PermissionAge::Current
@@ -205,14 +220,18 @@ impl OAuth2 {
         } else {
             self.discover().await?
         };
-        let scope = self.scope.as_deref();
-        let granted = self
-            .server
-            .password_grant(&endpoints.token, credentials, scope, client);
+        let granted = self.server.password_grant(
+            &endpoints.token,
+            credentials,
+            &self.login_parameters,
+            client,
+        );
         let Granted { tokens, response } = granted.await?;
         let abandoned = AbandonedSession::new(NAME, || {
-            let requests = tokens.iter().map(|(kind, token)| {
-                self.revocation_request(&endpoints.revocation, token.expose_secret(), *kind)
+            let requests = endpoints.revocation.iter().flat_map(|endpoint| {
+                tokens.iter().map(move |(kind, token)| {
+                    self.revocation_request(endpoint, token.expose_secret(), *kind)
+                })
             });
             OAuth2Client::end_abandoned(requests.collect())
         });
@@ -357,8 +376,8 @@ impl OAuth2 {
         })
     }
 
-    /// The names in the claim, without the scopes of OpenID Connect Core 1.0 sections 5.4 and 11,
-    /// which are about the login.
+    /// The names in the claim, without the scopes of OpenID Connect Core 1.0 sections 5.4 and 11, and
+    /// Ory's name for the last of them, which are about the login.
     fn permissions(&self, introspected: &Introspected) -> Result<Permissions, IamError> {
         let Some(claim) = &self.permissions_claim else {
             return Ok(Permissions::default());
@@ -367,14 +386,15 @@ impl OAuth2 {
         Ok(self.names.read(names.into_iter().filter(|name| {
             !matches!(
                 *name,
-                "openid" | "profile" | "email" | "address" | "phone" | "offline_access"
+                "openid" | "profile" | "email" | "address" | "phone" | "offline_access" | "offline"
             )
         })))
     }
 
     /// The names in the claim; `None`: the response does not state groups.
     fn groups(&self, introspected: &Introspected) -> Option<Vec<String>> {
-        introspected.groups(self.groups_claim.as_ref()?)
+        let claim = self.groups_claim.as_ref()?;
+        introspected.groups(claim, self.groups_delimiter.as_deref())
     }
 
     /// Revokes all tokens of a session, the refresh token first, because many servers then revoke the
@@ -382,8 +402,11 @@ impl OAuth2 {
     async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
         let tokens = self.tokens(session)?;
         let endpoints = self.endpoints().await?;
+        let Some(revocation) = &endpoints.revocation else {
+            return Ok(());
+        };
         for (token, kind) in tokens.all() {
-            let request = self.revocation_request(&endpoints.revocation, token, kind)?;
+            let request = self.revocation_request(revocation, token, kind)?;
             let response = self.server.send(request).await?;
             // Then the introspected token, which is the session, is revoked all the same.
             let is_dispensable = kind != tokens.introspected
@@ -465,7 +488,7 @@ impl IamAdapter for OAuth2 {
 impl ConfiguredEndpoints {
     /// Adds those of the discovery document.
     fn complete(&self, metadata: Option<&Metadata>) -> Result<Endpoints, IamError> {
-        let select = |configured: &Option<Url>, name: &str, discovered: Option<&String>| {
+        let select = |configured: Option<&Url>, name: &str, discovered: Option<&String>| {
             let usable = |url: &Url| {
                 matches!(
                     (url.scheme(), self.only_https),
@@ -474,7 +497,7 @@ impl ConfiguredEndpoints {
                     && url.password().is_none()
             };
             let discovered = discovered.and_then(|url| Url::parse(url).ok());
-            let selected = configured.clone().or_else(|| discovered.filter(usable));
+            let selected = configured.cloned().or_else(|| discovered.filter(usable));
             selected.ok_or_else(|| {
                 IamError::misconfigured(
                     Misconfiguration::Other,
@@ -482,22 +505,29 @@ impl ConfiguredEndpoints {
                 )
             })
         };
+        let revocation = || {
+            let configured = self.revocation.as_ref().and_then(RevocationEndpoint::url);
+            select(
+                configured,
+                "revocation_endpoint",
+                metadata.and_then(|metadata| metadata.revocation_endpoint.as_ref()),
+            )
+        };
         Ok(Endpoints {
             token: select(
-                &self.token,
+                self.token.as_ref(),
                 "token_endpoint",
                 metadata.and_then(|metadata| metadata.token_endpoint.as_ref()),
             )?,
             introspection: select(
-                &self.introspection,
+                self.introspection.as_ref(),
                 "introspection_endpoint",
                 metadata.and_then(|metadata| metadata.introspection_endpoint.as_ref()),
             )?,
-            revocation: select(
-                &self.revocation,
-                "revocation_endpoint",
-                metadata.and_then(|metadata| metadata.revocation_endpoint.as_ref()),
-            )?,
+            revocation: match self.revocation {
+                Some(RevocationEndpoint::None) => None,
+                Some(RevocationEndpoint::At(_)) | None => Some(revocation()?),
+            },
         })
     }
 }

@@ -25,7 +25,9 @@ mod setup;
 pub use client_authentication::{
     AssertionAudience, ClientAssertions, ClientAuthentication, ClientSecret, SigningKey,
 };
-pub use error_response::{Dialect, ErrorResponse, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code};
+pub use error_response::{
+    Dialect, ErrorResponse, RefusedStatus, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code,
+};
 pub use issued_tokens::TokenKind;
 pub use permission_names::PermissionNames;
 pub use setup::{client_secret, http_client, is_issuer, plain_url, secret_problems};
@@ -168,7 +170,7 @@ impl OAuth2Client {
     }
 
     /// Resource owner password credentials grant (RFC 6749 section 4.3). Sends the client's address and
-    /// the request id in `X-Forwarded-For` and `X-Request-Id`.
+    /// the request id in `X-Forwarded-For` and `X-Request-Id`. `more` are further parameters.
     ///
     /// # Errors
     ///
@@ -177,7 +179,7 @@ impl OAuth2Client {
         &self,
         endpoint: &Url,
         credentials: &Credentials,
-        scope: Option<&str>,
+        more: &[(String, String)],
         client: &ClientContext,
     ) -> Result<Granted<T>, IamError> {
         let mut parameters = vec![
@@ -185,7 +187,8 @@ impl OAuth2Client {
             ("username", credentials.email()),
             ("password", credentials.password().expose_secret()),
         ];
-        parameters.extend(scope.map(|scope| ("scope", scope)));
+        let more = more.iter();
+        parameters.extend(more.map(|(name, value)| (name.as_str(), value.as_str())));
         let mut request = self.post(endpoint, &parameters)?;
         if let Some(address) = client.address {
             request = request.header("x-forwarded-for", address.to_string());

@@ -173,15 +173,20 @@ impl Introspected {
         })
     }
 
-    /// The texts in an array, which may contain spaces; `None`: not such an array. A missing claim is
-    /// an empty array.
-    pub(super) fn groups(&self, claim: &Claim) -> Option<Vec<String>> {
+    /// The texts in an array, or those between the delimiters in a text, which may contain spaces;
+    /// `None`: neither. A missing claim is an empty array.
+    pub(super) fn groups(&self, claim: &Claim, delimiter: Option<&str>) -> Option<Vec<String>> {
         match claim.of(&self.claims) {
             None => Some(Vec::new()),
             Some(Value::Array(names)) => names
                 .iter()
                 .map(|name| name.as_str().map(str::to_owned))
                 .collect(),
+            Some(Value::String(text)) => {
+                let names = text.split(delimiter?).map(str::trim);
+                let names = names.filter(|name| !name.is_empty());
+                Some(names.map(str::to_owned).collect())
+            }
             Some(_) => None,
         }
     }

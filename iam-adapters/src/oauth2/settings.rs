@@ -1,5 +1,6 @@
 //! The section `[iam.oauth2]` and its validation.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,15 +9,15 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::client::{ClientSettings, address_problems};
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    AssertionAudience, ClientAssertions, ClientAuthentication, SigningKey, client_secret,
-    is_issuer, plain_url, secret_problems,
+    AssertionAudience, ClientAssertions, ClientAuthentication, RefusedStatus, SigningKey,
+    client_secret, is_issuer, plain_url, secret_problems,
 };
 use crate::registry::AdapterSettings;
 use crate::scope::Scope;
@@ -26,6 +27,18 @@ pub(super) const SECTION: &str = "iam.oauth2";
 
 /// The claim with the subject by default (RFC 7662 section 2.2).
 pub(super) const SUBJECT_CLAIM: &str = "sub";
+
+/// The parameters of a token request that are not [`OAuth2Settings::token_parameters`].
+const GATEWAY_PARAMETERS: [&str; 8] = [
+    "grant_type",
+    "username",
+    "password",
+    "scope",
+    "client_id",
+    "client_secret",
+    "client_assertion",
+    "client_assertion_type",
+];
 
 /// The section `[iam.oauth2]`.
 #[derive(Clone, Deserialize, Serialize)]
@@ -45,9 +58,9 @@ pub struct OAuth2Settings {
     /// The introspection endpoint (RFC 7662).
     #[serde(default)]
     pub introspection_endpoint: Option<Url>,
-    /// The revocation endpoint (RFC 7009).
+    /// The revocation endpoint (RFC 7009), or that there is none.
     #[serde(default)]
-    pub revocation_endpoint: Option<Url>,
+    pub revocation_endpoint: Option<RevocationEndpoint>,
     /// PEM certificates to trust in addition to the machine's own.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
@@ -75,6 +88,9 @@ pub struct OAuth2Settings {
     /// The scope that a login requests; `None`: the server's default.
     #[serde(default)]
     pub scope: Option<String>,
+    /// Further parameters of the token request of a login, form-encoded.
+    #[serde(default)]
+    pub token_parameters: Option<String>,
     /// Which token is introspected; `None`: as the preset, or the refresh token.
     #[serde(default)]
     pub introspect: Option<TokenKind>,
@@ -87,10 +103,14 @@ pub struct OAuth2Settings {
     /// The claim with the names of the groups; `None`: the server states none.
     #[serde(default)]
     pub groups_claim: Option<String>,
+    /// The text between the names of groups in a text; `None`: groups are a list.
+    #[serde(default)]
+    pub groups_delimiter: Option<String>,
     /// An error code that refuses the credentials, in addition to `invalid_grant`.
     #[serde(default)]
     pub refused_error: Option<String>,
-    /// A status that refuses the credentials if the body is empty; `None`: as the preset.
+    /// A status that refuses the credentials, with any body without an error code of another meaning;
+    /// `None`: as the preset.
     #[serde(default)]
     pub refused_status: Option<u16>,
     /// Whether the server reports the session of a disabled account as inactive.
@@ -109,6 +129,43 @@ pub enum Preset {
     Glewlwyd,
     /// django-oauth-toolkit 3.
     DjangoOauthToolkit,
+}
+
+/// Where the server revokes tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum RevocationEndpoint {
+    /// Nowhere (`none`): a logout ends the session only at the gateway.
+    None,
+    /// At this address.
+    At(Url),
+}
+
+impl RevocationEndpoint {
+    /// The address, if there is one.
+    pub(super) const fn url(&self) -> Option<&Url> {
+        match self {
+            Self::None => None,
+            Self::At(url) => Some(url),
+        }
+    }
+}
+
+impl TryFrom<String> for RevocationEndpoint {
+    type Error = url::ParseError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.as_str() {
+            "none" => Ok(Self::None),
+            text => Url::parse(text).map(Self::At),
+        }
+    }
+}
+
+impl From<RevocationEndpoint> for String {
+    fn from(endpoint: RevocationEndpoint) -> Self {
+        endpoint.url().map_or_else(|| "none".into(), Url::to_string)
+    }
 }
 
 /// How a client authenticates. The names are those of RFC 7591 section 2.
@@ -137,18 +194,22 @@ pub enum Audience {
 /// Without the secret, and without the user, password, query and fragment of addresses.
 impl fmt::Debug for OAuth2Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |url: &Option<Url>| url.as_ref().map(|url| plain_url(url).to_string());
+        let plain = |url: Option<&Url>| url.map(|url| plain_url(url).to_string());
         let issuer = Url::parse(&self.issuer).ok();
+        let revocation = self
+            .revocation_endpoint
+            .as_ref()
+            .map(RevocationEndpoint::url);
         f.debug_struct("OAuth2Settings")
             .field("preset", &self.preset)
-            .field("issuer", &plain(&issuer))
-            .field("discovery_url", &plain(&self.discovery_url))
-            .field("token_endpoint", &plain(&self.token_endpoint))
+            .field("issuer", &plain(issuer.as_ref()))
+            .field("discovery_url", &plain(self.discovery_url.as_ref()))
+            .field("token_endpoint", &plain(self.token_endpoint.as_ref()))
             .field(
                 "introspection_endpoint",
-                &plain(&self.introspection_endpoint),
+                &plain(self.introspection_endpoint.as_ref()),
             )
-            .field("revocation_endpoint", &plain(&self.revocation_endpoint))
+            .field("revocation_endpoint", &revocation.map(plain))
             .field("ca_file", &self.ca_file)
             .field("client_id", &self.client_id)
             .field("client_auth_method", &self.client_auth_method)
@@ -158,10 +219,12 @@ impl fmt::Debug for OAuth2Settings {
             .field("private_key_id", &self.private_key_id)
             .field("assertion_audience", &self.assertion_audience)
             .field("scope", &self.scope)
+            .field("token_parameters", &self.token_parameters)
             .field("introspect", &self.introspect)
             .field("subject_claim", &self.subject_claim)
             .field("permissions_claim", &self.permissions_claim)
             .field("groups_claim", &self.groups_claim)
+            .field("groups_delimiter", &self.groups_delimiter)
             .field("refused_error", &self.refused_error)
             .field("refused_status", &self.refused_status)
             .field("detects_disabled", &self.detects_disabled)
@@ -203,11 +266,18 @@ impl OAuth2Settings {
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
         let mut problems = Vec::new();
+        let revocation = self.revocation_endpoint.as_ref();
         let endpoints = [
-            ("discovery_url", &self.discovery_url),
-            ("token_endpoint", &self.token_endpoint),
-            ("introspection_endpoint", &self.introspection_endpoint),
-            ("revocation_endpoint", &self.revocation_endpoint),
+            ("discovery_url", self.discovery_url.as_ref()),
+            ("token_endpoint", self.token_endpoint.as_ref()),
+            (
+                "introspection_endpoint",
+                self.introspection_endpoint.as_ref(),
+            ),
+            (
+                "revocation_endpoint",
+                revocation.and_then(RevocationEndpoint::url),
+            ),
         ];
         for (key, url) in endpoints {
             if let Some(url) = url {
@@ -226,6 +296,7 @@ impl OAuth2Settings {
             ("private_key_id", self.private_key_id.as_ref()),
             ("subject_claim", self.subject_claim.as_ref()),
             ("groups_claim", self.groups_claim.as_ref()),
+            ("groups_delimiter", self.groups_delimiter.as_ref()),
             ("refused_error", self.refused_error.as_ref()),
         ] {
             if value.is_some_and(String::is_empty) {
@@ -234,6 +305,21 @@ impl OAuth2Settings {
         }
         if let Some(Err(invalid)) = self.scope.as_deref().map(Scope::parse) {
             add(&format!("scope: {invalid}"));
+        }
+        if self.groups_delimiter.is_some() && self.groups_claim.is_none() {
+            add("groups_delimiter: needs groups_claim");
+        }
+        let mut names = BTreeSet::new();
+        for (name, value) in self.token_parameters() {
+            if name.is_empty() || value.is_empty() {
+                add("token_parameters: must be name=value, several of them with & between them");
+            } else if GATEWAY_PARAMETERS.contains(&name.as_str()) {
+                add(&format!(
+                    "token_parameters: {name} is a parameter of the gateway's own"
+                ));
+            } else if !names.insert(name) {
+                add("token_parameters: a name occurs twice (RFC 6749 section 3.2)");
+            }
         }
         // Other statuses have a meaning of their own.
         if self
@@ -322,12 +408,10 @@ impl OAuth2Settings {
 
     /// The discovery document; `None` if all endpoints are configured and it is not.
     pub(super) fn discovery(&self) -> Option<Url> {
-        let configured = [
-            &self.token_endpoint,
-            &self.introspection_endpoint,
-            &self.revocation_endpoint,
-        ];
-        if self.discovery_url.is_none() && configured.iter().all(|url| url.is_some()) {
+        let are_endpoints_set = self.token_endpoint.is_some()
+            && self.introspection_endpoint.is_some()
+            && self.revocation_endpoint.is_some();
+        if self.discovery_url.is_none() && are_endpoints_set {
             return None;
         }
         self.discovery_url.clone().or_else(|| {
@@ -360,16 +444,31 @@ impl OAuth2Settings {
         })
     }
 
+    /// Names and values, decoded.
+    pub(super) fn token_parameters(&self) -> Vec<(String, String)> {
+        let encoded = self.token_parameters.as_deref().unwrap_or_default();
+        form_urlencoded::parse(encoded.as_bytes())
+            .into_owned()
+            .collect()
+    }
+
     /// `None`: users have no permissions.
     pub(super) fn permissions_claim(&self) -> Option<&str> {
         let claim = self.permissions_claim.as_deref().unwrap_or("scope");
         (!claim.is_empty()).then_some(claim)
     }
 
-    pub(super) fn refused_status(&self) -> Option<u16> {
-        self.refused_status.or(match self.preset {
+    pub(super) fn refused_status(&self) -> Option<RefusedStatus> {
+        let set = self.refused_status.map(|status| RefusedStatus {
+            status,
+            without_body: false,
+        });
+        set.or(match self.preset {
             // It refuses credentials without an error code.
-            Some(Preset::Glewlwyd) => Some(403),
+            Some(Preset::Glewlwyd) => Some(RefusedStatus {
+                status: 403,
+                without_body: true,
+            }),
             Some(Preset::DjangoOauthToolkit) | None => None,
         })
     }

@@ -16,8 +16,7 @@ pub const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
 pub enum Rejected {
     /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
-    /// The server answered with [`Dialect::refused_status`] without an error code: it refuses the user,
-    /// or the client.
+    /// The server answered with [`Dialect::refused_status`]: it refuses the user, or the client.
     RefusedStatus,
     /// Any other failure; not caused by the user.
     Fault(IamError),
@@ -46,7 +45,7 @@ impl From<IamError> for Rejected {
 pub struct ErrorResponse<'a> {
     /// The status.
     pub status: u16,
-    /// `error`, a code of lower-case letters and `_`; empty if the body is empty.
+    /// `error`, a code of letters, `_` and `-`; empty if the body is empty.
     pub code: &'a str,
     /// `error_description`; empty if missing.
     pub description: &'a str,
@@ -61,11 +60,19 @@ pub struct Dialect {
     pub introspection_hint: &'static str,
     /// An error code that refuses the user, in addition to `invalid_grant`.
     pub refused_error: Option<String>,
-    /// A status that refuses the user, with an empty body or such a code, in addition to 400 and 401
-    /// with such a code.
-    pub refused_status: Option<u16>,
+    /// A response without a known code that refuses the user.
+    pub refused_status: Option<RefusedStatus>,
     /// The meaning of a response, and the settings to check; `None`: the standard applies.
     pub explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,
+}
+
+/// A status without a known error code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedStatus {
+    /// The status.
+    pub status: u16,
+    /// Whether the body must be empty, so that the page of a proxy is not that response.
+    pub without_body: bool,
 }
 
 #[derive(Deserialize)]
@@ -84,60 +91,53 @@ pub fn error_code(response: &Response) -> Option<String> {
 
 /// The meaning of a response that is not the expected success.
 pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
-    let status = response.status.as_u16();
     if let Some(fault) = response.fault() {
         return fault.into();
     }
-    Rejected::Fault(match response.status {
-        StatusCode::NOT_FOUND => {
-            let (what, hint) = dialect.not_found;
-            IamError::misconfigured(what, format!("status 404: {hint}"))
-        }
-        _ if response.body.is_empty() => return of_code(status, "", String::new(), dialect),
-        _ => match json::object::<Body>(&response.body) {
-            Err(_) => IamError::Unreadable(format!("status {status}")),
-            Ok(body) => {
-                let description = body.error_description.unwrap_or_default();
-                match as_code(&body.error) {
-                    Some(code) => return of_code(status, code, description, dialect),
-                    None => IamError::Unreadable(format!("status {status}")),
-                }
-            }
-        },
-    })
-}
-
-/// The meaning of a code, which is empty if the body is.
-fn of_code(status: u16, code: &str, description: String, dialect: &Dialect) -> Rejected {
-    let response = ErrorResponse {
-        status,
-        code,
-        description: &description,
-    };
-    if code.is_empty() && dialect.refused_status == Some(status) {
+    let status = response.status.as_u16();
+    let body: Option<Body> = json::object(&response.body).ok();
+    let code = body.as_ref().and_then(|body| as_code(&body.error));
+    let is_refusal = code.is_some_and(|code| dialect.is_refusing_code(code))
+        && response.status.is_client_error();
+    if response.status == StatusCode::NOT_FOUND && !is_refusal {
+        let (what, hint) = dialect.not_found;
+        return IamError::misconfigured(what, format!("status 404: {hint}")).into();
+    }
+    let is_refused_status = dialect.refused_status.is_some_and(|refused| {
+        refused.status == status && (response.body.is_empty() || !refused.without_body)
+    });
+    if code.is_none() && is_refused_status {
         return Rejected::RefusedStatus;
     }
-    let explained = (dialect.explain)(&response);
-    if explained.is_none() && dialect.refuses(status, code) {
-        return Rejected::InvalidGrant(description);
+    let description = body
+        .as_ref()
+        .and_then(|body| body.error_description.as_deref());
+    let description = description.unwrap_or_default();
+    let explained = match code {
+        None if !response.body.is_empty() => None,
+        code => (dialect.explain)(&ErrorResponse {
+            status,
+            code: code.unwrap_or_default(),
+            description,
+        }),
+    };
+    if explained.is_none() && is_refusal {
+        return Rejected::InvalidGrant(description.to_owned());
     }
     let named = match code {
-        "" => format!("status {status}"),
-        code => format!("status {status}, error {code}"),
+        None => format!("status {status}"),
+        Some(code) => format!("status {status}, error {code}"),
     };
-    let fault = match explained.or_else(|| standard(code)) {
-        Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
-        None => IamError::Unreadable(named),
-    };
-    fault.into()
+    match explained.or_else(|| standard(code?)) {
+        Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")).into(),
+        None if is_refused_status => Rejected::RefusedStatus,
+        None => IamError::Unreadable(named).into(),
+    }
 }
 
 impl Dialect {
-    fn refuses(&self, status: u16, code: &str) -> bool {
-        let is_refusing_code =
-            code == "invalid_grant" || self.refused_error.as_deref() == Some(code);
-        let is_refusing_status = matches!(status, 400 | 401) || self.refused_status == Some(status);
-        is_refusing_code && is_refusing_status
+    fn is_refusing_code(&self, code: &str) -> bool {
+        code == "invalid_grant" || self.refused_error.as_deref() == Some(code)
     }
 }
 
@@ -169,9 +169,8 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
 
 /// The server's error code, if it is a code and not free text.
 fn as_code(error: &str) -> Option<&str> {
-    let code = (1..=40).contains(&error.len())
-        && error.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_'));
-    code.then_some(error)
+    let is_code = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-');
+    ((1..=40).contains(&error.len()) && error.bytes().all(is_code)).then_some(error)
 }
 
 #[cfg(test)]
@@ -221,9 +220,18 @@ mod tests {
     }
 
     #[test]
-    fn only_invalid_grant_with_400_or_401_is_no_fault() {
+    fn only_invalid_grant_of_a_client_error_is_no_fault() {
         let body = r#"{"error":"invalid_grant","error_description":"wrong"}"#;
-        for (status, refused) in [(400, true), (401, true), (403, false), (502, false)] {
+        for (status, refused) in [
+            (400, true),
+            (401, true),
+            (403, true),
+            (404, true),
+            (422, true),
+            (429, false),
+            (201, false),
+            (502, false),
+        ] {
             let meant = meaning(&response(status, body), &PLAIN);
             let is_refusal = meant == Rejected::InvalidGrant("wrong".to_owned());
             assert_eq!(is_refusal, refused, "{status}: {meant:?}");
@@ -238,6 +246,57 @@ mod tests {
             let meant = meaning(&response(400, unreadable), &PLAIN);
             let is_unreadable = matches!(&meant, Rejected::Fault(IamError::Unreadable(_)));
             assert!(is_unreadable, "{unreadable}: {meant:?}");
+        }
+    }
+
+    #[test]
+    fn code_has_letters_of_both_cases_and_hyphens() {
+        let dialect = Dialect {
+            refused_error: Some("Bad-Credentials".to_owned()),
+            ..PLAIN
+        };
+        for (code, refused) in [
+            ("Bad-Credentials", true),
+            ("bad-credentials", false),
+            ("Bad Credentials", false),
+        ] {
+            let body = format!(r#"{{"error":"{code}"}}"#);
+            let meant = meaning(&response(400, &body), &dialect);
+            let is_refusal = meant == Rejected::InvalidGrant(String::new());
+            assert_eq!(is_refusal, refused, "{code}: {meant:?}");
+        }
+    }
+
+    #[test]
+    fn refused_status_refuses_unless_the_code_has_another_meaning() {
+        let known = r#"{"error":"invalid_client"}"#;
+        let refusing = r#"{"error":"invalid_grant"}"#;
+        for (body, any_body, without_body) in [
+            ("", true, true),
+            ("<html>", true, false),
+            (r#"{"message":"wrong"}"#, true, false),
+            (r#"{"error":"Bad-Credentials"}"#, true, false),
+            (r#"{"error":"Some text"}"#, true, false),
+            (known, false, false),
+            (refusing, false, false),
+        ] {
+            for (only_without_body, refused) in [(false, any_body), (true, without_body)] {
+                let dialect = Dialect {
+                    refused_status: Some(RefusedStatus {
+                        status: 403,
+                        without_body: only_without_body,
+                    }),
+                    ..PLAIN
+                };
+                let meant = meaning(&response(403, body), &dialect);
+                assert_eq!(
+                    meant == Rejected::RefusedStatus,
+                    refused,
+                    "{body}: {meant:?}"
+                );
+                let other = meaning(&response(400, body), &dialect);
+                assert!(other != Rejected::RefusedStatus, "{body}");
+            }
         }
     }
 

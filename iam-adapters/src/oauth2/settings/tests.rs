@@ -25,6 +25,8 @@ fn valid_settings_have_no_problem_in_production() {
     for changes in [
         json!({}),
         json!({"preset": "glewlwyd", "scope": "openid read"}),
+        json!({"revocation_endpoint": "none", "token_parameters": "audience=x&realm=y"}),
+        json!({"groups_claim": "groups", "groups_delimiter": " "}),
         json!({"preset": "django-oauth-toolkit", "client_auth_method": "client_secret_post"}),
     ] {
         assert_eq!(settings(&changes).problems(true), [""; 0]);
@@ -38,6 +40,7 @@ fn misspelt_keys_and_values_are_refused() {
         json!({"preset": "glewlwid"}),
         json!({"introspect": "id_token"}),
         json!({"client_auth_method": "none"}),
+        json!({"revocation_endpoint": "None"}),
         json!({"issuer": null}),
         json!({"client_id": null}),
     ] {
@@ -85,6 +88,26 @@ fn problem_names_its_key_without_its_value() {
         (
             json!({"scope": "canary  canary"}),
             ".scope: must be scope names with one space between them (RFC 6749 section 3.3)",
+        ),
+        (
+            json!({"groups_delimiter": ","}),
+            ".groups_delimiter: needs groups_claim",
+        ),
+        (
+            json!({"groups_claim": "groups", "groups_delimiter": ""}),
+            ".groups_delimiter: must not be empty",
+        ),
+        (
+            json!({"token_parameters": "canary"}),
+            ".token_parameters: must be name=value, several of them with & between them",
+        ),
+        (
+            json!({"token_parameters": "password=canary"}),
+            ".token_parameters: password is a parameter of the gateway's own",
+        ),
+        (
+            json!({"token_parameters": "a=canary&a=canary"}),
+            ".token_parameters: a name occurs twice (RFC 6749 section 3.2)",
         ),
         (
             json!({"refused_status": 404}),
@@ -173,7 +196,13 @@ fn private_key_must_be_a_key_in_pem_that_others_cannot_read() {
 #[test]
 fn preset_sets_defaults_that_settings_replace() {
     let glewlwyd = settings(&json!({"preset": "glewlwyd"}));
-    assert_eq!(glewlwyd.refused_status(), Some(403));
+    let refused = |status, without_body| {
+        Some(RefusedStatus {
+            status,
+            without_body,
+        })
+    };
+    assert_eq!(glewlwyd.refused_status(), refused(403, true));
     assert_eq!(glewlwyd.introspect(), TokenKind::RefreshToken);
     assert_eq!(glewlwyd.subject_claim(), "sub");
     let django = settings(&json!({"preset": "django-oauth-toolkit"}));
@@ -187,7 +216,7 @@ fn preset_sets_defaults_that_settings_replace() {
         "refused_status": 422,
     });
     let own = settings(&own);
-    assert_eq!(own.refused_status(), Some(422));
+    assert_eq!(own.refused_status(), refused(422, false));
     assert_eq!(own.introspect(), TokenKind::RefreshToken);
     assert_eq!(own.subject_claim(), "user_id");
 }

@@ -15,7 +15,9 @@ use super::{
 #[tokio::test]
 async fn login_sends_the_password_grant_unchanged_and_introspects_the_refresh_token() {
     let upstream = healthy().await;
-    let oauth2 = adapter_with(&upstream, &json!({"scope": format!("openid {READ}")}));
+    let more = "audience=https://api.test/&realm=two+words";
+    let changes = json!({"scope": format!("openid {READ}"), "token_parameters": more});
+    let oauth2 = adapter_with(&upstream, &changes);
     let login = oauth2
         .authenticate(&credentials("p w&=+%é"), &client())
         .await;
@@ -24,7 +26,8 @@ async fn login_sends_the_password_grant_unchanged_and_introspects_the_refresh_to
     assert_eq!(
         grants[0].text(),
         "grant_type=password&username=alice%40example.test&password=p+w%26%3D%2B%25%C3%A9\
-         &scope=openid+urn%3Ashop%3Aorders%3Aorder%3Aread"
+         &scope=openid+urn%3Ashop%3Aorders%3Aorder%3Aread\
+         &audience=https%3A%2F%2Fapi.test%2F&realm=two+words"
     );
     assert_eq!(
         grants[0].header("x-forwarded-for"),
@@ -357,13 +360,26 @@ async fn only_configured_responses_refuse_the_credentials() {
     let standard = json!({});
     let glewlwyd = json!({"preset": "glewlwyd"});
     let dex = json!({"refused_error": "access_denied"});
+    let status = json!({"refused_status": 403});
     let page = || Answer::html(403);
+    let message = || Answer::json(403, json!({"message": "wrong"}));
+    let unauthorized = || Answer::json(403, json!({"error": "unauthorized_client"}));
     for (changes, answer, expected) in [
         (&standard, invalid_grant(), "refused"),
         (&standard, Answer::empty(403), "misconfigured"),
         (&standard, Answer::empty(401), "misconfigured"),
         (&standard, Answer::empty(400), "misconfigured"),
         (&standard, access_denied(), "unreadable"),
+        (
+            &standard,
+            Answer::json(403, json!({"error": "invalid_grant"})),
+            "refused",
+        ),
+        (&status, page(), "refused"),
+        (&status, message(), "refused"),
+        (&status, Answer::empty(403), "refused"),
+        (&status, unauthorized(), "misconfigured"),
+        (&glewlwyd, message(), "unreadable"),
         (&glewlwyd, Answer::empty(403), "refused"),
         (&glewlwyd, page(), "unreadable"),
         (&glewlwyd, Answer::empty(400), "misconfigured"),
@@ -428,17 +444,38 @@ async fn rejection_without_a_code_has_the_reason_that_introspection_states() {
 }
 
 #[tokio::test]
+async fn scopes_about_the_login_are_no_permissions() {
+    let upstream = healthy().await;
+    let mut response = active();
+    let scopes = "openid profile email address phone offline_access offline";
+    response["scope"] = json!(format!("{scopes} {READ}"));
+    upstream.on(INTROSPECTION, Answer::json(200, response));
+    let oauth2 = adapter(&upstream);
+    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let expected = Some(permissions(&[READ]));
+    assert_eq!(login.expect("a login").permissions, expected);
+}
+
+#[tokio::test]
 async fn groups_are_the_texts_in_the_configured_claim() {
     let upstream = healthy().await;
     let sales = vec!["sales".to_owned(), "two words".to_owned()];
-    for (claim, expected) in [
-        (json!(null), None),
-        (json!("groups"), Some(sales)),
-        (json!("missing"), Some(Vec::new())),
-        (json!("scope"), None),
-        (json!("employee"), None),
+    let mut response = active();
+    response["text"] = json!("sales, two words,");
+    upstream.on(INTROSPECTION, Answer::json(200, response));
+    for (claim, delimiter, expected) in [
+        (json!(null), None, None),
+        (json!("groups"), None, Some(sales.clone())),
+        (json!("groups"), Some(","), Some(sales.clone())),
+        (json!("missing"), None, Some(Vec::new())),
+        (json!("missing"), Some(","), Some(Vec::new())),
+        (json!("text"), None, None),
+        (json!("text"), Some(","), Some(sales)),
+        (json!("employee"), None, None),
+        (json!("employee"), Some(","), None),
     ] {
-        let oauth2 = adapter_with(&upstream, &json!({"groups_claim": claim}));
+        let changes = json!({"groups_claim": claim, "groups_delimiter": delimiter});
+        let oauth2 = adapter_with(&upstream, &changes);
         let login = oauth2
             .authenticate(&credentials(PASSWORD), &client())
             .await

@@ -9,9 +9,9 @@ use serde_json::json;
 use test_support::scripted_upstream::{Answer, Request};
 
 use super::{
-    ACCESS_TOKEN, CLIENT, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, TOKEN,
-    WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
-    misconfigured, permissions, session,
+    ACCESS_TOKEN, CLIENT, DISCOVERY, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION,
+    TOKEN, WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive,
+    kind, metadata, misconfigured, permissions, session,
 };
 
 #[tokio::test]
@@ -328,6 +328,20 @@ async fn logout_that_the_server_refuses_succeeds_if_introspection_says_that_the_
         let calls = upstream.requests_to(REVOCATION).len();
         assert!(expected != "ok" || calls == 2, "{answers}: both are tried");
     }
+}
+
+#[tokio::test]
+async fn server_without_revocation_ends_no_session() {
+    let upstream = healthy().await;
+    let mut document = metadata(&upstream);
+    document["revocation_endpoint"] = json!(null);
+    upstream.on(DISCOVERY, Answer::json(200, document));
+    let oauth2 = adapter_with(&upstream, &json!({"revocation_endpoint": "none"}));
+    let sessions = oauth2.capabilities().sessions;
+    assert_eq!(sessions, SessionLocation::SessionToken);
+    let session = session(&oauth2).await;
+    assert_eq!(oauth2.end_session(&session).await, Ok(()));
+    assert!(upstream.requests_to(REVOCATION).is_empty());
 }
 
 #[tokio::test]
