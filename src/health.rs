@@ -312,6 +312,7 @@ impl IamHealth {
                 | IamError::Failed(_)
                 | IamError::Throttled { .. }
                 | IamError::Unreadable(_)
+                | IamError::UnreadableSession(_)
                 | IamError::Saturated
                 | IamError::CircuitOpen
                 | IamError::PermissionSource(_) => Readiness::Degraded,
@@ -357,7 +358,8 @@ impl IamHealth {
     }
 }
 
-/// Every call to the IAM sets its last result, except for calls that the IAM did not receive.
+/// Every call to the IAM sets its last result, except for calls that the IAM did not receive, and for
+/// faults of one session alone.
 impl Observer for IamHealth {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
         self.metrics.called(operation, result, took);
@@ -367,7 +369,10 @@ impl Observer for IamHealth {
         let result = match result {
             // An IAM that refuses a login works.
             Ok(()) | Err(IamError::Refused(_)) => Ok(()),
-            Err(IamError::Saturated | IamError::CircuitOpen) => return,
+            // The fault of one session says nothing about the calls for others.
+            Err(IamError::UnreadableSession(_) | IamError::Saturated | IamError::CircuitOpen) => {
+                return;
+            }
             Err(fault) => Err(fault.clone()),
         };
         let (calls, result) = match operation {

@@ -33,6 +33,8 @@ pub struct Capabilities {
     pub sessions: SessionLocation,
     /// Whether introspection reports the session of a disabled account as inactive.
     pub detects_disabled: bool,
+    /// Whether introspection reports the session of a deleted account as inactive.
+    pub detects_deleted: bool,
     /// How old the permissions of an introspection are.
     pub permissions: PermissionAge,
     /// Whether the IAM sends logout tokens (OpenID Connect Back-Channel Logout 1.0).
@@ -63,6 +65,7 @@ impl Capabilities {
     pub const FULL: Self = Self {
         sessions: SessionLocation::Iam,
         detects_disabled: true,
+        detects_deleted: true,
         permissions: PermissionAge::Current,
         back_channel_logout: true,
     };
@@ -74,6 +77,10 @@ impl Capabilities {
             (
                 !self.detects_disabled,
                 "sessions of a disabled account stay active until they expire",
+            ),
+            (
+                !self.detects_deleted,
+                "sessions of a deleted account stay active until they expire",
             ),
             (
                 self.permissions == PermissionAge::Login,
@@ -104,10 +111,11 @@ impl fmt::Display for Capabilities {
             PermissionAge::Current => ", current permissions",
             PermissionAge::Login => ", permissions of the login",
         })?;
-        f.write_str(if self.detects_disabled {
-            ", detects disabled accounts"
-        } else {
-            ", does not detect disabled accounts"
+        f.write_str(match (self.detects_disabled, self.detects_deleted) {
+            (true, true) => ", detects disabled and deleted accounts",
+            (true, false) => ", detects disabled but not deleted accounts",
+            (false, true) => ", detects deleted but not disabled accounts",
+            (false, false) => ", detects neither disabled nor deleted accounts",
         })?;
         f.write_str(if self.back_channel_logout {
             ", back-channel logout by tokens of the type logout+jwt"

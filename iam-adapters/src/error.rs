@@ -25,6 +25,9 @@ pub enum IamError {
     },
     /// The adapter does not understand the response of the IAM.
     Unreadable(String),
+    /// The adapter does not understand what the IAM states about one session. The IAM and other sessions
+    /// work.
+    UnreadableSession(String),
     /// The IAM refuses the gateway itself, or is not the configured IAM.
     Misconfigured {
         /// The cause.
@@ -62,7 +65,7 @@ impl IamError {
             Self::TimedOut(_) => "timed_out",
             Self::Failed(_) => "failed",
             Self::Throttled { .. } => "throttled",
-            Self::Unreadable(_) => "unreadable",
+            Self::Unreadable(_) | Self::UnreadableSession(_) => "unreadable",
             Self::Misconfigured { .. } => "misconfigured",
             Self::Saturated => "saturated",
             Self::CircuitOpen => "circuit_open",
@@ -94,7 +97,7 @@ impl IamError {
             Self::TimedOut(deadline) => write!(f, "{server} did not answer within {deadline:?}"),
             Self::Failed(detail) => write!(f, "{server} failed: {detail}"),
             Self::Throttled { .. } => write!(f, "{server} limits the rate of calls"),
-            Self::Unreadable(detail) => {
+            Self::Unreadable(detail) | Self::UnreadableSession(detail) => {
                 write!(f, "the response of {server} cannot be read: {detail}")
             }
             Self::Misconfigured { what, detail } => {

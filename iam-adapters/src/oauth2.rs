@@ -35,13 +35,18 @@ mod settings;
 mod tokens;
 
 pub use crate::oauth2_client::TokenKind;
-pub use settings::{Audience, ClientAuthMethod, OAuth2Settings, Preset, RevocationEndpoint};
+pub use settings::{
+    Audience, ClientAuthMethod, DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint,
+};
 
 use claims::{Claim, Introspected, seconds};
 use settings::SECTION;
 use tokens::{SessionTokens, Token};
 
 const NAME: &str = "oauth2";
+
+const NO_SUBJECT: &str = "the introspection response has no subject: check subject_claim, and \
+                          deleted_account if the account was deleted";
 
 /// A section of the settings to start from.
 pub(crate) const EXAMPLE: &str = include_str!("oauth2/example.toml");
@@ -63,6 +68,7 @@ pub struct OAuth2 {
     groups_claim: Option<Claim>,
     groups_delimiter: Option<String>,
     names: PermissionNames,
+    deleted_account: DeletedAccount,
     capabilities: Capabilities,
     clock: Arc<dyn Clock>,
 }
@@ -163,6 +169,7 @@ impl OAuth2 {
                     "permission dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
                 );
             }),
+            deleted_account: settings.deleted_account(),
             capabilities: Capabilities {
                 sessions: match settings.revocation_endpoint {
                     // Introspection may still find one that has ended.
@@ -170,6 +177,7 @@ impl OAuth2 {
                     Some(RevocationEndpoint::At(_)) | None => SessionLocation::Iam,
                 },
                 detects_disabled: settings.detects_disabled,
+                detects_deleted: settings.deleted_account() != DeletedAccount::Active,
                 permissions: if settings.current_permissions {
                     PermissionAge::Current
                 } else {
@@ -265,7 +273,9 @@ impl OAuth2 {
         let Some(introspected) = introspected else {
             return Err(self.server.active_session_reported_inactive());
         };
-        let session = session_tokens.seal(introspected.subject(&self.subject_claim)?)?;
+        let subject = introspected.subject(&self.subject_claim);
+        let subject = subject.ok_or_else(|| IamError::Unreadable(NO_SUBJECT.to_owned()))?;
+        let session = session_tokens.seal(subject)?;
         let permissions = self.permissions(&introspected)?;
         let expires_in = self.lifetime(expires_in.as_ref(), &introspected)?;
         if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {
@@ -363,12 +373,21 @@ impl OAuth2 {
                 Ok(Introspection::Inactive)
             };
         };
-        let subject = introspected.subject(&self.subject_claim)?;
-        if subject != session.subject {
-            return Err(IamError::Unreadable(
-                "the introspection response is about another subject".to_owned(),
-            ));
-        }
+        // Both are about this session alone. At its login, its subject was in the response.
+        let subject = match introspected.subject(&self.subject_claim) {
+            Some(subject) if subject == session.subject => subject,
+            Some(_) => {
+                return Err(IamError::UnreadableSession(
+                    "the introspection response is about another subject".to_owned(),
+                ));
+            }
+            None if self.deleted_account == DeletedAccount::WithoutSubject
+                && !introspected.has(&self.subject_claim) =>
+            {
+                return Ok(Introspection::Inactive);
+            }
+            None => return Err(IamError::UnreadableSession(NO_SUBJECT.to_owned())),
+        };
         Ok(Introspection::Active {
             subject,
             permissions: self.permissions(&introspected)?,

@@ -488,6 +488,7 @@ fn is_failure(error: &IamError) -> bool {
         IamError::Refused(_)
         | IamError::Throttled { .. }
         | IamError::Unreadable(_)
+        | IamError::UnreadableSession(_)
         | IamError::Misconfigured { .. }
         | IamError::Saturated
         | IamError::CircuitOpen

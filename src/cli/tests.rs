@@ -352,7 +352,7 @@ fn check_prints_a_summary_of_the_settings() {
         "configuration ok\n  \
          environment   development\n  \
          IAM adapter   sample\n  \
-         capabilities  sessions at the IAM, current permissions, detects disabled accounts, \
+         capabilities  sessions at the IAM, current permissions, detects disabled and deleted accounts, \
          no back-channel logout\n                \
          a session that ends at the IAM is refused only after the freshness of cached data\n  \
          public        http://127.0.0.1:8080 as http://localhost:8080\n  \

@@ -136,7 +136,9 @@ impl From<IamError> for GatewayError {
             | IamError::CircuitOpen
             | IamError::PermissionSource(_) => Self::Unavailable(error),
             IamError::TimedOut(_) => Self::TooSlow(error),
-            IamError::Unreadable(_) | IamError::Misconfigured { .. } => Self::Broken(error),
+            IamError::Unreadable(_)
+            | IamError::UnreadableSession(_)
+            | IamError::Misconfigured { .. } => Self::Broken(error),
             IamError::Throttled { retry_after } => Self::Throttled { retry_after },
             IamError::Saturated => Self::Full,
         }

@@ -525,6 +525,7 @@ fn is_unanswered(fault: &IamError) -> bool {
         | IamError::CircuitOpen => true,
         IamError::Refused(_)
         | IamError::Unreadable(_)
+        | IamError::UnreadableSession(_)
         | IamError::Misconfigured { .. }
         | IamError::PermissionSource(_) => false,
     }

@@ -291,6 +291,7 @@ impl FaultEffect {
             | IamError::TimedOut(_)
             | IamError::Failed(_)
             | IamError::Unreadable(_)
+            | IamError::UnreadableSession(_)
             // Not of a logout.
             | IamError::PermissionSource(_) => Self::FAILED,
             IamError::Misconfigured { what, .. } => match what {

@@ -123,8 +123,8 @@ reason_codes! {
 }
 
 impl ReasonCode {
-    /// The code of a fault of the IAM; `None` for a refused login and for a call that the IAM did not
-    /// receive.
+    /// The code of a fault of the IAM; `None` for a refused login, a fault of one session alone, and a call
+    /// that the IAM did not receive.
     #[must_use]
     pub const fn of_fault(fault: &IamError) -> Option<Self> {
         Some(match fault {
@@ -146,7 +146,10 @@ impl ReasonCode {
                 Misconfiguration::Other => Self::Other,
             },
             IamError::PermissionSource(_) => Self::PermissionSource,
-            IamError::Refused(_) | IamError::Saturated | IamError::CircuitOpen => return None,
+            IamError::Refused(_)
+            | IamError::UnreadableSession(_)
+            | IamError::Saturated
+            | IamError::CircuitOpen => return None,
         })
     }
 }

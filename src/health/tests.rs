@@ -127,11 +127,15 @@ fn misconfiguration_whose_repair_no_probe_detects_keeps_the_replica_in_service()
 }
 
 #[test]
-fn refusal_counts_as_a_response_of_the_iam_and_saturation_does_not_count() {
+fn refusal_counts_as_a_response_of_the_iam_and_saturation_and_a_fault_of_one_session_do_not() {
     let refusal = Err(IamError::Refused(iam_adapters::Refusal::Disabled));
     assert_eq!(after(&[refusal]).iams[0].result, "ok");
-    let report = after(&[Ok(()), Err(IamError::Saturated)]);
-    assert_eq!(report.iams[0].result, "ok");
+    let of_one_session = IamError::UnreadableSession("no subject".to_owned());
+    for not_counted in [IamError::Saturated, of_one_session] {
+        let report = after(&[Ok(()), Err(not_counted)]);
+        assert_eq!(report.iams[0].result, "ok");
+        assert_eq!(report.readiness, Readiness::Ready);
+    }
 }
 
 #[test]

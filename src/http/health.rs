@@ -96,6 +96,7 @@ fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
                 PermissionAge::Login => "login",
             },
             "detects_disabled": capabilities.detects_disabled,
+            "detects_deleted": capabilities.detects_deleted,
             "back_channel_logout": capabilities.back_channel_logout,
         },
         "last_result": last.result,

@@ -50,6 +50,7 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
             ("iam.old.login", "false"),
             ("iam.old.subject_prefix", "old-"),
             ("iam.old.detects_disabled", "true"),
+            ("iam.old.deleted_account", "without_subject"),
             ("iam.old.current_permissions", "true"),
         ],
     );
@@ -68,19 +69,20 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
         [
             "IAM           old, no logins",
             "IAM adapter   oauth2",
-            "capabilities  sessions at the IAM, current permissions, detects disabled accounts, no \
-             back-channel logout",
+            "capabilities  sessions at the IAM, current permissions, detects disabled and deleted accounts, \
+             no back-channel logout",
             later,
         ]
     );
     assert_eq!(
-        of_iam("partner", 6),
+        of_iam("partner", 7),
         [
             "IAM           partner, logins of partner.test, partner.example",
             "IAM adapter   oauth2",
-            "capabilities  sessions at the IAM, permissions of the login, does not detect disabled \
-             accounts, no back-channel logout",
+            "capabilities  sessions at the IAM, permissions of the login, detects neither \
+             disabled nor deleted accounts, no back-channel logout",
             "sessions of a disabled account stay active until they expire",
+            "sessions of a deleted account stay active until they expire",
             "changes of a user's permissions and groups take effect at the next login",
             later,
         ]
@@ -90,7 +92,7 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
         [
             "IAM           shop, logins of all other domains",
             "IAM adapter   keycloak",
-            "capabilities  sessions at the IAM, current permissions, detects disabled accounts, \
+            "capabilities  sessions at the IAM, current permissions, detects disabled and deleted accounts, \
              back-channel logout by tokens of the type logout+jwt",
         ]
     );

@@ -141,18 +141,19 @@ impl Introspected {
         }
     }
 
-    /// The subject: a text or an integer.
-    pub(super) fn subject(&self, claim: &Claim) -> Result<Subject, IamError> {
+    /// Whether the response has the claim.
+    pub(super) fn has(&self, claim: &Claim) -> bool {
+        claim.of(&self.claims).is_some()
+    }
+
+    /// The subject: a text or an integer; `None`: neither, or missing.
+    pub(super) fn subject(&self, claim: &Claim) -> Option<Subject> {
         let subject = match claim.of(&self.claims) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) if number.is_u64() => Some(number.to_string()),
             _ => None,
         };
-        subject.and_then(Subject::new).ok_or_else(|| {
-            IamError::Unreadable(
-                "the introspection response has no subject: check subject_claim".to_owned(),
-            )
-        })
+        subject.and_then(Subject::new)
     }
 
     /// The names in a text with spaces between them (RFC 7662: `scope`) or in an array. A missing claim

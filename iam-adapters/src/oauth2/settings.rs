@@ -116,6 +116,10 @@ pub struct OAuth2Settings {
     /// Whether the server reports the session of a disabled account as inactive.
     #[serde(default)]
     pub detects_disabled: bool,
+    /// What introspection states about the session of a deleted account; `None`: as the preset, or
+    /// [`DeletedAccount::Active`].
+    #[serde(default)]
+    pub deleted_account: Option<DeletedAccount>,
     /// Whether introspection returns the permissions that the user has now.
     #[serde(default)]
     pub current_permissions: bool,
@@ -191,6 +195,18 @@ pub enum Audience {
     Endpoint,
 }
 
+/// What introspection states about the session of a deleted account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeletedAccount {
+    /// Active, as before: the deletion is not noticed.
+    Active,
+    /// Inactive.
+    Inactive,
+    /// Active, without the claim with the subject.
+    WithoutSubject,
+}
+
 /// Without the secret, and without the user, password, query and fragment of addresses.
 impl fmt::Debug for OAuth2Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -228,6 +244,7 @@ impl fmt::Debug for OAuth2Settings {
             .field("refused_error", &self.refused_error)
             .field("refused_status", &self.refused_status)
             .field("detects_disabled", &self.detects_disabled)
+            .field("deleted_account", &self.deleted_account)
             .field("current_permissions", &self.current_permissions)
             .finish()
     }
@@ -456,6 +473,14 @@ impl OAuth2Settings {
     pub(super) fn permissions_claim(&self) -> Option<&str> {
         let claim = self.permissions_claim.as_deref().unwrap_or("scope");
         (!claim.is_empty()).then_some(claim)
+    }
+
+    pub(super) fn deleted_account(&self) -> DeletedAccount {
+        self.deleted_account.unwrap_or(match self.preset {
+            // Both delete the tokens of an account with it.
+            Some(Preset::Glewlwyd | Preset::DjangoOauthToolkit) => DeletedAccount::Inactive,
+            None => DeletedAccount::Active,
+        })
     }
 
     pub(super) fn refused_status(&self) -> Option<RefusedStatus> {

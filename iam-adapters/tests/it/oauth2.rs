@@ -88,6 +88,12 @@ fn inactive() -> Answer {
     Answer::json(200, json!({"active": false}))
 }
 
+/// The response with another value of a member.
+fn with(member: &str, value: Value, mut response: Value) -> Value {
+    response[member] = value;
+    response
+}
+
 /// The response without a member.
 fn without(member: &str, mut response: Value) -> Value {
     response.as_object_mut().expect("an object").remove(member);

@@ -68,7 +68,7 @@ macro_rules! for_each_test {
             administration::changed_permission_takes_effect_within_its_ttl_or_at_the_next_login,
             administration::session_ended_by_the_administrator_is_refused_within_the_freshness,
             administration::disabled_user_is_refused_within_the_freshness_if_the_iam_reports_it,
-            administration::deleted_user_is_refused_within_the_freshness,
+            administration::deleted_user_is_refused_within_the_freshness_if_the_iam_reports_it,
             administration::changed_password_replaces_the_old_one,
             replicas::replicas_publish_the_same_keys,
             replicas::session_of_one_replica_is_valid_at_another,

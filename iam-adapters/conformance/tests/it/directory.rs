@@ -12,6 +12,7 @@ use mock_iam::{AccountState, Mock};
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     sessions: SessionLocation::SessionToken,
     detects_disabled: true,
+    detects_deleted: true,
     permissions: PermissionAge::Current,
     back_channel_logout: false,
 };

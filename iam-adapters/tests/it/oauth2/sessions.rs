@@ -1,8 +1,8 @@
 //! Introspection and logout of a session.
 
 use iam_adapters::{
-    Capabilities, IamAdapter, Introspection, Misconfiguration, PermissionAge, SessionLocation,
-    Subject,
+    Capabilities, IamAdapter, IamError, Introspection, Misconfiguration, PermissionAge,
+    SessionLocation, Subject,
 };
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -11,7 +11,7 @@ use test_support::scripted_upstream::{Answer, Request};
 use super::{
     ACCESS_TOKEN, CLIENT, DISCOVERY, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION,
     TOKEN, WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive,
-    kind, metadata, misconfigured, permissions, session,
+    kind, metadata, misconfigured, permissions, session, with, without,
 };
 
 #[tokio::test]
@@ -177,7 +177,47 @@ async fn session_of_another_subject_is_unreadable() {
     let oauth2 = adapter(&upstream);
     let mut session = session(&oauth2).await;
     session.subject = Subject::new("another").expect("a subject");
-    assert_eq!(kind(&oauth2.introspect(&session).await), "unreadable");
+    let answer = oauth2.introspect(&session).await;
+    assert!(
+        matches!(answer, Err(IamError::UnreadableSession(_))),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn active_session_without_a_subject_has_ended_only_if_the_settings_say_so() {
+    let upstream = healthy().await;
+    let says_so = json!({"deleted_account": "without_subject"});
+    let oauth2 = adapter_with(&upstream, &says_so);
+    let session = session(&oauth2).await;
+    for (answer, is_absent) in [
+        (without("sub", active()), true),
+        (with("sub", json!(null), active()), true),
+        (with("sub", json!(""), active()), false),
+        (with("sub", json!(["a"]), active()), false),
+    ] {
+        upstream.on(INTROSPECTION, Answer::json(200, answer.clone()));
+        let says_so = oauth2.introspect(&session).await;
+        assert_eq!(
+            says_so == Ok(Introspection::Inactive),
+            is_absent,
+            "{says_so:?}"
+        );
+        for changes in [
+            json!({}),
+            json!({"preset": "glewlwyd"}),
+            json!({"deleted_account": "inactive"}),
+        ] {
+            let introspected = adapter_with(&upstream, &changes).introspect(&session).await;
+            assert!(
+                matches!(introspected, Err(IamError::UnreadableSession(_))),
+                "{answer}: {introspected:?}"
+            );
+        }
+    }
+    // A login cannot begin a session of nobody.
+    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    assert!(matches!(login, Err(IamError::Unreadable(_))), "{login:?}");
 }
 
 #[tokio::test]
@@ -350,24 +390,36 @@ async fn capabilities_are_the_weaker_ones_unless_set() {
     let weak = Capabilities {
         sessions: SessionLocation::Iam,
         detects_disabled: false,
+        detects_deleted: false,
         permissions: PermissionAge::Login,
         back_channel_logout: false,
     };
-    for preset in [
-        json!(null),
-        json!("glewlwyd"),
-        json!("django-oauth-toolkit"),
+    for (preset, detects_deleted) in [
+        (json!(null), false),
+        (json!("glewlwyd"), true),
+        (json!("django-oauth-toolkit"), true),
     ] {
         let oauth2 = adapter_with(&upstream, &json!({"preset": preset}));
-        assert_eq!(oauth2.capabilities(), weak);
+        assert_eq!(
+            oauth2.capabilities(),
+            Capabilities {
+                detects_deleted,
+                ..weak
+            }
+        );
         assert_eq!(oauth2.logout_audience(), None);
         assert_eq!(kind(&oauth2.verification_keys().await), "unreadable");
     }
-    let set = json!({"detects_disabled": true, "current_permissions": true});
+    let set = json!({
+        "detects_disabled": true,
+        "deleted_account": "inactive",
+        "current_permissions": true,
+    });
     assert_eq!(
         adapter_with(&upstream, &set).capabilities(),
         Capabilities {
             detects_disabled: true,
+            detects_deleted: true,
             permissions: PermissionAge::Current,
             ..weak
         }
