@@ -315,7 +315,8 @@ impl IamHealth {
                 | IamError::UnreadableSession(_)
                 | IamError::Saturated
                 | IamError::CircuitOpen
-                | IamError::PermissionSource(_) => Readiness::Degraded,
+                | IamError::PermissionSource(_)
+                | IamError::PossibleRefusal(_) => Readiness::Degraded,
             };
             reasons.push(self.reason(code, fault.to_string()));
         }
@@ -373,7 +374,7 @@ impl Observer for IamHealth {
             Err(IamError::UnreadableSession(_) | IamError::Saturated | IamError::CircuitOpen) => {
                 return;
             }
-            Err(fault) => Err(fault.clone()),
+            Err(fault) => Err(fault.fault().clone()),
         };
         let (calls, result) = match operation {
             Operation::Permissions => (

@@ -42,6 +42,9 @@ pub enum IamError {
     /// The IAM responded, and the permissions could not be had from their own source: one of the
     /// faults above, of that source.
     PermissionSource(Box<Self>),
+    /// The IAM rejected a login with a response of unknown meaning, although logins have succeeded: the
+    /// fault. The response may refuse the user, so it counts as a refused login.
+    PossibleRefusal(Box<Self>),
 }
 
 impl fmt::Display for IamError {
@@ -70,13 +73,14 @@ impl IamError {
             Self::Saturated => "saturated",
             Self::CircuitOpen => "circuit_open",
             Self::PermissionSource(_) => "permission_source",
+            Self::PossibleRefusal(fault) => fault.kind(),
         }
     }
 
     /// The fault, of the IAM or of the source of the permissions.
     #[must_use]
     pub fn fault(&self) -> &Self {
-        if let Self::PermissionSource(fault) = self {
+        if let Self::PermissionSource(fault) | Self::PossibleRefusal(fault) = self {
             fault
         } else {
             self
@@ -110,8 +114,19 @@ impl IamError {
             Self::CircuitOpen => {
                 write!(f, "circuit open: too many recent calls to {server} failed")
             }
-            Self::PermissionSource(fault) => fault.describe(server, f),
+            Self::PermissionSource(fault) | Self::PossibleRefusal(fault) => {
+                fault.describe(server, f)
+            }
         }
+    }
+
+    /// The fault, with more to check in its text.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &str) -> Self {
+        if let Self::Unreadable(detail) | Self::Misconfigured { detail, .. } = &mut self {
+            detail.push_str(hint);
+        }
+        self
     }
 
     /// A [`IamError::Misconfigured`].

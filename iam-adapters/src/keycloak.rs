@@ -126,6 +126,9 @@ impl Keycloak {
             Err(Rejected::InvalidGrant(description)) => {
                 return Err(IamError::Refused(dialect::login_refusal(&description)));
             }
+            Err(Rejected::Unclassified { fault, .. }) => {
+                return Err(self.server.unclassified(fault, &self.introspection).await);
+            }
             Err(rejected) => return Err(rejected.into_fault()),
         };
         let session = &login.session;

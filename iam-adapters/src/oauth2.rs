@@ -259,9 +259,16 @@ impl OAuth2 {
                     .await?;
                 return Err(IamError::Refused(Refusal::InvalidCredentials));
             }
-            Err(Rejected::Fault(fault)) => {
-                return Err(self.with_reason(fault, &endpoints.introspection).await);
+            Err(Rejected::Unclassified {
+                fault,
+                status,
+                code,
+            }) => {
+                let fault = fault.with_hint(&refusal_setting(status, code.as_deref()));
+                let introspection = &endpoints.introspection;
+                return Err(self.server.unclassified(fault, introspection).await);
             }
+            Err(Rejected::Fault(fault)) => return Err(fault),
         };
         let session_tokens = SessionTokens {
             client_id: self.client_id.clone(),
@@ -304,24 +311,6 @@ impl OAuth2 {
         let granted = granted.transpose()?.map(Duration::from_secs);
         let stated = introspected.lifetime(self.clock.now())?;
         Ok(granted.into_iter().chain(stated).min())
-    }
-
-    /// The reason for a rejected grant that introspection states, if the token endpoint states none.
-    async fn with_reason(&self, fault: IamError, introspection: &Url) -> IamError {
-        let has_none = matches!(
-            fault,
-            IamError::Misconfigured {
-                what: Misconfiguration::Other,
-                ..
-            }
-        );
-        if has_none
-            && let Err(reason @ IamError::Misconfigured { .. }) =
-                self.server.prove_credentials(introspection).await
-        {
-            return reason;
-        }
-        fault
     }
 
     /// Introspects the session's token; `None` if it is inactive.
@@ -561,6 +550,16 @@ fn is_revoked(response: &Response) -> bool {
         }
         _ => false,
     }
+}
+
+/// Which setting makes a response of the token endpoint a refusal of the credentials.
+fn refusal_setting(status: u16, code: Option<&str>) -> String {
+    let setting = match (status, code) {
+        (_, Some(code)) => format!("refused_error = \"{code}\""),
+        (400..=403 | 422, None) => format!("refused_status = {status}"),
+        _ => return String::new(),
+    };
+    format!("; set {setting} if wrong passwords get this response")
 }
 
 /// Some servers reject a client without an error code.

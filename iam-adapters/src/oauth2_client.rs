@@ -199,8 +199,13 @@ impl OAuth2Client {
         let response = self.send(request).await?;
         let tokens = issued_tokens(&response.body);
         let response = self.read(&response, TOKEN_RESPONSE);
-        if !matches!(response, Err(Rejected::Fault(_))) {
-            self.proofs.record_grant();
+        match &response {
+            Ok(_) => {
+                self.proofs.record_grant();
+                self.proofs.record_login();
+            }
+            Err(Rejected::InvalidGrant(_) | Rejected::RefusedStatus) => self.proofs.record_grant(),
+            Err(Rejected::Unclassified { .. } | Rejected::Fault(_)) => {}
         }
         Ok(Granted { tokens, response })
     }
@@ -340,15 +345,30 @@ impl OAuth2Client {
                 // `invalid_request`: the user is missing.
                 Rejected::InvalidGrant(_)
                 | Rejected::RefusedStatus
-                | Rejected::Fault(IamError::Misconfigured {
-                    what: Misconfiguration::Other,
+                | Rejected::Unclassified {
+                    fault:
+                        IamError::Misconfigured {
+                            what: Misconfiguration::Other,
+                            ..
+                        },
                     ..
-                }) => {}
-                Rejected::Fault(fault) => return Err(fault),
+                } => {}
+                rejected => return Err(rejected.into_fault()),
             }
         }
         self.proofs.record_grant();
         Ok(())
+    }
+
+    /// The fault of a password grant that was [`Rejected::Unclassified`]: the reason that introspection
+    /// states, if it does not accept the client. Otherwise the server may refuse the user like this.
+    /// Without a login that has succeeded, the cause may as well be the client or its grants.
+    pub async fn unclassified(&self, fault: IamError, introspection: &Url) -> IamError {
+        match self.prove_credentials(introspection).await {
+            Err(reason @ IamError::Misconfigured { .. }) => reason,
+            _ if self.proofs.has_login() => IamError::PossibleRefusal(Box::new(fault)),
+            _ => fault,
+        }
     }
 
     /// Records that introspection has reported a session as active.

@@ -492,7 +492,8 @@ fn is_failure(error: &IamError) -> bool {
         | IamError::Misconfigured { .. }
         | IamError::Saturated
         | IamError::CircuitOpen
-        | IamError::PermissionSource(_) => false,
+        | IamError::PermissionSource(_)
+        | IamError::PossibleRefusal(_) => false,
     }
 }
 

@@ -7,7 +7,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Credentials, Scope, UpstreamSession, abandoned};
+use iam_adapters::{
+    ClientContext, Credentials, IamAdapter, IamError, Scope, UpstreamSession, abandoned,
+};
 use secrecy::ExposeSecret as _;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -15,6 +17,7 @@ use zeroize::Zeroizing;
 use super::Exit;
 use crate::config::{IamOptions, InvalidSettings, Settings};
 use crate::gateway::Gateway;
+use crate::gateway::iams::Iam;
 use crate::gateway::keys::Keys;
 use crate::gateway::session::open_from;
 use crate::startup::{self, Parts};
@@ -23,6 +26,10 @@ use explain::{rights, write_lines};
 /// The test account with which `--online` logs in, exchanges the session and logs out.
 const EMAIL_VARIABLE: &str = "AUTH_GATEWAY_CHECK_EMAIL";
 const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
+
+/// An account that exists at no IAM, because no address has this domain (RFC 2606).
+const MADE_UP_EMAIL: &str = "auth-gateway-check@example.invalid";
+const MADE_UP_PASSWORD: &str = "not-a-password";
 
 /// Writes a summary of the settings, or all problems of the settings and the files that they name.
 /// `online` tests the IAM too, and then explains these scopes of the test account.
@@ -76,13 +83,14 @@ async fn call(
     out: &mut dyn Write,
 ) -> io::Result<bool> {
     let startup::Connected { gateway, .. } = startup::connect(settings, parts);
+    // One IAM needs no name.
+    let name_of = |iam: &Iam| match &*settings.iams {
+        [_] => String::new(),
+        _ => format!("{} ", iam.name()),
+    };
     let mut all_respond = true;
     for iam in gateway.iams().iter() {
-        // One IAM needs no name.
-        let name = match &*settings.iams {
-            [_] => String::new(),
-            _ => format!("{} ", iam.name()),
-        };
+        let name = name_of(iam);
         let adapter = iam.adapter();
         match adapter.probe().await {
             Ok(()) => writeln!(
@@ -112,12 +120,24 @@ async fn call(
     if !all_respond {
         return Ok(false);
     }
+    let mut passed = true;
+    for iam in gateway.iams().iter() {
+        if !iam.policy().allows_logins {
+            continue;
+        }
+        let (name, refused) = (name_of(iam), try_made_up_account(&**iam.adapter()).await);
+        passed &= refused.is_ok();
+        match refused {
+            Ok(()) => writeln!(out, "  refusal       {name}ok, of a made-up account")?,
+            Err(problem) => writeln!(out, "  refusal       {name}{problem}")?,
+        }
+    }
     let Some((email, password)) = account else {
         writeln!(
             out,
             "  login         not tried: set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} to a test account"
         )?;
-        return Ok(true);
+        return Ok(passed);
     };
     let session = match Credentials::new(email.clone(), password.as_str().into()) {
         Ok(credentials) => run_session(&gateway, parts, &credentials, scopes, out).await?,
@@ -126,7 +146,26 @@ async fn call(
     if let Err(failed) = &session {
         writeln!(out, "  {failed}")?;
     }
-    Ok(session.is_ok())
+    Ok(passed && session.is_ok())
+}
+
+/// Logs in with a made-up account. A refusal that the adapter does not understand would make every wrong
+/// password a backend error.
+async fn try_made_up_account(adapter: &dyn IamAdapter) -> Result<(), String> {
+    let made_up = Credentials::new(MADE_UP_EMAIL.to_owned(), MADE_UP_PASSWORD.into());
+    let made_up = made_up.map_err(|error| error.to_string())?;
+    match adapter
+        .authenticate(&made_up, &ClientContext::default())
+        .await
+    {
+        Err(IamError::Refused(_)) => Ok(()),
+        Err(fault) => Err(format!("a made-up account is not refused: {fault}")),
+        Ok(begun) => {
+            // The problem is the same if this fails.
+            drop(adapter.end_session(&begun.session).await);
+            Err("a made-up account can log in".to_owned())
+        }
+    }
 }
 
 /// Logs the test account in, exchanges its session, logs it out and explains the scopes. The inner error

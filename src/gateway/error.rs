@@ -134,7 +134,8 @@ impl From<IamError> for GatewayError {
             IamError::Unreachable(_)
             | IamError::Failed(_)
             | IamError::CircuitOpen
-            | IamError::PermissionSource(_) => Self::Unavailable(error),
+            | IamError::PermissionSource(_)
+            | IamError::PossibleRefusal(_) => Self::Unavailable(error),
             IamError::TimedOut(_) => Self::TooSlow(error),
             IamError::Unreadable(_)
             | IamError::UnreadableSession(_)

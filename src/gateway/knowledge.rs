@@ -527,7 +527,8 @@ fn is_unanswered(fault: &IamError) -> bool {
         | IamError::Unreadable(_)
         | IamError::UnreadableSession(_)
         | IamError::Misconfigured { .. }
-        | IamError::PermissionSource(_) => false,
+        | IamError::PermissionSource(_)
+        | IamError::PossibleRefusal(_) => false,
     }
 }
 

@@ -293,7 +293,8 @@ impl FaultEffect {
             | IamError::Unreadable(_)
             | IamError::UnreadableSession(_)
             // Not of a logout.
-            | IamError::PermissionSource(_) => Self::FAILED,
+            | IamError::PermissionSource(_)
+            | IamError::PossibleRefusal(_) => Self::FAILED,
             IamError::Misconfigured { what, .. } => match what {
                 // Only another setting of this gateway could change it, which needs a restart.
                 Misconfiguration::ForeignClient => Self::Final,

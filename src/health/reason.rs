@@ -146,6 +146,7 @@ impl ReasonCode {
                 Misconfiguration::Other => Self::Other,
             },
             IamError::PermissionSource(_) => Self::PermissionSource,
+            IamError::PossibleRefusal(fault) => return Self::of_fault(fault),
             IamError::Refused(_)
             | IamError::UnreadableSession(_)
             | IamError::Saturated

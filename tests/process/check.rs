@@ -3,8 +3,9 @@
 use test_support::gateway::scripted_keycloak_settings;
 use test_support::program::Ended;
 use test_support::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive,
+    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive, refusal,
 };
+use test_support::scripted_upstream::oauth2::DJANGO_OAUTH_TOOLKIT;
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
 use crate::GATEWAY;
@@ -13,6 +14,17 @@ const ACCOUNT: [(&str, &str); 2] = [
     ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
     ("AUTH_GATEWAY_CHECK_PASSWORD", "alice-pass"),
 ];
+
+/// The check probes with a made-up token and without a user, and then tries a made-up account.
+fn refuses_probe_and_made_up_account(iam: &ScriptedUpstream) {
+    iam.once(INTROSPECTION, inactive());
+    for _ in 0..2 {
+        iam.once(
+            GRANT,
+            refusal(401, "invalid_grant", "Invalid user credentials"),
+        );
+    }
+}
 
 fn online(variables: &[(&str, &str)]) -> Ended {
     GATEWAY.run(&["check", "--online"], variables)
@@ -146,8 +158,7 @@ fn online_check_explains_scopes_of_the_test_account() {
 #[tokio::test(flavor = "multi_thread")]
 async fn explained_scopes_need_no_second_session() {
     let iam = ScriptedUpstream::keycloak().await;
-    // The probe introspects a made-up token.
-    iam.once(INTROSPECTION, inactive());
+    refuses_probe_and_made_up_account(&iam);
     let ended = GATEWAY.run(
         &["check", "--online", "--explain", "canary:read"],
         &[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat(),
@@ -247,8 +258,7 @@ async fn check_calls_the_iam_only_with_online_and_ends_its_session() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(iam.requests(), []);
 
-    // The probe introspects a made-up token.
-    iam.once(INTROSPECTION, inactive());
+    refuses_probe_and_made_up_account(&iam);
     let ended = online(&[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!iam.requests_to(GRANT).is_empty());
@@ -260,9 +270,48 @@ async fn check_calls_the_iam_only_with_online_and_ends_its_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_of_a_failed_login_is_ended_before_the_check_exits() {
     let iam = ScriptedUpstream::keycloak().await;
+    refuses_probe_and_made_up_account(&iam);
     iam.on(INTROSPECTION, inactive());
     let ended = online(&[&scripted_keycloak_settings(&iam.url())[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.out.contains("login         "), "{}", ended.out);
+    assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn online_check_names_the_setting_without_which_a_wrong_password_is_a_fault() {
+    let protocol = DJANGO_OAUTH_TOOLKIT;
+    let iam = ScriptedUpstream::of(&protocol).await;
+    iam.on(protocol.introspection, inactive()).on(
+        protocol.token,
+        refusal(400, "invalid_request", "Invalid user name or password."),
+    );
+    let settings = (protocol.settings)(&iam.url(), "a-secret-of-the-client");
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(key, value)| (*key, &**value))
+        .collect();
+    let ended = online(&settings);
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let named = "refusal       a made-up account is not refused: ";
+    assert!(ended.out.contains(named), "{}", ended.out);
+    let setting = r#"set refused_error = "invalid_request" if"#;
+    assert!(ended.out.contains(setting), "{}", ended.out);
+
+    let set = [("iam.oauth2.refused_error", "invalid_request")];
+    let ended = online(&[&settings[..], &set].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let refused = "refusal       ok, of a made-up account";
+    assert!(ended.out.contains(refused), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn online_check_fails_if_a_made_up_account_can_log_in_and_ends_its_session() {
+    let iam = ScriptedUpstream::keycloak().await;
+    iam.once(INTROSPECTION, inactive());
+    let ended = online(&scripted_keycloak_settings(&iam.url()));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let accepted = "refusal       a made-up account can log in";
+    assert!(ended.out.contains(accepted), "{}", ended.out);
     assert_eq!(iam.requests_to(LOGOUT).len(), 1);
 }

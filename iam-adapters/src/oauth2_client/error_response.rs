@@ -18,6 +18,15 @@ pub enum Rejected {
     InvalidGrant(String),
     /// The server answered with [`Dialect::refused_status`]: it refuses the user, or the client.
     RefusedStatus,
+    /// The server answered with a 4xx of unknown meaning. From a password grant, it may refuse the user.
+    Unclassified {
+        /// What it is unless it is a refusal.
+        fault: IamError,
+        /// The status.
+        status: u16,
+        /// The error code; `None`: none, or free text.
+        code: Option<String>,
+    },
     /// Any other failure; not caused by the user.
     Fault(IamError),
 }
@@ -29,7 +38,7 @@ impl Rejected {
         match self {
             Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".to_owned()),
             Self::RefusedStatus => IamError::Unreadable("unexpected refusal".to_owned()),
-            Self::Fault(fault) => fault,
+            Self::Unclassified { fault, .. } | Self::Fault(fault) => fault,
         }
     }
 }
@@ -128,10 +137,23 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
         None => format!("status {status}"),
         Some(code) => format!("status {status}, error {code}"),
     };
-    match explained.or_else(|| standard(code?)) {
-        Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")).into(),
-        None if is_refused_status => Rejected::RefusedStatus,
-        None => IamError::Unreadable(named).into(),
+    let fault = match explained.or_else(|| standard(code?)) {
+        Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
+        None if is_refused_status => return Rejected::RefusedStatus,
+        None => IamError::Unreadable(named),
+    };
+    let is_known = match &fault {
+        // A code that says what the server refuses. A status alone does not.
+        IamError::Misconfigured { what, .. } => *what != Misconfiguration::Other && code.is_some(),
+        _ => false,
+    };
+    if is_known || !response.status.is_client_error() {
+        return fault.into();
+    }
+    Rejected::Unclassified {
+        fault,
+        status,
+        code: code.map(str::to_owned),
     }
 }
 
@@ -194,8 +216,8 @@ mod tests {
     }
 
     fn what(status: u16, body: &str) -> Option<Misconfiguration> {
-        match meaning(&response(status, body), &PLAIN) {
-            Rejected::Fault(IamError::Misconfigured { what, .. }) => Some(what),
+        match meaning(&response(status, body), &PLAIN).into_fault() {
+            IamError::Misconfigured { what, .. } => Some(what),
             _ => None,
         }
     }
@@ -244,7 +266,13 @@ mod tests {
             r#"{"error":"x"}"#,
         ] {
             let meant = meaning(&response(400, unreadable), &PLAIN);
-            let is_unreadable = matches!(&meant, Rejected::Fault(IamError::Unreadable(_)));
+            let is_unreadable = matches!(
+                &meant,
+                Rejected::Unclassified {
+                    fault: IamError::Unreadable(_),
+                    ..
+                }
+            );
             assert!(is_unreadable, "{unreadable}: {meant:?}");
         }
     }

@@ -12,6 +12,9 @@ pub(super) struct Proofs {
     active: AtomicBool,
     /// A password grant has reached the check of the user, so that password grants are enabled.
     grant: AtomicBool,
+    /// A password grant has succeeded. Not reset: from then on, the meaning of an unknown response does
+    /// not depend on the proofs above.
+    login: AtomicBool,
     /// Introspection has reported an active session as inactive, and no session as active since. A
     /// probe cannot find that, so a misconfiguration does not reset it.
     failed_introspection: AtomicBool,
@@ -41,6 +44,14 @@ impl Proofs {
 
     pub(super) fn has_grant(&self) -> bool {
         self.grant.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn record_login(&self) {
+        self.login.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_login(&self) -> bool {
+        self.login.load(Ordering::Relaxed)
     }
 
     pub(super) fn has_failed_introspection(&self) -> bool {

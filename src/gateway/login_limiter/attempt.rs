@@ -91,7 +91,7 @@ impl LoginRateLimiter {
         };
         attempt.outcome = match &result {
             Ok(_) => Outcome::Success,
-            Err(IamError::Refused(_)) => Outcome::Refused,
+            Err(IamError::Refused(_) | IamError::PossibleRefusal(_)) => Outcome::Refused,
             Err(_) => Outcome::NotCounted,
         };
         Ok(result?)

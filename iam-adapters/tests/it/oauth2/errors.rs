@@ -124,9 +124,10 @@ async fn errors_contain_nothing_of_requests_and_responses() {
         ] {
             for path in [DISCOVERY, TOKEN, INTROSPECTION, REVOCATION] {
                 for error in errors(path, &answer).await {
-                    let shown = format!("{error} {error:?}");
+                    let shown = format!("{error} {error:?}").replace('\\', "");
                     // The code of an error is shown; it is no free text.
                     let shown = shown.replace("error canary", "");
+                    let shown = shown.replace(r#"refused_error = "canary""#, "");
                     for secret in secrets {
                         assert!(!shown.contains(secret), "{secret} in {shown}");
                     }

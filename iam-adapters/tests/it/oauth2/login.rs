@@ -9,7 +9,7 @@ use test_support::scripted_upstream::Answer;
 use super::{
     ACCESS_TOKEN, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, SUBJECT, TOKEN,
     WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
-    misconfigured, permissions, without,
+    misconfigured, permissions, session, without,
 };
 
 #[tokio::test]
@@ -440,6 +440,89 @@ async fn rejection_without_a_code_has_the_reason_that_introspection_states() {
         let oauth2 = adapter_with(&upstream, &json!({"preset": "glewlwyd"}));
         let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
         assert_eq!(misconfigured(&login), Some(expected), "{introspection:?}");
+    }
+}
+
+/// So that wrong passwords are limited at a server whose refusals no setting names.
+#[tokio::test]
+async fn unknown_rejection_is_a_possible_refusal_once_a_login_has_succeeded() {
+    let code = |status, code: &str| Answer::json(status, json!({"error": code}));
+    for (rejection, setting) in [
+        (
+            code(400, "invalid_request"),
+            "set refused_error = \"invalid_request\" if",
+        ),
+        (
+            code(401, "access_denied"),
+            "set refused_error = \"access_denied\" if",
+        ),
+        (
+            code(403, "access_denied"),
+            "set refused_error = \"access_denied\" if",
+        ),
+        (Answer::empty(401), "set refused_status = 401 if"),
+        (Answer::html(403), "set refused_status = 403 if"),
+        (code(418, "teapot"), "status 418"),
+    ] {
+        let upstream = healthy().await;
+        upstream
+            .on(TOKEN, rejection.clone())
+            .on(INTROSPECTION, inactive());
+        let oauth2 = adapter(&upstream);
+        let (credentials, client) = (credentials(PASSWORD), client());
+        let before = oauth2.authenticate(&credentials, &client).await;
+        let before = before.expect_err("a fault");
+        assert!(
+            matches!(
+                before,
+                IamError::Misconfigured { .. } | IamError::Unreadable(_)
+            ),
+            "{rejection:?}: {before:?}"
+        );
+        assert!(before.to_string().contains(setting), "{before}");
+
+        upstream
+            .once(TOKEN, Answer::json(200, grant()))
+            .once(INTROSPECTION, Answer::json(200, active()));
+        session(&oauth2).await;
+        let possible = Err(IamError::PossibleRefusal(Box::new(before)));
+        let login = oauth2.authenticate(&credentials, &client).await;
+        assert_eq!(login.map(|_| ()), possible);
+
+        // Then the client is the cause.
+        upstream.on(INTROSPECTION, Answer::empty(401));
+        let login = oauth2.authenticate(&credentials, &client).await;
+        assert_eq!(misconfigured(&login), Some(Misconfiguration::ClientSecret));
+    }
+}
+
+#[tokio::test]
+async fn fault_that_the_server_states_is_no_possible_refusal() {
+    let upstream = healthy().await;
+    let oauth2 = adapter(&upstream);
+    session(&oauth2).await;
+    for (rejection, expected) in [
+        (Answer::html(200), "unreadable"),
+        (Answer::html(404), "misconfigured"),
+        (Answer::empty(429), "throttled"),
+        (Answer::html(503), "failed"),
+        (
+            Answer::json(401, json!({"error": "invalid_client"})),
+            "misconfigured",
+        ),
+        (
+            Answer::json(400, json!({"error": "unauthorized_client"})),
+            "misconfigured",
+        ),
+    ] {
+        upstream.on(TOKEN, rejection.clone());
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let fault = login.expect_err("a fault");
+        assert_eq!(fault.kind(), expected, "{rejection:?}");
+        assert!(
+            !matches!(fault, IamError::PossibleRefusal(_)),
+            "{rejection:?}"
+        );
     }
 }
 

@@ -69,6 +69,31 @@ fn fault_does_not_count() {
 }
 
 #[test]
+fn possible_refusal_counts_as_a_refusal_and_stays_the_fault() {
+    let mut limiter = TestLimiter::without_rate(defaults());
+    let fault = IamError::Unreadable("status 400".to_owned());
+    let possible = IamError::PossibleRefusal(Box::new(fault));
+    for _ in 0..10 {
+        let result = limiter.log_in_with(ALICE, "x", Some(HOME), |_| Err(possible.clone()));
+        assert_eq!(result, Err(GatewayError::Broken(possible.clone())));
+    }
+    let more = limiter.log_in(ALICE, RIGHT, HOME);
+    assert_eq!(
+        limited_by(&more).map(|(limit, _)| limit),
+        Some(Limit::Account)
+    );
+    for number in 0..90 {
+        let email = format!("user{number}@example.test");
+        let _ = limiter.log_in_with(&email, "x", Some(HOME), |_| Err(possible.clone()));
+    }
+    let more = limiter.log_in("bob@example.test", RIGHT, HOME);
+    assert_eq!(
+        limited_by(&more).map(|(limit, _)| limit),
+        Some(Limit::Address)
+    );
+}
+
+#[test]
 fn empty_password_counts_as_a_refusal_without_a_call_to_the_iam() {
     let mut limiter = TestLimiter::new(defaults());
     for number in 0..100 {
