@@ -252,7 +252,7 @@ impl OAuth2 {
             Err(Rejected::InvalidGrant(_)) => {
                 return Err(IamError::Refused(Refusal::InvalidCredentials));
             }
-            Err(Rejected::RefusedStatus) => {
+            Err(Rejected::Unproven) => {
                 // Some servers refuse a client the same way. Then this fails too.
                 self.server
                     .prove_credentials(&endpoints.introspection)

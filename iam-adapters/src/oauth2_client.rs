@@ -204,7 +204,7 @@ impl OAuth2Client {
                 self.proofs.record_grant();
                 self.proofs.record_login();
             }
-            Err(Rejected::InvalidGrant(_) | Rejected::RefusedStatus) => self.proofs.record_grant(),
+            Err(Rejected::InvalidGrant(_) | Rejected::Unproven) => self.proofs.record_grant(),
             Err(Rejected::Unclassified { .. } | Rejected::Fault(_)) => {}
         }
         Ok(Granted { tokens, response })
@@ -344,7 +344,7 @@ impl OAuth2Client {
             match self.rejected(&response) {
                 // `invalid_request`: the user is missing.
                 Rejected::InvalidGrant(_)
-                | Rejected::RefusedStatus
+                | Rejected::Unproven
                 | Rejected::Unclassified {
                     fault:
                         IamError::Misconfigured {

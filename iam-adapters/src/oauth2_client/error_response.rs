@@ -16,8 +16,9 @@ pub const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
 pub enum Rejected {
     /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
-    /// The server answered with [`Dialect::refused_status`]: it refuses the user, or the client.
-    RefusedStatus,
+    /// The server answered with [`Dialect::refused_error`] or [`Dialect::refused_status`]: it refuses the
+    /// user, or the client.
+    Unproven,
     /// The server answered with a 4xx of unknown meaning. From a password grant, it may refuse the user.
     Unclassified {
         /// What it is unless it is a refusal.
@@ -37,7 +38,7 @@ impl Rejected {
     pub fn into_fault(self) -> IamError {
         match self {
             Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".to_owned()),
-            Self::RefusedStatus => IamError::Unreadable("unexpected refusal".to_owned()),
+            Self::Unproven => IamError::Unreadable("unexpected refusal".to_owned()),
             Self::Unclassified { fault, .. } | Self::Fault(fault) => fault,
         }
     }
@@ -116,7 +117,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
         refused.status == status && (response.body.is_empty() || !refused.without_body)
     });
     if code.is_none() && is_refused_status {
-        return Rejected::RefusedStatus;
+        return Rejected::Unproven;
     }
     let description = body
         .as_ref()
@@ -131,7 +132,11 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
         }),
     };
     if explained.is_none() && is_refusal {
-        return Rejected::InvalidGrant(description.to_owned());
+        return match code {
+            Some("invalid_grant") => Rejected::InvalidGrant(description.to_owned()),
+            // The server may have the same code for a client that it refuses.
+            _ => Rejected::Unproven,
+        };
     }
     let named = match code {
         None => format!("status {status}"),
@@ -139,7 +144,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
     };
     let fault = match explained.or_else(|| standard(code?)) {
         Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
-        None if is_refused_status => return Rejected::RefusedStatus,
+        None if is_refused_status => return Rejected::Unproven,
         None => IamError::Unreadable(named),
     };
     let is_known = match &fault {
@@ -290,8 +295,7 @@ mod tests {
         ] {
             let body = format!(r#"{{"error":"{code}"}}"#);
             let meant = meaning(&response(400, &body), &dialect);
-            let is_refusal = meant == Rejected::InvalidGrant(String::new());
-            assert_eq!(is_refusal, refused, "{code}: {meant:?}");
+            assert_eq!(meant == Rejected::Unproven, refused, "{code}: {meant:?}");
         }
     }
 
@@ -317,13 +321,9 @@ mod tests {
                     ..PLAIN
                 };
                 let meant = meaning(&response(403, body), &dialect);
-                assert_eq!(
-                    meant == Rejected::RefusedStatus,
-                    refused,
-                    "{body}: {meant:?}"
-                );
+                assert_eq!(meant == Rejected::Unproven, refused, "{body}: {meant:?}");
                 let other = meaning(&response(400, body), &dialect);
-                assert!(other != Rejected::RefusedStatus, "{body}");
+                assert!(other != Rejected::Unproven, "{body}");
             }
         }
     }

@@ -402,7 +402,10 @@ async fn only_configured_responses_refuse_the_credentials() {
 }
 
 #[tokio::test]
-async fn status_without_a_code_refuses_the_credentials_only_if_the_client_is_accepted() {
+async fn configured_response_refuses_the_credentials_only_if_the_client_is_accepted() {
+    let glewlwyd = (json!({"preset": "glewlwyd"}), Answer::empty(403));
+    let access_denied = Answer::json(401, json!({"error": "access_denied"}));
+    let dex = (json!({"refused_error": "access_denied"}), access_denied);
     for (introspection, expected) in [
         (inactive(), "refused"),
         (Answer::empty(401), "misconfigured"),
@@ -410,17 +413,19 @@ async fn status_without_a_code_refuses_the_credentials_only_if_the_client_is_acc
             Answer::json(401, json!({"error": "invalid_client"})),
             "misconfigured",
         ),
-        (Answer::empty(403), "unreadable"),
+        (Answer::html(403), "unreadable"),
         (Answer::empty(503), "failed"),
         (Answer::reset(), "unreachable"),
     ] {
-        let upstream = healthy().await;
-        upstream
-            .on(TOKEN, Answer::empty(403))
-            .on(INTROSPECTION, introspection.clone());
-        let oauth2 = adapter_with(&upstream, &json!({"preset": "glewlwyd"}));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
-        assert_eq!(kind(&login), expected, "{introspection:?}");
+        for (changes, refusal) in [&glewlwyd, &dex] {
+            let upstream = healthy().await;
+            upstream
+                .on(TOKEN, refusal.clone())
+                .on(INTROSPECTION, introspection.clone());
+            let oauth2 = adapter_with(&upstream, changes);
+            let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+            assert_eq!(kind(&login), expected, "{changes} {introspection:?}");
+        }
     }
 }
 
