@@ -146,7 +146,6 @@ fn unexpected(protocol: &WireProtocol) -> [Vec<(&'static str, Value)>; 2] {
                 vec![
                     ("access_token", json!(null)),
                     ("refresh_token", json!(["opaque"])),
-                    ("expires_in", json!("1800")),
                 ],
                 vec![subject, "client_id"],
             )
