@@ -301,7 +301,7 @@ impl Application {
                 .map(|certificate| server::server_config(certificate))
                 .transpose()?,
             workers,
-            max_connections: max_connections(settings.http.max_connections, workers),
+            max_connections: max_connections(settings.http.max_connections),
             timeouts,
             shutdown_timeout: settings.http.shutdown_deadline,
         };
@@ -438,11 +438,10 @@ where
         .with_context(|| format!("cannot listen on {address} ({setting})"))
 }
 
-/// The connections that each worker can have. Fewer than configured if the limit of open files is
-/// small.
-fn max_connections(wanted: usize, workers: usize) -> usize {
+/// The connections that clients can have. Fewer than configured if the limit of open files is small.
+fn max_connections(wanted: usize) -> usize {
     let files = server::raise_open_file_limit();
-    let max_connections = files.connections_per_worker(wanted, workers);
+    let max_connections = files.connections(wanted);
     if max_connections < wanted {
         tracing::info!(
             wanted,

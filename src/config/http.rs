@@ -18,7 +18,7 @@ pub struct HttpSettings {
     pub listen: SocketAddr,
     /// Threads that serve requests; `None`: one for each core.
     pub workers: Option<usize>,
-    /// The most open connections of each worker.
+    /// The most open connections. Each worker has an equal share of them.
     pub max_connections: usize,
     /// The URL of the gateway for clients; the issuer of the tokens.
     pub public_url: PublicUrl,

@@ -1,10 +1,12 @@
-//! The open connections of one worker: what each is doing, how many there may be, how long requests
-//! wait for the worker, and the body of a request, of bounded size and within a bounded time.
+//! The open connections of one worker: what each is doing, how many there may be, how much memory
+//! their requests may hold, how long requests wait for the worker, and the body of a request, of
+//! bounded size and within a bounded time.
 //!
 //! actix-server's `max_concurrent_connections` and `tower::limit::ConcurrencyLimit` only make new
 //! connections wait: with them, idle connections block clients that have a request.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -59,14 +61,25 @@ struct State {
     is_last_request: Cell<bool>,
     /// Whether the limiter wants the connection to be closed, unless a request comes before that.
     must_close: Cell<bool>,
+    /// The bytes of its longest request so far: its buffers keep their size until it is closed.
+    held: Cell<usize>,
+    worker: Rc<HeldBytes>,
     waker: RefCell<Option<Waker>>,
     timeouts: ConnectionTimeouts,
     queue_delay: QueueDelay,
 }
 
+/// The bytes of requests that the connections of one worker hold.
+#[derive(Debug, Default)]
+struct HeldBytes {
+    all: Cell<usize>,
+    /// Those of connections that must be closed.
+    closing: Cell<usize>,
+}
+
 impl ConnectionState {
     /// The state of a connection that was just accepted.
-    pub(super) fn new(timeouts: ConnectionTimeouts, queue_delay: QueueDelay) -> Self {
+    fn new(timeouts: ConnectionTimeouts, queue_delay: QueueDelay, worker: Rc<HeldBytes>) -> Self {
         Self(Rc::new(State {
             phase: Cell::new(ConnectionPhase::Idle),
             waits_since: Cell::new(Instant::now()),
@@ -74,6 +87,8 @@ impl ConnectionState {
             body_fault: Cell::default(),
             is_last_request: Cell::default(),
             must_close: Cell::default(),
+            held: Cell::default(),
+            worker,
             waker: RefCell::default(),
             timeouts,
             queue_delay,
@@ -100,7 +115,26 @@ impl ConnectionState {
     /// The head of a request is complete, or its body is.
     pub(super) fn begin_handling(&self) {
         self.0.phase.set(ConnectionPhase::Handling);
-        self.0.must_close.set(false);
+        self.set_must_close(false);
+    }
+
+    fn set_must_close(&self, must_close: bool) {
+        let (held, closing) = (self.0.held.get(), &self.0.worker.closing);
+        match (self.0.must_close.replace(must_close), must_close) {
+            (false, true) => closing.set(closing.get() + held),
+            (true, false) => closing.set(closing.get() - held),
+            _ => {}
+        }
+    }
+
+    /// The connection holds so many bytes of a request.
+    fn hold(&self, bytes: usize) {
+        let worker = &self.0.worker;
+        let before = self.0.held.replace(bytes);
+        worker.all.set(worker.all.get() - before + bytes);
+        if self.0.must_close.get() {
+            worker.closing.set(worker.closing.get() - before + bytes);
+        }
     }
 
     /// The handler waits for the body, from `now` on.
@@ -190,7 +224,7 @@ impl ConnectionState {
 
     /// Asks for the connection to be closed, unless the head of a request is complete before that.
     pub(super) fn close(&self) {
-        self.0.must_close.set(true);
+        self.set_must_close(true);
         if let Some(waker) = self.0.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
@@ -222,10 +256,20 @@ impl ConnectionState {
     }
 }
 
-/// Tracks the open connections of one worker and closes idle ones when the limit is near. A
+/// The limits of one worker's connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionLimits {
+    /// The most open connections.
+    pub(super) connections: usize,
+    /// The most bytes of requests that all of them may hold.
+    pub(super) request_bytes: usize,
+}
+
+/// Tracks the open connections of one worker, and closes idle ones when a limit is near. A
 /// connection with a request in progress is never closed.
 pub(super) struct ConnectionLimiter {
-    limit: usize,
+    limits: ConnectionLimits,
+    held: Rc<HeldBytes>,
     connections: RefCell<BTreeMap<u64, ConnectionState>>,
     next_id: Cell<u64>,
     /// How many connections were accepted near the limit for which none has been closed yet.
@@ -238,13 +282,14 @@ pub(super) struct ConnectionLimiter {
 impl ConnectionLimiter {
     /// A limiter without connections.
     pub(super) fn new(
-        limit: usize,
+        limits: ConnectionLimits,
         timeouts: ConnectionTimeouts,
         queue_delay: QueueDelay,
         hooks: Arc<dyn Hooks>,
     ) -> Rc<Self> {
         Rc::new(Self {
-            limit,
+            limits,
+            held: Rc::default(),
             connections: RefCell::default(),
             next_id: Cell::new(0),
             to_close: Cell::new(0),
@@ -260,21 +305,25 @@ impl ConnectionLimiter {
     /// has waited for its client the longest. They are closed in batches, so that the search costs
     /// next to nothing for each.
     pub(super) fn acquire(self: &Rc<Self>) -> Option<ConnectionPermit> {
-        let open = self.connections.borrow().len();
-        let spare = (self.limit / 8).max(1);
-        if open + spare >= self.limit {
+        let (open, limit) = (self.connections.borrow().len(), self.limits.connections);
+        let spare = (limit / 8).max(1);
+        if open + spare >= limit {
             self.to_close.set(self.to_close.get() + 1);
             if self.to_close.get() >= spare.div_ceil(4) {
                 self.close_idle(self.to_close.take());
             }
         }
-        if open >= self.limit {
+        if open >= limit {
             self.hooks.connection_shed(ShedReason::Refused);
             return None;
         }
         let id = self.next_id.get();
         self.next_id.set(id + 1);
-        let state = ConnectionState::new(self.timeouts, self.queue_delay.clone());
+        let state = ConnectionState::new(
+            self.timeouts,
+            self.queue_delay.clone(),
+            Rc::clone(&self.held),
+        );
         self.connections.borrow_mut().insert(id, state.clone());
         Some(ConnectionPermit {
             limiter: Rc::clone(self),
@@ -293,9 +342,41 @@ impl ConnectionLimiter {
             idle.select_nth_unstable_by_key(count, |(rank, _)| *rank);
         }
         for (_, state) in idle.into_iter().take(count) {
-            state.close();
-            self.hooks.connection_shed(ShedReason::Idle);
+            self.close(state);
         }
+    }
+
+    /// Closes connections until those that stay open hold an eighth less than they may. The ones with
+    /// the longest requests are closed first, and of these the ones that have waited the longest.
+    /// Returns whether any are being closed.
+    fn close_largest(&self) -> bool {
+        let mut staying = self.held.all.get() - self.held.closing.get();
+        let mut are_closing = self.held.closing.get() > 0;
+        if are_closing && staying <= self.limits.request_bytes {
+            return true;
+        }
+        let enough = self.limits.request_bytes / 8 * 7;
+        let connections = self.connections.borrow();
+        let mut idle: Vec<_> = connections
+            .values()
+            .filter(|state| state.0.held.get() > 0)
+            .filter_map(|state| Some((Reverse(state.0.held.get()), state.eviction_rank()?, state)))
+            .collect();
+        idle.sort_unstable_by_key(|(held, rank, _)| (*held, *rank));
+        for (Reverse(held), _, state) in idle {
+            if staying <= enough {
+                break;
+            }
+            staying -= held;
+            are_closing = true;
+            self.close(state);
+        }
+        are_closing
+    }
+
+    fn close(&self, state: &ConnectionState) {
+        state.close();
+        self.hooks.connection_shed(ShedReason::Idle);
     }
 }
 
@@ -311,10 +392,25 @@ impl ConnectionPermit {
     pub(super) fn state(&self) -> &ConnectionState {
         &self.state
     }
+
+    /// The connection holds so many bytes of a request.
+    pub(super) fn hold(&self, bytes: usize) {
+        if bytes > self.state.0.held.get() {
+            self.state.hold(bytes);
+        }
+    }
+
+    /// Whether the connection may receive so many bytes now. If not, others are being closed for it, or
+    /// it is itself. Requests that are being handled cannot be closed, and the IAM's limits bound them.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let limiter = &self.limiter;
+        limiter.held.all.get() + bytes <= limiter.limits.request_bytes || !limiter.close_largest()
+    }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
+        self.state.hold(0);
         self.limiter.connections.borrow_mut().remove(&self.id);
     }
 }
@@ -515,10 +611,12 @@ mod tests {
     use actix_web::test::TestRequest;
     use actix_web::{FromRequest as _, HttpResponse, dev};
     use futures_util::{Stream, stream};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::advance;
 
     use super::*;
     use crate::server::Refusal;
+    use crate::server::deadline_io::DeadlineIo;
 
     #[derive(Default)]
     struct Refused(AtomicUsize);
@@ -536,7 +634,11 @@ mod tests {
         }
     }
 
-    fn limiter_with(limit: usize, hooks: Arc<Refused>) -> Rc<ConnectionLimiter> {
+    fn limiter_with(connections: usize, hooks: Arc<Refused>) -> Rc<ConnectionLimiter> {
+        let limit = ConnectionLimits {
+            connections,
+            request_bytes: 3 * 8192,
+        };
         let timeouts = ConnectionTimeouts::default();
         ConnectionLimiter::new(limit, timeouts, QueueDelay::default(), hooks)
     }
@@ -624,6 +726,71 @@ mod tests {
         permits.extend((0..76).map_while(|_| limiter.acquire()));
         assert_eq!((permits.len(), closing(&permits)), (800, 100));
         assert!(permits[..100].iter().all(must_close), "not the oldest");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_requests_are_closed_first_when_all_hold_too_much() {
+        let limiter = limiter(20);
+        let permits: Vec<_> = (0..5).map_while(|_| limiter.acquire()).collect();
+        for (permit, bytes) in permits.iter().zip([9_000, 300, 9_000, 5_000, 0]) {
+            permit.state().received();
+            permit.hold(bytes);
+            permit.hold(bytes / 2);
+        }
+        let busy = &permits[0];
+        busy.state().begin_handling();
+        let closing = || permits.iter().map(must_close).collect::<Vec<_>>();
+        assert!(permits[4].has_room(1_000));
+        assert_eq!(closing(), [false; 5]);
+        for _ in 0..2 {
+            assert!(!permits[4].has_room(8_192));
+            assert_eq!(closing(), [false, false, true, false, false]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_are_handled_do_not_keep_others_waiting() {
+        let limiter = limiter(20);
+        let handled = limiter.acquire().expect("room");
+        handled.hold(30_000);
+        handled.state().begin_handling();
+        assert!(limiter.acquire().expect("room").has_room(8_192));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_receives_more_once_those_closed_for_it_have_ended() {
+        let limiter = limiter(20);
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 16384\r\n\r\n{}",
+            " ".repeat(16_000)
+        );
+        let open = async || {
+            let (mut client, io) = tokio::io::duplex(request.len());
+            client.write_all(request.as_bytes()).await.expect("written");
+            let permit = limiter.acquire().expect("room");
+            (
+                client,
+                DeadlineIo::new(Box::new(io), None, permit, Arc::<Refused>::default()),
+            )
+        };
+        let read = |io: &mut DeadlineIo| {
+            io.read_buf(&mut BytesMut::with_capacity(8192))
+                .now_or_never()
+        };
+        let received = |io: &mut DeadlineIo| {
+            let parts = std::iter::from_fn(|| read(io).and_then(Result::ok));
+            parts.sum::<usize>()
+        };
+        let (_client, mut first) = open().await;
+        assert_eq!(received(&mut first), request.len());
+        first.state().begin_reading_body(Instant::now());
+        let (_client, mut second) = open().await;
+        assert_eq!(received(&mut second), 8192);
+        let error = read(&mut first).expect("ended").expect_err("closed");
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        assert_eq!(received(&mut second), 0, "the first one has not ended");
+        drop(first);
+        assert_eq!(received(&mut second), request.len() - 8192);
     }
 
     #[tokio::test]

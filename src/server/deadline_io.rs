@@ -54,6 +54,8 @@ pub(super) struct DeadlineIo {
     received: BytesMut,
     /// How many of these bytes belong to the current request.
     framed: usize,
+    /// How many bytes of the current request were passed on.
+    passed_on: usize,
     response: ResponseProgress,
     /// What is left to write of the response to input that is not a request.
     refusal: Bytes,
@@ -94,6 +96,7 @@ impl DeadlineIo {
             request: RequestFraming::new(),
             received: BytesMut::new(),
             framed: 0,
+            passed_on: 0,
             response: ResponseProgress::Written { last: false },
             refusal: Bytes::new(),
             has_ended: false,
@@ -134,10 +137,18 @@ impl DeadlineIo {
 
     /// Whether to receive more. Nothing is received ahead from a client that does not accept its
     /// responses, and a limited amount while a request has none.
-    fn can_receive(&mut self) -> bool {
+    fn can_receive(&mut self, cx: &mut Context<'_>) -> bool {
         let is_ahead = self.request.is_complete() && self.received.len() >= READ_AHEAD_BYTES;
         self.is_read_paused = self.write_blocked_since.is_some() || is_ahead;
-        !self.is_read_paused
+        if self.is_read_paused {
+            return false;
+        }
+        let has_room = self.permit.has_room(READ_BYTES);
+        if !has_room {
+            // The tasks of the connections that are closed for this one run before it does.
+            cx.waker().wake_by_ref();
+        }
+        has_room
     }
 
     /// How many of these bytes can be passed on. The head of a request can as soon as it is
@@ -170,6 +181,7 @@ impl DeadlineIo {
             return;
         }
         self.request = RequestFraming::new();
+        self.passed_on = 0;
         if !self.received.is_empty() {
             self.state().received();
             self.frame_received();
@@ -181,6 +193,7 @@ impl DeadlineIo {
         let bytes = self.received.split_to(self.framed.min(buffer.remaining()));
         buffer.put_slice(&bytes);
         self.framed -= bytes.len();
+        self.passed_on += bytes.len();
         if self.received.is_empty() {
             // An idle connection holds no memory that it does not need.
             self.received = BytesMut::new();
@@ -207,6 +220,7 @@ impl DeadlineIo {
         if !self.request.is_complete() {
             self.frame_received();
         }
+        self.hold();
         Poll::Ready(Ok(true))
     }
 
@@ -227,7 +241,16 @@ impl DeadlineIo {
         let rest = received.get(framed..).unwrap_or_default();
         self.received.extend_from_slice(rest);
         buffer.set_filled(before + framed);
+        self.passed_on += framed;
+        self.hold();
         Poll::Ready(Ok(true))
+    }
+
+    /// Counts what this connection holds. A body that comes after its response is discarded.
+    fn hold(&self) {
+        let is_discarded = self.request.has_head() && self.response != ResponseProgress::Pending;
+        let passed_on = if is_discarded { 0 } else { self.passed_on };
+        self.permit.hold(passed_on + self.received.len());
     }
 
     /// Responds to input that is not a request. No response is in progress, and none follows.
@@ -275,6 +298,16 @@ impl DeadlineIo {
         self.state().must_close(cx.waker())
     }
 
+    /// Ends the input if the limiter closes the connection. Without a response where a body is
+    /// incomplete: the request would hold its memory until the client has accepted that.
+    fn end_if_closed(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        self.has_ended = self.must_close(cx);
+        if self.has_ended && self.state().phase() == ConnectionPhase::ReadingBody {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
     /// Nothing is left to be written.
     fn flushed(&mut self, cx: &mut Context<'_>) {
         self.write_blocked_since = None;
@@ -296,7 +329,9 @@ impl DeadlineIo {
             let mut sink = ReadBuf::uninit(&mut sink);
             match Pin::new(&mut self.io).poll_read(cx, &mut sink) {
                 Poll::Ready(Ok(())) if !sink.filled().is_empty() => {}
-                Poll::Pending if !self.has_passed(since + DRAIN_TIMEOUT, cx) => {
+                Poll::Pending
+                    if !self.must_close(cx) && !self.has_passed(since + DRAIN_TIMEOUT, cx) =>
+                {
                     return Poll::Pending;
                 }
                 Poll::Ready(_) | Poll::Pending => return Poll::Ready(()),
@@ -330,7 +365,7 @@ impl AsyncRead for DeadlineIo {
             if self.has_ended {
                 continue;
             }
-            if self.can_receive() {
+            if self.can_receive(cx) {
                 match self.poll_receive(cx, buffer)? {
                     Poll::Ready(true) if buffer.filled().len() > before => {
                         return Poll::Ready(Ok(()));
@@ -343,8 +378,10 @@ impl AsyncRead for DeadlineIo {
                         self.is_read_paused = true;
                     }
                     Poll::Ready(false) => self.has_ended = true,
-                    Poll::Pending => self.has_ended = self.must_close(cx),
+                    Poll::Pending => self.end_if_closed(cx)?,
                 }
+            } else {
+                self.end_if_closed(cx)?;
             }
             // Only now: what arrived in time is not late because this worker was busy.
             if !self.has_ended {

@@ -17,8 +17,8 @@ use actix_web::http::{Method, Uri};
 use super::Refusal;
 
 /// The longest head of a request: the request line and all header fields. Browsers and proxies stay
-/// far below.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// below, also with cookies: session tokens are in bodies.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 /// The most header fields, as in actix-http.
 const HEADERS_MAX: usize = 96;

@@ -20,7 +20,9 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{ConnectionLimiter, ConnectionPermit, QueueDelay, respond};
+use super::connection::{
+    ConnectionLimiter, ConnectionLimits, ConnectionPermit, QueueDelay, respond,
+};
 use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, Stream};
 use super::refusal::refuse_connection;
 use super::{ConnectionTimeouts, Hooks};
@@ -32,6 +34,10 @@ const BACKLOG: u32 = 1024;
 /// backlog.
 const REFUSED_CONNECTIONS: usize = 64;
 
+/// The most bytes of requests that the connections of a listener hold, each with its longest request
+/// so far: 10,000 connections with 3 KiB each, or 1,300 with the largest request.
+const REQUEST_BYTES: usize = 32 * 1024 * 1024;
+
 /// The settings of a listener.
 pub struct Listener {
     /// The address; port 0 stands for any free port.
@@ -42,7 +48,7 @@ pub struct Listener {
     pub tls: Option<rustls::ServerConfig>,
     /// Threads.
     pub workers: usize,
-    /// The most open connections of each worker.
+    /// The most open connections. Each worker has an equal share of them.
     pub max_connections: usize,
     /// How long clients may take.
     pub timeouts: ConnectionTimeouts,
@@ -73,13 +79,17 @@ impl Listener {
     {
         let socket = self.socket.map_or_else(|| bind(self.address), Ok)?;
         let address = socket.local_addr()?;
-        let (limit, timeouts) = (self.max_connections, self.timeouts);
-        let refused = REFUSED_CONNECTIONS.min(limit / 4).max(1);
+        let timeouts = self.timeouts;
+        let limits = ConnectionLimits {
+            connections: (self.max_connections / self.workers).max(1),
+            request_bytes: REQUEST_BYTES / self.workers,
+        };
+        let refused = REFUSED_CONNECTIONS.min(limits.connections / 4).max(1);
         let seconds = self.shutdown_timeout.as_millis().div_ceil(1000);
         let server = Server::build()
             .disable_signals()
             .workers(self.workers)
-            .max_concurrent_connections(limit + refused)
+            .max_concurrent_connections(limits.connections + refused)
             .shutdown_timeout(u64::try_from(seconds).unwrap_or(u64::MAX));
         let stopping = server.graceful_shutdown_signal();
         let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
@@ -103,7 +113,7 @@ impl Listener {
                 .h1(apply_fn_factory(app, respond));
             let queue_delay = QueueDelay::default();
             actix_web::rt::spawn(queue_delay.measure(timeouts.queue_delay / 10));
-            let limiter = ConnectionLimiter::new(limit, timeouts, queue_delay, Arc::clone(&hooks));
+            let limiter = ConnectionLimiter::new(limits, timeouts, queue_delay, Arc::clone(&hooks));
             let (hooks, tls) = (Arc::clone(&hooks), tls.clone());
             // The permit is acquired when the connection is accepted, not when it is first polled.
             fn_service(move |tcp| accept(tcp, limiter.acquire(), tls.clone(), Arc::clone(&hooks)))

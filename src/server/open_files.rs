@@ -22,15 +22,13 @@ pub fn raise_open_file_limit() -> OpenFiles {
 }
 
 impl OpenFiles {
-    /// How many of the `wanted` connections each of so many workers can have.
-    ///
-    /// All workers together get at most half of the files: connections to other servers, logs and
-    /// management need some even when clients use all that they can get.
+    /// How many of the `wanted` connections clients can have: at most half of the files. Connections to
+    /// other servers, logs and management need some even when clients use all that they can get.
     #[must_use]
-    pub fn connections_per_worker(self, wanted: usize, workers: usize) -> usize {
+    pub fn connections(self, wanted: usize) -> usize {
         let files = self.0.unwrap_or(u64::MAX);
         let files = usize::try_from(files).unwrap_or(usize::MAX);
-        wanted.min(files / 2 / workers.max(1)).max(1)
+        wanted.min(files / 2).max(1)
     }
 }
 
@@ -40,15 +38,15 @@ mod tests {
 
     #[test]
     fn connections_use_at_most_half_of_the_files() {
-        for (wanted, workers, files, connections) in [
-            (10_000, 2, None, 10_000),
-            (10_000, 2, Some(65_536), 10_000),
-            (10_000, 2, Some(1_024), 256),
-            (100, 2, Some(1_024), 100),
-            (10_000, 64, Some(16), 1),
-            (10_000, 1, Some(u64::MAX), 10_000),
+        for (wanted, files, connections) in [
+            (10_000, None, 10_000),
+            (10_000, Some(65_536), 10_000),
+            (10_000, Some(1_024), 512),
+            (100, Some(1_024), 100),
+            (10_000, Some(1), 1),
+            (10_000, Some(u64::MAX), 10_000),
         ] {
-            let available = OpenFiles(files).connections_per_worker(wanted, workers);
+            let available = OpenFiles(files).connections(wanted);
             assert_eq!(available, connections, "{files:?}");
         }
     }

@@ -14,6 +14,9 @@ from fixture import expect
 
 FILES = 256
 MEMORY_MIB = 128
+# More than the default of http.max_connections, and the memory that docs/capacity.md has for them.
+UNFINISHED = 12_000
+UNFINISHED_MIB = 200
 
 
 def descriptors():
@@ -97,6 +100,30 @@ def memory():
         gateway.check_serves("afterwards")
         expect(most < MEMORY_MIB, f"{most:.0f} MiB: the bound does not hold")
         print(f"  {most:.0f} of {MEMORY_MIB} MiB with 2000 heads of 8 KiB, bounded by {prefix[0]}")
+
+
+def unfinished():
+    """More connections than the limit, each with a long head and an unfinished body, hold a bounded amount of memory."""
+    begin = b"POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16384\r\nX: "
+    head = begin + b"a" * (8000 - len(begin)) + b"\r\n\r\n"
+    for name, request in (("nothing", b""), ("a head", head), ("a head and half of a body", head + b" " * 8192)):
+        with fixture.running({"http.workers": 2}) as gateway:
+            gateway.check_serves("before")
+            before = most = gateway.rss_mib()
+            with contextlib.ExitStack() as stack:
+                for number in range(UNFINISHED):
+                    with contextlib.suppress(ConnectionError):
+                        client = stack.enter_context(socket.create_connection(gateway.address, timeout=10))
+                        client.sendall(request)
+                    if number % 100 == 0:
+                        most = max(most, gateway.rss_mib())
+                        time.sleep(0.02)
+                most = max(most, gateway.rss_mib())
+                gateway.check_serves("meanwhile")
+            gateway.check_serves("afterwards")
+            expect(most - before < UNFINISHED_MIB, f"{name}: {most - before:.0f} MiB more")
+            expect(gateway.shed("idle") > 0, f"{name}: no connection was closed")
+            print(f"  {name}: +{most - before:.0f} MiB")
 
 
 @contextlib.contextmanager

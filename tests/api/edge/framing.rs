@@ -221,13 +221,13 @@ fn with_head_of(bytes: usize) -> [String; 3] {
 }
 
 #[test]
-fn request_head_is_limited_to_16_kib() {
+fn request_head_is_limited_to_8_kib() {
     let gateway = gateway();
-    for request in with_head_of(15 * 1024) {
+    for request in with_head_of(7 * 1024) {
         assert_eq!(send(&gateway, request).status, 404);
     }
     // The second is refused after parsing, the last before it is complete.
-    for bytes in [17 * 1024, 20_000, 200_000] {
+    for bytes in [9 * 1024, 20_000, 200_000] {
         for request in with_head_of(bytes) {
             for before in [String::new(), get("/nowhere")] {
                 let mut connection = connect(&gateway);
