@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::guard::fn_guard;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, Error, Resource};
@@ -132,8 +133,18 @@ pub fn operations(routes: &mut ServiceConfig) {
         );
 }
 
+/// A path, or a pattern with a literal beginning. Only the path itself: actix-web decodes
+/// percent-encoded characters before it matches, and metrics, log and the rules of proxies, which do
+/// not, would have another name for the request.
+fn resource(path: &str) -> Resource {
+    let literal = path.split('{').next().unwrap_or(path).to_owned();
+    web::resource(path).guard(fn_guard(move |request| {
+        request.head().uri.path().starts_with(&literal)
+    }))
+}
+
 fn post(path: &str) -> Resource {
-    web::resource(path).default_service(web::to(async || {
+    resource(path).default_service(web::to(async || {
         Err::<&str, _>(Problem::MethodNotAllowed("POST"))
     }))
 }
@@ -145,7 +156,7 @@ where
     Args: actix_web::FromRequest + 'static,
     F::Output: actix_web::Responder + 'static,
 {
-    web::resource(path)
+    resource(path)
         .route(web::get().to(handler.clone()))
         .route(web::head().to(handler))
         .default_service(web::to(async || {

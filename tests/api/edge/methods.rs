@@ -91,6 +91,42 @@ fn unknown_path_is_a_404_for_every_method() {
 }
 
 #[test]
+fn percent_encoded_path_is_a_404_at_both_listeners() {
+    let gateway = gateway();
+    let listeners = gateway.addresses();
+    for (address, method, path) in [
+        (listeners.public, "POST", "/api/v1/auth/log%69n"),
+        (listeners.public, "POST", "/api/v1/auth/%74oken"),
+        (listeners.public, "POST", "/api/v1/auth%2Flogout"),
+        (
+            listeners.public,
+            "POST",
+            "/api/v1/auth/backchannel%2dlogout",
+        ),
+        (listeners.public, "GET", "/%2ewell-known/jwks.json"),
+        (
+            listeners.public,
+            "GET",
+            "/.well-known/oauth%2Dauthorization-server/a",
+        ),
+        (listeners.management, "GET", "/%6detrics"),
+        (listeners.management, "GET", "/health/l%69ve"),
+        (listeners.management, "POST", "/%61dmin/v1/sessions/revoke"),
+        (
+            listeners.management,
+            "POST",
+            "/admin/v1/login%2Dlimits/reset",
+        ),
+    ] {
+        let answer = Connection::to(address).send(bare(method, path)).answer();
+        assert_eq!(answer.status, 404, "{path}: {answer:?}");
+        in_form(&answer);
+    }
+    let tenant = "/.well-known/oauth-authorization-server/a%20tenant";
+    assert_eq!(send(&gateway, bare("GET", tenant)).status, 200);
+}
+
+#[test]
 fn head_is_allowed_wherever_get_is() {
     let gateway = gateway();
     for path in READ {
