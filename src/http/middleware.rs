@@ -93,6 +93,7 @@ pub async fn handle_request(
     };
     request.extensions_mut().insert(RequestLog::of(&context));
     if app_state.lifecycle.is_draining() && context.route.is_operation() {
+        app_state.metrics.shed().draining.inc();
         let response = context.problem_response(&app_state, &Problem::Draining, None);
         return Ok(request.into_response(response));
     }
@@ -271,9 +272,10 @@ impl RequestContext {
                 )
             };
         }
-        // Not errors: overload, of which clients can cause any amount, and the result of a probe.
+        // Not errors: overload, of which clients can cause any amount, a stop, for which clients use
+        // another replica, and the result of a probe.
         let is_expected = match problem {
-            Some(problem) => matches!(problem, Problem::Overloaded),
+            Some(problem) => matches!(problem, Problem::Overloaded | Problem::Draining),
             None => self.is_routine,
         };
         if status.is_server_error() && !is_expected {

@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use actix_web::http::header;
 use actix_web::test::{TestRequest, call_service, init_service};
 use iam_adapters::clock::SystemClock;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{self, SubscriberExt as _};
 
 use super::*;
 use crate::health::Lifecycle;
@@ -22,10 +25,29 @@ fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
     Data::new(connected.app_state(&settings, &parts))
 }
 
+/// The levels of the lines of requests.
+#[derive(Clone, Default)]
+struct Levels(Arc<Mutex<Vec<Level>>>);
+
+impl<S: Subscriber> Layer<S> for Levels {
+    fn on_event(&self, event: &Event<'_>, _: layer::Context<'_, S>) {
+        if event.metadata().target() == "auth_gateway::request" {
+            self.0
+                .lock()
+                .expect("a lock")
+                .push(*event.metadata().level());
+        }
+    }
+}
+
 #[actix_web::test]
 async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     let lifecycle = Lifecycle::default();
-    let app = http::app(app_state(&lifecycle)).configure(http::public);
+    let app_state = app_state(&lifecycle);
+    let levels = Levels::default();
+    let subscriber = tracing_subscriber::registry().with(levels.clone());
+    let _subscriber = tracing::subscriber::set_default(subscriber);
+    let app = http::app(app_state.clone()).configure(http::public);
     let app = init_service(app).await;
     let call = async |uri| {
         let request = TestRequest::post().uri(uri).to_request();
@@ -49,6 +71,8 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
         assert!(!response.response().head().keep_alive());
     }
     assert_eq!(call("/openapi.yaml").await.status(), 405, "no operation");
+    assert_eq!(app_state.metrics.shed().draining.get(), 4);
+    assert_eq!(*levels.0.lock().expect("a lock"), [Level::INFO; 7]);
 }
 
 fn of(value: &[u8]) -> String {

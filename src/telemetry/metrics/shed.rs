@@ -9,6 +9,8 @@ use prometheus_client::registry::Registry;
 pub struct ShedMetrics {
     /// Requests refused because they had waited too long for their worker.
     pub behind: Counter,
+    /// Requests refused because the gateway stops.
+    pub draining: Counter,
     /// Connections refused because the limit was reached and none was idle.
     pub full: Counter,
     /// Idle connections closed to admit others.
@@ -20,8 +22,13 @@ impl ShedMetrics {
         let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
         let help = "Refused requests, refused connections and closed idle connections under load";
         registry.register("shed", help, family.clone());
-        let [behind, full, idle] = ["behind", "full", "idle"]
+        let [behind, draining, full, idle] = ["behind", "draining", "full", "idle"]
             .map(|reason| family.get_or_create_owned(&[("reason", reason)]));
-        Self { behind, full, idle }
+        Self {
+            behind,
+            draining,
+            full,
+            idle,
+        }
     }
 }
