@@ -138,7 +138,8 @@ fn begin_trace(app_state: &AppState, request: &HttpRequest, route: Route) -> Con
             let peer = request.peer_addr().map(|peer| peer.ip().into());
             let is_trusted = peer.is_some_and(|peer| is_in(&app_state.trusted_proxies, peer));
             let headers = is_trusted.then(|| request.headers());
-            traces.begin(headers, || trace::server_span(request, route))
+            let now = app_state.gateway.now().monotonic;
+            traces.begin(headers, now, || trace::server_span(request, route))
         }
         _ => Context::new(),
     }

@@ -8,6 +8,8 @@ mod export;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
 use iam_adapters::trace::Tracer;
@@ -28,10 +30,17 @@ pub use export::{SpanExporter, SpanQueue};
 
 const TRACEPARENT: &str = "traceparent";
 
+/// The most requests that trusted proxies can have sampled in each second. A proxy may pass on what its
+/// clients send.
+const PROXY_SAMPLED_MAX: u64 = 10;
+
 /// Decides which requests are traced, and starts their spans.
 pub struct Traces {
     spans: Arc<Spans>,
     ratio: Sampler,
+    /// A second of the monotonic clock, and in the lowest 16 bits how many requests trusted proxies had
+    /// sampled in it.
+    proxy_sampled: AtomicU64,
     /// Of a request without a span. Its children have none either.
     unsampled: Context,
 }
@@ -63,29 +72,56 @@ impl Traces {
         Self {
             spans,
             ratio: Sampler::TraceIdRatioBased(sample_ratio),
+            proxy_sampled: AtomicU64::default(),
             unsampled: Context::new().with_value(tracer),
         }
     }
 
     /// The context of a request, with its span if the request is sampled. `headers`: those of a trusted
-    /// proxy, which decides whether its requests are sampled (W3C Trace Context).
+    /// proxy, which decides whether its requests are sampled (W3C Trace Context), up to ten in each second of
+    /// `now`, the time of a monotonic clock.
     pub fn begin(
         &self,
         headers: Option<&HeaderMap>,
+        now: Duration,
         span: impl FnOnce() -> SpanBuilder,
     ) -> Context {
-        let remote = headers.and_then(|headers| self.remote(headers));
-        let is_sampled = match &remote {
-            Some(remote) => remote.span().span_context().is_sampled(),
+        let Some(remote) = headers.and_then(|headers| self.remote(headers)) else {
             // The SDK draws another id for the span: it accepts none.
-            None => self.samples(self.spans.ids.new_trace_id()),
+            return if self.samples(self.spans.ids.new_trace_id()) {
+                self.spans.start(span(), &self.unsampled)
+            } else {
+                self.unsampled.clone()
+            };
         };
-        let context = remote.unwrap_or_else(|| self.unsampled.clone());
-        if is_sampled {
-            self.spans.start(span(), &context)
+        let parent = remote.span().span_context().clone();
+        if !parent.is_sampled() {
+            remote
+        } else if self.admits_sampled(now) {
+            self.spans.start(span(), &remote)
         } else {
-            context
+            // The IAM does not sample its calls either.
+            remote.with_remote_span_context(SpanContext::new(
+                parent.trace_id(),
+                parent.span_id(),
+                TraceFlags::NOT_SAMPLED,
+                true,
+                parent.trace_state().clone(),
+            ))
         }
+    }
+
+    /// Whether a proxy can have one more request sampled in this second.
+    fn admits_sampled(&self, now: Duration) -> bool {
+        let second = now.as_secs() << 16;
+        let counted = |last: u64| match last.checked_sub(second) {
+            Some(count) if count >= PROXY_SAMPLED_MAX => None,
+            Some(_) => Some(last + 1),
+            None => Some(second + 1),
+        };
+        self.proxy_sampled
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted)
+            .is_ok()
     }
 
     fn samples(&self, trace_id: TraceId) -> bool {

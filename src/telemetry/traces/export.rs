@@ -191,7 +191,7 @@ mod tests {
         let traces = Traces::new(1.0, RandomIdGenerator::default(), queue.clone());
         for _ in 0..QUEUE_MAX + 3 {
             let span = || opentelemetry::trace::SpanBuilder::from_name("request");
-            traces.begin(None, span).span().end();
+            traces.begin(None, Duration::ZERO, span).span().end();
         }
         assert_eq!(metrics.dropped.get(), 3);
         let batches: Vec<_> = std::iter::repeat_with(|| queue.batch().len())

@@ -1,5 +1,4 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::http::header::HeaderValue;
 use iam_adapters::trace::ChildSpan;
@@ -47,7 +46,7 @@ impl SpanProcessor for Ended {
         Ok(())
     }
 
-    fn shutdown_with_timeout(&self, _timeout: std::time::Duration) -> OTelSdkResult {
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
         Ok(())
     }
 }
@@ -83,14 +82,17 @@ fn ratio_is_the_share_of_the_trace_ids_that_are_sampled() {
         let sampled = ids().filter(|id| traces.samples(*id)).count();
         assert!(sampled.abs_diff(expected) <= 1, "{ratio}: {sampled}");
         if [0, 10_000].contains(&expected) {
-            assert_eq!(is_sampled(&traces.begin(None, span)), expected > 0);
+            assert_eq!(
+                is_sampled(&traces.begin(None, Duration::ZERO, span)),
+                expected > 0
+            );
         }
     }
 }
 
 #[test]
 fn request_that_is_not_sampled_has_no_span() {
-    let context = traces(0.0).begin(None, || panic!("a span was described"));
+    let context = traces(0.0).begin(None, Duration::ZERO, || panic!("a span was described"));
     assert!(!context.has_active_span());
 }
 
@@ -99,8 +101,22 @@ fn valid_traceparent_decides_instead_of_the_ratio() {
     for (flags, sampled) in [("01", true), ("00", false), ("03", true), ("02", false)] {
         for ratio in [0.0, 1.0] {
             let sent = headers(&[("traceparent", &format!("00-{TRACE}-{PARENT}-{flags}"))]);
-            let context = traces(ratio).begin(Some(&sent), span);
+            let context = traces(ratio).begin(Some(&sent), Duration::ZERO, span);
             assert_eq!(is_sampled(&context), sampled, "{flags}, {ratio}");
+            assert_eq!(context.span().span_context().trace_id().to_string(), TRACE);
+        }
+    }
+}
+
+#[test]
+fn proxy_has_ten_requests_sampled_in_a_second_and_continues_the_traces_of_others() {
+    let traces = traces(0.0);
+    let sent = headers(&[("traceparent", &format!("00-{TRACE}-{PARENT}-01"))]);
+    for second in [0, 1, 7] {
+        for millis in 0..100 {
+            let now = Duration::from_millis(second * 1000 + millis);
+            let context = traces.begin(Some(&sent), now, span);
+            assert_eq!(is_sampled(&context), millis < 10, "{second} s, {millis} ms");
             assert_eq!(context.span().span_context().trace_id().to_string(), TRACE);
         }
     }
@@ -122,9 +138,9 @@ fn invalid_traceparent_is_ignored() {
         &format!("{valid},{valid}"),
     ] {
         let sent = headers(&[("traceparent", invalid)]);
-        let context = traces(0.0).begin(Some(&sent), span);
+        let context = traces(0.0).begin(Some(&sent), Duration::ZERO, span);
         assert!(!is_sampled(&context), "{invalid}");
-        let context = traces(1.0).begin(Some(&sent), span);
+        let context = traces(1.0).begin(Some(&sent), Duration::ZERO, span);
         assert_ne!(
             context.span().span_context().trace_id().to_string(),
             TRACE,
@@ -132,20 +148,28 @@ fn invalid_traceparent_is_ignored() {
         );
     }
     let twice = headers(&[("traceparent", &valid), ("traceparent", &valid)]);
-    assert!(!is_sampled(&traces(0.0).begin(Some(&twice), span)));
+    assert!(!is_sampled(&traces(0.0).begin(
+        Some(&twice),
+        Duration::ZERO,
+        span
+    )));
 }
 
 #[test]
 fn version_of_the_future_is_read_as_the_first_one() {
     let sent = headers(&[("traceparent", &format!("01-{TRACE}-{PARENT}-01-more"))]);
-    assert!(is_sampled(&traces(0.0).begin(Some(&sent), span)));
+    assert!(is_sampled(&traces(0.0).begin(
+        Some(&sent),
+        Duration::ZERO,
+        span
+    )));
 }
 
 #[tokio::test]
 async fn children_are_below_the_current_span_and_end_with_it_if_their_work_is_cancelled() {
     let ended = Ended::default();
     let traces = Traces::new(1.0, Ids::default(), ended.clone());
-    let context = traces.begin(None, span);
+    let context = traces.begin(None, Duration::ZERO, span);
     let request = context.span().span_context().clone();
     let work = async {
         let outer = ChildSpan::start(|| SpanBuilder::from_name("outer"));
@@ -186,7 +210,7 @@ async fn children_are_below_the_current_span_and_end_with_it_if_their_work_is_ca
 async fn there_are_no_child_spans_outside_of_a_sampled_request() {
     let ended = Ended::default();
     let traces = Traces::new(0.0, Ids::default(), ended.clone());
-    for context in [Context::new(), traces.begin(None, span)] {
+    for context in [Context::new(), traces.begin(None, Duration::ZERO, span)] {
         async { ChildSpan::start(span).end(|_| panic!("a span was described")) }
             .with_context(context)
             .await;
