@@ -13,6 +13,7 @@ use super::identifiers::{AccountId, ClientId};
 use super::refusals::Refusal;
 use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
 use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
+use crate::telemetry::json_lines::write_escaped;
 
 /// The version of the lines.
 pub const SCHEMA: u32 = 1;
@@ -47,9 +48,12 @@ impl<'e> Line<'e> {
     #[must_use]
     pub(super) fn to_json(&self) -> Vec<u8> {
         // Strings, numbers and string keys can be serialized.
-        let mut json = serde_json::to_vec(self).unwrap_or_default();
-        json.push(b'\n');
-        json
+        let json = serde_json::to_string(self).unwrap_or_default();
+        let mut line = String::with_capacity(json.len() + 1);
+        // A string takes everything.
+        let _ = write_escaped(&json, &mut line);
+        line.push('\n');
+        line.into_bytes()
     }
 }
 

@@ -346,6 +346,21 @@ fn line_has_version_time_and_event_before_its_members() {
 }
 
 #[test]
+fn line_escapes_characters_that_change_how_it_is_shown() {
+    let session = "a\u{7f}\u{85}\u{61c}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{e9}";
+    let event = Event::IamLogout {
+        decision: Decision::SUCCESS,
+        iam: "iam".to_owned(),
+        session: session.to_owned(),
+    };
+    let now = ManualClock::at(Duration::ZERO).now();
+    let text = String::from_utf8(Line::new(&event, now).to_json()).unwrap();
+    let shown = |character: char| matches!(character, ' '..='~' | '\u{e9}' | '\n');
+    assert!(text.chars().all(shown), "{text:?}");
+    assert_eq!(line(&event)["session"], session);
+}
+
+#[test]
 fn identifiers_in_the_documentation_are_right() {
     let ids = Identifiers::new(b"an-example-of-a-key-that-is-not-secret");
     let lines = [

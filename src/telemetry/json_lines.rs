@@ -166,12 +166,33 @@ impl Visit for Members<'_> {
     }
 }
 
+/// Writes JSON, and escapes the characters that JSON allows as they are but that change how a terminal
+/// or a viewer shows the line: DEL, the C1 controls, the separators of lines and paragraphs, and the
+/// controls of direction (UAX #9).
+///
+/// # Errors
+///
+/// The writer failed.
+pub fn write_escaped(json: &str, writer: &mut impl fmt::Write) -> fmt::Result {
+    if json.bytes().all(|byte| byte < 0x7f) {
+        return writer.write_str(json);
+    }
+    json.chars().try_for_each(|character| match character {
+        '\u{7f}'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{200e}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' => write!(writer, "\\u{:04x}", u32::from(character)),
+        _ => writer.write_char(character),
+    })
+}
+
 /// The inside of a JSON string (RFC 8259 section 7).
 struct Escaped<'a, 'b>(&'a mut Writer<'b>);
 
 impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+        let plain = |byte: u8| (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
         if text.bytes().all(plain) {
             return self.0.write_str(text);
         }
@@ -179,7 +200,7 @@ impl fmt::Write for Escaped<'_, '_> {
         let inside = quoted
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'));
-        self.0.write_str(inside.unwrap_or_default())
+        write_escaped(inside.unwrap_or_default(), self.0)
     }
 }
 
@@ -190,7 +211,7 @@ impl Write for Utf8<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         std::str::from_utf8(bytes)
             .map_err(io::Error::other)
-            .and_then(|text| self.0.write_str(text).map_err(io::Error::other))
+            .and_then(|text| write_escaped(text, self.0).map_err(io::Error::other))
             .map(|()| bytes.len())
     }
 
@@ -432,6 +453,10 @@ pub(super) mod tests {
         }
     }
 
+    /// Controls of terminals, separators of lines and controls of direction, and a letter.
+    const HOSTILE: &str = "a\"b\n\u{1b}[31m\\\u{7f}\u{80}\u{85}\u{9f}\u{e9}\u{61c}\u{200e}\u{200f}\
+        \u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+
     #[test]
     fn line_is_one_object_with_the_fields_of_its_spans_and_everything_escaped() {
         let sink = Written::default();
@@ -444,7 +469,7 @@ pub(super) mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let _span = tracing::info_span!("iam", iam.operation = "login").entered();
             tracing::warn!(
-                hostile = "a\"b\n\u{1b}[31m\\",
+                hostile = HOSTILE,
                 count = 3,
                 negative = -1,
                 yes = true,
@@ -452,13 +477,17 @@ pub(super) mod tests {
                 endless = f64::INFINITY,
                 missing = None::<&str>,
                 error = &refused as &dyn Error,
-                shown = %"x\"y",
+                shown = %HOSTILE,
                 "said",
             );
         });
         let text = sink.text();
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(!text.contains('\u{1b}'));
+        assert!(
+            text.trim_end()
+                .chars()
+                .all(|shown| matches!(shown, ' '..='~' | '\u{e9}'))
+        );
         let mut line: Value = serde_json::from_str(&text).unwrap();
         let time = line["timestamp"].take();
         assert!(time.as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
@@ -470,14 +499,14 @@ pub(super) mod tests {
                 "target": "auth_gateway::telemetry::json_lines::tests",
                 "iam.operation": "login",
                 "message": "said",
-                "hostile": "a\"b\n\u{1b}[31m\\",
+                "hostile": HOSTILE,
                 "count": 3,
                 "negative": -1,
                 "yes": true,
                 "duration_ms": 0.123,
                 "endless": null,
                 "error": "login refused: account locked",
-                "shown": "x\"y",
+                "shown": HOSTILE,
             })
         );
     }
