@@ -58,7 +58,7 @@ impl PermissionSource {
     ) -> Result<Permissions, IamError> {
         match self {
             Self::Groups(table) => match groups {
-                Some(groups) => Ok(table.permissions(groups)),
+                Some(groups) => Ok(table.permissions(iam, groups)),
                 None => Err(IamError::Unreadable(
                     "the IAM does not state the groups of its users".to_owned(),
                 )),

@@ -231,6 +231,12 @@ impl IamSection {
 
 /// Checks the sections, each by itself and all together.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
+    for name in settings.permissions.groups.iams() {
+        if !settings.iams.iter().any(|iam| iam.name == name) {
+            let problem = format!("iam = {name:?}: there is no section [iam.{name}]");
+            problems.add("permissions.groups", problem);
+        }
+    }
     for iam in &settings.iams {
         iam.check(settings, problems);
     }

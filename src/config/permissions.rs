@@ -252,6 +252,20 @@ mod tests {
                 Some("permissions.token: is used only with"),
             ),
             (
+                format!(
+                    "source = 'groups'\n{}",
+                    table.replace("{ ", "{ iam = 'sample', ")
+                ),
+                None,
+            ),
+            (
+                format!(
+                    "source = 'groups'\n{}",
+                    table.replace("{ ", "{ iam = 'corp', ")
+                ),
+                Some("permissions.groups: iam = \"corp\": there is no section [iam.corp]"),
+            ),
+            (
                 "source = 'groups'\ngroups = [{ group = 'cn=', scopes = [] }]".to_owned(),
                 Some("permissions.groups: line 1: group has a `=`"),
             ),

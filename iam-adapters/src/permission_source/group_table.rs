@@ -12,6 +12,9 @@ use crate::scope::{InvalidScope, Permission, Permissions};
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupRule {
+    /// The name of the IAM whose groups the line is about; `None`: the groups of every IAM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iam: Option<String>,
     /// The group: a distinguished name, or a plain name. `*` stands for any part of one value of a
     /// distinguished name, or of one part of a plain name between slashes.
     pub group: String,
@@ -38,6 +41,7 @@ pub enum InvalidGroup {
 #[serde(try_from = "Vec<GroupRule>", into = "Vec<GroupRule>")]
 pub struct GroupTable {
     rules: Vec<GroupRule>,
+    /// In the order of the rules.
     patterns: Vec<(GroupPattern, Vec<Permission>)>,
 }
 
@@ -80,14 +84,20 @@ impl GroupTable {
         self.rules.is_empty()
     }
 
-    /// The scopes of a member of these groups.
+    /// The names of IAMs in the lines.
+    pub fn iams(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().filter_map(|rule| rule.iam.as_deref())
+    }
+
+    /// The scopes of a member of these groups of the IAM with this name.
     #[must_use]
-    pub fn permissions(&self, groups: &[String]) -> Permissions {
+    pub fn permissions(&self, iam: &str, groups: &[String]) -> Permissions {
         let mut found = BTreeSet::new();
         for group in groups {
             let name = DistinguishedName::parse(group);
-            for (pattern, scopes) in &self.patterns {
-                if pattern.matches(group, name.as_ref()) {
+            for (rule, (pattern, scopes)) in self.rules.iter().zip(&self.patterns) {
+                let is_of_iam = rule.iam.as_deref().is_none_or(|of| of == iam);
+                if is_of_iam && pattern.matches(group, name.as_ref()) {
                     found.extend(scopes);
                 }
             }
@@ -95,14 +105,15 @@ impl GroupTable {
         found.into_iter().cloned().collect()
     }
 
-    /// The groups of these that give the scope.
+    /// The groups of these, of the IAM with this name, that give the scope.
     pub fn groups_with<'g>(
         &self,
+        iam: &str,
         groups: &'g [String],
         scope: &str,
     ) -> impl Iterator<Item = &'g str> {
         let gives = |group: &&String| {
-            self.permissions(std::slice::from_ref(group))
+            self.permissions(iam, std::slice::from_ref(group))
                 .contains(scope)
         };
         groups.iter().filter(gives).map(String::as_str)
@@ -190,6 +201,7 @@ mod tests {
 
     fn table(rules: &[(&str, &[&str])]) -> Result<GroupTable, (usize, InvalidGroup)> {
         let rule = |(group, scopes): &(&str, &[&str])| GroupRule {
+            iam: None,
             group: (*group).to_owned(),
             scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         };
@@ -198,7 +210,7 @@ mod tests {
 
     fn scopes(table: &GroupTable, groups: &[&str]) -> Vec<String> {
         let groups: Vec<_> = groups.iter().map(|group| (*group).to_owned()).collect();
-        let permissions = table.permissions(&groups);
+        let permissions = table.permissions("corp", &groups);
         permissions.iter().map(ToString::to_string).collect()
     }
 
@@ -230,10 +242,42 @@ mod tests {
     }
 
     #[test]
+    fn line_with_an_iam_gives_nothing_to_the_groups_of_another_one() {
+        let rule = |iam: Option<&str>, scope: &str| GroupRule {
+            iam: iam.map(str::to_owned),
+            group: "admins".to_owned(),
+            scopes: vec![scope.to_owned()],
+        };
+        let rules = vec![
+            rule(Some("corp"), "corp:admin"),
+            rule(Some("partners"), "partners:admin"),
+            rule(None, "read"),
+        ];
+        let table = GroupTable::new(rules).expect("a table");
+        assert_eq!(table.iams().collect::<Vec<_>>(), ["corp", "partners"]);
+        let groups = ["admins".to_owned()];
+        for (iam, own, other) in [
+            ("corp", "corp:admin", "partners:admin"),
+            ("partners", "partners:admin", "corp:admin"),
+        ] {
+            let permissions = table.permissions(iam, &groups);
+            assert!(permissions.contains(own) && permissions.contains("read"));
+            assert!(!permissions.contains(other), "{iam}");
+            assert_eq!(table.groups_with(iam, &groups, own).count(), 1);
+            assert_eq!(table.groups_with(iam, &groups, other).count(), 0);
+        }
+        assert_eq!(table.permissions("Corp", &groups).len(), 1);
+    }
+
+    #[test]
     fn groups_with_a_scope_are_those_that_give_it() {
         let table = table(&[("a*", &["read"]), ("b", &["write"])]).expect("a table");
         let groups = ["a1", "b", "a2"].map(str::to_owned);
-        let with = |scope| table.groups_with(&groups, scope).collect::<Vec<_>>();
+        let with = |scope| {
+            table
+                .groups_with("corp", &groups, scope)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(with("read"), ["a1", "a2"]);
         assert_eq!(with("write"), ["b"]);
         assert_eq!(with("other"), [""; 0]);

@@ -170,6 +170,7 @@ fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Ca
 
 fn team_table() -> PermissionSource {
     let rules = vec![GroupRule {
+        iam: None,
         group: "/team/*".to_owned(),
         scopes: vec!["orders:read".to_owned()],
     }];

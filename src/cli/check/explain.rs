@@ -33,7 +33,7 @@ pub(super) fn write_lines(
         writeln!(
             out,
             "  {scope}\n                {}",
-            line(scope, rights, allowed, source)
+            line(scope, rights, allowed, iam.name(), source)
         )?;
     }
     Ok(())
@@ -79,6 +79,7 @@ fn line(
     scope: &str,
     rights: &Rights,
     allowed: Option<&AllowedScopes>,
+    iam: &str,
     source: Option<&PermissionSource>,
 ) -> String {
     if let Err(invalid) = Permission::parse(scope) {
@@ -95,7 +96,7 @@ fn line(
             "granted: the policy server decided it".to_owned()
         }
         (true, Some(PermissionSource::Groups(table))) => {
-            let giving: Vec<_> = table.groups_with(groups, scope).collect();
+            let giving: Vec<_> = table.groups_with(iam, groups, scope).collect();
             format!("granted: to the group {}", giving.join(", "))
         }
         (false, None) => match rights.at_iam.len() {
@@ -155,6 +156,7 @@ mod tests {
     #[test]
     fn line_has_the_origin_of_a_scope_or_the_reason_that_it_is_not_granted() {
         let rule = GroupRule {
+            iam: None,
             group: "/team/*".to_owned(),
             scopes: vec!["read".to_owned()],
         };
@@ -223,12 +225,12 @@ mod tests {
                 "not granted: the IAM states no group of this user",
             ),
         ] {
-            let line = line(scope, &rights, None, source);
+            let line = line(scope, &rights, None, "corp", source);
             assert!(line.starts_with(expected), "{expected}: {line}");
         }
         let allowed = AllowedScopes::parse(&["x"]).unwrap();
         let rights = rights(&["read"], None, &["read"]);
-        let line = line("read", &rights, Some(&allowed), None);
+        let line = line("read", &rights, Some(&allowed), "corp", None);
         assert!(line.contains("not among the allowed_scopes"), "{line}");
     }
 }
