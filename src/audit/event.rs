@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use iam_adapters::{IamError, Moment};
+use iam_adapters::Moment;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -391,18 +391,13 @@ impl Decision {
             GatewayError::NoLogoutTokens => Self::refused("no_logout_tokens"),
             GatewayError::Unavailable(fault)
             | GatewayError::TooSlow(fault)
-            | GatewayError::Broken(fault) => Self::failed(fault.kind()),
+            | GatewayError::Broken(fault)
+            | GatewayError::Throttled { fault, .. }
+            | GatewayError::Full(fault) => Self::failed(fault.kind()),
             GatewayError::TooManyLogins { limit, .. } => Self {
                 limit: Some(limit.name()),
                 ..Self::refused("rate_limited")
             },
-            GatewayError::Throttled { retry_after } => Self::failed(
-                IamError::Throttled {
-                    retry_after: *retry_after,
-                }
-                .kind(),
-            ),
-            GatewayError::Full => Self::failed(IamError::Saturated.kind()),
             GatewayError::NotReady(NotReady::CatchingUp) => Self::failed("revocations_catching_up"),
             GatewayError::NotReady(NotReady::TooManyRevocations) => {
                 Self::failed("revocations_full")

@@ -47,15 +47,17 @@ pub enum GatewayError {
         /// How long to wait.
         retry_after: Duration,
     },
-    /// The IAM asks for fewer calls.
-    #[error("the IAM asks for fewer calls")]
+    /// The IAM, or the source of the permissions, asks for fewer calls.
+    #[error("{fault}")]
     Throttled {
+        /// Which of them.
+        fault: IamError,
         /// The pause that it named.
         retry_after: Option<Duration>,
     },
-    /// The most concurrent calls to the IAM are in progress.
-    #[error("too many calls to the IAM are in progress")]
-    Full,
+    /// The most concurrent calls to the IAM, or to the source of the permissions, are in progress.
+    #[error(transparent)]
+    Full(IamError),
     /// This replica cannot serve the request now. A retry, or another replica, may succeed.
     #[error(transparent)]
     NotReady(NotReady),
@@ -140,8 +142,11 @@ impl From<IamError> for GatewayError {
             IamError::Unreadable(_)
             | IamError::UnreadableSession(_)
             | IamError::Misconfigured { .. } => Self::Broken(error),
-            IamError::Throttled { retry_after } => Self::Throttled { retry_after },
-            IamError::Saturated => Self::Full,
+            IamError::Throttled { retry_after } => Self::Throttled {
+                fault: error,
+                retry_after,
+            },
+            IamError::Saturated => Self::Full(error),
         }
     }
 }

@@ -93,7 +93,7 @@ async fn twenty_thousand_concurrent_stale_sessions_are_served_within_the_concurr
                 assert!(took <= DEADLINE);
                 false
             }
-            (Err(GatewayError::Full), took) => {
+            (Err(GatewayError::Full(_)), took) => {
                 assert!(took <= DEADLINE / 2);
                 true
             }
@@ -126,7 +126,7 @@ async fn three_of_ten_calls_are_slow(delay: fn(usize) -> Duration) {
         assert!(took <= DEADLINE, "{took:?}");
         match end {
             Ok(_) => served += 1,
-            Err(GatewayError::TooSlow(IamError::TimedOut(_)) | GatewayError::Full) => {}
+            Err(GatewayError::TooSlow(IamError::TimedOut(_)) | GatewayError::Full(_)) => {}
             Err(other) => panic!("{other}"),
         }
     }

@@ -268,11 +268,24 @@ fn each_adapter_fault_maps_to_its_gateway_error() {
             GatewayError::Unavailable(IamError::Unreachable(_)),
             GatewayError::TooSlow(IamError::TimedOut(_)),
             GatewayError::Unavailable(IamError::Failed(_)),
-            GatewayError::Throttled { retry_after: None },
-            GatewayError::Full,
+            GatewayError::Throttled {
+                fault: IamError::Throttled { .. },
+                retry_after: None
+            },
+            GatewayError::Full(IamError::Saturated),
             GatewayError::Unavailable(IamError::CircuitOpen),
             GatewayError::Broken(IamError::Unreadable(_)),
             GatewayError::Broken(IamError::Misconfigured { .. }),
         ]
     ));
+}
+
+#[test]
+fn fault_of_the_policy_server_is_not_reported_as_one_of_the_iam() {
+    for fault in faults() {
+        let fault = IamError::PermissionSource(Box::new(fault));
+        let text = GatewayError::from(fault).to_string();
+        assert!(text.contains("the permission source"), "{text}");
+        assert!(!text.contains("IAM"), "{text}");
+    }
 }

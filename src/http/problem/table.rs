@@ -161,11 +161,11 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             StatusCode::TOO_MANY_REQUESTS,
             RetryAfter::Seconds(whole_seconds(*retry_after)),
         ),
-        GatewayError::Throttled { retry_after } => {
+        GatewayError::Throttled { retry_after, .. } => {
             let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
             Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(seconds))
         }
-        GatewayError::Full | GatewayError::NotReady(_) => {
+        GatewayError::Full(_) | GatewayError::NotReady(_) => {
             Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
         }
         GatewayError::Internal(_) => {

@@ -111,7 +111,7 @@ async fn timed_out_login_writes_no_secret() {
     drop(connections);
     let written = fixture.end();
     for cause in [
-        "too many calls to the IAM are in progress",
+        "too many concurrent calls to the IAM",
         "did not answer within",
     ] {
         assert!(written.contains(cause), "{cause}");

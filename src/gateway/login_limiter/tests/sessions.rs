@@ -95,7 +95,7 @@ fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
     }
     for _ in 0..50 {
         let fault = limiter.log_in_with(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
-        assert_eq!(fault, Err(GatewayError::Full));
+        assert_eq!(fault, Err(IamError::Saturated.into()));
     }
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
     let call = pending::<Result<(), IamError>>();

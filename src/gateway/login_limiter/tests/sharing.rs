@@ -236,7 +236,7 @@ fn fault_and_limited_attempt_send_no_event() {
         .log_in_with("bob@example.test", RIGHT, None, |_| {
             Err(IamError::Saturated)
         });
-    assert_eq!(fault, Err(GatewayError::Full));
+    assert_eq!(fault, Err(IamError::Saturated.into()));
     group.deliver();
     assert_eq!(group.history.len(), 10);
 }

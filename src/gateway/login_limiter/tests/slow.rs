@@ -120,7 +120,7 @@ fn fault_and_empty_password_do_not_count_as_failures_in_a_row() {
     assert_eq!(fail_slowly(&mut limiter, ALICE, 49), 49);
     for _ in 0..20 {
         let fault = limiter.log_in_with(ALICE, RIGHT, None, |_| Err(IamError::Saturated));
-        assert_eq!(fault, Err(GatewayError::Full));
+        assert_eq!(fault, Err(IamError::Saturated.into()));
         let empty = limiter.log_in(ALICE, "", None);
         assert!(matches!(empty, Err(GatewayError::Refused(_))), "{empty:?}");
         limiter.advance(30);

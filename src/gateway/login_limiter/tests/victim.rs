@@ -68,7 +68,7 @@ fn refused_login_does_not_make_its_network_known() {
     let mut limiter = limiter();
     assert!(limiter.refused(ALICE, HOME));
     let fault = limiter.log_in_with(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
-    assert_eq!(fault, Err(GatewayError::Full));
+    assert_eq!(fault, Err(IamError::Saturated.into()));
     exhaust_limit(&mut limiter, ALICE);
     assert!(limited_by(&limiter.log_in(ALICE, RIGHT, HOME)).is_some());
 }
