@@ -39,8 +39,9 @@ pub enum IamError {
     Saturated,
     /// The circuit is open because too many recent calls failed; the IAM was not called.
     CircuitOpen,
-    /// The IAM responded, and the permissions could not be had from their own source: one of the
-    /// faults above, of that source.
+    /// The permissions could not be had from their own source: one of the faults above, of that source.
+    /// The IAM has reported the session as active before, except with [`Self::CircuitOpen`], which may
+    /// have been known before the IAM was called.
     PermissionSource(Box<Self>),
     /// The IAM rejected a login with a response of unknown meaning, although logins have succeeded: the
     /// fault. The response may refuse the user, so it counts as a refused login.

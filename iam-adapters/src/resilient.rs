@@ -5,6 +5,7 @@ mod circuit_breaker;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
 
-pub use circuit_breaker::{Circuit, CircuitBreaker, Permit};
+pub use circuit_breaker::{Circuit, CircuitBreaker, Permit, Requester};
 
 /// A call of the gateway to an IAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -226,8 +227,10 @@ impl ResilientAdapter {
             return Ok(at_iam);
         };
         let source = source.get();
-        let call =
-            guard.call(|| source.permissions(&self.name, subject, &at_iam, groups.as_deref()));
+        let requesters = [Requester::Subject(subject.clone())];
+        let call = guard.call(&requesters, || {
+            source.permissions(&self.name, subject, &at_iam, groups.as_deref())
+        });
         self.in_span(Operation::Permissions, call)
             .await
             .map_err(|fault| IamError::PermissionSource(Box::new(fault)))
@@ -288,9 +291,16 @@ impl IamAdapter for ResilientAdapter {
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
         let adapter = self.adapter.get();
+        let account = Requester::Account(credentials.email().into());
+        // Who has a /48 has all of its 65,536 networks.
+        let network = client.address;
+        let network = network.map(|address| address.site().unwrap_or_else(|| address.network()));
+        let requesters: Vec<_> = iter::once(account)
+            .chain(network.map(Requester::Network))
+            .collect();
         let call = self
             .login
-            .call(|| adapter.authenticate(credentials, client));
+            .call(&requesters, || adapter.authenticate(credentials, client));
         let mut authenticated = self.in_span(Operation::Login, call).await?;
         if let Some(at_iam) = authenticated.permissions.take() {
             let (subject, groups) = (&authenticated.session.subject, authenticated.groups.take());
@@ -302,11 +312,24 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        // Clients repeat an exchange that fails. Without a decision, the IAM must not get their calls.
+        if let Some((_, guard)) = &self.permission_source {
+            guard
+                .refuse_open()
+                .map_err(|open| IamError::PermissionSource(Box::new(open)))?;
+        }
         let adapter = self.adapter.get();
-        let call = self.introspection.call(|| adapter.introspect(session));
+        let requesters = [Requester::Subject(session.subject.clone())];
+        let call = self
+            .introspection
+            .call(&requesters, || adapter.introspect(session));
         let introspection = self.in_span(Operation::Introspection, call).await?;
         Ok(match introspection {
             Introspection::Inactive => Introspection::Inactive,
+            // About another session, which the gateway refuses.
+            Introspection::Active { ref subject, .. } if *subject != session.subject => {
+                introspection
+            }
             Introspection::Active {
                 subject,
                 permissions,
@@ -321,7 +344,10 @@ impl IamAdapter for ResilientAdapter {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         let adapter = self.adapter.get();
-        let call = self.logout.call(|| adapter.end_session(session));
+        let requesters = [Requester::Subject(session.subject.clone())];
+        let call = self
+            .logout
+            .call(&requesters, || adapter.end_session(session));
         self.in_span(Operation::Logout, call).await
     }
 
@@ -331,20 +357,18 @@ impl IamAdapter for ResilientAdapter {
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
         let adapter = self.adapter.get();
-        let call = self.keys.call(|| adapter.verification_keys());
+        let call = self.keys.call(&[], || adapter.verification_keys());
         self.in_span(Operation::Keys, call).await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
         let adapter = self.adapter.get();
-        let call = self.probe.call(|| adapter.probe());
+        let call = self.probe.call(&[], || adapter.probe());
         let result = self.in_span(Operation::Probe, call).await;
-        if result.is_ok() {
-            // The IAM is available, so the other operations need not wait for the end of the pause.
-            for guard in [&self.login, &self.introspection, &self.logout, &self.keys] {
-                if let Some(circuit) = &guard.circuit {
-                    circuit.end_pause();
-                }
+        let is_down = result.as_ref().is_err_and(is_failure);
+        for guard in [&self.login, &self.introspection, &self.logout, &self.keys] {
+            if let Some(circuit) = &guard.circuit {
+                circuit.probed(result.is_ok(), is_down);
             }
         }
         result
@@ -398,13 +422,29 @@ impl OperationGuard {
         }
     }
 
-    /// Makes one call, with as many attempts as are allowed, and reports it once to the observer.
-    async fn call<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, IamError>
+    /// Refuses a call that would be refused because the circuit is open, and reports it.
+    fn refuse_open(&self) -> Result<(), IamError> {
+        if self.circuit.as_ref().is_none_or(CircuitBreaker::admits) {
+            return Ok(());
+        }
+        let open = IamError::CircuitOpen;
+        self.observer
+            .called(self.operation, Err(&open), Duration::ZERO);
+        Err(open)
+    }
+
+    /// Makes one call for these requesters, with as many attempts as are allowed, and reports it once to
+    /// the observer.
+    async fn call<T, F>(
+        &self,
+        requesters: &[Requester],
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, IamError>
     where
         F: Future<Output = Result<T, IamError>>,
     {
         let started = Instant::now();
-        let result = self.call_unobserved(started, attempt).await;
+        let result = self.call_unobserved(started, requesters, attempt).await;
         self.observer.called(
             self.operation,
             result.as_ref().map(|_| ()),
@@ -416,6 +456,7 @@ impl OperationGuard {
     async fn call_unobserved<T, F>(
         &self,
         started: Instant,
+        requesters: &[Requester],
         attempt: impl FnMut() -> F,
     ) -> Result<T, IamError>
     where
@@ -436,7 +477,10 @@ impl OperationGuard {
             .attempts(started + self.deadline, permit.as_ref(), attempt)
             .await;
         if let Some(permit) = permit {
-            permit.settle(result.as_ref().is_err_and(is_failure));
+            // A server that cannot be reached has not seen for whom the call was.
+            let is_unreachable = matches!(result, Err(IamError::Unreachable(_)));
+            let requesters = if is_unreachable { &[] } else { requesters };
+            permit.settle(result.as_ref().is_err_and(is_failure), requesters);
         }
         result
     }

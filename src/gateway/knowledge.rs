@@ -3,7 +3,10 @@
 //! Two caches: whether a session is active, by the hash of the whole session token, and the
 //! permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
 //! response of the IAM. Its age begins when the request was *sent*, because the response may lack
-//! later changes. Faults are never cached, and no part of a client's request is part of a value.
+//! later changes. No part of a client's request is part of a value.
+//!
+//! A fault that may be of one session is held for a second, so that a client which repeats its exchange
+//! causes one call in that time.
 //!
 //! Replicas may share the responses. Then data that is not in the caches is looked up there, before the
 //! IAM is called.
@@ -119,17 +122,26 @@ enum AgeLimit {
     Stale,
 }
 
+/// How long the fault of a session is held. Clients are told to wait for longer (`Retry-After`).
+const FAULT_HELD: Duration = Duration::from_secs(1);
+
+/// The most held faults, in about 5 MiB.
+const FAULTS_MAX: u64 = 10_000;
+
 #[derive(Clone)]
 struct CachedPermissions {
     requested_at: Moment,
     permissions: Arc<Permissions>,
 }
 
-/// The two caches. Those of several IAMs are one, so that one bound holds for all of them.
+/// The two caches and the held faults. Those of several IAMs are one, so that one bound holds for all of
+/// them.
 #[derive(Clone)]
 pub struct Caches {
     liveness: Cache<Digest, Moment>,
     permissions: Cache<Digest, CachedPermissions>,
+    /// By session, with the time of the fault.
+    faults: Cache<Digest, (Moment, IamError)>,
 }
 
 impl Caches {
@@ -158,9 +170,14 @@ impl Caches {
             })
             .time_to_live(lifetime(|each| each.permissions))
             .build();
+        let faults = Cache::builder()
+            .max_capacity(FAULTS_MAX)
+            .time_to_live(FAULT_HELD)
+            .build();
         Self {
             liveness,
             permissions,
+            faults,
         }
     }
 }
@@ -419,13 +436,12 @@ impl Knowledge {
         request: &IntrospectionRequest,
         now: Moment,
     ) -> (Moment, Result<Known, GatewayError>) {
-        let (call, joined) = match self.join_or_introspect(request, now) {
-            Admission::Done(permissions) => return (now, Ok((permissions, Source::Coalesced))),
-            Admission::Joined(call) => (call, true),
-            Admission::Started(call) => (call, false),
+        let (requested_at, joined, answer) = match self.join_or_introspect(request, now) {
+            Admission::Done(answer) => (now, true, Ok(answer)),
+            Admission::Joined(call) => (call.began, true, call.result().await),
+            Admission::Started(call) => (call.began, false, call.result().await),
         };
-        let requested_at = call.began;
-        let result = match call.result().await {
+        let result = match answer {
             Ok(Ok(Some((permissions, _)))) if joined => Ok((permissions, Source::Coalesced)),
             Ok(Ok(Some(known))) => Ok(known),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
@@ -455,13 +471,17 @@ impl Knowledge {
         self: &Arc<Self>,
         request: &IntrospectionRequest,
         now: Moment,
-    ) -> Admission<Answer, Arc<Permissions>> {
+    ) -> Admission<Answer, Answer> {
         let max_age = self.freshness.liveness.min(self.freshness.permissions);
         self.in_flight.join_or_start(
             request.fingerprint.session,
             now,
             |requested_at| now.since(requested_at) < max_age && !self.distrusts(requested_at),
-            || self.fresh(&request.fingerprint, now),
+            || {
+                let fresh = self.fresh(&request.fingerprint, now);
+                let fresh = fresh.map(|permissions| Ok(Some((permissions, Source::Coalesced))));
+                fresh.or_else(|| self.held_fault(&request.fingerprint, now).map(Err))
+            },
             || {
                 let (knowledge, request) = (Arc::clone(self), request.clone());
                 async move {
@@ -469,10 +489,32 @@ impl Knowledge {
                         return Ok(Some((permissions, Source::Shared)));
                     }
                     let answer = knowledge.iam.introspect(&request.upstream).await;
-                    answer.and_then(|introspection| knowledge.record(&request, now, introspection))
+                    let answer = answer
+                        .and_then(|introspection| knowledge.record(&request, now, introspection));
+                    if let Err(fault) = &answer {
+                        knowledge.record_fault(&request.fingerprint, now, fault);
+                    }
+                    answer
                 }
             },
         )
+    }
+
+    fn held_fault(&self, of: &Fingerprint, now: Moment) -> Option<IamError> {
+        let (at, fault) = self.caches.faults.get(&of.session)?;
+        (now.since(at) < FAULT_HELD).then_some(fault)
+    }
+
+    fn record_fault(&self, of: &Fingerprint, requested_at: Moment, fault: &IamError) {
+        if !may_be_of_one_session(fault) {
+            return;
+        }
+        if matches!(fault, IamError::PermissionSource(_)) {
+            // Only the decision is missing: the IAM has reported the session as active.
+            self.learn(of, requested_at, None);
+        }
+        let fault = (self.clock.now(), fault.clone());
+        self.caches.faults.insert(of.session, fault);
     }
 
     fn record(
@@ -529,6 +571,24 @@ fn is_unanswered(fault: &IamError) -> bool {
         | IamError::Misconfigured { .. }
         | IamError::PermissionSource(_)
         | IamError::PossibleRefusal(_) => false,
+    }
+}
+
+/// Whether the IAM may fail for one session and serve the others. Other faults are not held: no call was
+/// made, or the circuit breaker limits the calls.
+const fn may_be_of_one_session(fault: &IamError) -> bool {
+    match fault {
+        IamError::TimedOut(_)
+        | IamError::Failed(_)
+        | IamError::Throttled { .. }
+        | IamError::Refused(_)
+        | IamError::Unreadable(_)
+        | IamError::UnreadableSession(_)
+        | IamError::PossibleRefusal(_)
+        | IamError::Misconfigured { .. } => true,
+        IamError::Unreachable(_) | IamError::Saturated | IamError::CircuitOpen => false,
+        // Each of its faults but this one came after a call to the IAM.
+        IamError::PermissionSource(fault) => !matches!(**fault, IamError::CircuitOpen),
     }
 }
 

@@ -3,7 +3,9 @@
 //! The first two count refused logins only, so that an office behind one address, or a program that
 //! logs in all day, reaches no limit. The third counts every login that would reach the IAM. An
 //! attempt counts from before the IAM is called until it has responded, so that no number of
-//! concurrent attempts exceeds a limit. A success or a fault is then removed from the count.
+//! concurrent attempts exceeds a limit. A success or a fault is then removed from the count. But a fault
+//! that the IAM may have for one account counts against the address, once in ten seconds for each
+//! account: one address must not make calls fail that the circuit breaker counts.
 //! Everything is counted by keyed hashes in tables of a fixed size. Replicas that share login events
 //! count the first two and known networks together; each counts new sessions and its rate for itself.
 //!
@@ -45,6 +47,12 @@ pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
 /// /64 or all 65,536 of a /48, so a limit for the /64 alone could be evaded. A provider gives each
 /// customer a /64 or a /56, so a limit for the /48 alone would affect other customers.
 const SITE_FACTOR: u32 = 10;
+
+/// One fault of an account counts against an address in this time.
+const FAULT: Bound = Bound {
+    most: 1,
+    window: Duration::from_secs(10),
+};
 
 /// The limits that an operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +158,7 @@ enum Kind {
     Pair,
     Reserve,
     Sessions,
+    Fault,
 }
 
 impl Kind {
@@ -160,6 +169,7 @@ impl Kind {
             Self::Pair => 3,
             Self::Reserve => 4,
             Self::Sessions => 5,
+            Self::Fault => 6,
         }
     }
 }
@@ -253,7 +263,21 @@ impl LoginRateLimiter {
         let Some(quota) = self.account else {
             return true;
         };
-        let key = self.hash(Kind::Reserve, &[&pair.to_be_bytes()]);
+        self.use_one(self.hash(Kind::Reserve, &[&pair.to_be_bytes()]), quota, now)
+    }
+
+    /// Whether the fault of a login counts against its address, which one account must not use up.
+    fn counts_fault(&self, account: Account, address: Option<ClientAddress>) -> bool {
+        address
+            .zip(Quota::of(FAULT))
+            .is_some_and(|(address, quota)| {
+                let pair = self.pair(account, address).to_be_bytes();
+                self.use_one(self.hash(Kind::Fault, &[&pair]), quota, self.now())
+            })
+    }
+
+    /// Counts an event if there is room for it.
+    fn use_one(&self, key: u64, quota: Quota, now: u64) -> bool {
         let used = self.accounts.take(key, quota, now).is_ok();
         if used {
             self.accounts.settle(key, quota, now, Settlement::Count);

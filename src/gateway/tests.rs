@@ -6,6 +6,7 @@ mod load;
 mod login;
 mod logout;
 mod logout_tokens;
+mod one_failing_account;
 pub(crate) mod recorded;
 mod replicas;
 mod revoked_by_operator;

@@ -130,7 +130,7 @@ impl Inner {
         let connection = self.connection().ok_or(LookUp::Unavailable)?;
         let permit = self.circuit.admit().ok_or(LookUp::Unavailable)?;
         let read = timeout(LOOK_UP_DEADLINE, read(connection, self.key(name))).await;
-        permit.settle(!matches!(read, Ok(Ok(_))));
+        permit.settle(!matches!(read, Ok(Ok(_))), &[]);
         match read {
             Ok(Ok(stored)) if stored.entry.is_empty() => Err(LookUp::Miss),
             Ok(Ok(stored)) => Ok(stored),

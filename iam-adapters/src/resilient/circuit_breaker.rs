@@ -1,12 +1,14 @@
 //! A circuit breaker: a server that fails repeatedly gets no calls for a moment, so that requests fail
 //! fast and the server can recover.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::client_address::Network;
 use crate::clock::{Clock, Moment};
+use crate::types::Subject;
 
 /// The circuit stays closed below this number of calls in the window: two failures of three calls
 /// are no outage.
@@ -34,8 +36,11 @@ const RETRIES_MIN: u32 = 3;
 /// The state of a circuit breaker.
 ///
 /// The circuit opens if at least half of at least 20 calls within 10 s failed. After 3 s, or as soon as
-/// [`CircuitBreaker::end_pause`] is called, up to three concurrent calls are made: the first success
-/// closes the circuit, the first failure opens it again.
+/// [`CircuitBreaker::probed`] reports that the server is available, up to three concurrent calls are
+/// made: the first success closes the circuit, the first failure opens it again.
+///
+/// A failure counts at most once in 10 s for each [`Requester`], so that one of them whose calls always
+/// fail does not open the circuit for all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Circuit {
     /// Every call is made.
@@ -58,6 +63,17 @@ impl Circuit {
     }
 }
 
+/// For whom a call is made. A server may fail for one of them and serve all others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Requester {
+    /// The e-mail address of a login.
+    Account(Box<str>),
+    /// The IPv4 address or the IPv6 /48 of a login.
+    Network(Network),
+    /// The user of a session.
+    Subject(Subject),
+}
+
 /// The circuit breaker of one kind of call. The caller decides which results are failures.
 pub struct CircuitBreaker {
     clock: Arc<dyn Clock>,
@@ -70,6 +86,33 @@ struct State {
     phase: Phase,
     /// Counts the phases, so that the result of a call counts only in the phase in which it started.
     number: u64,
+    /// Whether the last probe failed. Then the failures of calls are not about their requesters.
+    is_down: bool,
+    /// When a failure was last counted for these requesters.
+    failed: HashMap<Requester, Moment>,
+}
+
+impl State {
+    /// Whether a failure counts. Without requesters it is one of the whole server.
+    fn counts_failure(&mut self, requesters: &[Requester], now: Moment) -> bool {
+        if self.is_down || requesters.is_empty() {
+            return true;
+        }
+        self.failed.retain(|_, at| now.since(*at) < SPAN);
+        if requesters.iter().any(|one| self.failed.contains_key(one)) {
+            return false;
+        }
+        let requesters = requesters.iter().cloned();
+        self.failed.extend(requesters.map(|one| (one, now)));
+        true
+    }
+
+    /// Ends a call that does not count.
+    const fn end_uncounted(&mut self) {
+        if let Phase::HalfOpen { trials } = &mut self.phase {
+            *trials = trials.saturating_sub(1);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -87,7 +130,12 @@ impl CircuitBreaker {
         Self {
             clock,
             changed: Box::new(changed),
-            state: Mutex::new(State { phase, number: 0 }),
+            state: Mutex::new(State {
+                phase,
+                number: 0,
+                is_down: false,
+                failed: HashMap::new(),
+            }),
         }
     }
 
@@ -115,10 +163,12 @@ impl CircuitBreaker {
         })
     }
 
-    /// Half-opens an open circuit before the end of its pause.
-    pub fn end_pause(&self) {
+    /// Takes the result of a probe, which is no call for a requester. After a failure, every failure of
+    /// a call counts. An available server half-opens an open circuit before the end of its pause.
+    pub fn probed(&self, is_available: bool, is_down: bool) {
         let mut state = self.state();
-        if matches!(state.phase, Phase::Open { .. }) {
+        state.is_down = is_down;
+        if is_available && matches!(state.phase, Phase::Open { .. }) {
             self.enter(&mut state, Phase::HalfOpen { trials: 0 });
         }
     }
@@ -155,9 +205,8 @@ impl CircuitBreaker {
 
 impl fmt::Debug for CircuitBreaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CircuitBreaker")
-            .field("state", &self.state)
-            .finish_non_exhaustive()
+        // Without the requesters, which are personal data.
+        f.debug_struct("CircuitBreaker").finish_non_exhaustive()
     }
 }
 
@@ -190,8 +239,9 @@ impl Permit<'_> {
         allowed
     }
 
-    /// Counts the result of the call.
-    pub fn settle(mut self, failed: bool) {
+    /// Counts the result of the call. `requesters` are those for whom alone the server may have failed;
+    /// none, if the failure is one of the whole server.
+    pub fn settle(mut self, failed: bool, requesters: &[Requester]) {
         self.settled = true;
         let breaker = self.breaker;
         let mut state = breaker.state();
@@ -199,6 +249,10 @@ impl Permit<'_> {
             return;
         }
         let now = breaker.clock.now();
+        if failed && !state.counts_failure(requesters, now) {
+            state.end_uncounted();
+            return;
+        }
         match &mut state.phase {
             Phase::Closed(window) => {
                 let counts = window.at(now);
@@ -229,10 +283,8 @@ impl Drop for Permit<'_> {
             return;
         }
         let mut state = self.breaker.state();
-        if state.number == self.number
-            && let Phase::HalfOpen { trials } = &mut state.phase
-        {
-            *trials = trials.saturating_sub(1);
+        if state.number == self.number {
+            state.end_uncounted();
         }
     }
 }

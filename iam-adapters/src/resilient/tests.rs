@@ -1,3 +1,4 @@
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;
 
 use super::*;
@@ -7,6 +8,7 @@ use crate::types::Subject;
 
 mod circuit;
 mod recovery;
+mod requesters;
 mod retries;
 mod waiting;
 
@@ -71,10 +73,24 @@ fn unreachable() -> IamError {
     IamError::Unreachable("refused".to_owned())
 }
 
+/// A login of an account that no other call of the tests has.
 async fn authenticate(iam: &ResilientAdapter) -> Result<Authenticated, IamError> {
-    let credentials = Credentials::new("a@b".to_owned(), "x".into()).unwrap();
-    iam.authenticate(&credentials, &ClientContext::default())
-        .await
+    static ACCOUNTS: AtomicUsize = AtomicUsize::new(0);
+    let number = ACCOUNTS.fetch_add(1, Ordering::Relaxed);
+    authenticate_as(iam, &format!("user{number}@b"), None).await
+}
+
+async fn authenticate_as(
+    iam: &ResilientAdapter,
+    email: &str,
+    address: Option<IpAddr>,
+) -> Result<Authenticated, IamError> {
+    let credentials = Credentials::new(email.to_owned(), "x".into()).unwrap();
+    let client = ClientContext {
+        address: address.map(Into::into),
+        ..ClientContext::default()
+    };
+    iam.authenticate(&credentials, &client).await
 }
 
 #[tokio::test]

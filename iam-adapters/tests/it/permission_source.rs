@@ -244,25 +244,43 @@ async fn failed_policy_server_fails_the_introspection_and_not_the_login() {
 #[tokio::test]
 async fn policy_server_has_its_own_deadline_and_circuit() {
     let upstream = ScriptedUpstream::keycloak().await;
+    let server = RefusingPort::start();
+    let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
+    let (iam, calls) = with_source(&upstream.url(), source);
+    for number in 0..30 {
+        let fault = iam.introspect(&session()).await.expect_err("no decision");
+        let IamError::PermissionSource(fault) = fault else {
+            panic!("{fault:?}");
+        };
+        assert_eq!(*fault == IamError::CircuitOpen, number >= 20, "{fault:?}");
+    }
+    // Without a decision, the IAM is not called in vain.
+    assert_eq!(upstream.requests_to(INTROSPECTION).len(), 20);
+    let calls = calls.0.lock().expect("not poisoned");
+    let refused = (Operation::Permissions, Some("circuit_open"));
+    assert_eq!(calls.iter().filter(|call| **call == refused).count(), 10);
+}
+
+#[tokio::test]
+async fn policy_server_that_fails_for_one_user_is_asked_about_the_others() {
+    let upstream = ScriptedUpstream::keycloak().await;
     let server = ScriptedUpstream::start().await;
     server.on(DECISION, Answer::html(500));
     let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
     let (iam, _) = with_source(&upstream.url(), source);
-    let mut faults = Vec::new();
-    for _ in 0..30 {
-        match iam.introspect(&session()).await {
-            Err(IamError::PermissionSource(fault)) => faults.push(*fault),
-            other => panic!("{other:?}"),
-        }
+    for _ in 0..100 {
+        let fault = iam.introspect(&session()).await.expect_err("no decision");
+        assert_eq!(
+            fault.to_string(),
+            "the permission source failed: status 500"
+        );
     }
-    assert_eq!(faults.last(), Some(&IamError::CircuitOpen), "{faults:?}");
+    server.on(DECISION, Answer::json(200, json!({"result": []})));
+    let introspection = iam.introspect(&session()).await;
     assert!(
-        matches!(faults.first(), Some(IamError::Failed(_))),
-        "{faults:?}"
+        matches!(introspection, Ok(Introspection::Active { .. })),
+        "{introspection:?}"
     );
-    // The IAM itself is called as before.
-    assert_eq!(upstream.requests_to(INTROSPECTION).len(), 30);
-    assert!(server.requests().len() < 30);
 }
 
 #[tokio::test]

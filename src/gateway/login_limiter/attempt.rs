@@ -13,6 +13,8 @@ use crate::gateway::error::GatewayError;
 enum Outcome {
     Success,
     Refused,
+    /// A fault that the IAM may have for this account alone: it counts against the address.
+    Failed,
     /// The IAM was not called, or did not decide.
     NotCounted,
     /// The caller did not wait for the response, so it may be any of these.
@@ -22,6 +24,7 @@ enum Outcome {
 /// What an attempt is counted as.
 #[derive(Debug, Clone, Copy)]
 enum CountedAs {
+    FailuresOfAddress,
     Failures,
     FailuresInARow,
     Sessions,
@@ -32,10 +35,12 @@ impl CountedAs {
     const fn settlement(self, outcome: Outcome) -> Settlement {
         match (self, outcome) {
             (_, Outcome::NotCounted)
-            | (Self::Failures, Outcome::Success)
+            | (Self::FailuresOfAddress | Self::Failures, Outcome::Success)
+            | (Self::Failures | Self::FailuresInARow | Self::Sessions, Outcome::Failed)
             | (Self::Sessions, Outcome::Refused) => Settlement::Release,
             (_, Outcome::Abandoned)
             | (Self::Sessions, Outcome::Success)
+            | (Self::FailuresOfAddress, Outcome::Refused | Outcome::Failed)
             | (Self::Failures | Self::FailuresInARow, Outcome::Refused) => Settlement::Count,
             (Self::FailuresInARow, Outcome::Success) => Settlement::Reset,
         }
@@ -68,7 +73,7 @@ struct Attempt<'a> {
 impl LoginRateLimiter {
     /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty password is
     /// refused and counted without a call to the IAM. It is not a guess, so it does not count as a
-    /// failure in a row. If the caller does not wait for the response, the attempt counts as a failure
+    /// failure in a row. A fault that may be of this account counts against the address. If the caller does not wait for the response, the attempt counts as a failure
     /// and as a session: the IAM may have received it.
     ///
     /// # Errors
@@ -92,6 +97,12 @@ impl LoginRateLimiter {
         attempt.outcome = match &result {
             Ok(_) => Outcome::Success,
             Err(IamError::Refused(_) | IamError::PossibleRefusal(_)) => Outcome::Refused,
+            Err(
+                IamError::TimedOut(_)
+                | IamError::Failed(_)
+                | IamError::Unreadable(_)
+                | IamError::UnreadableSession(_),
+            ) if self.counts_fault(account, address) => Outcome::Failed,
             Err(_) => Outcome::NotCounted,
         };
         Ok(result?)
@@ -126,8 +137,13 @@ impl LoginRateLimiter {
             if let Some(hash) = attempt.networks.get_mut(place) {
                 *hash = key;
             }
-            let reservation =
-                attempt.reserve(CountedAs::Failures, &self.addresses, key, quota, now);
+            let reservation = attempt.reserve(
+                CountedAs::FailuresOfAddress,
+                &self.addresses,
+                key,
+                quota,
+                now,
+            );
             reservation.map_err(|wait| too_many(Limit::Address, wait))?;
         }
         let of = attempt.of;
@@ -212,7 +228,8 @@ impl Drop for Attempt<'_> {
                 networks: self.networks,
                 in_a_row: self.is_guess,
             }),
-            Outcome::NotCounted => {}
+            // Each replica counts faults for itself, like its circuit breakers.
+            Outcome::Failed | Outcome::NotCounted => {}
         }
     }
 }

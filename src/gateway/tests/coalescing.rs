@@ -5,8 +5,9 @@ use futures_util::FutureExt as _;
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 
+use super::login::faults;
 use super::scripted_iam::Reply;
-use super::test_gateway::{LIVENESS, TestGateway, just_before};
+use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before};
 use crate::gateway::error::{GatewayError, Internal};
 use crate::gateway::knowledge::Source;
 
@@ -31,8 +32,7 @@ async fn concurrent_exchanges_of_one_session_with_a_cold_cache_introspect_once()
 }
 
 #[tokio::test]
-async fn exchanges_that_share_an_introspection_share_its_fault_and_the_next_one_introspects_again()
-{
+async fn exchanges_that_share_an_introspection_share_its_fault() {
     let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let in_flight: Vec<_> = (0..MANY)
@@ -46,8 +46,53 @@ async fn exchanges_that_share_an_introspection_share_its_fault_and_the_next_one_
         assert_eq!(failed, Some(GatewayError::Unavailable(fault.clone())));
     }
     assert_eq!(gateway.introspections(), 1);
-    gateway.iam.release(Operation::Introspection);
-    assert_eq!(gateway.granted(&session).await.unwrap(), "read write");
+}
+
+/// Clients that repeat an exchange must not use up the calls to an IAM that fails for their session.
+#[tokio::test]
+async fn fault_that_may_be_of_one_session_is_held_for_a_second() {
+    // Without a decision of the policy server, the IAM was called too.
+    let undecided = [
+        IamError::Unreachable("refused".to_owned()),
+        IamError::Failed("500".to_owned()),
+    ];
+    let undecided = undecided.map(|fault| IamError::PermissionSource(Box::new(fault)));
+    for fault in faults().into_iter().chain(undecided) {
+        let (gateway, session) = TestGateway::with_session().await;
+        gateway.clock.advance(PERMISSIONS);
+        gateway.iam.set_outage(Some(fault.clone()));
+        for _ in 0..10 {
+            let failed = gateway.granted(&session).await;
+            assert_eq!(failed, Err(GatewayError::from(fault.clone())));
+        }
+        let is_held = !matches!(
+            fault,
+            IamError::Unreachable(_) | IamError::Saturated | IamError::CircuitOpen
+        );
+        let calls = if is_held { 1 } else { 10 };
+        assert_eq!(gateway.introspections(), calls, "{fault}");
+        gateway.iam.set_outage(None);
+        gateway.clock.advance(just_before(Duration::from_secs(1)));
+        assert_eq!(gateway.granted(&session).await.is_err(), is_held, "{fault}");
+        gateway.clock.advance(MILLISECOND);
+        assert_eq!(gateway.granted(&session).await.unwrap(), "read write");
+    }
+}
+
+#[tokio::test]
+async fn held_fault_of_one_session_is_not_that_of_another_one() {
+    let gateway = TestGateway::new();
+    let (one, other) = (gateway.log_in("alice").await, gateway.log_in("alice").await);
+    gateway.clock.advance(LIVENESS);
+    let fault = IamError::Failed("500".to_owned());
+    gateway
+        .iam
+        .script(Operation::Introspection, Reply::Fault(fault.clone()));
+    for _ in 0..2 {
+        let failed = gateway.granted(&one).await;
+        assert_eq!(failed, Err(fault.clone().into()));
+        assert_eq!(gateway.granted(&other).await.unwrap(), "read write");
+    }
     assert_eq!(gateway.introspections(), 2);
 }
 

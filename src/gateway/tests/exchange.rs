@@ -215,6 +215,7 @@ async fn introspection_of_another_subject_grants_nothing_and_is_not_cached() {
         matches!(refused, Err(GatewayError::Broken(_))),
         "{refused:?}"
     );
+    gateway.clock.advance(Duration::from_secs(1));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
     assert_eq!(exchanged.scope, "read");

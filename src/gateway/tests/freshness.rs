@@ -135,6 +135,7 @@ async fn outage_affects_exchanges_only_after_the_freshness_and_while_it_lasts() 
     gateway.clock.advance(refresh_period(LIVENESS));
     for _ in 0..3 {
         gateway.granted(&session).await.unwrap_err();
+        gateway.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(gateway.introspections(), 3);
     gateway.iam.set_outage(None);

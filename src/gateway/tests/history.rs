@@ -109,6 +109,8 @@ async fn run(events: Vec<Event>) {
                 iam_works = matches!(event, Event::RepairIam);
                 let outage = (!iam_works).then(|| IamError::Failed("502".to_owned()));
                 one.iam.set_outage(outage);
+                // No fault is held any more.
+                one.clock.advance(Duration::from_secs(1));
             }
             Event::Exchange(on, which) if !sessions.is_empty() => {
                 let history = which.get(&sessions);

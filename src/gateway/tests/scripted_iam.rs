@@ -62,6 +62,7 @@ pub(crate) struct Model {
     calls: Vec<Operation>,
     script: HashMap<Operation, VecDeque<Reply>>,
     outage: Option<IamError>,
+    outages_of: HashMap<String, IamError>,
     held: HashMap<Operation, mpsc::UnboundedSender<Call>>,
     logins: Vec<(Credentials, ClientContext)>,
 }
@@ -125,6 +126,19 @@ impl ScriptedIam {
     /// Sets the fault of all calls without a scripted result.
     pub(crate) fn set_outage(&self, outage: Option<IamError>) {
         self.model().outage = outage;
+    }
+
+    /// Sets the fault of all logins and introspections of one subject.
+    pub(crate) fn fail_for(&self, subject: &str, fault: IamError) {
+        self.model().outages_of.insert(subject.to_owned(), fault);
+    }
+
+    fn outage_of(&self, subject: &str) -> Result<(), IamError> {
+        self.model()
+            .outages_of
+            .get(subject)
+            .cloned()
+            .map_or(Ok(()), Err)
     }
 
     /// Holds the further calls of an operation until the test replies.
@@ -216,11 +230,12 @@ impl IamAdapter for ScriptedIam {
         let login = (credentials.clone(), client.clone());
         self.model().logins.push(login);
         self.reply_to(Operation::Login).await?;
+        let subject = credentials.email().split('@').next().unwrap();
+        self.outage_of(subject)?;
         if ["wrong", ""].contains(&credentials.password().expose_secret()) {
             return Err(IamError::Refused(Refusal::InvalidCredentials));
         }
         let session = self.session.clone().unwrap_or_else(|| {
-            let subject = credentials.email().split('@').next().unwrap();
             let mut model = self.model();
             model.sessions += 1;
             let number = model.sessions;
@@ -245,6 +260,7 @@ impl IamAdapter for ScriptedIam {
         if let Some(introspection) = self.reply_to(Operation::Introspection).await? {
             return Ok(introspection);
         }
+        self.outage_of(session.subject.as_str())?;
         if self.has_ended(session.secret.expose_secret()) {
             return Ok(Introspection::Inactive);
         }

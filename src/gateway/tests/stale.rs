@@ -50,21 +50,22 @@ async fn stale_data_is_used_only_if_the_iam_does_not_respond() {
 }
 
 #[tokio::test]
-async fn stale_data_is_used_up_to_its_limit_and_each_exchange_introspects() {
+async fn stale_data_is_used_up_to_its_limit_also_while_a_fault_is_held() {
     let gateway = with_stale_if_error();
     let session = gateway.log_in("alice").await;
     gateway.iam.set_outage(Some(timed_out()));
     gateway.clock.advance(just_before(LIVENESS + EXTRA));
-    for introspections in 1..4 {
+    for _ in 1..4 {
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, Source::Stale);
-        assert_eq!(gateway.introspections(), introspections);
+        assert_eq!(gateway.introspections(), 1);
     }
     gateway.clock.advance(MILLISECOND);
     let failed = gateway.granted(&session).await;
     assert_eq!(failed, Err(timed_out().into()));
     // A response makes all data fresh.
     gateway.iam.set_outage(None);
+    gateway.clock.advance(Duration::from_secs(1));
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
     assert_eq!(exchanged.source, Source::Miss);
 }
@@ -84,6 +85,28 @@ async fn stale_permissions_have_their_own_limit() {
     gateway.clock.advance(MILLISECOND);
     let failed = gateway.granted(&session).await;
     assert_eq!(failed, Err(timed_out().into()));
+}
+
+#[tokio::test]
+async fn session_that_the_iam_reported_as_active_needs_no_further_report_if_only_the_decision_fails()
+ {
+    for (fault, introspected) in [
+        (IamError::Failed("500".to_owned()), true),
+        (timed_out(), true),
+        // Also without a call to the IAM.
+        (IamError::CircuitOpen, false),
+    ] {
+        let gateway = with_stale_if_error();
+        let session = gateway.log_in("alice").await;
+        gateway.clock.advance(just_before(LIVENESS + EXTRA));
+        let fault = IamError::PermissionSource(Box::new(fault));
+        gateway.iam.set_outage(Some(fault.clone()));
+        let exchanged = gateway.exchange(&session, "read").await.unwrap();
+        assert_eq!(exchanged.source, Source::Stale);
+        gateway.clock.advance(Duration::from_secs(10));
+        let exchanged = gateway.exchange(&session, "read").await;
+        assert_eq!(exchanged.is_ok(), introspected, "{fault}");
+    }
 }
 
 #[tokio::test]

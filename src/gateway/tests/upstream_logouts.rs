@@ -310,8 +310,8 @@ async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finis
         Arc::new(resilient(iam, limit, clock))
     });
     let mut sessions = Vec::new();
-    for _ in 0..SESSIONS {
-        sessions.push(gateway.log_in("alice").await);
+    for number in 0..SESSIONS {
+        sessions.push(gateway.log_in(&format!("user{number}")).await);
     }
     let failed = IamError::Failed("503".to_owned());
     gateway.iam.set_outage(Some(failed));

@@ -135,7 +135,7 @@ async fn failing_iam_under_load_ends_no_session_and_receives_no_further_calls() 
     let (answers, ()) = tokio::join!(exchange_all(), async {
         keycloak.received(INTROSPECTION, before + 20).await;
         for path in KEYCLOAK.endpoints() {
-            keycloak.on(path, Answer::empty(503));
+            keycloak.on(path, Answer::reset());
         }
     });
     let served = answers

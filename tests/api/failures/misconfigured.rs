@@ -1,5 +1,7 @@
 //! Settings that do not fit the IAM: each has its reason in readiness, and none is a 401.
 
+use std::time::Duration;
+
 use test_support::scripted_upstream::keycloak::{inactive, refusal};
 use test_support::scripted_upstream::{Answer, PROTOCOLS, WireProtocol};
 
@@ -169,6 +171,8 @@ async fn later_misconfiguration_ends_no_session() {
             BROKEN.is_in(&fixture.exchange(&session).await, false, code);
             fixture.is_ready("degraded", &[code]).await;
             fixture.recovers();
+            // The fault of the session is held until then.
+            fixture.clock.advance(Duration::from_secs(1));
             assert_eq!(fixture.exchange(&session).await.status, 200, "after {code}");
             fixture.iam.on(protocol.logout, answer);
             let response = fixture.gateway.log_out(&session).await;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
@@ -37,6 +38,8 @@ async fn panic_is_a_500_and_its_connection_stays_usable() {
         let answer = connection.post(path, &body.to_string()).await;
         BROKEN.is_in(&answer, false, operation.name());
         fixture.recovers();
+        // The fault of the session is held until then.
+        fixture.clock.advance(Duration::from_secs(1));
         let answer = connection.post(path, &body.to_string()).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }

@@ -21,7 +21,7 @@ pub(super) const SECRET: &str = "a client secret that stays here";
 pub(super) struct WireFixture {
     pub(super) protocol: WireProtocol,
     pub(super) iam: ScriptedUpstream,
-    clock: Arc<ManualClock>,
+    pub(super) clock: Arc<ManualClock>,
     pub(super) gateway: TestGateway,
 }
 

@@ -119,6 +119,29 @@ async fn inactive_ends_a_session_and_an_answer_about_another_one_is_a_fault() {
 }
 
 #[tokio::test]
+async fn account_and_session_for_which_the_iam_fails_do_not_stop_the_others() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    let (alice, bob) = (mock.session(ALICE).await, mock.session(BOB).await);
+    mock.advance("61s").await;
+    for operation in ["login", "introspection"] {
+        mock.fault(json!({"operation": operation, "user": ALICE, "answer": "server_error"}))
+            .await;
+    }
+    for _ in 0..60 {
+        for failed in [
+            mock.try_log_in(ALICE).await,
+            mock.exchange(&alice, READ).await,
+        ] {
+            failed.is_error(500, "temporarily_unavailable");
+        }
+    }
+    assert_eq!(mock.calls("operation=introspection").await, 1);
+    assert_eq!(mock.exchange(&bob, BROWSE).await.status, 200);
+    mock.session(BOB).await;
+}
+
+#[tokio::test]
 async fn fault_applies_to_a_number_of_calls_of_one_user() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);

@@ -342,12 +342,14 @@ impl ModelFixture {
         }
     }
 
+    /// Also waits until the replicas hold no fault of the outage before it.
     fn set_outages(&mut self, at: Option<u8>, outage: Option<Outage>) {
         for number in 0..REPLICAS {
             if at.is_none_or(|at| Self::replica(at) == number) {
                 self.set_outage(number, outage);
             }
         }
+        self.advance(Duration::from_secs(1));
     }
 }
 

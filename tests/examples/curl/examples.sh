@@ -97,6 +97,7 @@ test_the_iam_fails_for_the_next_exchange() {
   control POST /faults '{"operation":"introspection","times":1,"answer":"server_error"}'
   exchange
   expect 500 "$status"
+  control POST /time/advance '{"by":"1s"}' # until then the gateway holds the fault
   exchange
   expect 200 "$status"
 }

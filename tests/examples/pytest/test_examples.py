@@ -44,6 +44,7 @@ def test_the_iam_fails_for_the_next_exchange(mock):
     mock.control("POST", "/forget")  # otherwise the exchange does not call the IAM
     mock.control("POST", "/faults", {"operation": "introspection", "times": 1, "answer": "server_error"})
     assert mock.exchange(session, READ).status_code == 500
+    mock.control("POST", "/time/advance", {"by": "1s"})  # until then the gateway holds the fault
     assert mock.exchange(session, READ).status_code == 200
 
 

@@ -42,6 +42,8 @@ test('the IAM fails for the next exchange', async ({ mock, expect }) => {
   await mock.control('POST', '/forget')
   await mock.control('POST', '/faults', { operation: 'introspection', times: 1, answer: 'server_error' })
   expect((await mock.exchange(session, read)).status).toBe(500)
+  // Until then the gateway holds the fault.
+  await mock.control('POST', '/time/advance', { by: '1s' })
   expect((await mock.exchange(session, read)).status).toBe(200)
 })
 

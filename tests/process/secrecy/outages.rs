@@ -44,6 +44,8 @@ async fn open_circuit_writes_no_secret(protocol: &WireProtocol) {
         fixture.exchange(0, &session, 200);
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    fixture.log_in(PASSWORD, 500);
+    fixture.iam.on(protocol.token, Answer::reset());
     for _ in 0..25 {
         fixture.log_in(PASSWORD, 500);
     }

@@ -49,7 +49,7 @@ fn successful_logins_of_one_address_or_account_are_not_limited() {
 }
 
 #[test]
-fn fault_does_not_count() {
+fn fault_does_not_count_against_its_account() {
     let mut limiter = TestLimiter::new(defaults());
     for fault in [
         IamError::Unreachable(String::new()),
@@ -66,6 +66,44 @@ fn fault_does_not_count() {
         }
     }
     assert_eq!((0..20).filter(|_| limiter.refused(ALICE, HOME)).count(), 10);
+}
+
+/// So that no address can go on with calls that make a circuit open.
+#[test]
+fn fault_that_may_be_of_one_account_counts_against_the_address() {
+    for (fault, counts) in [
+        (IamError::TimedOut(Duration::ZERO), true),
+        (IamError::Failed(String::new()), true),
+        (IamError::Unreadable(String::new()), true),
+        (IamError::Unreachable(String::new()), false),
+        (IamError::Throttled { retry_after: None }, false),
+        (IamError::Saturated, false),
+        (IamError::CircuitOpen, false),
+    ] {
+        let mut limiter = TestLimiter::without_rate(defaults());
+        for number in 0..100 {
+            let email = format!("user{number}@example.test");
+            let failed = limiter.log_in_with(&email, RIGHT, Some(HOME), |_| Err(fault.clone()));
+            assert_eq!(failed, Err(fault.clone().into()));
+        }
+        let more = limiter.admit(Some(HOME));
+        let limited = limited_by(&more).map(|(limit, _)| limit);
+        assert_eq!(limited, counts.then_some(Limit::Address), "{fault}");
+    }
+}
+
+#[test]
+fn account_whose_logins_fail_does_not_use_up_the_attempts_of_its_address() {
+    let mut limiter = TestLimiter::without_rate(defaults());
+    let fault = IamError::Failed(String::new());
+    for _ in 0..3_600 {
+        for _ in 0..2 {
+            let failed = limiter.log_in_with(ALICE, RIGHT, Some(HOME), |_| Err(fault.clone()));
+            assert_eq!(failed, Err(fault.clone().into()));
+        }
+        limiter.advance(1);
+    }
+    assert_eq!(limiter.log_in("bob@example.test", RIGHT, HOME), Ok(()));
 }
 
 #[test]

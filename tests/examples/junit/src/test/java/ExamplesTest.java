@@ -71,6 +71,8 @@ class ExamplesTest {
         mock.control("POST", "/forget", null);
         mock.control("POST", "/faults", Map.of("operation", "introspection", "times", 1, "answer", "server_error"));
         assertEquals(500, mock.exchange(session, READ).status());
+        // Until then the gateway holds the fault.
+        mock.control("POST", "/time/advance", Map.of("by", "1s"));
         assertEquals(200, mock.exchange(session, READ).status());
     }
 
