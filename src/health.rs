@@ -1,5 +1,6 @@
 //! The state of this replica, and the last result of a call to each IAM.
 
+mod certificate;
 mod lifecycle;
 mod reason;
 mod stale;
@@ -13,6 +14,7 @@ use iam_adapters::{Clock, IamError, Moment};
 
 use crate::telemetry::metrics::IamMetrics;
 
+pub use certificate::Validity;
 pub use lifecycle::Lifecycle;
 pub use reason::{Reason, ReasonCode};
 use stale::Stale;
@@ -143,6 +145,8 @@ pub struct Health {
     replicas: Mutex<(Readiness, Vec<Reason>)>,
     /// Why the files that the settings name cannot be used as they are now.
     files: Mutex<Option<Reason>>,
+    /// That of the certificate in use; `None`: there is none.
+    certificate: Mutex<Option<Validity>>,
     lifecycle: Lifecycle,
     /// The readiness that was logged last, and its reasons.
     logged: Mutex<Option<(Readiness, Vec<ReasonCode>)>>,
@@ -156,6 +160,7 @@ impl Health {
             iams,
             replicas: Mutex::default(),
             files: Mutex::default(),
+            certificate: Mutex::default(),
             lifecycle,
             logged: Mutex::default(),
         }
@@ -186,6 +191,22 @@ impl Health {
         files.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Sets when the certificate in use is valid; `None`: there is none.
+    pub fn certificate(&self, validity: Option<Validity>) {
+        let certificate = self.certificate.lock();
+        *certificate.unwrap_or_else(PoisonError::into_inner) = validity;
+    }
+
+    /// The reason why clients refuse the certificate in use now.
+    #[must_use]
+    pub fn certificate_reason(&self, now: Moment) -> Option<Reason> {
+        let certificate = self.certificate.lock();
+        let validity = *certificate.unwrap_or_else(PoisonError::into_inner);
+        let problem = validity?.problem(now)?;
+        let message = format!("clients refuse the connection: {problem}");
+        Some(Reason::new(ReasonCode::CertificateInvalid, message))
+    }
+
     /// The current state of this replica.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
@@ -204,7 +225,8 @@ impl Health {
             reasons,
             iams: self.iams.iter().map(|iam| iam.last_result(now)).collect(),
         };
-        if let Some(reason) = self.files_reason() {
+        let reasons = self.files_reason().into_iter();
+        for reason in reasons.chain(self.certificate_reason(now)) {
             report.degrade(reason);
         }
         report

@@ -40,11 +40,12 @@ use crate::http::{self, AppState, LogoutTokenRateLimiter};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 use crate::telemetry::json_lines::Flusher;
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
 
 pub use crate::server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
-use tls::ServerCertificate;
+pub use tls::ServerCertificate;
 
 /// For orchestrators, Prometheus and operators.
 const MANAGEMENT_CONNECTIONS: usize = 256;
@@ -283,11 +284,10 @@ impl Application {
     {
         let app_state = Data::from(served.app_state);
         let timeouts = parts.timeouts;
-        let certificate = parts.tls.as_deref();
-        (parts.metrics).certificate_expires(certificate.and_then(ServerCertificate::expires_at));
         let (gateway, health) = (&app_state.gateway, &app_state.health);
+        use_certificate(parts.tls.as_deref(), &parts.metrics, health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
-        let running = reload::Running::new(settings, &parts, served.adapters);
+        let running = reload::Running::new(settings, &parts, served.adapters, health);
         let files = reload::FileWatcher::new(settings, &parts, running, Arc::clone(health));
         let workers = settings.http.workers;
         let workers = workers.unwrap_or_else(server::available_cores);
@@ -411,6 +411,13 @@ impl Application {
         tracing::info!("stopped");
         served?.context("a listener failed")
     }
+}
+
+/// Reports when the certificate in use is valid.
+fn use_certificate(certificate: Option<&ServerCertificate>, metrics: &Metrics, health: &Health) {
+    let validity = certificate.and_then(ServerCertificate::validity);
+    metrics.certificate_expires(validity.map(|validity| validity.not_after));
+    health.certificate(validity);
 }
 
 /// Binds a listener to an application. `setting` names its address.

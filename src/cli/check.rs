@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::gateway::iams::Iam;
 use crate::gateway::keys::Keys;
 use crate::gateway::session::open_from;
-use crate::startup::{self, Parts};
+use crate::startup::{self, Parts, ServerCertificate};
 use explain::{rights, write_lines};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.
@@ -44,8 +44,18 @@ pub(super) fn check(
     environment: &BTreeMap<String, String>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let (settings, parts) = match prepared {
-        Ok(prepared) => prepared,
+    let valid = prepared.and_then(|(settings, parts)| {
+        // A gateway starts with such a certificate: while others run on with it, a restart must not be worse.
+        let validity = parts.tls.as_deref().and_then(ServerCertificate::validity);
+        match validity.and_then(|validity| validity.problem(parts.clock.now())) {
+            None => Ok((settings, parts)),
+            Some(problem) => Err(InvalidSettings {
+                problems: vec![format!("http.tls.certificate_file: {problem}")],
+            }),
+        }
+    });
+    let (settings, parts) = match valid {
+        Ok(valid) => valid,
         Err(invalid) => {
             writeln!(out, "{invalid}")?;
             return Ok(Exit::Configuration);

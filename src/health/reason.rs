@@ -106,6 +106,8 @@ reason_codes! {
     KeysUnreadable = "keys_unreadable",
     /// A file that the settings name cannot be used as it is now.
     FilesUnreadable = "files_unreadable",
+    /// The certificate of the public listener has expired, or is not valid yet.
+    CertificateInvalid = "certificate_invalid",
     /// The sealing key in use is overdue for rotation.
     SealingKeyOld = "sealing_key_old",
     /// Revocations of other replicas from before the start are not known yet.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::{Clock, Replaceable, ResilientAdapter};
+use iam_adapters::{Clock, Moment, Replaceable, ResilientAdapter};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::parts::{Parts, Reloadable};
 use super::tls::ServerCertificate;
+use super::use_certificate;
 use super::watched_names::WatchedNames;
 use crate::audit::{AuditLog, Decision, Event};
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
@@ -34,8 +35,11 @@ pub(super) struct Running {
     redis: Option<Redis>,
     operator_token: Option<Arc<Replaceable<SecretString>>>,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
     span_exporter: Option<SpanExporter>,
     clock: Arc<dyn Clock>,
+    /// Whether the certificate in its file is not used because of the time. It may be valid later.
+    waits: bool,
 }
 
 impl Running {
@@ -44,6 +48,7 @@ impl Running {
         settings: &Settings,
         parts: &Parts,
         adapters: Vec<Arc<ResilientAdapter>>,
+        health: &Arc<Health>,
     ) -> Option<Self> {
         Some(Self {
             source: Arc::clone(parts.source.as_ref()?),
@@ -53,23 +58,35 @@ impl Running {
             redis: parts.redis.clone(),
             operator_token: parts.operator_token.clone(),
             metrics: Arc::clone(&parts.metrics),
+            health: Arc::clone(health),
             span_exporter: parts.traces.as_ref().map(|(_, exporter)| exporter.clone()),
             clock: Arc::clone(&parts.clock),
+            waits: false,
         })
     }
 
     /// Reads the files again if they changed, or if `forced`, and replaces what was built of them;
     /// `None`: they did not. What cannot be used is not replaced, and neither is the rest, so that a
-    /// certificate and its key, or a client and its secret, never come from different times.
+    /// certificate and its key, or a client and its secret, never come from different times. A valid
+    /// certificate is not replaced by one that has expired or is not valid yet.
     fn reload(&mut self, forced: bool) -> Option<Result<(), InvalidSettings>> {
-        let now = self.files.again();
-        if now.are_as(&self.files) && !forced {
+        let files = self.files.again();
+        if files.are_as(&self.files) && !forced && !self.waits {
             return None;
         }
-        self.files = now;
-        let loaded = self
-            .source
-            .load_with(|settings, problems| Reloadable::build(settings, &self.clock, problems));
+        self.files = files;
+        self.waits = false;
+        let now = self.clock.now();
+        let loaded = self.source.load_with(|settings, problems| {
+            let built = Reloadable::build(settings, &self.clock, problems)?;
+            if problem(self.tls.as_deref(), now).is_none()
+                && let Some(problem) = problem(built.tls.as_deref(), now)
+            {
+                self.waits = true;
+                problems.add("http.tls.certificate_file", problem);
+            }
+            Some(built)
+        });
         Some(loaded.map(|(settings, reloadable)| {
             self.files = settings.files;
             self.replace(reloadable);
@@ -82,7 +99,7 @@ impl Running {
         }
         if let (Some(current), Some(new)) = (&self.tls, &new.tls) {
             current.replace(new);
-            self.metrics.certificate_expires(current.expires_at());
+            use_certificate(Some(current), &self.metrics, &self.health);
         }
         if let (Some(current), Some(new)) = (&self.redis, &new.redis) {
             current.replace(new);
@@ -221,9 +238,10 @@ impl FileWatcher {
 
     /// Logs the differences to the reasons that are in `logged`.
     fn log_warnings(&self, logged: &mut Vec<Reason>) {
-        let warnings = self.keys.warnings(self.clock.now());
-        let reasons = warnings.into_iter().map(Reason::from);
-        let reasons: Vec<_> = reasons.chain(self.health.files_reason()).collect();
+        let now = self.clock.now();
+        let reasons = self.keys.warnings(now).into_iter().map(Reason::from);
+        let reasons = reasons.chain(self.health.files_reason());
+        let reasons: Vec<_> = reasons.chain(self.health.certificate_reason(now)).collect();
         for new in reasons.iter().filter(|reason| !logged.contains(reason)) {
             tracing::warn!(code = new.code.name(), "{}", new.message);
             self.record_unreadable(new);
@@ -250,6 +268,11 @@ impl FileWatcher {
             _ => {}
         }
     }
+}
+
+/// Why clients refuse this certificate now.
+fn problem(certificate: Option<&ServerCertificate>, now: Moment) -> Option<String> {
+    certificate?.validity()?.problem(now)
 }
 
 fn keys_in_use(purpose: &'static str, kids: Vec<String>) -> Event {

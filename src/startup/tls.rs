@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use iam_adapters::{Replaceable, files, secret_file};
-use openssl::asn1::{Asn1Time, TimeDiff};
+use openssl::asn1::{Asn1Time, Asn1TimeRef, TimeDiff};
 use openssl::x509::X509;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
@@ -14,6 +14,7 @@ use rustls::sign::CertifiedKey;
 use secrecy::ExposeSecret as _;
 
 use crate::config::{Problems, Settings};
+use crate::health::Validity;
 
 /// The certificate of a listener, which can be replaced. Open connections keep theirs.
 #[derive(Debug)]
@@ -25,12 +26,16 @@ impl ServerCertificate {
         self.0.replace(other.0.get());
     }
 
-    /// When the first certificate of the chain expires, as Unix time; `None` if OpenSSL cannot read
-    /// one of them.
-    pub(super) fn expires_at(&self) -> Option<i64> {
+    /// When all certificates of the chain are valid; `None` if OpenSSL cannot read one of them.
+    #[must_use]
+    pub fn validity(&self) -> Option<Validity> {
         let certified = self.0.get();
-        let expiries = certified.cert.iter().map(expiry);
-        expiries.min().flatten()
+        let chain: Option<Vec<_>> = certified.cert.iter().map(validity).collect();
+        let chain = chain?;
+        Some(Validity {
+            not_before: chain.iter().map(|one| one.not_before).max()?,
+            not_after: chain.iter().map(|one| one.not_after).min()?,
+        })
     }
 }
 
@@ -60,10 +65,16 @@ pub(super) fn configured(
     Some(Arc::new(ServerCertificate(current)))
 }
 
-fn expiry(certificate: &CertificateDer<'_>) -> Option<i64> {
+fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let certificate = X509::from_der(certificate).ok()?;
-    let after_1970 = Asn1Time::from_unix(0).ok()?.diff(certificate.not_after());
-    let TimeDiff { days, secs } = after_1970.ok()?;
+    Some(Validity {
+        not_before: unix_time(certificate.not_before())?,
+        not_after: unix_time(certificate.not_after())?,
+    })
+}
+
+fn unix_time(time: &Asn1TimeRef) -> Option<i64> {
+    let TimeDiff { days, secs } = Asn1Time::from_unix(0).ok()?.diff(time).ok()?;
     Some(i64::from(days) * 86_400 + i64::from(secs))
 }
 

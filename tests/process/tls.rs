@@ -35,9 +35,15 @@ impl Certificate {
     }
 
     fn until(year: i32) -> Self {
+        Self::between(1975, year)
+    }
+
+    /// Valid from the first day of one year to the last of another.
+    fn between(first: i32, last: i32) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
-        params.not_after = date_time_ymd(year, 12, 31);
+        params.not_before = date_time_ymd(first, 1, 1);
+        params.not_after = date_time_ymd(last, 12, 31);
         let signing_key = KeyPair::generate().expect("a key");
         let cert = params.self_signed(&signing_key).expect("a certificate");
         fs::write(folder.path().join("chain.pem"), cert.pem()).expect("written");
@@ -154,6 +160,86 @@ fn renewed_certificate_is_served_and_an_unusable_one_is_not() {
         2,
         "one about the fault and one about its end: {log:?}"
     );
+}
+
+/// The settings of a certificate of a year, and what is wrong with it.
+fn certificates_of_other_times() -> [(Certificate, &'static str); 2] {
+    [
+        (
+            Certificate::until(2020),
+            "a certificate expired at 2020-12-31T00:00:00Z",
+        ),
+        (
+            Certificate::between(2090, 2091),
+            "a certificate is not valid before 2090-01-01T00:00:00Z",
+        ),
+    ]
+}
+
+#[test]
+fn check_refuses_a_certificate_that_is_not_valid_now() {
+    for (certificate, problem) in certificates_of_other_times() {
+        let ended = GATEWAY.run(
+            &["check"],
+            &[
+                ("http.tls.certificate_file", &certificate.path("chain.pem")),
+                ("http.tls.key_file", &certificate.path("key.pem")),
+            ],
+        );
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let line = format!("- http.tls.certificate_file: {problem}");
+        assert!(ended.out.contains(&line), "{ended:?}");
+    }
+}
+
+#[test]
+fn gateway_with_a_certificate_that_is_not_valid_now_starts_degraded_and_says_so() {
+    for (certificate, problem) in certificates_of_other_times() {
+        let (mut program, (_, management)) = certificate.serve("info");
+        let line = program.logged_with("code", "certificate_invalid");
+        assert_eq!(line["level"], "WARN");
+        assert!(
+            line["message"].as_str().expect("text").ends_with(problem),
+            "{line}"
+        );
+        let ready = Connection::to(management)
+            .send(get("/health/ready"))
+            .answer();
+        assert_eq!(ready.status, 200);
+        let report: serde_json::Value = serde_json::from_str(&ready.body).expect("JSON");
+        assert_eq!(report["status"], "degraded", "{report}");
+        assert_eq!(
+            report["reasons"][0]["code"], "certificate_invalid",
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn valid_certificate_is_replaced_by_one_that_is_valid_now_only() {
+    let served = Certificate::new();
+    let (mut program, (public, _)) = served.serve("info");
+    let replace = |other: &Certificate| {
+        for name in ["chain.pem", "key.pem"] {
+            fs::copy(other.path(name), served.path(name)).expect("copied");
+        }
+    };
+    let [(expired, problem), _] = certificates_of_other_times();
+    replace(&expired);
+    // Before that, one of the two files is that of the other certificate.
+    let names_it = |line: &serde_json::Value| {
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text.contains(problem))
+    };
+    while !names_it(&program.logged_with("code", "files_unreadable")) {}
+    let mut before = served.connect(public, &TLS13, &[]);
+    assert_eq!(before.send(post(LOGIN, ALICE)).answer().status, 200);
+    let valid = Certificate::until(2091);
+    replace(&valid);
+    program.logged("the files that the settings name were read again");
+    let mut after = valid.connect(public, &TLS13, &[]);
+    assert_eq!(after.send(post(LOGIN, ALICE)).answer().status, 200);
 }
 
 #[test]
