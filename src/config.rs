@@ -182,6 +182,19 @@ pub fn load(
 }
 
 impl Settings {
+    /// Sets what is not set and depends on other settings, so that it is shown as it is in effect.
+    fn derive_defaults(&mut self) {
+        let public_url = &self.http.public_url;
+        self.token.default_audience(public_url);
+        if let Some(redis) = &mut self.redis {
+            redis.prefix = Some(redis.prefix(public_url));
+        }
+        self.login_limits.derive_defaults(&mut self.iams);
+        if let [only] = &mut *self.iams {
+            only.options.default = true;
+        }
+    }
+
     fn check(&self, problems: &mut Problems) {
         problems.duration_within(
             "stale_if_error",

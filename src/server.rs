@@ -23,7 +23,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 
 pub use connection::{BodyError, is_overloaded, read_body};
-pub use listener::{Listener, available_cores, bind};
+pub use listener::{Listener, bind};
 pub use open_files::{OpenFiles, raise_open_file_limit};
 pub use passed_sockets::{PassedSocketError, PassedSockets};
 pub use refusal::Refusal;

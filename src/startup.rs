@@ -290,7 +290,6 @@ impl Application {
         let running = reload::Running::new(settings, &parts, served.adapters, health);
         let files = reload::FileWatcher::new(settings, &parts, running, Arc::clone(health));
         let workers = settings.http.workers;
-        let workers = workers.unwrap_or_else(server::available_cores);
         let public_socket = parts.sockets.get(PUBLIC_SOCKET)?;
         let socket_stays_open = public_socket.is_some();
         let public = Listener {

@@ -1,7 +1,7 @@
 //! `config show`: the settings in effect.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use super::error::UserError;
@@ -42,10 +42,54 @@ pub(super) fn show(
 ) -> anyhow::Result<Exit> {
     let source = Source::new(command.config.as_deref(), environment, registry);
     let settings = source.effective().map_err(UserError::from)?;
-    if command.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&settings)?)?;
+    let text = if command.json {
+        serde_json::to_string_pretty(&settings)? + "\n"
     } else {
-        write!(out, "{settings}")?;
+        settings.to_string()
+    };
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // The reader has what it wanted, such as `head`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
+        written => Ok(written.map(|()| Exit::Ok)?),
     }
-    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::config::sample;
+
+    /// A pipe whose reader has ended, or another output that cannot be written.
+    struct Broken(ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn reader_that_ends_early_is_no_failure() {
+        for (kind, ends_quietly) in [
+            (ErrorKind::BrokenPipe, true),
+            (ErrorKind::StorageFull, false),
+        ] {
+            for json in [false, true] {
+                let command = ShowConfig { config: None, json };
+                let ended = show(
+                    &command,
+                    &BTreeMap::new(),
+                    &sample::registry(),
+                    &mut Broken(kind),
+                );
+                assert_eq!(ended.is_ok_and(|exit| exit == Exit::Ok), ends_quietly);
+            }
+        }
+    }
 }

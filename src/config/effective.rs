@@ -368,8 +368,63 @@ mod tests {
         let text = "[http]\npublic_url = 'https://auth.example.test'";
         let settings = load_text(text, &[]).expect("valid");
         let shown = shown(Some(written(text).path()), &BTreeMap::new());
-        let audience = &shown.settings["token.audience"];
-        assert_eq!(audience.value, Some(json!(settings.token.audience)));
-        assert_eq!(audience.origin, Origin::Default);
+        for (key, value) in [
+            ("token.audience", json!(settings.token.audience)),
+            ("http.workers", json!(settings.http.workers)),
+        ] {
+            let setting = &shown.settings[key];
+            assert_eq!(setting.value, Some(value), "{key}");
+            assert_eq!(setting.origin, Origin::Default, "{key}");
+        }
+    }
+
+    #[test]
+    fn defaults_that_depend_on_the_iams_are_shown() {
+        const KEYCLOAK: &str =
+            "url = 'http://k'\nrealm = 'r'\nclient_id = 'c'\nclient_secret = 's'\n";
+        let one = format!(
+            "[redis]\nurl = 'redis://127.0.0.1'\n[http]\npublic_url = 'http://localhost:9/a'\n\
+             [iam.keycloak]\n{KEYCLOAK}"
+        );
+        let several = format!(
+            "[iam.keycloak]\n{KEYCLOAK}default = true\n[iam.sample]\nsubject_prefix = 's'\nlogin = false"
+        );
+        for (text, expected) in [
+            (
+                &one,
+                &[
+                    ("iam.keycloak.default", Some(json!(true))),
+                    ("login_limits.account_sessions_per_minute", Some(json!(20))),
+                    ("login_limits.rate", Some(json!(30))),
+                    ("iam.keycloak.logins_per_second", None),
+                    ("redis.prefix", Some(json!("auth-gateway:localhost:9/a"))),
+                ][..],
+            ),
+            (
+                &several,
+                &[
+                    ("iam.sample.default", Some(json!(false))),
+                    ("login_limits.account_sessions_per_minute", Some(json!(20))),
+                    ("login_limits.rate", None),
+                    ("iam.keycloak.logins_per_second", Some(json!(30))),
+                    ("iam.sample.logins_per_second", Some(json!(0))),
+                ],
+            ),
+        ] {
+            let shown = shown(Some(written(text).path()), &BTreeMap::new());
+            for (key, value) in expected {
+                let setting = shown.settings.get(*key);
+                assert_eq!(
+                    setting.and_then(|setting| setting.value.clone()),
+                    *value,
+                    "{key}"
+                );
+                assert!(
+                    setting.is_none_or(|setting| setting.origin == Origin::Default
+                        || text.contains("default = true") && *key == "iam.keycloak.default"),
+                    "{key}"
+                );
+            }
+        }
     }
 }

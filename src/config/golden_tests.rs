@@ -61,7 +61,7 @@ fn settings_of_version_0_1_0_have_the_same_effect() {
     assert_eq!(settings.environment, Environment::Production);
     assert_eq!(settings.stale_if_error, seconds(300));
     assert_eq!(settings.http.listen, "0.0.0.0:8081".parse().unwrap());
-    assert_eq!(settings.http.workers, Some(4));
+    assert_eq!(settings.http.workers, 4);
     assert_eq!(settings.http.max_connections, 5_000);
     let issuer = settings.http.public_url.issuer();
     assert_eq!(issuer, "https://auth.example.test/shop");

@@ -1,7 +1,9 @@
 //! `[http]`: the public listener.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -16,8 +18,8 @@ use super::public_url::PublicUrl;
 pub struct HttpSettings {
     /// The address; port 0: any free port.
     pub listen: SocketAddr,
-    /// Threads that serve requests; `None`: one for each core.
-    pub workers: Option<usize>,
+    /// Threads that serve requests.
+    pub workers: usize,
     /// The most open connections. Each worker has an equal share of them.
     pub max_connections: usize,
     /// The URL of the gateway for clients; the issuer of the tokens.
@@ -42,7 +44,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            workers: None,
+            workers: thread::available_parallelism().map_or(2, NonZero::get),
             max_connections: 10_000,
             public_url: PublicUrl::default(),
             tls: TlsSettings::default(),
@@ -62,9 +64,7 @@ impl HttpSettings {
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        if let Some(workers) = self.workers {
-            problems.number_within("http.workers", workers, 1..=1024);
-        }
+        problems.number_within("http.workers", self.workers, 1..=1024);
         problems.number_within("http.max_connections", self.max_connections, 1..=1_000_000);
         problems.duration_within(
             "http.shutdown_deadline",

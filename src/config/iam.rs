@@ -156,7 +156,7 @@ impl IamSection {
         let allowed_scopes = own.allowed_scopes.as_ref();
         IamPolicy {
             domains: domains.map(|domain| domain.to_ascii_lowercase()).collect(),
-            is_default: own.default || settings.iams.len() == 1,
+            is_default: own.default,
             allows_logins: own.login,
             subject_prefix: own.subject_prefix.clone(),
             // Those that cannot be parsed are a problem of the configuration.

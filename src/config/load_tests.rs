@@ -67,7 +67,7 @@ fn file_overrides_defaults_and_environment_overrides_the_file() {
     let settings = load_text(file, &[("SESSION__FRESHNESS", "20s")]).expect("valid");
     assert_eq!(settings.session.freshness, Duration::from_secs(20));
     assert_eq!(settings.session.max_lifetime, Duration::from_secs(7200));
-    assert_eq!(settings.http.workers, Some(3));
+    assert_eq!(settings.http.workers, 3);
     assert_eq!(settings.permissions.ttl, Duration::from_secs(60));
 }
 
@@ -91,7 +91,7 @@ fn every_type_of_value_can_be_set_in_the_environment() {
     )
     .expect("valid");
     assert_eq!(settings.stale_if_error, Duration::from_secs(60));
-    assert_eq!(settings.http.workers, Some(2));
+    assert_eq!(settings.http.workers, 2);
     assert!(settings.http.precise_backend_status);
     assert_eq!(settings.http.listen, "[::1]:0".parse().unwrap());
     assert_eq!(settings.http.trusted_proxies.len(), 2);

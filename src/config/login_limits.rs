@@ -6,6 +6,7 @@ use std::time::Duration;
 use iam_adapters::registry::IamSettings;
 use serde::{Deserialize, Serialize};
 
+use super::IamSection;
 use super::problems::Problems;
 use crate::gateway::login_limiter::{Bound, Limits, SlowRate};
 
@@ -88,6 +89,25 @@ impl LoginLimitSettings {
     pub fn rate_of(&self, iam: &IamSettings) -> Option<NonZeroU32> {
         self.rate
             .map_or_else(|| iam.logins_per_second(), NonZeroU32::new)
+    }
+
+    /// Sets what is not set and depends on the adapters of these IAMs. The rate of several IAMs is a setting
+    /// of each.
+    pub(super) fn derive_defaults(&mut self, iams: &mut [IamSection]) {
+        let limits = self.before(iams.iter().map(|iam| &iam.adapter));
+        (self.account_sessions_per_minute).get_or_insert(limits.account_sessions.most);
+        if self.rate.is_some() {
+            return;
+        }
+        let rate_of = |iam: &IamSection| self.rate_of(&iam.adapter).map_or(0, NonZeroU32::get);
+        if let [only] = iams {
+            self.rate = Some(rate_of(only));
+        } else {
+            for iam in iams {
+                let rate = rate_of(iam);
+                iam.options.logins_per_second.get_or_insert(rate);
+            }
+        }
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {

@@ -97,7 +97,7 @@ impl Source {
                 if let Some(file) = &layers.file {
                     safety::check_file(&settings, file, &mut problems);
                 }
-                settings.token.default_audience(&settings.http.public_url);
+                settings.derive_defaults();
                 settings.files = layers.files.clone();
                 let prepared = prepare(&settings, &mut problems)?;
                 Some((settings, prepared))

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,12 +137,6 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
-}
-
-/// The number of cores that this process may use.
-#[must_use]
-pub fn available_cores() -> usize {
-    std::thread::available_parallelism().map_or(2, NonZero::get)
 }
 
 async fn accept(

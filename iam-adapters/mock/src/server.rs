@@ -11,7 +11,7 @@ use actix_web::dev::{AppConfig, Server};
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use anyhow::Context as _;
-use auth_gateway::config::HostName;
+use auth_gateway::config::{HostName, HttpSettings};
 use auth_gateway::health::Lifecycle;
 use auth_gateway::server;
 use iam_adapters::Clock;
@@ -172,7 +172,7 @@ fn serve(
     let (realms, namespaces) = (Data::new(realms), Data::from(Arc::clone(namespaces)));
     let server = Server::build()
         .disable_signals()
-        .workers(server::available_cores())
+        .workers(HttpSettings::default().workers)
         .shutdown_timeout(SHUTDOWN_SECONDS);
     let stopping = server.graceful_shutdown_signal();
     let server = server.listen("mock-iam", socket, move || {
