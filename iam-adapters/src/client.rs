@@ -220,6 +220,7 @@ impl UpstreamClient {
 
 /// Sends a request and reads the complete response.
 async fn receive(client: &Client, request: Request) -> Result<Response, IamError> {
+    let is_plain = request.url().scheme() == "http";
     let mut response = client.execute(request).await.map_err(fault::of)?;
     let status = response.status();
     if status.is_redirection() {
@@ -247,6 +248,9 @@ async fn receive(client: &Client, request: Request) -> Result<Response, IamError
             return Err(too_long());
         }
         body.extend_from_slice(&chunk);
+    }
+    if is_plain && status == StatusCode::BAD_REQUEST {
+        fault::of_missing_tls(&body).map_or(Ok(()), Err)?;
     }
     Ok(Response {
         status,

@@ -11,11 +11,12 @@ use iam_adapters::{
     ClientContext, Credentials, IamAdapter, IamError, Scope, UpstreamSession, abandoned,
 };
 use secrecy::ExposeSecret as _;
+use serde_json::Value;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::Exit;
-use crate::config::{IamOptions, InvalidSettings, Settings};
+use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
 use crate::gateway::Gateway;
 use crate::gateway::iams::Iam;
 use crate::gateway::keys::Keys;
@@ -30,6 +31,9 @@ const PASSWORD_VARIABLE: &str = "AUTH_GATEWAY_CHECK_PASSWORD";
 /// An account that exists at no IAM, because no address has this domain (RFC 2606).
 const MADE_UP_EMAIL: &str = "auth-gateway-check@example.invalid";
 const MADE_UP_PASSWORD: &str = "not-a-password";
+
+/// What a check that found no problem says: before the summary, or after the calls of `--online`.
+const CONFIRMATION: &str = "configuration ok";
 
 /// Writes a summary of the settings, or all problems of the settings and the files that they name.
 /// `online` tests the IAM too, and then explains these scopes of the test account.
@@ -61,10 +65,12 @@ pub(super) fn check(
             return Ok(Exit::Configuration);
         }
     };
-    write_summary(&settings, &parts, out)?;
     if !online {
+        writeln!(out, "{CONFIRMATION}")?;
+        write_summary(&settings, &parts, out)?;
         return Ok(Exit::Ok);
     }
+    write_summary(&settings, &parts, out)?;
     let account = environment
         .get(EMAIL_VARIABLE)
         .zip(environment.get(PASSWORD_VARIABLE));
@@ -80,7 +86,11 @@ pub(super) fn check(
         let _ = timeout(logout_deadline, abandoned::calls_ended()).await;
         passed
     })?;
-    Ok(if passed { Exit::Ok } else { Exit::Unavailable })
+    if !passed {
+        return Ok(Exit::Unavailable);
+    }
+    writeln!(out, "{CONFIRMATION}")?;
+    Ok(Exit::Ok)
 }
 
 /// Probes every IAM and Redis, makes each call of a user's session if all of them respond, and writes
@@ -150,7 +160,9 @@ async fn call(
         return Ok(passed);
     };
     let session = match Credentials::new(email.clone(), password.as_str().into()) {
-        Ok(credentials) => run_session(&gateway, parts, &credentials, scopes, out).await?,
+        Ok(credentials) => {
+            run_session(&gateway, settings, parts, &credentials, scopes, out).await?
+        }
         Err(error) => Err(format!("login         {EMAIL_VARIABLE}: {error}")),
     };
     if let Err(failed) = &session {
@@ -182,6 +194,7 @@ async fn try_made_up_account(adapter: &dyn IamAdapter) -> Result<(), String> {
 /// is the line about the call that failed.
 async fn run_session(
     gateway: &Gateway,
+    settings: &Settings,
     parts: &Parts,
     credentials: &Credentials,
     scopes: &[String],
@@ -213,12 +226,16 @@ async fn run_session(
         )?,
         Err(error) => return Ok(Err(failed("exchange", error))),
     }
-    let mut iams = gateway.iams().iter().zip(&parts.iams);
+    let mut iams = gateway
+        .iams()
+        .iter()
+        .zip(settings.iams.iter().zip(&parts.iams));
     let iam = iams.find(|(iam, _)| Some(iam.name()) == attempt.iam.as_deref());
     let source = parts.permission_source.as_deref();
     let explained = match (iam, upstream_session(&parts.keys, token)) {
-        (Some((iam, adapter)), Some(upstream)) if !scopes.is_empty() => {
-            Some((iam, rights(iam, &**adapter, source, &upstream).await))
+        (Some((iam, (section, adapter))), Some(upstream)) => {
+            let rights = rights(iam, &**adapter, source, &upstream).await;
+            Some((iam, section, rights))
         }
         _ => None,
     };
@@ -228,11 +245,15 @@ async fn run_session(
     }
     Ok(match explained {
         None => Ok(()),
-        Some((iam, Ok(rights))) => {
+        Some((iam, section, Ok(rights))) => {
+            if source.is_none() && rights.are_none_at_iam() {
+                let cause = permissions_client(section);
+                writeln!(out, "  permissions   none of the test account{cause}")?;
+            }
             write_lines(scopes, &rights, iam, source, out)?;
             Ok(())
         }
-        Some((_, Err(fault))) => Err(format!("scopes        {fault}")),
+        Some((_, _, Err(fault))) => Err(format!("permissions   {fault}")),
     })
 }
 
@@ -241,6 +262,17 @@ fn upstream_session(keys: &Keys, session_token: &str) -> Option<UpstreamSession>
     let mut buffer = Zeroizing::default();
     let (session, _) = open_from(&keys.sealing, session_token, &mut buffer).ok()?;
     session.upstream()
+}
+
+/// Why the IAM may state no permission, if the settings name the client whose roles are the permissions.
+fn permissions_client(iam: &IamSection) -> String {
+    const NAME: &str = "permissions_client";
+    let settings = iam.adapter.to_json();
+    let client = settings.get(NAME).and_then(Value::as_str);
+    client.map_or_else(String::new, |client| {
+        let key = iam.own_key(&format!("iam.{}.{NAME}", iam.adapter.name()));
+        format!(": {key}: there is no client {client:?}, or the account has none of its roles")
+    })
 }
 
 /// Which logins go to an IAM that is not the only one.
@@ -262,7 +294,6 @@ fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io:
         "http"
     };
     let issuer = http.public_url.issuer();
-    writeln!(out, "configuration ok")?;
     writeln!(out, "  environment   {}", settings.environment.name())?;
     for (iam, adapter) in settings.iams.iter().zip(&parts.iams) {
         if let [_, _, ..] = &*settings.iams {

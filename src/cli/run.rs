@@ -15,7 +15,7 @@ use super::error::{UserError, report};
 use super::{
     Command, EarlyExit, Exit, audit, check, config, healthcheck, init, keys, revoke, welcome,
 };
-use crate::config::{Environment, Registry, Settings, is_own_variable};
+use crate::config::{Environment, LogFormat, Registry, Settings, is_own_variable};
 use crate::startup::{self, Addresses, Application, Parts};
 use crate::telemetry;
 
@@ -145,18 +145,26 @@ fn serve(
     parts.sockets = Arc::new(sockets);
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
-    system.block_on(async {
+    let is_json = settings.log.format == LogFormat::Json;
+    let ended = system.block_on(async {
         // Before the welcome screen: from then on a signal may come.
         let stop = stop_signal()?;
         let application = (program.build)(&settings, parts)?;
-        if settings.environment == Environment::Development {
+        if settings.environment == Environment::Development && !is_json {
             let addresses = application.addresses();
             let screen = welcome::screen(&settings, addresses);
             writeln!(err, "{screen}{}", (program.hints)(&settings, addresses))?;
         }
         application.run_until_stopped(stop).await
-    })?;
-    Ok(Exit::Ok)
+    });
+    match ended {
+        // A reader of the log reads standard error too.
+        Err(error) if is_json => {
+            tracing::error!(error = format!("{error:#}"), "the gateway ends");
+            Ok(Exit::Internal)
+        }
+        ended => ended.map(|()| Exit::Ok),
+    }
 }
 
 /// From now on, SIGHUP does not end the process, which is its default action. The service reads its files again on

@@ -368,6 +368,19 @@ fn check_prints_a_summary_of_the_settings() {
 }
 
 #[test]
+fn settings_file_that_is_not_toml_is_the_only_problem() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = "environment = \"production\"\n[iam.keycloak]\nurl = https://sso.example.com\n";
+    std::fs::write(&file, text).expect("written");
+    let clock = Arc::new(SystemClock::default());
+    let registry = crate::config::Registry::default();
+    let loaded = Parts::load(Some(file.path()), &BTreeMap::new(), &registry, clock);
+    let problems = loaded.err().expect("not TOML").problems;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].contains("line 3 is not TOML"), "{problems:?}");
+}
+
+#[test]
 fn check_prints_all_problems_together() {
     let (exit, text) = check_with(&[
         ("AUTH_GATEWAY__HTTP__LISTEN", "8080"),

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::problems::Problems;
 use super::public_url::PublicUrl;
 
+/// The most for `workers`.
+const WORKERS_MAX: usize = 1024;
+
 /// The public listener.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
@@ -44,7 +47,9 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            workers: thread::available_parallelism().map_or(2, NonZero::get),
+            workers: thread::available_parallelism()
+                .map_or(2, NonZero::get)
+                .min(WORKERS_MAX),
             max_connections: 10_000,
             public_url: PublicUrl::default(),
             tls: TlsSettings::default(),
@@ -64,7 +69,7 @@ impl HttpSettings {
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        problems.number_within("http.workers", self.workers, 1..=1024);
+        problems.number_within("http.workers", self.workers, 1..=WORKERS_MAX);
         problems.number_within("http.max_connections", self.max_connections, 1..=1_000_000);
         problems.duration_within(
             "http.shutdown_deadline",

@@ -91,6 +91,12 @@ impl Source {
     ) -> Result<(Layers, Settings, T), InvalidSettings> {
         let mut problems = Problems::default();
         let layers = Layers::gather(self, &mut problems);
+        if self.file.is_some() && layers.file.is_none() {
+            // Without the file, everything that it sets would be a problem too.
+            return Err(InvalidSettings {
+                problems: problems.into_lines(Some(&layers)),
+            });
+        }
         let loaded =
             reading::settings(&layers, &self.registry, &mut problems).and_then(|mut settings| {
                 settings.check(&mut problems);

@@ -135,6 +135,21 @@ fn online_check_probes_the_iam_and_runs_a_session_of_a_test_account() {
     ] {
         assert!(ended.out.contains(step), "{step}: {}", ended.out);
     }
+    assert!(ended.out.ends_with("\nconfiguration ok\n"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permissions_client_without_a_role_of_the_test_account_is_named() {
+    let iam = ScriptedUpstream::keycloak().await;
+    refuses_probe_and_made_up_account(&iam);
+    let client = [("iam.keycloak.permissions_client", "shop-apii")];
+    let url = iam.url();
+    let settings = [&scripted_keycloak_settings(&url)[..], &client, &ACCOUNT].concat();
+    let ended = online(&settings);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let line = "  permissions   none of the test account: iam.keycloak.permissions_client: there is no \
+                client \"shop-apii\", or the account has none of its roles\n";
+    assert!(ended.out.contains(line), "{}", ended.out);
 }
 
 #[test]
@@ -199,6 +214,7 @@ async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
     let ended = online(&scripted_keycloak_settings(&other_server.url()));
     assert_eq!(ended.code, Some(69), "{ended:?}");
     assert!(ended.out.contains("IAM           "), "{}", ended.out);
+    assert!(!ended.out.contains("configuration ok"), "{}", ended.out);
     assert!(
         !ended.everything().contains("a-secret-of-the-client"),
         "{ended:?}"

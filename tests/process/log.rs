@@ -1,6 +1,7 @@
 //! The log: one line for each request, and its members.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
@@ -51,6 +52,30 @@ async fn before_two_keycloaks() -> ([ScriptedUpstream; 2], Program) {
     let settings = two_scripted_keycloaks_settings(&urls[0], &urls[1]);
     let program = GATEWAY.serve(&settings);
     (iams, program)
+}
+
+#[test]
+fn json_format_writes_nothing_but_json() {
+    let json = ("log.format", "json");
+    let mut program = GATEWAY.serve(&[json]);
+    program.addresses();
+    program.signal("TERM");
+    let ended = program.wait();
+    assert_eq!((ended.code, ended.err.trim()), (Some(0), ""));
+    assert!(!ended.log().is_empty());
+
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let ended = GATEWAY.run(&[], &[json, ("http.listen", &address)]);
+    assert_eq!((ended.code, ended.err.trim()), (Some(70), ""));
+    let log = ended.log();
+    let last = log.last().expect("a line");
+    assert_eq!(last["level"], "ERROR");
+    let error = last["error"].as_str().expect("text");
+    assert!(
+        error.starts_with(&format!("cannot listen on {address}")),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,13 @@ use crate::error::{IamError, Misconfiguration};
 
 /// The fault that an error of the HTTP client means.
 pub(super) fn of(error: reqwest::Error) -> IamError {
+    let is_plain = error.url().is_some_and(|url| url.scheme() == "http");
+    // A TLS server sends an alert, or ends the connection.
+    let hint = if is_plain {
+        "; if this port expects TLS, the URL must begin with https"
+    } else {
+        ""
+    };
     let error = error.without_url();
     let chain = || causes(&error);
     if let Some(tls) = chain().find_map(|cause| cause.downcast_ref::<TlsError>()) {
@@ -28,7 +35,7 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
                 )
             });
     if not_http || broken_framing {
-        return IamError::Unreadable("not HTTP/1.1".to_owned());
+        return IamError::Unreadable(format!("not HTTP/1.1{hint}"));
     }
     if error.is_builder() {
         return IamError::misconfigured(Misconfiguration::Other, "the request cannot be written");
@@ -36,14 +43,30 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
     if error.is_connect() && error.is_timeout() {
         return IamError::Unreachable("no connection within the connect deadline".to_owned());
     }
-    let phase = match (error.is_connect(), error.is_body() || error.is_decode()) {
-        (true, _) => "no connection",
-        (_, true) => "the connection broke within the answer",
-        _ => "the connection broke",
+    let (phase, hint) = match (error.is_connect(), error.is_body() || error.is_decode()) {
+        (true, _) => ("no connection", ""),
+        (_, true) => ("the connection broke within the answer", ""),
+        _ => ("the connection broke", hint),
     };
     // The innermost cause is an error of the operating system or of hyper.
     let cause = chain().last().map(ToString::to_string).unwrap_or_default();
-    IamError::Unreachable(format!("{phase}: {cause}"))
+    IamError::Unreachable(format!("{phase}: {cause}{hint}"))
+}
+
+/// What servers of TLS say about a request without it, with status 400: nginx, Go, Apache and Tomcat.
+const WITHOUT_TLS: [&str; 4] = [
+    "sent to HTTPS port",
+    "to an HTTPS server",
+    "SSL-enabled server port",
+    "requires TLS",
+];
+
+/// The fault of a response to a request without TLS, if the server expects TLS.
+pub(super) fn of_missing_tls(body: &[u8]) -> Option<IamError> {
+    let text = String::from_utf8_lossy(body);
+    let expects_tls = WITHOUT_TLS.iter().any(|told| text.contains(told));
+    let problem = "the server expects TLS on this port: the URL must begin with https";
+    expects_tls.then(|| IamError::misconfigured(Misconfiguration::Tls, problem))
 }
 
 /// The causes of the error. An `io::Error` that contains another error does not return it as its

@@ -9,6 +9,8 @@ use iam_adapters::client::{BODY_MAX, ClientSettings, Response, UpstreamClient};
 use iam_adapters::clock::ManualClock;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use test_support::scripted_upstream::{self, ScriptedUpstream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use url::Url;
 
 fn settings() -> ClientSettings {
@@ -44,6 +46,49 @@ async fn body_over_the_limit_is_unreadable() {
         upstream.on("/", too_long);
         let answer = fetched(&upstream).await;
         assert!(matches!(answer, Err(IamError::Unreadable(_))), "{answer:?}");
+    }
+}
+
+/// What an HTTPS port answers to plain HTTP.
+#[tokio::test]
+async fn http_sent_to_a_port_that_expects_tls_is_named() {
+    let upstream = ScriptedUpstream::start().await;
+    for text in [
+        "The plain HTTP request was sent to HTTPS port",
+        "Client sent an HTTP request to an HTTPS server.\n",
+        "You're speaking plain HTTP to an SSL-enabled server port.",
+        "Bad Request\nThis combination of host and port requires TLS.",
+    ] {
+        upstream.on(
+            "/",
+            scripted_upstream::Answer::text(400, "text/plain", text),
+        );
+        let fault = fetched(&upstream).await.expect_err(text).to_string();
+        assert!(
+            fault.contains("the URL must begin with https"),
+            "{text}: {fault}"
+        );
+    }
+    upstream.on(
+        "/",
+        scripted_upstream::Answer::text(400, "text/plain", "bad"),
+    );
+    assert_eq!(fetched(&upstream).await.expect("read").status.as_u16(), 400);
+    // An alert of TLS 1.2, and the end of the connection.
+    for answer in [&b"\x15\x03\x03\x00\x02\x02\x0a"[..], b""] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let server = tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.expect("a connection");
+            let mut head = [0; 1024];
+            assert_ne!(connection.read(&mut head).await.expect("a request"), 0);
+            connection.write_all(answer).await.expect("written");
+        });
+        let client = client();
+        let fault = client.send(client.get(&url.parse().expect("a URL"))).await;
+        let fault = fault.expect_err("a fault").to_string();
+        assert!(fault.contains("the URL must begin with https"), "{fault}");
+        server.await.expect("the server");
     }
 }
 

@@ -20,6 +20,13 @@ pub(super) struct Rights {
     effective: Permissions,
 }
 
+impl Rights {
+    /// Whether the IAM states no permission.
+    pub(super) fn are_none_at_iam(&self) -> bool {
+        self.at_iam.len() == 0
+    }
+}
+
 /// Writes a line for each scope.
 pub(super) fn write_lines(
     scopes: &[String],
