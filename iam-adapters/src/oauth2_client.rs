@@ -26,7 +26,7 @@ pub use client_authentication::{
     AssertionAudience, ClientAssertions, ClientAuthentication, ClientSecret, SigningKey,
 };
 pub use error_response::{
-    Dialect, ErrorResponse, RefusedStatus, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code,
+    Dialect, ErrorResponse, RefusedStatus, Rejected, UNSUPPORTED_TOKEN_TYPE, as_code, error_code,
 };
 pub use issued_tokens::TokenKind;
 pub use permission_names::PermissionNames;

@@ -52,6 +52,11 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
         20
     }
 
+    /// The setting that is missing for the IAM to state the groups of its users; `None`: it states them.
+    fn missing_for_groups(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The publicly known credentials in these settings. A gateway that has any must not be reachable
     /// from other machines.
     fn public_credentials(&self) -> PublicCredentials {

@@ -8,6 +8,7 @@ use iam_adapters::registry::IamSettings;
 use serde::{Deserialize, Serialize};
 
 use super::known::join;
+use super::permissions::PermissionSourceKind;
 use super::problems::Problems;
 use super::session::MAX_LIFETIME;
 use super::{Settings, UpstreamSettings, list, login_limits};
@@ -200,6 +201,12 @@ impl IamSection {
                     problems.add(&name, format!("must be shorter than {age_key}"));
                 }
             }
+        }
+        if settings.permissions.source == PermissionSourceKind::Groups
+            && let Some(missing) = self.adapter.missing_for_groups()
+        {
+            let problem = "is missing: permissions.source = \"groups\" needs it";
+            problems.add(&key(missing), problem);
         }
         if let Some(logins) = own.logins_per_second {
             login_limits::check_rate(&key("logins_per_second"), logins, problems);

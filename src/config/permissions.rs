@@ -219,7 +219,7 @@ impl PermissionSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::load_tests::load_text;
+    use crate::config::load_tests::{load_text, problems};
 
     #[test]
     fn each_source_needs_its_settings_and_excludes_those_of_the_others() {
@@ -308,6 +308,20 @@ mod tests {
                 (loaded, _) => panic!("{section}: {loaded:?}"),
             }
         }
+    }
+
+    #[test]
+    fn table_of_groups_needs_the_claim_with_the_groups_of_an_oauth2_server() {
+        let iam =
+            "[iam.oauth2]\nissuer = 'https://login.test'\nclient_id = 'c'\nclient_secret = 's'\n";
+        let table =
+            "[permissions]\nsource = 'groups'\ngroups = [{ group = 'a', scopes = ['s'] }]\n";
+        let problem =
+            "iam.oauth2.groups_claim: is missing: permissions.source = \"groups\" needs it";
+        assert_eq!(problems(&format!("{iam}{table}"), &[]), [problem]);
+        let claim = "groups_claim = 'groups'\n";
+        assert_eq!(problems(&format!("{iam}{claim}{table}"), &[]), [""; 0]);
+        assert_eq!(problems(iam, &[]), [""; 0]);
     }
 
     #[test]

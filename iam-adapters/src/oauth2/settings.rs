@@ -16,7 +16,7 @@ use crate::adapter::{IamAdapter, SetupError};
 use crate::client::{ClientSettings, address_problems};
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    AssertionAudience, ClientAssertions, ClientAuthentication, RefusedStatus, SigningKey,
+    AssertionAudience, ClientAssertions, ClientAuthentication, RefusedStatus, SigningKey, as_code,
     client_secret, is_issuer, plain_url, secret_problems,
 };
 use crate::registry::AdapterSettings;
@@ -271,6 +271,10 @@ impl AdapterSettings for OAuth2Settings {
         Ok(Arc::new(OAuth2::new(self, connect_deadline, clock)?))
     }
 
+    fn missing_for_groups(&self) -> Option<&'static str> {
+        self.groups_claim.is_none().then_some("groups_claim")
+    }
+
     /// As Keycloak's; small servers that hash passwords with one core are slower.
     fn logins_per_second(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(30)
@@ -314,7 +318,6 @@ impl OAuth2Settings {
             ("subject_claim", self.subject_claim.as_ref()),
             ("groups_claim", self.groups_claim.as_ref()),
             ("groups_delimiter", self.groups_delimiter.as_ref()),
-            ("refused_error", self.refused_error.as_ref()),
         ] {
             if value.is_some_and(String::is_empty) {
                 add(&format!("{key}: must not be empty"));
@@ -337,6 +340,12 @@ impl OAuth2Settings {
             } else if !names.insert(name) {
                 add("token_parameters: a name occurs twice (RFC 6749 section 3.2)");
             }
+        }
+        // Other codes of a server are read as free text.
+        if let Some(code) = &self.refused_error
+            && as_code(code).is_none()
+        {
+            add("refused_error: must be 1 to 40 letters, _ and -");
         }
         // Other statuses have a meaning of their own.
         if self

@@ -194,8 +194,9 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
     })
 }
 
-/// The server's error code, if it is a code and not free text.
-fn as_code(error: &str) -> Option<&str> {
+/// The server's error code, if it is a code and not free text: 1 to 40 letters, `_` and `-`.
+#[must_use]
+pub fn as_code(error: &str) -> Option<&str> {
     let is_code = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-');
     ((1..=40).contains(&error.len()) && error.bytes().all(is_code)).then_some(error)
 }

@@ -83,7 +83,11 @@ fn problem_names_its_key_without_its_value() {
         ),
         (
             json!({"refused_error": ""}),
-            ".refused_error: must not be empty",
+            ".refused_error: must be 1 to 40 letters, _ and -",
+        ),
+        (
+            json!({"refused_error": "canary of the user"}),
+            ".refused_error: must be 1 to 40 letters, _ and -",
         ),
         (
             json!({"scope": "canary  canary"}),
