@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::resilient::{Circuit, Observer, Operation};
-use iam_adapters::{Clock, IamError, Moment};
+use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 
 use crate::telemetry::metrics::IamMetrics;
 
@@ -390,6 +390,21 @@ impl Observer for IamHealth {
         let mut state = self.state();
         state.stale.update(&self.name, now);
         let result = match result {
+            // Only a login with the right password, or a probe, shows that these have ended.
+            Err(IamError::Refused(_))
+                if matches!(
+                    state.iam.fault(),
+                    Some(
+                        IamError::Unreadable(_)
+                            | IamError::Misconfigured {
+                                what: Misconfiguration::Introspection | Misconfiguration::Other,
+                                ..
+                            }
+                    )
+                ) =>
+            {
+                return;
+            }
             // An IAM that refuses a login works.
             Ok(()) | Err(IamError::Refused(_)) => Ok(()),
             // The fault of one session says nothing about the calls for others.

@@ -124,7 +124,8 @@ impl OAuth2 {
                 Misconfiguration::Other,
                 "check issuer, discovery_url and the endpoints",
             ),
-            introspection_hint: "check introspect, client_id and the clocks",
+            introspection_hint: "check introspect, client_id, the clocks, and whether the token has the client as \
+                                 its audience (scope, token_parameters)",
             refused_error: settings.refused_error.clone(),
             refused_status: settings.refused_status(),
             explain,
@@ -268,7 +269,17 @@ impl OAuth2 {
                 let introspection = &endpoints.introspection;
                 return Err(self.server.unclassified(fault, introspection).await);
             }
-            Err(Rejected::Fault(fault)) => return Err(fault),
+            Err(Rejected::Fault(fault)) => {
+                // Some servers reject a wrong secret like a grant that the client may not use.
+                let of_client = match fault {
+                    IamError::Misconfigured {
+                        what: Misconfiguration::PasswordLogin,
+                        ..
+                    } => self.server.client_fault(&endpoints.introspection).await,
+                    _ => None,
+                };
+                return Err(of_client.unwrap_or(fault));
+            }
         };
         let session_tokens = SessionTokens {
             client_id: self.client_id.clone(),
@@ -573,6 +584,17 @@ fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static s
             Misconfiguration::Other,
             "check client_id, its secret or key, its grants, and scope",
         )),
+        // Otherwise every login would be refused, or the probe would not find it.
+        (400..500, "invalid_request" | "invalid_grant")
+            if response
+                .description
+                .contains("grant type is not allowed for this client") =>
+        {
+            Some((
+                Misconfiguration::PasswordLogin,
+                "the client may not use this grant",
+            ))
+        }
         _ => None,
     }
 }

@@ -30,7 +30,7 @@ pub use error_response::{
 };
 pub use issued_tokens::TokenKind;
 pub use permission_names::PermissionNames;
-pub use setup::{client_secret, http_client, is_issuer, plain_url, secret_problems};
+pub use setup::{client_secret, http_client, is_issuer, plain_url, secret_problems, shown_issuer};
 
 use issued_tokens::issued_tokens;
 use proofs::Proofs;
@@ -242,7 +242,18 @@ impl OAuth2Client {
         let parameters = [("token", token), ("token_type_hint", hint)];
         let request = self.post(endpoint, &parameters)?;
         let called = self.call(request, "introspection response").await;
-        called.map_err(Rejected::into_fault)
+        called.map_err(|rejected| match rejected {
+            // Whatever the code is: RFC 7662 section 2.3.
+            Rejected::Unclassified {
+                status: 401,
+                code: Some(code),
+                ..
+            } => IamError::misconfigured(
+                Misconfiguration::ClientSecret,
+                format!("status 401, error {code}: check the client id and its secret or key"),
+            ),
+            rejected => rejected.into_fault(),
+        })
     }
 
     /// Sends requests that end an abandoned session, each whether the others succeed or not.
@@ -279,7 +290,8 @@ impl OAuth2Client {
             return Err(IamError::misconfigured(
                 Misconfiguration::Issuer,
                 format!(
-                    "the discovery document names another issuer than {}: check the address and the issuer",
+                    "the discovery document names {}, not {}: check the address and the issuer",
+                    shown_issuer(&metadata.issuer),
                     self.issuer
                 ),
             ));
@@ -364,11 +376,18 @@ impl OAuth2Client {
     /// states, if it does not accept the client. Otherwise the server may refuse the user like this.
     /// Without a login that has succeeded, the cause may as well be the client or its grants.
     pub async fn unclassified(&self, fault: IamError, introspection: &Url) -> IamError {
-        match self.prove_credentials(introspection).await {
-            Err(reason @ IamError::Misconfigured { .. }) => reason,
-            _ if self.proofs.has_login() => IamError::PossibleRefusal(Box::new(fault)),
-            _ => fault,
+        match self.client_fault(introspection).await {
+            Some(reason) => reason,
+            None if self.proofs.has_login() => IamError::PossibleRefusal(Box::new(fault)),
+            None => fault,
         }
+    }
+
+    /// Why introspection does not accept the client; `None`: it does, or does not respond.
+    pub async fn client_fault(&self, introspection: &Url) -> Option<IamError> {
+        let proven = self.prove_credentials(introspection).await;
+        let fault = proven.err()?;
+        matches!(fault, IamError::Misconfigured { .. }).then_some(fault)
     }
 
     /// Records that introspection has reported a session as active.

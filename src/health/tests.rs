@@ -139,6 +139,24 @@ fn refusal_counts_as_a_response_of_the_iam_and_saturation_and_a_fault_of_one_ses
 }
 
 #[test]
+fn refusal_does_not_end_a_fault_that_only_the_right_password_meets() {
+    let refused = || Err(IamError::Refused(iam_adapters::Refusal::InvalidCredentials));
+    for (fault, stays) in [
+        (misconfigured(Misconfiguration::Other), true),
+        (misconfigured(Misconfiguration::Introspection), true),
+        (Err(IamError::Unreadable("no subject".to_owned())), true),
+        // The IAM has accepted the client, and responded.
+        (misconfigured(Misconfiguration::ClientSecret), false),
+        (Err(IamError::Failed("500".to_owned())), false),
+    ] {
+        let report = after(&[Ok(()), fault.clone(), refused()]);
+        assert_eq!(report.reasons.len(), usize::from(stays), "{fault:?}");
+        let report = after(&[Ok(()), fault.clone(), refused(), Ok(())]);
+        assert_eq!(report.readiness, Readiness::Ready, "{fault:?}");
+    }
+}
+
+#[test]
 fn open_circuit_is_a_reason_and_a_half_open_one_is_not() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let (health, iam) = one_iam(&clock);

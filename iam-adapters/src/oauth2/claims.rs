@@ -10,6 +10,7 @@ use serde_json::{Map, Number, Value};
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
 use crate::logout_token::SKEW_MAX;
+use crate::oauth2_client::shown_issuer;
 use crate::types::Subject;
 
 /// Which member of a response: a name, or a JSON pointer (RFC 6901) that begins with `/`.
@@ -106,7 +107,10 @@ impl Introspected {
         if self.issuer.as_ref().is_some_and(|named| named != issuer) {
             return Err(IamError::misconfigured(
                 Misconfiguration::Issuer,
-                format!("the introspection response names another issuer than {issuer}"),
+                format!(
+                    "the introspection response names {}, not {issuer}",
+                    shown_issuer(self.issuer.as_deref().unwrap_or_default())
+                ),
             ));
         }
         if self

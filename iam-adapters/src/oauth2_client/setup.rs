@@ -14,6 +14,9 @@ use crate::clock::Clock;
 /// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
 const SECRET_MIN: usize = 16;
 
+/// The longest issuer of a server in an error, in bytes.
+const SHOWN_ISSUER_MAX: usize = 200;
+
 /// Secrets of examples, in lower case.
 const WELL_KNOWN_SECRETS: [&str; 12] = [
     "change-me",
@@ -81,6 +84,17 @@ pub fn plain_url(url: &Url) -> Url {
     url.set_query(None);
     url.set_fragment(None);
     url
+}
+
+/// An issuer that a server names, for errors: without credentials, and only if it is one.
+#[must_use]
+pub fn shown_issuer(text: &str) -> String {
+    match Url::parse(text) {
+        Ok(url) if is_issuer(text) && text.len() <= SHOWN_ISSUER_MAX => {
+            format!("the issuer {}", plain_url(&url))
+        }
+        _ => "something that is no issuer".to_owned(),
+    }
 }
 
 /// The client secret of a section.

@@ -53,14 +53,27 @@ async fn errors_contain_nothing_of_requests_and_responses() {
 }
 
 #[tokio::test]
-async fn wrong_issuer_is_not_repeated_in_the_error() {
+async fn wrong_issuer_is_repeated_without_credentials_and_only_if_it_is_an_issuer() {
     let upstream = ScriptedUpstream::keycloak().await;
-    upstream.on(DISCOVERY, discovery("http://canary.test/"));
-    let error = adapter(&upstream.url())
-        .probe()
-        .await
-        .expect_err("another issuer");
-    assert_no_secret(&format!("{error} {error:?}"));
+    let long = format!("http://found.test/{}", "x".repeat(200));
+    for (issuer, found) in [
+        (
+            "http://alice:canary@found.test/realms/shop",
+            "names the issuer http://found.test/realms/shop, not ",
+        ),
+        (
+            "http://found.test/?canary",
+            "names something that is no issuer, not ",
+        ),
+        ("canary", "names something that is no issuer, not "),
+        (&long, "names something that is no issuer, not "),
+    ] {
+        upstream.on(DISCOVERY, discovery(issuer));
+        let error = adapter(&upstream.url()).probe().await;
+        let error = error.expect_err("another issuer");
+        assert!(error.to_string().contains(found), "{error}");
+        assert_no_secret(&format!("{error} {error:?}"));
+    }
 }
 
 #[tokio::test]

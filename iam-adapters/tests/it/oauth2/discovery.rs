@@ -128,7 +128,30 @@ async fn probe_proves_the_credentials_and_the_grant_without_a_user() {
             Answer::json(401, json!({"error": "invalid_client"})),
             Misconfiguration::ClientSecret,
         ),
+        // RFC 7662 section 2.3, whatever the code is.
+        (
+            INTROSPECTION,
+            Answer::json(401, json!({"error": "invalid_request"})),
+            Misconfiguration::ClientSecret,
+        ),
+        (
+            INTROSPECTION,
+            Answer::json(401, json!({"error": "not_authorized"})),
+            Misconfiguration::ClientSecret,
+        ),
         (INTROSPECTION, Answer::empty(404), Misconfiguration::Other),
+        // oidc-provider.
+        (
+            TOKEN,
+            Answer::json(
+                400,
+                json!({
+                    "error": "invalid_request",
+                    "error_description": "requested grant type is not allowed for this client",
+                }),
+            ),
+            Misconfiguration::PasswordLogin,
+        ),
         (DISCOVERY, Answer::empty(404), Misconfiguration::Other),
         (
             TOKEN,

@@ -448,6 +448,30 @@ async fn rejection_without_a_code_has_the_reason_that_introspection_states() {
     }
 }
 
+/// Keycloak's answer to a wrong secret.
+#[tokio::test]
+async fn grant_that_is_not_allowed_is_the_reason_only_if_the_client_is_accepted() {
+    for (introspection, expected) in [
+        (inactive(), Misconfiguration::PasswordLogin),
+        (
+            Answer::json(401, json!({"error": "invalid_request"})),
+            Misconfiguration::ClientSecret,
+        ),
+        (Answer::empty(503), Misconfiguration::PasswordLogin),
+    ] {
+        let upstream = healthy().await;
+        upstream
+            .on(
+                TOKEN,
+                Answer::json(401, json!({"error": "unauthorized_client"})),
+            )
+            .on(INTROSPECTION, introspection.clone());
+        let oauth2 = adapter(&upstream);
+        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        assert_eq!(misconfigured(&login), Some(expected), "{introspection:?}");
+    }
+}
+
 /// So that wrong passwords are limited at a server whose refusals no setting names.
 #[tokio::test]
 async fn unknown_rejection_is_a_possible_refusal_once_a_login_has_succeeded() {
