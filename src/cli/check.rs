@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::trace::Context;
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter, IamError, Scope, UpstreamSession, abandoned,
@@ -22,7 +23,7 @@ use crate::gateway::iams::Iam;
 use crate::gateway::keys::Keys;
 use crate::gateway::session::open_from;
 use crate::startup::{self, Parts, ServerCertificate};
-use explain::{rights, write_lines};
+use explain::{Rights, rights, write_lines};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.
 const EMAIL_VARIABLE: &str = "AUTH_GATEWAY_CHECK_EMAIL";
@@ -246,9 +247,8 @@ async fn run_session(
     Ok(match explained {
         None => Ok(()),
         Some((iam, section, Ok(rights))) => {
-            if source.is_none() && rights.are_none_at_iam() {
-                let cause = permissions_client(section);
-                writeln!(out, "  permissions   none of the test account{cause}")?;
+            if let Some(line) = nothing_stated(section, &rights, source) {
+                writeln!(out, "  {line}")?;
             }
             write_lines(scopes, &rights, iam, source, out)?;
             Ok(())
@@ -264,15 +264,42 @@ fn upstream_session(keys: &Keys, session_token: &str) -> Option<UpstreamSession>
     session.upstream()
 }
 
-/// Why the IAM may state no permission, if the settings name the client whose roles are the permissions.
-fn permissions_client(iam: &IamSection) -> String {
-    const NAME: &str = "permissions_client";
+/// The line about rights that the IAM does not state, with the setting that may be the cause; `None`: it
+/// states some, or needs to state none.
+fn nothing_stated(
+    iam: &IamSection,
+    rights: &Rights,
+    source: Option<&PermissionSource>,
+) -> Option<String> {
+    let (what, names): (&str, &[&str]) = match source {
+        None if rights.are_none_at_iam() => {
+            ("permissions", &["permissions_client", "permissions_claim"])
+        }
+        Some(_) if rights.has_no_groups() => ("groups", &["groups_claim"]),
+        _ => return None,
+    };
     let settings = iam.adapter.to_json();
-    let client = settings.get(NAME).and_then(Value::as_str);
-    client.map_or_else(String::new, |client| {
-        let key = iam.own_key(&format!("iam.{}.{NAME}", iam.adapter.name()));
-        format!(": {key}: there is no client {client:?}, or the account has none of its roles")
-    })
+    let cause = names.iter().find_map(|name| {
+        let value = settings.get(name).and_then(Value::as_str);
+        let value = value.filter(|value| !value.is_empty())?;
+        let key = iam.own_key(&format!("iam.{}.{name}", iam.adapter.name()));
+        Some(match *name {
+            "permissions_client" => {
+                format!(
+                    ": {key}: there is no client {value:?}, or the account has none of its roles"
+                )
+            }
+            _ => format!(": {key}: the IAM states no {value:?}, or the account has none"),
+        })
+    });
+    match (cause, source) {
+        // A policy server need not use groups.
+        (None, Some(PermissionSource::Http(..))) => None,
+        (cause, _) => Some(format!(
+            "{what:<14}none of the test account{}",
+            cause.unwrap_or_default()
+        )),
+    }
 }
 
 /// Which logins go to an IAM that is not the only one.

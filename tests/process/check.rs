@@ -1,5 +1,6 @@
 //! `check`: settings are tested before they are used.
 
+use serde_json::json;
 use test_support::gateway::scripted_keycloak_settings;
 use test_support::program::Ended;
 use test_support::scripted_upstream::keycloak::{
@@ -330,4 +331,40 @@ async fn online_check_fails_if_a_made_up_account_can_log_in_and_ends_its_session
     let accepted = "refusal       a made-up account can log in";
     assert!(ended.out.contains(accepted), "{}", ended.out);
     assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_that_the_response_about_the_test_account_does_not_have_is_named() {
+    let protocol = DJANGO_OAUTH_TOOLKIT;
+    for (changes, line) in [
+        (
+            vec![("iam.oauth2.permissions_claim", "scopess".to_owned())],
+            "  permissions   none of the test account: iam.oauth2.permissions_claim: the IAM states no \
+             \"scopess\", or the account has none",
+        ),
+        (
+            vec![
+                ("iam.oauth2.groups_claim", "groupss".to_owned()),
+                ("permissions.source", "http".to_owned()),
+            ],
+            "  groups        none of the test account: iam.oauth2.groups_claim: the IAM states no \
+             \"groupss\", or the account has none",
+        ),
+    ] {
+        let iam = ScriptedUpstream::of(&protocol).await;
+        iam.once(protocol.introspection, inactive())
+            .on("/policy", Answer::json(200, json!({"result": ["a"]})));
+        for _ in 0..2 {
+            iam.once(protocol.token, refusal(400, "invalid_grant", "wrong"));
+        }
+        let mut settings = (protocol.settings)(&iam.url(), "a-secret-of-the-client");
+        if changes.len() == 2 {
+            settings.push(("permissions.url", format!("{}/policy", iam.url())));
+        }
+        settings.extend(changes);
+        let settings = settings.iter().map(|(key, value)| (*key, &**value));
+        let ended = online(&settings.chain(ACCOUNT).collect::<Vec<_>>());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.out.contains(line), "{}", ended.out);
+    }
 }

@@ -25,6 +25,11 @@ impl Rights {
     pub(super) fn are_none_at_iam(&self) -> bool {
         self.at_iam.len() == 0
     }
+
+    /// Whether the IAM states no group.
+    pub(super) fn has_no_groups(&self) -> bool {
+        self.groups.as_ref().is_none_or(Vec::is_empty)
+    }
 }
 
 /// Writes a line for each scope.
