@@ -170,9 +170,10 @@ impl Caches {
             })
             .time_to_live(lifetime(|each| each.permissions))
             .build();
+        // The cache has a clock of its own, by which no fault may leave it too early.
         let faults = Cache::builder()
             .max_capacity(FAULTS_MAX)
-            .time_to_live(FAULT_HELD)
+            .time_to_live(FAULT_HELD * 60)
             .build();
         Self {
             liveness,
