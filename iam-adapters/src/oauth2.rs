@@ -288,9 +288,9 @@ impl OAuth2 {
             refresh_token,
         };
         let introspected = self.introspect_tokens(&endpoints, &session_tokens).await?;
-        let Some(introspected) = introspected else {
+        if !self.is_active(&introspected)? {
             return Err(self.server.active_session_reported_inactive());
-        };
+        }
         let subject = introspected.subject(&self.subject_claim);
         let subject = subject.ok_or_else(|| IamError::Unreadable(NO_SUBJECT.to_owned()))?;
         let session = session_tokens.seal(subject)?;
@@ -324,24 +324,26 @@ impl OAuth2 {
         Ok(granted.into_iter().chain(stated).min())
     }
 
-    /// Introspects the session's token; `None` if it is inactive.
+    /// Introspects the session's token.
     async fn introspect_tokens(
         &self,
         endpoints: &Endpoints,
         tokens: &SessionTokens,
-    ) -> Result<Option<Introspected>, IamError> {
+    ) -> Result<Introspected, IamError> {
         let token = tokens.introspected()?;
         let hint = tokens.introspected.as_str();
-        let introspected = self
-            .server
-            .introspect(&endpoints.introspection, token, hint);
-        let introspected: Introspected = introspected.await?;
+        self.server
+            .introspect(&endpoints.introspection, token, hint)
+            .await
+    }
+
+    fn is_active(&self, introspected: &Introspected) -> Result<bool, IamError> {
         let (issuer, now) = (self.server.issuer(), self.clock.now());
-        if !introspected.is_active(issuer, &self.client_id, now)? {
-            return Ok(None);
+        let is_active = introspected.is_active(issuer, &self.client_id, now)?;
+        if is_active {
+            self.server.record_active();
         }
-        self.server.record_active();
-        Ok(Some(introspected))
+        Ok(is_active)
     }
 
     /// The tokens of a session of this client, because only that client may introspect and revoke
@@ -366,14 +368,23 @@ impl OAuth2 {
     ) -> Result<Introspection, IamError> {
         let tokens = self.tokens(session)?;
         let endpoints = self.endpoints().await?;
-        let Some(introspected) = self.introspect_tokens(&endpoints, &tokens).await? else {
+        let introspected = self.introspect_tokens(&endpoints, &tokens).await?;
+        // What does not fit is about this session alone, because at its login it did.
+        let is_active = self.is_active(&introspected);
+        let is_active = is_active.map_err(|fault| match fault {
+            IamError::Unreadable(detail) | IamError::Misconfigured { detail, .. } => {
+                IamError::UnreadableSession(detail)
+            }
+            fault => fault,
+        })?;
+        if !is_active {
             return if self.server.has_failed_introspection() {
                 Err(self.server.active_session_reported_inactive())
             } else {
                 Ok(Introspection::Inactive)
             };
-        };
-        // Both are about this session alone. At its login, its subject was in the response.
+        }
+        // So is the subject.
         let subject = match introspected.subject(&self.subject_claim) {
             Some(subject) if subject == session.subject => subject,
             Some(_) => {

@@ -120,6 +120,13 @@ async fn incomplete_success_is_a_fault() {
     }
 }
 
+fn subject(protocol: &WireProtocol) -> &'static str {
+    match protocol.name {
+        "django-oauth-toolkit" => "username",
+        _ => "sub",
+    }
+}
+
 /// Members of a successful login and of an introspection, with values that do not fit.
 fn unexpected(protocol: &WireProtocol) -> [Vec<(&'static str, Value)>; 2] {
     let active = [json!("true"), json!(1), json!(null)];
@@ -137,19 +144,13 @@ fn unexpected(protocol: &WireProtocol) -> [Vec<(&'static str, Value)>; 2] {
                 vec!["sub", "sid", "azp"],
             )
         }
-        name => {
-            let subject = match name {
-                "django-oauth-toolkit" => "username",
-                _ => "sub",
-            };
-            (
-                vec![
-                    ("access_token", json!(null)),
-                    ("refresh_token", json!(["opaque"])),
-                ],
-                vec![subject, "client_id"],
-            )
-        }
+        _ => (
+            vec![
+                ("access_token", json!(null)),
+                ("refresh_token", json!(["opaque"])),
+            ],
+            vec![],
+        ),
     };
     let introspection = introspection.into_iter();
     let introspection = introspection.map(|member| (member, json!("another")));
@@ -178,6 +179,27 @@ async fn success_with_unexpected_content_is_a_fault() {
             let response = fixture.call_with_fault(path, &answer).await;
             BROKEN.is_in(&response, false, &format!("{answer:?}"));
             fixture.is_ready("degraded", &["unreadable"]).await;
+        }
+    }
+}
+
+/// What does not fit one session says nothing about the server.
+#[tokio::test]
+async fn introspection_that_does_not_fit_the_session_is_no_reason_of_readiness() {
+    for protocol in PROTOCOLS
+        .iter()
+        .filter(|protocol| protocol.adapter == "oauth2")
+    {
+        let fixture = WireFixture::new(protocol, &[]).await;
+        for member in [subject(protocol), "client_id", "iss"] {
+            let mut response = (protocol.active)();
+            response[member] = json!("another");
+            let answer = Answer::json(200, response);
+            let response = fixture
+                .call_with_fault(protocol.introspection, &answer)
+                .await;
+            BROKEN.is_in(&response, false, member);
+            fixture.is_ready("ready", &[]).await;
         }
     }
 }
