@@ -12,6 +12,7 @@ pub mod revocations;
 pub mod session;
 pub mod session_revoker;
 mod single_flight;
+pub mod timeline;
 pub mod upstream_logouts;
 
 use std::fmt;
@@ -45,6 +46,7 @@ use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_revoker::SessionRevoker;
 use single_flight::Admission;
+use timeline::Timeline;
 use upstream_logouts::UpstreamLogout;
 
 /// base64url without padding (RFC 7515 section 2). It refuses text that is not canonical.
@@ -186,6 +188,7 @@ impl Gateway {
             cache_bytes: policy.cache_bytes,
         };
         let iams = Arc::new(Iams::new(iams, &common));
+        let timeline = Arc::new(Timeline::new(Arc::clone(&clock)));
         let session_tokens = SessionTokens {
             fallback: ConstantTimeFallback::of(&iams),
             iams: Arc::clone(&iams),
@@ -193,12 +196,14 @@ impl Gateway {
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             revocations: Arc::clone(&revocations),
+            timeline: Arc::clone(&timeline),
         };
         let session_revoker = SessionRevoker::new(
             Arc::clone(&iams),
             Arc::clone(&keys),
             Arc::clone(&clock),
             Arc::clone(&revocations),
+            timeline,
         );
         Self {
             session_tokens,

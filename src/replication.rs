@@ -1,7 +1,7 @@
 //! Sends revocations and login events to the other replicas through Redis, and receives theirs.
 //!
 //! Each revocation is an entry of one stream. A replica reads the stream from its beginning when it
-//! connects, and then waits for new entries. A gateway that starts issues no tokens until it has read
+//! connects, and then reads new entries every [`READ_PAUSE`]. A gateway that starts issues no tokens until it has read
 //! the stream once, or until a deadline. After that no request waits long for Redis, and none fails
 //! because of it: while Redis is unavailable, the freshness of cached data bounds how long another
 //! replica accepts a session that has ended. The entries identify no user, and no entry, and no missing
@@ -71,8 +71,8 @@ const SEND_PAUSE: Duration = Duration::from_millis(5);
 /// remove expired ones. A million entries take about two seconds of the time of Redis.
 const READING_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The pause after a read that had entries. So the next read has all entries of that time: reading each
-/// by itself costs every replica more than the logout.
+/// The pause between two reads of new entries. Redis could wait for an entry (`XREAD`), but would send it
+/// whatever its size. And reading each entry by itself costs every replica more than the logout.
 const READ_PAUSE: Duration = Duration::from_millis(25);
 
 /// Missing revocations are added again after a random part of this time: so the first replica adds
@@ -206,6 +206,7 @@ impl ReplicationStream {
         let primary = self.redis.primary().await?;
         let reader = self.redis.connect(&primary).await?;
         let writer = self.redis.connect(&primary).await?;
+        self.measure(&writer).await?;
         self.pending.connected();
         if let Some(cache) = &self.shared_cache {
             cache.connected(writer.commands(), &primary);
@@ -236,14 +237,13 @@ impl ReplicationStream {
             let read_at = Instant::now();
             let mut requeue_at = Some(read_at + self.random_delay());
             while read_at.elapsed() < READING_INTERVAL && keys == self.key_ids() {
-                let next = requeue_at.unwrap_or(read_at + READING_INTERVAL);
-                let wait = next.saturating_duration_since(Instant::now());
-                let page = connection.wait(&stream, &last, wait).await?;
+                sleep(READ_PAUSE).await;
+                let Some(page) = connection.read_new(&stream, &last).await? else {
+                    tracing::warn!("the revocations in Redis were replaced: reading all of them");
+                    break;
+                };
                 self.learn(&page);
-                if let Some(id) = page.last {
-                    last = id;
-                    sleep(READ_PAUSE).await;
-                }
+                last = page.last.unwrap_or(last);
                 if requeue_at.is_some_and(|at| at <= Instant::now()) {
                     requeue_at = None;
                     self.requeue_missing();
@@ -270,7 +270,6 @@ impl ReplicationStream {
             match self.gateway.session_revoker().learn(&revocation) {
                 Learned::New => self.metrics.received(),
                 Learned::Known | Learned::Expired => {}
-                Learned::Implausible => self.metrics.ignored(Ignored::Implausible, 1),
             }
         }
         self.metrics.ignored(Ignored::Malformed, ignored);
@@ -335,8 +334,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Pings Redis, to find a connection that failed silently, and finds out whether Sentinel has made
-    /// another server the primary.
+    /// Asks Redis for its time, also to find a connection that failed silently, and finds out whether
+    /// Sentinel has made another server the primary.
     async fn keep_alive(
         &self,
         connection: &Connection,
@@ -345,7 +344,7 @@ impl ReplicationStream {
         loop {
             for _ in 0..PINGS_BETWEEN_SENTINELS {
                 sleep(PING_INTERVAL).await;
-                connection.ping().await?;
+                self.measure(connection).await?;
             }
             // Sentinels that do not respond are no reason to leave a Redis that does.
             let now = self.redis.primary().await;
@@ -353,6 +352,15 @@ impl ReplicationStream {
                 return Err(RedisFault::Replaced);
             }
         }
+    }
+
+    /// Compares the clock of this replica with that of Redis.
+    async fn measure(&self, connection: &Connection) -> Result<(), RedisFault> {
+        let sent = self.clock.now();
+        let time = connection.time().await?;
+        let timeline = self.gateway.session_revoker().timeline();
+        timeline.measured(sent, time, self.clock.now());
+        Ok(())
     }
 }
 

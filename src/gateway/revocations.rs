@@ -46,8 +46,6 @@ pub enum Learned {
     Known,
     /// Every session that it ends has expired.
     Expired,
-    /// It is too far in the future, so no replica can have sent it.
-    Implausible,
 }
 
 /// The bounds of the number of entries.
@@ -181,9 +179,6 @@ impl Revocations {
         let seconds = now.unix_seconds();
         if revocation.forget_at <= seconds {
             return Learned::Expired;
-        }
-        if !revocation.is_plausible(now) {
-            return Learned::Implausible;
         }
         if self.insert(revocation, Source::Learned, now) {
             Learned::New
@@ -544,7 +539,7 @@ impl<'s> SessionNames<'s> {
         }
     }
 
-    /// When the session's login began, in seconds since 1970.
+    /// When the session's login began, in milliseconds since 1970.
     fn begun_at(&self) -> u64 {
         self.session.iat
     }

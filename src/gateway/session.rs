@@ -27,9 +27,10 @@ use super::iams::{Iam, Iams};
 use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
 use super::login_limiter::WrappingKey;
 use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
+use super::timeline::Timeline;
 
 /// The version of the format of [`SealedSession`]. Sessions in another format are refused.
-pub const FORMAT: u8 = 1;
+pub const FORMAT: u8 = 2;
 
 /// The id of a session: 128 random bits, made at login.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,9 +125,9 @@ pub struct SealedSession<'a> {
     /// The credential of that session at the IAM.
     #[serde(borrow)]
     pub secret: Cow<'a, str>,
-    /// When the login began: when the credentials were sent to the IAM, in seconds since 1970. The
-    /// IAM may have verified them at any time from then on, so a logout token for the subject that
-    /// arrives later ends this session too.
+    /// When the login began: when the credentials were sent to the IAM, in milliseconds since 1970, on
+    /// the [`Timeline`]. The IAM may have verified them at any time from then on, so a logout token for
+    /// the subject that arrives later ends this session too.
     pub iat: u64,
     /// When the session expires, in seconds since 1970.
     pub exp: u64,
@@ -187,6 +188,7 @@ pub(super) struct SessionTokens {
     pub(super) random: Arc<dyn Random>,
     pub(super) revocations: Arc<Revocations>,
     pub(super) fallback: ConstantTimeFallback,
+    pub(super) timeline: Arc<Timeline>,
 }
 
 impl SessionTokens {
@@ -211,7 +213,7 @@ impl SessionTokens {
             sub: upstream.subject.as_str().into(),
             usid: upstream.id.as_str().into(),
             secret: upstream.secret.expose_secret().into(),
-            iat: requested_at.unix_seconds(),
+            iat: self.timeline.beginning_at(requested_at),
             exp: expires_at,
         };
         let keys = self.keys.sealing.key_set();
@@ -312,7 +314,7 @@ impl ConstantTimeFallback {
             "v": FORMAT, "sid": SessionId::FALLBACK.to_string(),
             "iam": kind, "iss": issuer,
             "sub": FALLBACK_ID, "usid": FALLBACK_ID, "secret": FALLBACK_ID,
-            "iat": 1_800_000_000, "exp": 1_800_086_400,
+            "iat": 1_800_000_000_000_u64, "exp": 1_800_086_400,
         });
         Self(session.to_string().into_bytes())
     }

@@ -4,16 +4,19 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{JoinAll, join_all};
 use iam_adapters::logout_token::{Ended, SKEW_MAX};
 use iam_adapters::{Clock, Moment, Subject};
 use thiserror::Error;
+use tokio::time::sleep;
 
 use super::iams::{Iam, Iams};
 use super::keys::Keys;
 use super::revocations::{Learned, Revocation, RevocationKey, Revocations};
 use super::session::SessionId;
+use super::timeline::Timeline;
 
 /// Ready when the other replicas have the revocation, or when waiting longer would delay a client
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
@@ -35,16 +38,43 @@ pub enum RevokedSessions {
     OfSubject {
         /// The subject, as in `sub` of the access tokens.
         subject: Subject,
-        /// Only sessions whose login began then or before, in seconds since 1970.
-        begun_until: u64,
+        /// Only sessions whose login began in this second or before, since 1970; `None`: before the
+        /// call has returned.
+        begun_until: Option<u64>,
     },
     /// Sessions of an IAM.
     OfIam {
         /// The name of the IAM in the settings; `None`: every IAM.
         iam: Option<String>,
-        /// Only sessions whose login began then or before, in seconds since 1970.
-        begun_until: u64,
+        /// As of a subject.
+        begun_until: Option<u64>,
     },
+}
+
+impl RevokedSessions {
+    /// Whether the time until which sessions are revoked is that of the end of the call.
+    const fn is_until_return(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            Self::OfSubject { begun_until, .. } | Self::OfIam { begun_until, .. } => {
+                begun_until.is_none()
+            }
+        }
+    }
+}
+
+/// For a revocation until the call returns, the time from its record to that return. Sessions begin at
+/// other replicas meanwhile, so the revocation must have the time of the return before it is sent. It is
+/// long enough for Redis and for the replicas, which look for new revocations every 25 ms.
+const LEAD: Duration = Duration::from_millis(60);
+
+/// The same if Redis took longer: longer than a revocation waits for it.
+const LONG_LEAD: Duration = Duration::from_millis(300);
+
+/// A revocation of an operator that is recorded, and perhaps not delivered yet.
+struct Recorded {
+    revocations: Vec<Revocation>,
+    delivered: JoinAll<Delivered>,
 }
 
 /// Whether the other replicas have a revocation.
@@ -75,6 +105,7 @@ pub struct SessionRevoker {
     keys: Arc<Keys>,
     clock: Arc<dyn Clock>,
     revocations: Arc<Revocations>,
+    timeline: Arc<Timeline>,
     replicas: OnceLock<Arc<dyn Replicas>>,
 }
 
@@ -84,12 +115,14 @@ impl SessionRevoker {
         keys: Arc<Keys>,
         clock: Arc<dyn Clock>,
         revocations: Arc<Revocations>,
+        timeline: Arc<Timeline>,
     ) -> Self {
         Self {
             iams,
             keys,
             clock,
             revocations,
+            timeline,
             replicas: OnceLock::new(),
         }
     }
@@ -115,8 +148,8 @@ impl SessionRevoker {
         });
     }
 
-    /// Revokes all sessions of the IAM's subject whose login began at `begun_until`, in seconds since
-    /// 1970, or before.
+    /// Revokes all sessions of the IAM's subject whose login began at `begun_until` or before, in
+    /// milliseconds since 1970 on the [`Timeline`].
     pub fn end_sessions_of(&self, iam: &Iam, subject: &str, begun_until: u64) {
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
         self.share_under_every_key(|key| {
@@ -131,15 +164,15 @@ impl SessionRevoker {
         match ended {
             Ended::Session(id) => self.end_upstream_session(iam, id),
             Ended::AllOf(subject) => {
-                let until = begun_until(issued_at, self.clock.now());
+                let until = begun_until(issued_at, self.timeline.now());
                 self.end_sessions_of(iam, subject.as_str(), until);
             }
         }
     }
 
     /// Revokes sessions on behalf of an operator, at once. The future waits for the delivery to the other
-    /// replicas. The sessions at the IAM stay: without the session token the gateway has no credential
-    /// for them.
+    /// replicas, and until each session that begins after it ends is not revoked. The sessions at the IAM
+    /// stay: without the session token the gateway has no credential for them.
     ///
     /// # Errors
     ///
@@ -148,23 +181,34 @@ impl SessionRevoker {
         &self,
         sessions: &RevokedSessions,
     ) -> Result<impl Future<Output = Propagation>, NotRevocable> {
-        let now = self.clock.now();
-        let revocations = self.revocations_of(sessions, now)?;
-        let delivered = join_all(
-            revocations
-                .iter()
-                .map(|revocation| self.share(*revocation, now)),
-        );
-        let is_alone = self.replicas.get().is_none();
-        let table = Arc::clone(&self.revocations);
+        let lead = if self.is_shared() {
+            LEAD
+        } else {
+            Duration::ZERO
+        };
+        let mut until = self.timeline.after(lead);
+        let Recorded {
+            mut revocations,
+            delivered,
+        } = self.record(sessions, until)?;
         Ok(async move {
             delivered.await;
-            if is_alone {
+            if sessions.is_until_return() {
+                if self.timeline.now() > until && self.is_shared() {
+                    until = self.timeline.after(LONG_LEAD);
+                    // It cannot fail: the first one has not.
+                    if let Ok(again) = self.record(sessions, until) {
+                        revocations = again.revocations;
+                        again.delivered.await;
+                    }
+                }
+                let left = Duration::from_millis(until.saturating_sub(self.timeline.now()));
+                sleep(left.min(LONG_LEAD) + Duration::from_millis(1)).await;
+            }
+            let mut revocations = revocations.iter();
+            if !self.is_shared() {
                 Propagation::Off
-            } else if revocations
-                .iter()
-                .all(|revocation| table.is_acknowledged(revocation))
-            {
+            } else if revocations.all(|revocation| self.revocations.is_acknowledged(revocation)) {
                 Propagation::Delivered
             } else {
                 Propagation::Pending
@@ -172,13 +216,27 @@ impl SessionRevoker {
         })
     }
 
-    /// The revocations of these sessions, for each sealing key.
+    /// Records the revocations of these sessions, and sends them to the other replicas.
+    fn record(&self, sessions: &RevokedSessions, until: u64) -> Result<Recorded, NotRevocable> {
+        let now = self.clock.now();
+        let revocations = self.revocations_of(sessions, until, now)?;
+        let share = |revocation: &Revocation| self.share(*revocation, now);
+        Ok(Recorded {
+            delivered: join_all(revocations.iter().map(share)),
+            revocations,
+        })
+    }
+
+    /// The revocations of these sessions, for each sealing key. `until` is the time of those without
+    /// another one, on the [`Timeline`].
     fn revocations_of(
         &self,
         sessions: &RevokedSessions,
+        until: u64,
         now: Moment,
     ) -> Result<Vec<Revocation>, NotRevocable> {
         let longest = |iam: &Iam| iam.policy.session_max_lifetime;
+        let until = |second: Option<u64>| second.map_or(until, end_of_second);
         match sessions {
             RevokedSessions::One(id) => {
                 let longest = self.iams.iter().map(longest).max().unwrap_or_default();
@@ -195,7 +253,7 @@ impl SessionRevoker {
                     let subject = iam.subject_of(subject.as_str())?;
                     Some(self.under_every_key(|key| {
                         let name = key.subject(iam.kind, &iam.issuer, subject);
-                        Revocation::of_subject(name, *begun_until, now, longest(iam))
+                        Revocation::of_subject(name, until(*begun_until), now, longest(iam))
                     }))
                 };
                 let revocations: Vec<_> = iams.filter_map(of_iam).flatten().collect();
@@ -206,7 +264,7 @@ impl SessionRevoker {
                 let of_iam = |iam: &Iam| {
                     self.under_every_key(|key| {
                         let name = key.iam(iam.kind, &iam.issuer);
-                        Revocation::of_iam(name, *begun_until, now, longest(iam))
+                        Revocation::of_iam(name, until(*begun_until), now, longest(iam))
                     })
                 };
                 let iams = self.iams.iter().filter(named);
@@ -253,6 +311,7 @@ impl SessionRevoker {
     /// [`Self::serve_without_catching_up`].
     pub fn join(&self, replicas: Arc<dyn Replicas>) {
         if self.replicas.set(replicas).is_ok() {
+            self.timeline.join();
             self.revocations.begin_catching_up();
         }
     }
@@ -269,6 +328,12 @@ impl SessionRevoker {
     /// Records a revocation that another replica sent.
     pub fn learn(&self, revocation: &Revocation) -> Learned {
         self.revocations.learn(revocation, self.clock.now())
+    }
+
+    /// The time line of the replicas.
+    #[must_use]
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
 
     /// The table of revocations.
@@ -289,16 +354,20 @@ fn some_of(
     }
 }
 
-/// The time until which logins are revoked by a logout token without a session id, in seconds since
-/// 1970.
+/// The time until which logins are revoked by a logout token without a session id, in milliseconds since
+/// 1970 on the [`Timeline`].
 ///
-/// The time of the token is the IAM's, and that of a login is the gateway's; the two clocks may
-/// differ. So the time of arrival, by the gateway's clock, decides. A login counts from the time at
-/// which its credentials were sent: the IAM may have verified them before it issued the token, however
-/// late its response comes. A login of the same second is revoked too, because the order is unknown
-/// and the user can log in again. A delayed token must not revoke later logins, so the limit is also
-/// its time of issue and the largest difference of the clocks.
-fn begun_until(issued_at: u64, now: Moment) -> u64 {
+/// The time of the token is the IAM's, and that of a login is on the time line; the two may differ. So the
+/// time of arrival, on the time line, decides. A login counts from the time at which its credentials were
+/// sent: the IAM may have verified them before it issued the token, however late its response comes. A
+/// delayed token must not revoke later logins, so the limit is also its time of issue and the largest
+/// difference of the clocks.
+fn begun_until(issued_at: u64, now: u64) -> u64 {
     let latest = issued_at.saturating_add(SKEW_MAX.as_secs());
-    now.unix_seconds().min(latest)
+    now.min(end_of_second(latest))
+}
+
+/// The last millisecond of a second.
+const fn end_of_second(second: u64) -> u64 {
+    second.saturating_mul(1_000).saturating_add(999)
 }

@@ -180,11 +180,10 @@ impl RequestBody<'_> for RevocationRequest {
 impl RevocationRequest {
     /// The sessions, and the member that selects them. `now` is in seconds since 1970.
     fn sessions(self, now: u64) -> Result<(&'static str, RevokedSessions), InvalidRequest> {
-        let until = self.begun_until.as_deref();
-        let until = until.map(|time| begun_until(time, now)).transpose()?;
-        let begun_until = until.unwrap_or(now);
+        let begun_until = self.begun_until.as_deref();
+        let begun_until = begun_until.map(|time| seconds(time, now)).transpose()?;
         match (self.session_id, self.subject, self.iam, self.all) {
-            (Some(_), None, None, false) if until.is_some() => {
+            (Some(_), None, None, false) if begun_until.is_some() => {
                 Err(InvalidRequest::NotTogether("session_id", "begun_until"))
             }
             (Some(id), None, None, false) => {
@@ -215,7 +214,7 @@ impl RevocationRequest {
 }
 
 /// The time in seconds since 1970. No session began before 1970.
-fn begun_until(time: &str, now: u64) -> Result<u64, InvalidRequest> {
+fn seconds(time: &str, now: u64) -> Result<u64, InvalidRequest> {
     let time: Timestamp = time
         .parse()
         .map_err(|_| InvalidRequest::NotATime("begun_until"))?;
@@ -247,7 +246,8 @@ pub(super) async fn revoke_sessions(
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &app_state).await?;
     let body: RevocationRequest = body::parse(&body)?;
-    let now = app_state.gateway.now().unix_seconds();
+    // Not the clock of this replica, which can be behind that of the operator.
+    let now = app_state.gateway.session_revoker().timeline().now() / 1_000;
     let (revoked, sessions) = body.sessions(now).map_err(Problem::InvalidRequest)?;
     let (session, subject, iam, begun_until) = match &sessions {
         RevokedSessions::One(id) => (Some(*id), None, None, None),
@@ -259,7 +259,7 @@ pub(super) async fn revoke_sessions(
             (None, None, iam.as_deref(), Some(*begun_until))
         }
     };
-    let begun_until = begun_until.map(timestamp);
+    let begun_until = begun_until.map(|second| timestamp(second.unwrap_or(now)));
     let delivered = app_state.gateway.session_revoker().revoke(&sessions);
     let decision = match &delivered {
         Ok(_) => Decision::SUCCESS,

@@ -3,9 +3,9 @@
 //!
 //! | bytes | |
 //! |---|---|
-//! | 1 | version, 1 |
+//! | 1 | version, 2 |
 //! | 8 | when the entry can be removed, in seconds since 1970 |
-//! | 8 | only sessions whose login began then or before are revoked, in seconds since 1970 |
+//! | 8 | only sessions whose login began then or before are revoked, in milliseconds since 1970 by the clock of Redis |
 //! | 1 | the kind |
 //! | 16 | the name |
 //! | 4 | the id of the key |
@@ -23,7 +23,7 @@ use crate::telemetry::metrics::Ignored;
 pub(super) const FIELD: &str = "r";
 
 /// The number of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 const TEXT_LEN: usize = 1 + 8 + 8 + 1 + NAME_LEN + KEY_ID_LEN;
 

@@ -142,6 +142,8 @@ impl Replica {
         let inner = &gateway.inner;
         inner.share_knowledge(&cache);
         inner.session_revoker().join(Arc::<Shared>::clone(&shared));
+        let timeline = inner.session_revoker().timeline();
+        timeline.measured(NOW, NOW.unix, NOW);
         inner.caught_up();
         inner.login_limiter().agree(Some(login_key));
         inner.login_limiter().join(Arc::<Shared>::clone(&shared));
@@ -197,10 +199,10 @@ impl Replica {
         let ended = self.gateway.inner.log_out(&text, token, drop).await;
         ended.unwrap();
         revoker.end_upstream_session(iam, UPSTREAM_SESSION);
-        revoker.end_sessions_of(iam, SUBJECT, until);
+        revoker.end_sessions_of(iam, SUBJECT, until * 1_000 + 999);
         let of_iam = RevokedSessions::OfIam {
             iam: None,
-            begun_until: until,
+            begun_until: Some(until),
         };
         revoker.revoke(&of_iam).unwrap().await;
     }

@@ -29,8 +29,8 @@ const QUEUE_MAX: usize = 10_000;
 /// use, or Redis may have lost it.
 const KEY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a read waits before it looks whether the key is still the same.
-const WAIT: Duration = Duration::from_secs(1);
+/// The pause between two reads of new events.
+const READ_PAUSE: Duration = Duration::from_millis(100);
 
 /// The highest number of each replica. A start of a replica adds one, and no attacker can.
 type Numbers = Mutex<HashMap<u64, u64>>;
@@ -196,7 +196,11 @@ impl LoginExchange {
             if reading.key != key || reading.at.elapsed() >= READING_INTERVAL {
                 reading = self.read_all(connection, stream, numbers).await?;
             }
-            let page = connection.wait(stream, &reading.last, WAIT).await?;
+            sleep(READ_PAUSE).await;
+            let Some(page) = connection.read_new(stream, &reading.last).await? else {
+                reading = self.read_all(connection, stream, numbers).await?;
+                continue;
+            };
             self.learn(&page, numbers);
             reading.last = page.last.unwrap_or(reading.last);
         }

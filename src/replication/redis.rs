@@ -7,7 +7,6 @@ use std::time::Duration;
 use iam_adapters::Replaceable;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::streams::{StreamId, StreamReadReply};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo as _, ProtocolVersion,
     RedisConnectionInfo, RedisResult, TlsCertificates, Value, cmd, pipe,
@@ -26,37 +25,49 @@ use crate::gateway::login_limiter::{WRAPPED_LEN, WrappedKey};
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 
 /// The deadline of a response. The connection is closed after it; requests wait for less.
-const RESPONSE_DEADLINE: Duration = Duration::from_secs(1);
-
-/// How long a read waits for new entries. With the deadline of its response, a Redis that stops
-/// responding is detected within two seconds.
-const READ_WAIT: Duration = Duration::from_secs(1);
+const RESPONSE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How many entries are read at once: less than 100 KB.
 const PAGE_LEN: usize = 1_000;
 
 /// Reads a page of the stream, and removes expired entries from it, by the clock of Redis: the clock of
-/// a replica may be ahead. It is a script because XRANGE would send entries of any size, and one
-/// large entry of another writer would keep every replica that starts from reading the rest.
+/// a replica may be ahead. It is a script because XRANGE and XREAD would send entries of any size: one
+/// large entry of another writer would fill the memory of every replica.
 ///
-/// Returns the id of the last entry, the number of entries, the number of invalid ones, and the valid
-/// ones as one text. Removing fails on a read-only Redis, which does not matter.
+/// Returns the id of the last entry that is still there, the number of entries, the number of invalid
+/// ones, and the valid ones as one text. Removing fails on a read-only Redis, which does not matter. A read
+/// of new entries removes no expired ones. If the entry before them is no longer there, the id is empty: the
+/// stream is another one, and its entries can have lower ids. Entries of more than 4 KiB, which no replica
+/// of any version writes, are removed: each read would take the time of Redis again.
 const PAGE_SCRIPT: &str = r"
+local reads_new = ARGV[6] == '1'
+if reads_new and ARGV[1] ~= '0-0' and #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then
+  return {'', 0, 0, ''}
+end
 local entries = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', ARGV[2])
 local length, expired_at = tonumber(ARGV[4]), redis.call('TIME')[1] - ARGV[5]
 local last, invalid, live = ARGV[1], 0, {}
 for _, entry in ipairs(entries) do
-  last = entry[1]
-  local fields = entry[2]
+  local id, fields, is_removed = entry[1], entry[2], false
   if #fields == 2 and fields[1] == ARGV[3] and #fields[2] == length then
     local version, forget_at = struct.unpack('>BI8', fields[2])
-    if version == 1 and forget_at <= expired_at then
-      redis.pcall('XDEL', KEYS[1], last)
+    if version <= 2 and forget_at <= expired_at and not reads_new then
+      is_removed = redis.pcall('XDEL', KEYS[1], id) == 1
     else
       live[#live + 1] = fields[2]
     end
   else
     invalid = invalid + 1
+    local size = 0
+    for _, text in ipairs(fields) do
+      size = size + #text
+    end
+    if size > 4096 then
+      is_removed = redis.pcall('XDEL', KEYS[1], id) == 1
+    end
+  end
+  if not is_removed then
+    last = id
   end
 end
 return {last, #entries, invalid, table.concat(live)}
@@ -228,7 +239,9 @@ impl Redis {
     pub async fn probe(&self) -> Result<Option<Warning>, RedisFault> {
         let primary = self.primary().await?;
         let connection = self.connect(&primary).await?;
-        connection.page(&self.revocations(), BEGINNING).await?;
+        connection
+            .page(&self.revocations(), BEGINNING, false)
+            .await?;
         // Another key, so that no replica reads what the test writes.
         let key = format!("{}:check", self.0.prefix);
         let mut inner = connection.inner.clone();
@@ -292,12 +305,12 @@ impl Redis {
         Err(last)
     }
 
-    /// Opens a connection for commands that respond at once, or within [`READ_WAIT`].
+    /// Opens a connection.
     pub(super) async fn connect(&self, primary: &Primary) -> Result<Connection, RedisFault> {
         let Primary(host, port) = primary;
         let address = self.0.address.get();
         let client = client(&address, (host, *port), &address.user())?;
-        let mut inner = open(&client, RESPONSE_DEADLINE + READ_WAIT).await?;
+        let mut inner = open(&client, RESPONSE_DEADLINE).await?;
         if self.0.has_sentinels {
             // Sentinel may not know yet that it is the primary no longer (Redis: Sentinel clients).
             let role: Vec<Value> = cmd("ROLE").query_async(&mut inner).await?;
@@ -411,18 +424,20 @@ impl Connection {
         self.inner.clone()
     }
 
-    pub(super) async fn ping(&self) -> Result<(), RedisFault> {
-        cmd("PING").exec_async(&mut self.inner.clone()).await?;
-        Ok(())
+    /// The time of Redis, since 1970.
+    pub(super) async fn time(&self) -> Result<Duration, RedisFault> {
+        let (seconds, micros) = cmd("TIME").query_async(&mut self.inner.clone()).await?;
+        Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
     }
 
-    /// The entries after this id, at most [`PAGE_LEN`], and removes the expired ones of them. Its size is
-    /// bounded.
+    /// The entries after this id, at most [`PAGE_LEN`], and removes the expired ones of them unless
+    /// `reads_new`. Its size is bounded. `None`: it reads new entries, and `after` is no longer there.
     async fn page<const N: usize>(
         &self,
         stream: &Stream<N>,
         after: &str,
-    ) -> Result<Page<N>, RedisFault> {
+        reads_new: bool,
+    ) -> Result<Option<Page<N>>, RedisFault> {
         let (last, count, invalid, live): (String, usize, usize, Vec<u8>) = cmd("EVAL")
             .arg(PAGE_SCRIPT)
             .arg(1)
@@ -432,14 +447,15 @@ impl Connection {
             .arg(FIELD)
             .arg(N)
             .arg(REMOVAL_MARGIN)
+            .arg(u8::from(reads_new))
             .query_async(&mut self.inner.clone())
             .await?;
         let (entries, _) = live.as_chunks::<N>();
-        Ok(Page {
+        Ok((!last.is_empty()).then(|| Page {
             last: (count > 0).then_some(last),
             entries: entries.to_vec(),
             invalid,
-        })
+        }))
     }
 
     /// Reads a whole stream. Returns the id of its last entry.
@@ -449,58 +465,30 @@ impl Connection {
         mut process: impl FnMut(&Page<N>),
     ) -> Result<String, RedisFault> {
         let mut last = BEGINNING.to_owned();
-        let mut page = self.page(stream, &last).await?;
-        while let Some(id) = page.last.take() {
+        let mut next = self.page(stream, &last, false).await?;
+        while let Some(mut page) = next
+            && let Some(id) = page.last.take()
+        {
             last = id;
             // Redis collects the next page while this one is processed.
             let process = async {
                 tokio::task::yield_now().await;
                 process(&page);
             };
-            let (next, ()) = tokio::join!(self.page(stream, &last), process);
-            page = next?;
+            let (page, ()) = tokio::join!(self.page(stream, &last, false), process);
+            next = page?;
         }
         Ok(last)
     }
 
-    /// Waits for entries after this id, for at most `wait`, and returns those that there are.
-    pub(super) async fn wait<const N: usize>(
+    /// The entries after this id, which [`Self::read_all`] or this method returned; `None`: the stream is
+    /// another one now, and must be read from its beginning.
+    pub(super) async fn read_new<const N: usize>(
         &self,
         stream: &Stream<N>,
         after: &str,
-        wait: Duration,
-    ) -> Result<Page<N>, RedisFault> {
-        let wait = wait.clamp(Duration::from_millis(1), READ_WAIT);
-        let reply: Option<StreamReadReply> = cmd("XREAD")
-            .arg("COUNT")
-            .arg(PAGE_LEN)
-            .arg("BLOCK")
-            .arg(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
-            .arg("STREAMS")
-            .arg(&stream.key)
-            .arg(after)
-            .query_async(&mut self.inner.clone())
-            .await?;
-        let mut page = Page {
-            last: None,
-            entries: Vec::new(),
-            invalid: 0,
-        };
-        let streams = reply.map(|reply| reply.keys).unwrap_or_default();
-        for StreamId { id, map, .. } in streams.into_iter().flat_map(|stream| stream.ids) {
-            page.last = Some(id);
-            let entry = match map.get(FIELD) {
-                Some(Value::BulkString(entry)) if map.len() == 1 => {
-                    entry.as_slice().try_into().ok()
-                }
-                _ => None,
-            };
-            match entry {
-                Some(entry) => page.entries.push(entry),
-                None => page.invalid += 1,
-            }
-        }
-        Ok(page)
+    ) -> Result<Option<Page<N>>, RedisFault> {
+        self.page(stream, after, true).await
     }
 
     /// Adds entries to a stream, in this order. The result of each is in the same place.

@@ -87,9 +87,9 @@ impl ReplicaFixture {
     }
 
     /// A gateway with the Redis, more settings and another clock.
-    pub(crate) fn gateway_by(
+    pub(crate) fn gateway_by<C: Clock + 'static>(
         &self,
-        clock: &Arc<ManualClock>,
+        clock: &Arc<C>,
         more: &[(&str, &str)],
     ) -> TestGateway {
         let url = self.redis.url();
@@ -102,7 +102,11 @@ impl ReplicaFixture {
         self.new_gateway(&self.clock, more)
     }
 
-    fn new_gateway(&self, clock: &Arc<ManualClock>, more: &[(&str, &str)]) -> TestGateway {
+    fn new_gateway<C: Clock + 'static>(
+        &self,
+        clock: &Arc<C>,
+        more: &[(&str, &str)],
+    ) -> TestGateway {
         let freshness = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
         let iam = Arc::new(Mock::new(Arc::clone(&self.directory)));
         self.iams
@@ -110,7 +114,7 @@ impl ReplicaFixture {
             .expect("the IAMs")
             .push(Arc::<Mock>::clone(&iam));
         let settings = [&self.keys.settings()[..], &freshness, more].concat();
-        let clock = Arc::<ManualClock>::clone(clock);
+        let clock = Arc::<C>::clone(clock);
         TestGateway::with_adapter(iam, clock, &settings)
     }
 

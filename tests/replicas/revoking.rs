@@ -1,17 +1,39 @@
 //! Sessions that an operator revokes. The IAM is not called, so the other replicas receive it only through Redis.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::Clock as _;
+use iam_adapters::clock::{ShiftedClock, SystemClock};
 use serde_json::{Value, json};
 use test_support::endpoints::REVOKE;
 use test_support::gateway::TestGateway;
+use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, refuses, serves};
 use crate::metrics::has_sent_all;
 
 const TOKEN: &str = "operators-token-of-some-length";
 
+/// A replica by a clock that runs, as that of Redis does.
 async fn replica(fixture: &ReplicaFixture) -> TestGateway {
-    let gateway = fixture.gateway(&[("management.token", TOKEN)]);
-    fixture.synchronized(&gateway).await;
+    replica_ahead(fixture, 0).await
+}
+
+/// A replica whose clock is so many seconds ahead.
+async fn replica_ahead(fixture: &ReplicaFixture, seconds: i64) -> TestGateway {
+    let clock = ShiftedClock::new(Arc::new(SystemClock::default()));
+    let (now, by) = (
+        clock.now().unix,
+        Duration::from_secs(seconds.unsigned_abs()),
+    );
+    let shifted = if seconds < 0 { now - by } else { now + by };
+    clock.set(shifted).expect("a time after 1970");
+    let gateway = fixture.gateway_by(&Arc::new(clock), &[("management.token", TOKEN)]);
+    until("the gateway to be synchronized", async || {
+        gateway.metric("revocations_synchronized", "").await == 1
+    })
+    .await;
     gateway
 }
 
@@ -45,11 +67,47 @@ async fn sessions_revoked_at_one_replica_are_refused_at_the_others_and_at_one_th
         assert!(!serves(&one, &session).await);
         let late = replica(&fixture).await;
         assert!(!serves(&late, &session).await);
-        // Later logins are accepted everywhere.
-        fixture.clock.advance(std::time::Duration::from_secs(1));
-        let later = log_in(&late).await;
+        // Later logins are accepted everywhere, also in the same second.
         for gateway in [&one, &other, &late] {
-            assert!(serves(gateway, &later).await, "{selector}");
+            let later = log_in(gateway).await;
+            for gateway in [&one, &other, &late] {
+                assert!(serves(gateway, &later).await, "{selector}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn revocation_ends_the_sessions_of_all_replicas_whose_clocks_are_five_minutes_apart() {
+    for selector in ["subject", "iam", "all"] {
+        for caller in 0..3 {
+            let Some(fixture) = ReplicaFixture::new() else {
+                return;
+            };
+            let mut replicas = Vec::new();
+            for ahead in [-150, 0, 150] {
+                replicas.push(replica_ahead(&fixture, ahead).await);
+            }
+            let value = match selector {
+                "subject" => json!(fixture.subject),
+                "iam" => json!("mock"),
+                _ => json!(true),
+            };
+            let mut sessions = Vec::new();
+            for replica in &replicas {
+                sessions.push(log_in(replica).await);
+            }
+            let called = &replicas[caller];
+            let replication = revoke(called, &json!({ selector: value })).await;
+            assert_eq!(replication, "delivered");
+            for replica in &replicas {
+                for session in &sessions {
+                    refuses(replica, session).await;
+                }
+            }
+            for replica in &replicas {
+                assert!(serves(called, &log_in(replica).await).await);
+            }
         }
     }
 }

@@ -157,6 +157,9 @@ pub(crate) const PREFIX: &str = "auth-gateway:test";
 /// Their stream of revocations.
 pub(crate) const STREAM: &str = "auth-gateway:test:revocations";
 
+/// Their stream of refused logins.
+pub(crate) const LOGINS: &str = "auth-gateway:test:logins";
+
 /// A client with all permissions of Redis.
 pub(crate) struct Admin(redis::Connection);
 

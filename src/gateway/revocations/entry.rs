@@ -39,29 +39,35 @@ enum Replication {
     Acknowledged,
 }
 
-/// A time in seconds since 1970, until 2106. A table of a million revocations is 16 MiB smaller with
-/// it than with 64 bits.
+/// A time since 1970 in N bytes: seconds until 2106 in four, milliseconds until 10889 in six. A table of
+/// a million revocations is 16 MiB smaller with them than with 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Seconds(u32);
+struct Time<const N: usize>([u8; N]);
 
-impl Seconds {
+impl<const N: usize> Time<N> {
+    const LATEST: Self = Self([u8::MAX; N]);
+
     /// Later times become the latest, which stands for every later time.
-    fn new(seconds: u64) -> Self {
-        Self(u32::try_from(seconds).unwrap_or(u32::MAX))
+    fn new(time: u64) -> Self {
+        let bytes = time.to_be_bytes();
+        let fits = bytes.iter().rev().skip(N).all(|byte| *byte == 0);
+        let last = bytes.last_chunk().filter(|_| fits);
+        last.map_or(Self::LATEST, |bytes| Self(*bytes))
     }
 
     fn get(self) -> u64 {
-        match self.0 {
-            u32::MAX => u64::MAX,
-            seconds => seconds.into(),
+        if self == Self::LATEST {
+            return u64::MAX;
         }
+        let add = |time, byte: &u8| time << 8 | u64::from(*byte);
+        self.0.iter().fold(0, add)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    begun_until: Seconds,
-    forget_at: Seconds,
+    begun_until: Time<6>,
+    forget_at: Time<4>,
     /// The last reading of the stream in which it was there.
     reading: u16,
     pub(super) cause: Cause,
@@ -72,8 +78,8 @@ impl Entry {
     pub(super) fn new(revocation: &Revocation, source: Source, reading: u16) -> Self {
         Self {
             cause: revocation.cause,
-            begun_until: Seconds::new(revocation.begun_until),
-            forget_at: Seconds::new(revocation.forget_at),
+            begun_until: Time::new(revocation.begun_until),
+            forget_at: Time::new(revocation.forget_at),
             reading,
             replication: match source {
                 Source::Local => Replication::Local,
@@ -83,18 +89,18 @@ impl Entry {
         }
     }
 
-    /// Only sessions whose login began then or before are revoked.
+    /// Only sessions whose login began then or before are revoked, in milliseconds since 1970.
     pub(super) fn begun_until(&self) -> u64 {
         self.begun_until.get()
     }
 
-    /// When it can be removed.
+    /// When it can be removed, in seconds since 1970.
     pub(super) fn forget_at(&self) -> u64 {
         self.forget_at.get()
     }
 
     /// The part that the stream has. The cause follows from the kind.
-    const fn stored(&self) -> (Seconds, Seconds) {
+    const fn stored(&self) -> (Time<6>, Time<4>) {
         (self.begun_until, self.forget_at)
     }
 
@@ -102,7 +108,7 @@ impl Entry {
     /// changed.
     pub(super) fn merge(&mut self, new: &Revocation, source: Source, reading: u16) -> bool {
         let (cause, stored) = (self.cause, self.stored());
-        let new_stored = (Seconds::new(new.begun_until), Seconds::new(new.forget_at));
+        let new_stored = (Time::new(new.begun_until), Time::new(new.forget_at));
         self.cause = self.cause.max(new.cause);
         self.begun_until = self.begun_until.max(new_stored.0);
         self.forget_at = self.forget_at.max(new_stored.1);
@@ -181,7 +187,7 @@ impl Entry {
         if self.replication != Replication::Offered {
             return None;
         }
-        let sent = (Seconds::new(sent.begun_until), Seconds::new(sent.forget_at));
+        let sent = (Time::new(sent.begun_until), Time::new(sent.forget_at));
         let (replication, again) = match delivery {
             Delivery::Stored if sent != self.stored() => {
                 (Replication::Queued, Some(Resend::AtOnce))

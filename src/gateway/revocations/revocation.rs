@@ -6,6 +6,7 @@ use iam_adapters::Moment;
 
 use super::super::error::InvalidSession;
 use super::super::keys::CLOCK_SKEW;
+use super::super::timeline::DIFFERENCE_MAX;
 use super::Name;
 
 /// Why sessions were revoked. Ordered: a later variant replaces an earlier one.
@@ -90,7 +91,8 @@ pub struct Revocation {
     pub name: Name,
     /// Why.
     pub cause: Cause,
-    /// Only sessions whose login began then or before are revoked, in seconds since 1970.
+    /// Only sessions whose login began then or before are revoked, in milliseconds since 1970 on the
+    /// [`Timeline`](super::super::timeline::Timeline).
     pub begun_until: u64,
     /// When all of them have expired, in seconds since 1970. The entry can be removed then.
     pub forget_at: u64,
@@ -131,8 +133,8 @@ impl Revocation {
         }
     }
 
-    /// Revokes all sessions of a subject whose login began at `begun_until` or before, in seconds
-    /// since 1970, as the IAM reported or an operator requested.
+    /// Revokes all sessions of a subject whose login began at `begun_until` or before, as the IAM
+    /// reported or an operator requested.
     #[must_use]
     pub fn of_subject(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
         Self {
@@ -144,8 +146,8 @@ impl Revocation {
         }
     }
 
-    /// Revokes all sessions of an IAM whose login began at `begun_until` or before, in seconds since
-    /// 1970, as an operator requested.
+    /// Revokes all sessions of an IAM whose login began at `begun_until` or before, as an operator
+    /// requested.
     #[must_use]
     pub fn of_iam(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
         Self {
@@ -156,24 +158,11 @@ impl Revocation {
             forget_at: last_expiry(now, max_lifetime),
         }
     }
-
-    /// Whether a replica can have sent it: its times are not too far in the future.
-    pub(super) fn is_plausible(&self, now: Moment) -> bool {
-        let soon = now.unix_seconds().saturating_add(CLOCK_SKEW.as_secs());
-        let has_begun = match self.kind {
-            Kind::Session | Kind::UpstreamSession => true,
-            Kind::Subject | Kind::Iam => self.begun_until <= soon,
-        };
-        has_begun && self.forget_at <= last_expiry(now, LIFETIME_MAX)
-    }
 }
-
-/// No session is valid for longer, whatever the settings of its replica: a year and a day.
-const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// When the last session that exists now has expired by every clock: that of the replica that made
 /// it may be ahead, and that of the replica that removes the entry may be behind.
 fn last_expiry(now: Moment, max_lifetime: Duration) -> u64 {
-    let longest = max_lifetime.saturating_add(CLOCK_SKEW * 2).as_secs();
+    let longest = max_lifetime.saturating_add(DIFFERENCE_MAX * 2).as_secs();
     now.unix_seconds().saturating_add(longest)
 }

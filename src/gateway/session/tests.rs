@@ -40,7 +40,7 @@ fn session(secret: &str) -> SealedSession<'_> {
         sub: "subject".into(),
         usid: "upstream".into(),
         secret: secret.into(),
-        iat: 1_800_000_000,
+        iat: 1_800_000_000_000,
         exp: 1_800_086_400,
     }
 }
@@ -68,9 +68,9 @@ fn parts(token: &str) -> [&str; 5] {
 #[test]
 fn sealed_session_opens_with_exactly_its_members() {
     let expected = json!({
-        "v": 1, "sid": "AAAAAAAAAAAAAAAAAAAAAA", "iam": "keycloak",
+        "v": 2, "sid": "AAAAAAAAAAAAAAAAAAAAAA", "iam": "keycloak",
         "iss": "https://iam.test/realms/\"shop\"", "sub": "subject", "usid": "upstream",
-        "secret": "the refresh token é\n", "iat": 1_800_000_000, "exp": 1_800_086_400,
+        "secret": "the refresh token é\n", "iat": 1_800_000_000_000_u64, "exp": 1_800_086_400,
     });
     let token = sealed("the refresh token é\n");
     assert_eq!(opened(&key_set(), &token), Ok(expected));

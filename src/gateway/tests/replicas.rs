@@ -1,12 +1,13 @@
 //! Revocations that replicas exchange, independent of the transport.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
 use super::scripted_iam::{Reply, ScriptedIam};
-use super::test_gateway::{LIVENESS, MILLISECOND, TestGateway, active, policy};
+use super::test_gateway::{LIVENESS, MILLISECOND, START, TestGateway, active, policy};
 use crate::gateway::Gateway;
 use crate::gateway::error::{InvalidSession, NotReady};
 use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
@@ -30,15 +31,27 @@ impl Replicas for RecordingReplicas {
 }
 
 impl RecordingReplicas {
-    pub(super) fn of(gateway: &TestGateway) -> Arc<Self> {
-        let replicas = Arc::new(Self {
+    pub(super) fn not_joined(gateway: &TestGateway) -> Arc<Self> {
+        Arc::new(Self {
             revocations: Arc::clone(gateway.inner.session_revoker().revocations()),
             sent: Mutex::default(),
-        });
+        })
+    }
+
+    pub(super) fn of(gateway: &TestGateway) -> Arc<Self> {
+        let replicas = Self::not_joined(gateway);
         gateway
             .inner
             .session_revoker()
             .join(Arc::<Self>::clone(&replicas));
+        measure(
+            gateway,
+            gateway
+                .inner
+                .now()
+                .unix
+                .saturating_sub(Duration::from_secs(START)),
+        );
         // There are no earlier revocations.
         gateway.inner.session_revoker().serve_without_catching_up();
         replicas
@@ -47,6 +60,13 @@ impl RecordingReplicas {
     pub(super) fn sent(&self) -> Vec<Revocation> {
         self.sent.lock().unwrap().clone()
     }
+}
+
+/// The store responds that its time is this long after the start of the test.
+pub(super) fn measure(gateway: &TestGateway, store: Duration) {
+    let now = gateway.inner.now();
+    let timeline = gateway.inner.session_revoker().timeline();
+    timeline.measured(now, Duration::from_secs(START) + store, now);
 }
 
 #[tokio::test]
@@ -231,10 +251,7 @@ async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
     }] {
         let gateway = TestGateway::new();
         let before = gateway.log_in("alice").await;
-        let replicas = Arc::new(RecordingReplicas {
-            revocations: Arc::clone(gateway.inner.session_revoker().revocations()),
-            sent: Mutex::default(),
-        });
+        let replicas = RecordingReplicas::not_joined(&gateway);
         gateway.inner.session_revoker().join(replicas);
         let [session, ended] = [gateway.log_in("alice").await, gateway.log_in("alice").await];
         gateway.log_out(&ended).await.unwrap();

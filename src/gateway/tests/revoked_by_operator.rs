@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Subject;
+use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 
-use super::replicas::RecordingReplicas;
+use super::replicas::{RecordingReplicas, measure};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::revocations::Revocation;
@@ -25,14 +26,14 @@ fn one(session: &Session) -> RevokedSessions {
 fn of_subject(subject: &str, begun_until: u64) -> RevokedSessions {
     RevokedSessions::OfSubject {
         subject: Subject::new(subject).unwrap(),
-        begun_until,
+        begun_until: Some(begun_until),
     }
 }
 
 fn of_iam(iam: Option<&str>, begun_until: u64) -> RevokedSessions {
     RevokedSessions::OfIam {
         iam: iam.map(str::to_owned),
-        begun_until,
+        begun_until: Some(begun_until),
     }
 }
 
@@ -211,4 +212,121 @@ async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
     }
     assert_eq!(session_revoker.revocations().pending(), 1);
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
+}
+
+const MINUTES: Duration = Duration::from_secs(300);
+
+/// Longer than a call takes.
+const LATER: Duration = Duration::from_millis(100);
+
+/// The selections of all sessions of Alice until the call returns.
+fn until_return() -> [RevokedSessions; 3] {
+    let of_iam = |iam: Option<&str>| RevokedSessions::OfIam {
+        iam: iam.map(str::to_owned),
+        begun_until: None,
+    };
+    let of_subject = RevokedSessions::OfSubject {
+        subject: Subject::new("alice").unwrap(),
+        begun_until: None,
+    };
+    [of_subject, of_iam(Some("scripted")), of_iam(None)]
+}
+
+/// A replica whose clock differs from that of Redis, and which knows that.
+fn measured_replica(of: &TestGateway, now: Duration) -> (TestGateway, Arc<RecordingReplicas>) {
+    let gateway = of.replica_by(Arc::new(ManualClock::at(now)));
+    let replicas = RecordingReplicas::of(&gateway);
+    measure(&gateway, Duration::ZERO);
+    (gateway, replicas)
+}
+
+#[tokio::test]
+async fn each_session_begun_before_the_call_returned_is_ended_and_no_later_one_whatever_the_clocks()
+{
+    let now = Duration::from_secs(START);
+    for (here, there) in [
+        (now, now + MINUTES),
+        (now + MINUTES, now),
+        (now - MINUTES, now),
+        (now, now - MINUTES),
+        (now - MINUTES / 2, now + MINUTES / 2),
+    ] {
+        for sessions in until_return() {
+            let original = TestGateway::new();
+            let (here, sent) = measured_replica(&original, here);
+            let (there, _) = measured_replica(&original, there);
+            let all = [&here, &there];
+            let mut revoked = vec![here.log_in("alice").await, there.log_in("alice").await];
+            let call = here.inner.session_revoker().revoke(&sessions).unwrap();
+            // Also one that begins during the call.
+            for gateway in all {
+                gateway.clock.advance(LATER / 4);
+            }
+            revoked.push(there.log_in("alice").await);
+            assert_eq!(call.await, Propagation::Delivered);
+            for revocation in sent.sent() {
+                there.inner.session_revoker().learn(&revocation);
+            }
+            for gateway in all {
+                gateway.clock.advance(LATER);
+                for session in &revoked {
+                    assert!(gateway.granted(session).await.is_err(), "{sessions:?}");
+                }
+            }
+            for gateway in all {
+                let later = gateway.log_in("alice").await;
+                for replica in all {
+                    replica.granted(&later).await.unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn session_begun_before_the_first_contact_with_redis_is_ended_by_a_later_revocation() {
+    let original = TestGateway::new();
+    let (here, sent) = measured_replica(&original, Duration::from_secs(START));
+    let ahead = Duration::from_secs(START) + MINUTES;
+    let there = original.replica_by(Arc::new(ManualClock::at(ahead)));
+    there.inner.session_revoker().join(Arc::new(Unreachable));
+    there.inner.session_revoker().serve_without_catching_up();
+    let session = there.log_in("alice").await;
+    there.granted(&session).await.unwrap();
+    let [_, _, all] = until_return();
+    revoke(&here, &all).await;
+    for revocation in sent.sent() {
+        there.inner.session_revoker().learn(&revocation);
+    }
+    for gateway in [&here, &there] {
+        assert_eq!(gateway.granted(&session).await, Err(REVOKED));
+    }
+}
+
+/// Stores revocations at once, and takes long to respond.
+#[derive(Debug)]
+struct Slow(Arc<RecordingReplicas>, Arc<ManualClock>);
+
+impl Replicas for Slow {
+    fn send(&self, revocation: Revocation) -> Delivered {
+        self.1.advance(2 * LATER);
+        self.0.send(revocation)
+    }
+}
+
+#[tokio::test]
+async fn revocation_that_took_long_to_send_is_sent_again_with_the_time_of_its_return() {
+    let gateway = TestGateway::new();
+    let recording = RecordingReplicas::not_joined(&gateway);
+    let slow = Slow(Arc::clone(&recording), gateway.clock.clone());
+    gateway.inner.session_revoker().join(Arc::new(slow));
+    gateway.inner.session_revoker().serve_without_catching_up();
+    measure(&gateway, Duration::ZERO);
+    let [_, _, all] = until_return();
+    assert_eq!(revoke(&gateway, &all).await, Propagation::Delivered);
+    let [first, second] = recording.sent()[..] else {
+        panic!("not exactly two revocations");
+    };
+    let returned = gateway.inner.session_revoker().timeline().now();
+    assert!(first.begun_until < returned && returned <= second.begun_until);
 }

@@ -117,7 +117,7 @@ impl TwoIams {
 fn of_subject(sub: &str) -> RevokedSessions {
     RevokedSessions::OfSubject {
         subject: Subject::new(sub).unwrap(),
-        begun_until: START,
+        begun_until: Some(START),
     }
 }
 
@@ -440,7 +440,7 @@ async fn operator_revokes_all_sessions_of_the_iam_with_the_configured_name_or_of
         ];
         let all = RevokedSessions::OfIam {
             iam: name.map(str::to_owned),
-            begun_until: START,
+            begun_until: Some(START),
         };
         gateway.revoke(&all).await;
         for (session, granted) in sessions.iter().zip(granted) {
@@ -452,7 +452,7 @@ async fn operator_revokes_all_sessions_of_the_iam_with_the_configured_name_or_of
     let gateway = TwoIams::new();
     let kind = RevokedSessions::OfIam {
         iam: Some("scripted".to_owned()),
-        begun_until: START,
+        begun_until: Some(START),
     };
     let refused = gateway.gateway.inner.session_revoker().revoke(&kind).err();
     assert_eq!(

@@ -37,7 +37,7 @@ impl Attacker<'_> {
             sub: "alice".into(),
             usid: "upstream-1".into(),
             secret: "forged".into(),
-            iat: now.unix_seconds(),
+            iat: now.unix_seconds() * 1_000,
             exp: now.unix_seconds() + 3_600,
         };
         let keys = self.victim.inner.keys.sealing.key_set();
@@ -45,7 +45,7 @@ impl Attacker<'_> {
         Session {
             id,
             token,
-            verified_at: session.iat,
+            verified_at: now.unix_seconds(),
             expires_at: session.exp,
         }
     }

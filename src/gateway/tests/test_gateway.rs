@@ -218,7 +218,12 @@ impl TestGateway {
 
     /// Another replica: shares only the IAM, the clock and the sealing key.
     pub(crate) fn replica(&self) -> Self {
-        Self::with_clock(self.iam.clone(), self.clock.clone(), self.policy())
+        self.replica_by(self.clock.clone())
+    }
+
+    /// Another replica with a clock of its own.
+    pub(crate) fn replica_by(&self, clock: Arc<ManualClock>) -> Self {
+        Self::with_clock(self.iam.clone(), clock, self.policy())
     }
 
     /// A gateway with the same clock and sealing key, and another IAM.
@@ -244,10 +249,10 @@ impl TestGateway {
         ends.end_upstream_session(self.iam(), id);
     }
 
-    /// The IAM reports the end of all sessions of a subject.
+    /// The IAM reports the end of all sessions of a subject that began in this second or before.
     pub(crate) fn end_sessions_of(&self, subject: &str, begun_until: u64) {
         let ends = self.inner.session_revoker();
-        ends.end_sessions_of(self.iam(), subject, begun_until);
+        ends.end_sessions_of(self.iam(), subject, begun_until * 1_000 + 999);
     }
 
     pub(crate) async fn try_log_in(

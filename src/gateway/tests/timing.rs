@@ -28,7 +28,7 @@ async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
     gateway.end_sessions_of("another", 0);
     let all_before = RevokedSessions::OfIam {
         iam: None,
-        begun_until: 0,
+        begun_until: Some(0),
     };
     gateway
         .inner

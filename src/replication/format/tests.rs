@@ -45,7 +45,7 @@ fn format_is_that_of_the_documentation() {
     let key = key("a", 1);
     let key = key.revocations().entries();
     let entry = write(&revocation(Kind::Subject), key);
-    let mut expected = vec![1, 0, 0, 0, 0, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0, 0, 1, 0x90, 3];
+    let mut expected = vec![2, 0, 0, 0, 0, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0, 0, 1, 0x90, 3];
     expected.extend([7; 16]);
     expected.extend(key.id());
     assert_eq!(entry[..TEXT_LEN], expected);

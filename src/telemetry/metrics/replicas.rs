@@ -18,24 +18,16 @@ pub enum Ignored {
     UnknownKey,
     /// Its tag is wrong: no replica wrote it.
     Forged,
-    /// Its times are too far in the future.
-    Implausible,
 }
 
 impl Ignored {
-    const ALL: [Self; 4] = [
-        Self::Malformed,
-        Self::UnknownKey,
-        Self::Forged,
-        Self::Implausible,
-    ];
+    const ALL: [Self; 3] = [Self::Malformed, Self::UnknownKey, Self::Forged];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
             Self::UnknownKey => "unknown_key",
             Self::Forged => "forged",
-            Self::Implausible => "implausible",
         }
     }
 }

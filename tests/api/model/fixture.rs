@@ -135,6 +135,14 @@ impl ModelFixture {
         self.replicas[replica].clock.now()
     }
 
+    /// The second on the time line of the replicas, or by the clock of a replica without it.
+    pub(super) fn second_of(&self, replica: usize) -> u64 {
+        match self.replicas[replica].api.gateway() {
+            Some(gateway) => gateway.session_revoker().timeline().now() / 1_000,
+            None => self.clock_of(replica).unix_seconds(),
+        }
+    }
+
     /// The session that the number selects; `None` if there is none.
     pub(super) fn session(&self, number: u8) -> Option<usize> {
         let reach = self.session_states.len().min(IN_REACH);
@@ -206,7 +214,7 @@ impl ModelFixture {
             user: login.user,
             pair,
             upstream: upstream.session,
-            sent_at: login.sent_at,
+            sent_at: login.second,
             expires_at: login.sent + Duration::from_secs(self.setting.session_lifetime),
             ended,
             known: [None; REPLICAS],
@@ -308,18 +316,17 @@ impl ModelFixture {
         }
     }
 
-    /// An operator revokes the sessions of the user, or all, that began until now by the replica's
-    /// clock.
+    /// An operator revokes the sessions of the user, or all, that began until now.
     pub(super) async fn revoke_sessions_of(&mut self, at: usize, user: Option<usize>) {
-        let begun_until = self.clock_of(at).unix_seconds();
+        let begun_until = self.second_of(at);
         let sessions = match user {
             Some(user) => RevokedSessions::OfSubject {
                 subject: Subject::new(&self.users[user].subject).expect("a subject"),
-                begun_until,
+                begun_until: Some(begun_until),
             },
             None => RevokedSessions::OfIam {
                 iam: None,
-                begun_until,
+                begun_until: Some(begun_until),
             },
         };
         if self.replicas[at].api.revoke(sessions).await {

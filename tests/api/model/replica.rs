@@ -220,7 +220,7 @@ impl Api {
             Self::Operations(gateway) => {
                 for iam in gateway.iams().iter() {
                     let ends = gateway.session_revoker();
-                    ends.end_sessions_of(iam, subject, begun_until);
+                    ends.end_sessions_of(iam, subject, begun_until * 1_000 + 999);
                 }
             }
             Self::Service(..) => return false,

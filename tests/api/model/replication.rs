@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use auth_gateway::gateway::timeline::DIFFERENCE_MAX;
+
 use super::fixture::ModelFixture;
 use super::oracle::Exchange;
 use super::scenario::REPLICAS;
@@ -191,11 +193,9 @@ impl ModelFixture {
         }
     }
 
-    /// Ignores revocations that have expired or are in the future by the replica's clock.
+    /// Ignores revocations that have expired by the replica's clock.
     fn receive(&mut self, at: usize, what: Target, end: End) {
-        let wall = self.clock_of(at).unix_seconds();
-        let in_future = matches!(what, Target::User(_) | Target::All) && end.until > wall + SKEW;
-        if wall >= end.retained_until || in_future {
+        if self.clock_of(at).unix_seconds() >= end.retained_until {
             return;
         }
         self.replication.extend(at, what, end);
@@ -210,7 +210,9 @@ impl ModelFixture {
     /// When a revocation of the IAM can be dropped, in seconds since 1970: by the replica's clock,
     /// all sessions have expired by then.
     fn retained_until(&self, replica: usize) -> u64 {
-        self.clock_of(replica).unix_seconds() + self.setting.max_lifetime + 2 * SKEW
+        self.clock_of(replica).unix_seconds()
+            + self.setting.max_lifetime
+            + 2 * DIFFERENCE_MAX.as_secs()
     }
 
     fn learn_user_end(&mut self, at: usize, user: usize, until: u64) {

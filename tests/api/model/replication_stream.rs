@@ -50,7 +50,10 @@ impl ReplicationStream {
             let stream = Arc::clone(self);
             Arc::new(Sender { stream, number })
         };
-        gateway.session_revoker().join(sender());
+        let revoker = gateway.session_revoker();
+        revoker.join(sender());
+        let now = gateway.now();
+        revoker.timeline().measured(now, self.clock.now().unix, now);
         let cache: Arc<dyn SharedCache> = sender();
         gateway.share_knowledge(&cache);
     }

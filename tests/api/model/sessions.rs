@@ -18,6 +18,8 @@ pub(super) struct Login {
     /// By the true clock, and by the replica's clock in seconds since 1970.
     pub(super) sent: Duration,
     pub(super) sent_at: u64,
+    /// The second on the time line of the replicas.
+    pub(super) second: u64,
     /// The number of reports of the IAM before.
     pub(super) reports_before: usize,
 }
@@ -30,6 +32,7 @@ impl Login {
             password,
             sent: fixture.now(),
             sent_at: fixture.clock_of(at).unix_seconds(),
+            second: fixture.second_of(at),
             reports_before: fixture.replicas[at].iam.reports().len(),
         }
     }

@@ -106,7 +106,7 @@ pub(super) struct SessionState {
     pub(super) pair: Pair,
     /// The IAM's id of it.
     pub(super) upstream: String,
-    /// When its login was sent, by the clock of its replica, in seconds since 1970.
+    /// When its login was sent, on the time line of the replicas, in seconds since 1970.
     pub(super) sent_at: u64,
     /// When it expires at the IAM.
     pub(super) expires_at: Duration,

@@ -26,7 +26,7 @@ fn sealed(
         sub: "subject".into(),
         usid: "upstream".into(),
         secret: "secret".into(),
-        iat: fixture.now(),
+        iat: fixture.now() * 1_000,
         exp: fixture.now() + 3600,
     };
     change(&mut session);
@@ -109,7 +109,10 @@ async fn invalid_sessions_detected_without_the_iam_have_identical_responses() {
             "no subject",
             sealed(&fixture, &own, |it| it.sub = "".into()),
         ),
-        ("expired", sealed(&fixture, &own, |it| it.exp = it.iat)),
+        (
+            "expired",
+            sealed(&fixture, &own, |it| it.exp = it.iat / 1_000),
+        ),
         ("logged out", logged_out),
     ]);
     let mut responses = Vec::new();

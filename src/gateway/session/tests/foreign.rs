@@ -96,11 +96,12 @@ fn sealed_content_that_is_no_session_of_this_format_is_refused() {
     let mut wrong: Vec<Value> = vec![json!(null), json!({}), json!([right]), json!("s")];
     for version in [
         json!(0),
-        json!(2),
+        json!(1),
+        json!(3),
         json!(-1),
         json!(257),
         json!("1"),
-        json!(1.0),
+        json!(2.0),
     ] {
         wrong.push(with(&right, "v", version));
     }

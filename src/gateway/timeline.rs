@@ -1,0 +1,205 @@
+//! The time line on which replicas compare when a session began with the time of a revocation.
+//!
+//! The clocks of replicas differ, and an operator's revocation must end each session that began before
+//! it, wherever. So both times are those of the store that the replicas share. Each replica measures
+//! how its own clocks relate to the store's. The store is not trusted: what it says counts only
+//! within a bound around the replica's own time.
+//!
+//! The times that clients and IAMs see stay those of the replica.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iam_adapters::{Clock, Moment};
+
+/// How far the time line can be from the clock of a replica.
+pub const DIFFERENCE_MAX: Duration = Duration::from_secs(600);
+
+/// For this time, a measurement is preferred to later ones that confirm it and are less exact.
+const PREFERRED: Duration = Duration::from_secs(30);
+
+/// The relation of the time line to the monotonic clock, which nobody sets.
+#[derive(Debug, Clone, Copy)]
+struct Measurement {
+    /// The time on the time line when the monotonic clock was zero, since 1970.
+    origin: Duration,
+    /// How far it can be wrong.
+    error: Duration,
+    /// When it was made, by the monotonic clock.
+    at: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// There is no store, so no other replica compares these times.
+    Alone,
+    /// There is a store, whose time is unknown.
+    Unmeasured,
+    Measured(Measurement),
+}
+
+/// The time line, in milliseconds since 1970.
+#[derive(Debug)]
+pub struct Timeline {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+impl Timeline {
+    /// The time line of a replica without others: its own clock.
+    #[must_use]
+    pub const fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            state: Mutex::new(State::Alone),
+        }
+    }
+
+    /// From now on, the time of a store counts, which is not measured yet.
+    pub(super) fn join(&self) {
+        *self.state() = State::Unmeasured;
+    }
+
+    /// The store responded with its time, since 1970, to a question that was sent at the first of these
+    /// moments, and the response arrived at the second one. Returns by how many seconds the clock of this
+    /// replica is ahead of the store's.
+    pub fn measured(&self, sent: Moment, store: Duration, received: Moment) -> f64 {
+        let half = received.monotonic.saturating_sub(sent.monotonic) / 2;
+        let own = received.unix.saturating_sub(half);
+        let earliest = own.saturating_sub(DIFFERENCE_MAX);
+        let store_now = store.clamp(earliest, own + DIFFERENCE_MAX) + half;
+        let new = Measurement {
+            origin: store_now.saturating_sub(received.monotonic),
+            error: half,
+            at: received.monotonic,
+        };
+        let mut state = self.state();
+        let is_better = match &*state {
+            State::Measured(old) => {
+                new.error <= old.error
+                    || new.at.saturating_sub(old.at) >= PREFERRED
+                    || new.origin.abs_diff(old.origin) > new.error + old.error
+            }
+            State::Alone | State::Unmeasured => true,
+        };
+        if is_better {
+            *state = State::Measured(new);
+        }
+        own.as_secs_f64() - store.as_secs_f64()
+    }
+
+    /// The time now.
+    pub fn now(&self) -> u64 {
+        let now = self.clock.now();
+        millis(match *self.state() {
+            State::Alone | State::Unmeasured => now.unix,
+            State::Measured(measurement) => measurement.origin + now.monotonic,
+        })
+    }
+
+    /// The time after this one.
+    pub(super) fn after(&self, duration: Duration) -> u64 {
+        self.now().saturating_add(millis(duration))
+    }
+
+    /// The time of a session that began at this moment. While the store's time is unknown, it is the
+    /// earliest that it can be, so that no revocation misses the session.
+    pub fn beginning_at(&self, began: Moment) -> u64 {
+        millis(match *self.state() {
+            State::Alone => began.unix,
+            State::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
+            State::Measured(measurement) => measurement.origin + began.monotonic,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use iam_adapters::clock::ManualClock;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOON: Duration = Duration::from_secs(1_800_000_000);
+
+    fn timeline() -> (Arc<ManualClock>, Timeline) {
+        let clock = Arc::new(ManualClock::at(NOON));
+        let timeline = Timeline::new(Arc::<ManualClock>::clone(&clock));
+        (clock, timeline)
+    }
+
+    /// Measures with this time of the store half-way through a round trip.
+    fn measure(clock: &ManualClock, timeline: &Timeline, store: Duration, round_trip: Duration) {
+        let sent = clock.now();
+        clock.advance(round_trip);
+        timeline.measured(sent, store + round_trip / 2, clock.now());
+    }
+
+    #[test]
+    fn time_line_is_the_time_of_the_store_whatever_the_clock_of_the_replica_says() {
+        for store in [NOON - 300 * SECOND, NOON, NOON + 300 * SECOND] {
+            let (clock, timeline) = timeline();
+            timeline.join();
+            measure(&clock, &timeline, store, SECOND);
+            assert_eq!(timeline.now(), millis(store + SECOND));
+            assert_eq!(timeline.beginning_at(clock.now()), timeline.now());
+            // A clock that is set does not move it.
+            clock.set_wall(NOON + 3_600 * SECOND);
+            assert_eq!(timeline.now(), millis(store + SECOND));
+        }
+    }
+
+    #[test]
+    fn store_moves_the_time_line_by_ten_minutes_at_most() {
+        for (store, expected) in [
+            (Duration::ZERO, NOON - DIFFERENCE_MAX),
+            (2 * NOON, NOON + DIFFERENCE_MAX),
+        ] {
+            let (clock, timeline) = timeline();
+            timeline.join();
+            measure(&clock, &timeline, store, Duration::ZERO);
+            assert_eq!(timeline.now(), millis(expected));
+        }
+    }
+
+    #[test]
+    fn session_that_begins_before_the_first_measurement_has_the_earliest_time() {
+        let (clock, timeline) = timeline();
+        assert_eq!(timeline.beginning_at(clock.now()), millis(NOON));
+        timeline.join();
+        assert_eq!(timeline.now(), millis(NOON));
+        let earliest = timeline.beginning_at(clock.now());
+        assert_eq!(earliest, millis(NOON - DIFFERENCE_MAX));
+        // The login was in progress during the first measurement.
+        let began = clock.now();
+        measure(&clock, &timeline, NOON + 5 * SECOND, SECOND);
+        assert_eq!(timeline.beginning_at(began), millis(NOON + 5 * SECOND));
+    }
+
+    #[test]
+    fn less_exact_measurement_counts_only_if_it_contradicts_or_the_other_is_old() {
+        let (clock, timeline) = timeline();
+        let difference = || timeline.now() - millis(clock.now().unix);
+        measure(&clock, &timeline, NOON + SECOND, Duration::ZERO);
+        assert_eq!(difference(), 1_000);
+        let slow = |ahead: u64| {
+            let store = clock.now().unix + Duration::from_millis(ahead);
+            measure(&clock, &timeline, store, SECOND);
+        };
+        slow(1_400);
+        assert_eq!(difference(), 1_000);
+        slow(1_600);
+        assert_eq!(difference(), 1_600);
+        clock.advance(PREFERRED);
+        slow(1_300);
+        assert_eq!(difference(), 1_300);
+    }
+}
