@@ -110,6 +110,24 @@ impl Sessions {
         Value::Object(body)
     }
 
+    /// Why these are perhaps the sessions of no user: the gateway cannot know which subjects exist. The
+    /// prefixes are those of the IAMs.
+    fn doubt(&self, prefixes: &[&str]) -> Option<&'static str> {
+        let Self::Subject { subject, .. } = self else {
+            return None;
+        };
+        let has_prefix = |prefix: &&str| !prefix.is_empty() && subject.starts_with(*prefix);
+        if subject.contains('@') {
+            Some("the subject looks like an e-mail address; it is `sub` of the access tokens")
+        } else if prefixes.iter().any(|prefix| !prefix.is_empty())
+            && !prefixes.iter().any(has_prefix)
+        {
+            Some("the subject has the subject_prefix of no IAM; it is `sub` of the access tokens")
+        } else {
+            None
+        }
+    }
+
     const fn description(&self) -> &'static str {
         match self {
             Self::Session { .. } => "the session",
@@ -140,7 +158,10 @@ pub(super) fn revoke(
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let settings = config::load(command.config.as_deref(), environment, registry);
-    let management = settings.map_err(UserError::from)?.management;
+    let settings = settings.map_err(UserError::from)?;
+    let iams = settings.iams.iter();
+    let prefixes: Vec<_> = iams.map(|iam| &*iam.options.subject_prefix).collect();
+    let management = settings.management;
     let token = management.token.ok_or_else(|| {
         UserError::Request(
             "revoke needs management.token or management.token_file of the running gateway"
@@ -163,6 +184,9 @@ pub(super) fn revoke(
             200 => match serde_json::from_slice::<Revoked>(&response.body) {
                 Ok(revoked) => {
                     write_result(command.sessions.description(), &revoked, out)?;
+                    if let Some(doubt) = command.sessions.doubt(&prefixes) {
+                        writeln!(err, "auth-gateway: warning: {doubt}")?;
+                    }
                     return Ok(Exit::Ok);
                 }
                 Err(_) => "not the response of a gateway".to_owned(),
@@ -199,4 +223,32 @@ fn write_result(sessions: &str, revoked: &Revoked, out: &mut dyn Write) -> std::
         _ => "at this replica alone: no Redis is configured",
     };
     writeln!(out, "{replication}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Restriction, Sessions};
+
+    #[test]
+    fn subject_that_looks_like_an_address_or_has_the_prefix_of_no_iam_is_doubted() {
+        let id = "7f1b6a52-9a44-4b9e-9d36-0f6f5c1f6a11";
+        let none: &[&str] = &[""];
+        let some: &[&str] = &["", "partner-"];
+        for (subject, prefixes, doubted) in [
+            (id, none, None),
+            ("alice@example.test", none, Some("e-mail address")),
+            ("partner-7", some, None),
+            (id, some, Some("subject_prefix of no IAM")),
+            ("partner-alice@example.test", some, Some("e-mail address")),
+        ] {
+            let sessions = Sessions::Subject {
+                subject: subject.to_owned(),
+                restriction: Restriction { begun_until: None },
+            };
+            let doubt = sessions.doubt(prefixes);
+            assert_eq!(doubt.is_some(), doubted.is_some(), "{subject}: {doubt:?}");
+            let expected = doubted.unwrap_or_default();
+            assert!(doubt.unwrap_or_default().contains(expected), "{doubt:?}");
+        }
+    }
 }
