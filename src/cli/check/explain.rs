@@ -23,7 +23,7 @@ pub(super) struct Rights {
 impl Rights {
     /// Whether the IAM states no permission.
     pub(super) fn are_none_at_iam(&self) -> bool {
-        self.at_iam.len() == 0
+        self.at_iam.is_empty()
     }
 
     /// Whether the IAM states no group.
