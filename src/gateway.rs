@@ -218,15 +218,19 @@ impl Gateway {
         }
     }
 
-    /// Refuses a login that no limit would allow, whatever its account: from an address that has no
-    /// attempts left, or while no IAM has any of its rate left. Counts nothing, so that it can be called
-    /// before the body of a request is parsed.
+    /// Refuses a login from an address that has no attempts left, unless the address is known to the
+    /// account of this e-mail address, and any login while no IAM has any of its rate left. `email` is
+    /// `None` for a request that is no valid login. Counts nothing.
     ///
     /// # Errors
     ///
     /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
-    pub fn admit_login(&self, address: Option<ClientAddress>) -> Result<(), GatewayError> {
-        self.login_limiter.admit(address, self.iams.rates())
+    pub fn admit_login(
+        &self,
+        address: Option<ClientAddress>,
+        email: Option<&str>,
+    ) -> Result<(), GatewayError> {
+        self.login_limiter.admit(address, email, self.iams.rates())
     }
 
     /// Verifies credentials at the IAM of their domain within the login limits, and begins a session.

@@ -201,8 +201,8 @@ impl LoginRateLimiter {
         }
     }
 
-    /// Whether a login from this address can be allowed for any account, at one of the IAMs with these
-    /// rates. Counts nothing, so that it can be called before the body of a request is parsed.
+    /// Whether a login from this address can be allowed for the account of this e-mail address, if there
+    /// is one, at one of the IAMs with these rates. Counts nothing.
     ///
     /// # Errors
     ///
@@ -210,13 +210,20 @@ impl LoginRateLimiter {
     pub fn admit<'r>(
         &self,
         address: Option<ClientAddress>,
+        email: Option<&str>,
         rates: impl Iterator<Item = Option<&'r Rate>>,
     ) -> Result<(), GatewayError> {
         let now = self.now();
         for (network, quota) in self.networks(address) {
             let key = self.network(network);
-            let room = self.addresses.room(key, quota, now);
-            room.map_err(|wait| too_many(Limit::Address, wait))?;
+            if let Err(wait) = self.addresses.room(key, quota, now) {
+                let pair = address.zip(email);
+                let pair = pair.map(|(address, email)| self.pair(self.account(email), address));
+                let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
+                if !self.has_own_limit(known_pair) {
+                    return Err(too_many(Limit::Address, wait));
+                }
+            }
         }
         let mut shortest = None;
         for rate in rates {
@@ -252,6 +259,12 @@ impl LoginRateLimiter {
     #[must_use]
     pub fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
+    }
+
+    /// Whether a login need not fit into the limit of its address: another client of the address must
+    /// not lock out an account that is known there. The pair's own limit applies instead.
+    const fn has_own_limit(&self, known_pair: Option<u64>) -> bool {
+        known_pair.is_some() && self.account.is_some()
     }
 
     /// Whether a login may use the part of the rate that is reserved for known networks. Each of them

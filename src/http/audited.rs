@@ -46,7 +46,7 @@ fn dropped() -> Decision {
     }
 }
 
-/// Records a login that was refused before its body was parsed.
+/// Records a login that was refused before an attempt began.
 pub(super) async fn refused_login(
     audit: &AuditLog,
     origin: Origin,

@@ -135,6 +135,12 @@ struct LogoutResponse {
     status: &'static str,
 }
 
+fn credentials(body: &[u8]) -> Result<Credentials, Problem> {
+    let LoginRequest { email, password } = body::parse(body)?;
+    Credentials::new(email, password)
+        .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))
+}
+
 /// `POST /api/v1/auth/login`.
 pub(super) async fn log_in(
     app_state: Data<AppState>,
@@ -145,14 +151,14 @@ pub(super) async fn log_in(
     let (audit, origin) = (&*app_state.audit, Origin::of(&request));
     // After the body has been read: its connection can serve the next request.
     audit.admit()?;
-    if let Err(error) = app_state.gateway.admit_login(origin.address) {
+    let credentials = credentials(&body);
+    let email = credentials.as_ref().ok().map(Credentials::email);
+    if let Err(error) = app_state.gateway.admit_login(origin.address, email) {
         warn_of_untrusted_proxy(&app_state, &request);
         audited::refused_login(audit, origin, &error).await?;
         return Err(app_state.failed_login(error, None));
     }
-    let LoginRequest { email, password } = body::parse(&body)?;
-    let credentials = Credentials::new(email, password)
-        .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))?;
+    let credentials = credentials?;
     let client = ClientContext {
         address: origin.address,
         request_id: origin.id.as_str().to_owned(),

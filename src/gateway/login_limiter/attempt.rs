@@ -132,11 +132,9 @@ impl LoginRateLimiter {
             outcome: Outcome::NotCounted,
         };
         let networks = self.networks(address);
+        let mut of_account = CountedAs::Failures;
         for ((network, quota), place) in networks.zip(0..) {
             let key = self.network(network);
-            if let Some(hash) = attempt.networks.get_mut(place) {
-                *hash = key;
-            }
             let reservation = attempt.reserve(
                 CountedAs::FailuresOfAddress,
                 &self.addresses,
@@ -144,11 +142,18 @@ impl LoginRateLimiter {
                 quota,
                 now,
             );
-            reservation.map_err(|wait| too_many(Limit::Address, wait))?;
+            match (reservation, attempt.networks.get_mut(place)) {
+                (Ok(()), Some(hash)) => *hash = key,
+                (Err(wait), _) if !self.has_own_limit(known_pair) => {
+                    return Err(too_many(Limit::Address, wait));
+                }
+                // The limit of the pair replaces that of the address, also for faults.
+                _ => of_account = CountedAs::FailuresOfAddress,
+            }
         }
         let of = attempt.of;
         if let Some(quota) = self.account {
-            let reservation = attempt.reserve(CountedAs::Failures, &self.accounts, of, quota, now);
+            let reservation = attempt.reserve(of_account, &self.accounts, of, quota, now);
             reservation.map_err(|wait| too_many(Limit::Account, wait))?;
         }
         if attempt.is_guess {

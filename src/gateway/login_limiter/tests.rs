@@ -61,7 +61,7 @@ impl TestLimiter {
         }
     }
 
-    /// A login as in the gateway: `admit` before its body is parsed, then the call to the IAM.
+    /// A login as in the gateway: `admit`, then the call to the IAM.
     fn log_in(
         &mut self,
         email: &str,
@@ -69,7 +69,7 @@ impl TestLimiter {
         address: impl Into<Option<IpAddr>>,
     ) -> Result<(), GatewayError> {
         let address = address.into();
-        self.admit(address)?;
+        self.admit(address, Some(email))?;
         self.log_in_with(email, password, address, |right| {
             if right {
                 Ok(())
@@ -79,9 +79,10 @@ impl TestLimiter {
         })
     }
 
-    fn admit(&self, address: Option<IpAddr>) -> Result<(), GatewayError> {
+    fn admit(&self, address: Option<IpAddr>, email: Option<&str>) -> Result<(), GatewayError> {
         let rates = std::iter::once(self.rate.as_ref());
-        self.login_limiter.admit(address.map(Into::into), rates)
+        let address = address.map(Into::into);
+        self.login_limiter.admit(address, email, rates)
     }
 
     fn log_in_with(

@@ -481,7 +481,7 @@ async fn rate_of_logins_is_that_of_each_iam() {
     assert!(!is_limited(gateway.try_log_in("alice@other.test").await));
     assert!(is_limited(gateway.try_log_in("bob@other.test").await));
     assert!(!is_limited(gateway.try_log_in("alice@example.test").await));
-    assert_eq!(inner.admit_login(None), Ok(()), "the reserves");
+    assert_eq!(inner.admit_login(None, None), Ok(()), "the reserves");
     gateway.gateway.clock.advance(Duration::from_secs(1));
     assert!(!is_limited(gateway.try_log_in("bob@other.test").await));
 }

@@ -47,7 +47,21 @@ async fn known_network_is_not_limited_by_failures_from_other_networks() {
 }
 
 #[tokio::test]
-async fn limited_address_is_refused_before_its_body_is_parsed() {
+async fn account_that_is_known_at_a_limited_address_logs_in() {
+    let fixture = LimitFixture::new(&[]);
+    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    for number in 0..100 {
+        let answer = fixture
+            .log_in(&format!("user{number}@example.test"), "")
+            .await;
+        answer.is_error(401, "invalid_grant");
+    }
+    is_stopped(&fixture.log_in("bob@example.test", "x").await, "9");
+    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+}
+
+#[tokio::test]
+async fn limited_address_is_refused_whatever_its_body() {
     let fixture = LimitFixture::new(&[]);
     for number in 0..100 {
         let answer = fixture

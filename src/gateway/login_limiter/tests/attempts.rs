@@ -33,8 +33,8 @@ fn address_has_a_hundred_refusals_and_then_one_in_nine_seconds() {
     assert_eq!(limiter.log_in(ALICE, RIGHT, unrelated_address(1)), Ok(()));
     limiter.advance(9);
     assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
-    assert!(limiter.refused(ALICE, HOME));
-    assert!(!limiter.refused(ALICE, HOME));
+    assert!(limiter.refused("bob@example.test", HOME));
+    assert!(!limiter.refused("bob@example.test", HOME));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn fault_that_may_be_of_one_account_counts_against_the_address() {
             let failed = limiter.log_in_with(&email, RIGHT, Some(HOME), |_| Err(fault.clone()));
             assert_eq!(failed, Err(fault.clone().into()));
         }
-        let more = limiter.admit(Some(HOME));
+        let more = limiter.admit(Some(HOME), None);
         let limited = limited_by(&more).map(|(limit, _)| limit);
         assert_eq!(limited, counts.then_some(Limit::Address), "{fault}");
     }

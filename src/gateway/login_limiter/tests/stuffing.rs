@@ -103,7 +103,7 @@ fn one_busy_account_does_not_use_up_the_reserve_of_others() {
 }
 
 #[test]
-fn replica_limit_refuses_logins_before_the_body_is_parsed() {
+fn replica_limit_refuses_logins_whatever_their_body() {
     let mut limiter = TestLimiter::new(defaults());
     let log_in_thirty = |limiter: &mut TestLimiter| {
         for number in 0..30 {
@@ -113,9 +113,9 @@ fn replica_limit_refuses_logins_before_the_body_is_parsed() {
         }
     };
     log_in_thirty(&mut limiter);
-    assert_eq!(limiter.admit(None), Ok(()), "the reserve");
+    assert_eq!(limiter.admit(None, None), Ok(()), "the reserve");
     log_in_thirty(&mut limiter);
-    let full = limiter.admit(Some(unrelated_address(1)));
+    let full = limiter.admit(Some(unrelated_address(1)), None);
     assert_eq!(
         limited_by(&full).map(|(limit, _)| limit),
         Some(Limit::Replica)

@@ -55,6 +55,56 @@ fn known_network_has_its_own_limit_for_the_account_that_knows_it() {
 }
 
 #[test]
+fn client_that_exhausts_its_address_does_not_lock_out_the_accounts_that_are_known_there() {
+    // Another address, and one in the same /48 as 1,000 others.
+    for (home, attacker) in [
+        (HOME, (|_| HOME) as fn(usize) -> IpAddr),
+        (address_in_one_48(5_000), address_in_one_48),
+    ] {
+        let mut limiter = limiter();
+        let owner = |number: usize| format!("owner{number}@example.test");
+        for number in 0..10 {
+            assert_eq!(limiter.log_in(&owner(number), RIGHT, home), Ok(()));
+        }
+        let guess = |limiter: &mut TestLimiter, number: usize| {
+            limiter.refused(&format!("guess{number}@example.test"), attacker(number))
+        };
+        let guesses = (0..2_000).filter(|number| guess(&mut limiter, *number));
+        assert!([100, 1_000].contains(&guesses.count()));
+        let newcomer = limiter.log_in("newcomer@example.test", RIGHT, home);
+        assert_eq!(
+            limited_by(&newcomer).map(|(limit, _)| limit),
+            Some(Limit::Address)
+        );
+        for number in 0..10 {
+            assert_eq!(limiter.log_in(&owner(number), RIGHT, home), Ok(()));
+        }
+        // What limits guesses at a known account is its own limit.
+        let guesses = (0..50).filter(|_| limiter.refused(&owner(0), home));
+        assert_eq!(guesses.count(), 10);
+        assert_eq!(limiter.log_in(&owner(1), RIGHT, home), Ok(()));
+    }
+}
+
+#[test]
+fn known_network_is_held_to_the_limit_of_its_address_if_accounts_have_none() {
+    let mut limiter = TestLimiter::without_rate(Limits {
+        account: Bound {
+            most: 0,
+            ..defaults().account
+        },
+        account_slow: SlowRate {
+            after: 0,
+            ..defaults().account_slow
+        },
+        ..defaults()
+    });
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    let guesses = (0..500).filter(|_| limiter.refused(ALICE, HOME));
+    assert_eq!(guesses.count(), 100);
+}
+
+#[test]
 fn network_is_unknown_again_after_a_month() {
     let mut limiter = limiter();
     assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
