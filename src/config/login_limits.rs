@@ -24,7 +24,8 @@ pub struct LoginLimitSettings {
     /// The refused logins of one account in a row, from unknown networks or from one known network,
     /// after which the rate falls; 0: never. It never falls if `account_failures` is 0.
     pub account_failures_in_a_row: u32,
-    /// The time in which one login reaches the IAM then.
+    /// The time until one login reaches the IAM then. It doubles with each further refused one, up to
+    /// four hours.
     #[serde(with = "humantime_serde")]
     pub account_slow_interval: Duration,
     /// New sessions of one account in a minute; 0: no bound; `None`: the adapter's default.

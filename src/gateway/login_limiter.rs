@@ -14,8 +14,8 @@
 //! has its own counts, so that other networks cannot lock out the account's owner.
 //!
 //! Failures in a row are counted as well: after many, the rate falls until a login succeeds. How
-//! long a row is kept depends on its length, so that at least 250 failures a second for a quarter of
-//! an hour are needed to fill the table of 229,376 rows.
+//! long a row is kept depends on its length: 1.7 hours for each failure. So at least 38 failures a
+//! second for that long are needed to fill the table of 229,376 rows, each of which reaches an IAM.
 
 mod account;
 mod attempt;
@@ -81,7 +81,7 @@ pub struct Bound {
 pub struct SlowRate {
     /// The number of failures from which on it applies; 0: never.
     pub after: u32,
-    /// The time between two attempts.
+    /// The time until the first attempt then. It doubles with each further failure, up to four hours.
     pub interval: Duration,
 }
 

@@ -13,9 +13,9 @@ use super::{Bound, SlowRate, nanoseconds};
 pub(super) struct Quota {
     /// The most.
     most: u32,
-    /// The time in which one expires.
+    /// The time in which one expires, or the first delay at the bound.
     each: u64,
-    /// The time in which `most` expire.
+    /// The time in which `most` expire, or the longest lifetime of a row.
     whole: u64,
     order: Order,
 }
@@ -25,8 +25,8 @@ pub(super) struct Quota {
 enum Order {
     /// One after the other, whatever happens meanwhile.
     OneByOne,
-    /// All at once: at a reset, or when there was none for `each` times their number. At the bound,
-    /// one is allowed in each `each`, while none is in progress.
+    /// All at once: at a reset, or when there was none for [`Quota::lifetime`]. From the bound on, one
+    /// is allowed in each [`Quota::delay`], while none is in progress.
     AllAtOnce,
 }
 
@@ -39,25 +39,50 @@ impl Quota {
     /// `None` if there is no bound.
     pub(super) fn of(bound: Bound) -> Option<Self> {
         let each = nanoseconds(bound.window).checked_div(bound.most.into())?;
-        Some(Self::new(bound.most, each, Order::OneByOne))
+        let each = each.max(1);
+        Some(Self {
+            most: bound.most,
+            each,
+            whole: each.saturating_mul(bound.most.into()),
+            order: Order::OneByOne,
+        })
     }
 
     /// For events in a row; `None` if there is no bound.
     pub(super) fn slow(slow: SlowRate) -> Option<Self> {
-        let each = nanoseconds(slow.interval);
-        (slow.after > 0).then(|| Self::new(slow.after, each, Order::AllAtOnce))
+        (slow.after > 0).then(|| Self {
+            most: slow.after,
+            each: nanoseconds(slow.interval).max(1),
+            whole: nanoseconds(ROW_LIFETIME_MAX),
+            order: Order::AllAtOnce,
+        })
     }
 
-    fn new(most: u32, each: u64, order: Order) -> Self {
-        let each = each.max(1);
-        Self {
-            most,
-            each,
-            whole: each.saturating_mul(most.into()),
-            order,
-        }
+    /// How long a row of this length is kept after its last event. In proportion to the length, so that
+    /// no pauses allow more than twice the bound in [`ROW_LIFETIME_MAX`].
+    fn lifetime(&self, row: u32) -> u64 {
+        let each = self.whole / u64::from(self.most).saturating_mul(2).max(1);
+        each.saturating_mul(row.into()).min(self.whole)
+    }
+
+    /// The time until the next attempt after a row of this length: it doubles with each event beyond
+    /// the bound.
+    fn delay(&self, row: u32) -> u64 {
+        let Some(beyond) = row.checked_sub(self.most) else {
+            return 0;
+        };
+        let factor = 1u64.checked_shl(beyond).unwrap_or(u64::MAX);
+        let longest = nanoseconds(DELAY_MAX).max(self.each);
+        self.each.saturating_mul(factor).min(longest)
     }
 }
+
+/// The longest delay between two attempts at the slow rate, unless the first one is longer. With the
+/// defaults, a hundred failures in a row take a week. NIST SP 800-63B-4 section 3.2.2 allows as many.
+const DELAY_MAX: Duration = Duration::from_secs(4 * 3600);
+
+/// How long a row is kept at most.
+const ROW_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How an attempt is counted when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,9 +121,7 @@ impl Count {
         if row.saturating_add(self.pending) < quota.most {
             return Ok(());
         }
-        // An interval after the last one.
-        let opens_at = self.expires_at.saturating_add(quota.each);
-        let opens_at = opens_at.saturating_sub(quota.whole);
+        let opens_at = self.opens_at(quota);
         if row >= quota.most && now < opens_at {
             return Err(opens_at - now);
         }
@@ -108,6 +131,12 @@ impl Count {
 
     fn row(self, now: u64) -> u32 {
         if self.expires_at > now { self.row } else { 0 }
+    }
+
+    /// When the row allows the next attempt.
+    fn opens_at(self, quota: Quota) -> u64 {
+        let last = self.expires_at.saturating_sub(quota.lifetime(self.row));
+        last.saturating_add(quota.delay(self.row))
     }
 
     fn room_beside_others(self, quota: Quota, now: u64) -> Result<(), u64> {
@@ -130,14 +159,12 @@ impl Count {
             }
             Order::AllAtOnce => {
                 let row = self.row(at);
-                self.row = row.saturating_add(1).min(quota.most);
-                let lifetime = quota.each.saturating_mul(self.row.into());
-                // At the bound each takes an interval, also those that several replicas allowed at the
-                // same time.
-                let each = if row < quota.most { 0 } else { quota.each };
-                let others = self.expires_at.saturating_add(each);
-                self.expires_at = at.saturating_add(lifetime).max(others);
-                if row < quota.most && self.row == quota.most {
+                // From the bound on each takes its delay, also those that several replicas allowed at
+                // the same time.
+                let from = if row == 0 { at } else { at.max(self.opens_at(quota)) };
+                self.row = row.saturating_add(1);
+                self.expires_at = from.saturating_add(quota.lifetime(self.row));
+                if self.row == quota.most {
                     Row::ReachedBound
                 } else {
                     Row::Unchanged

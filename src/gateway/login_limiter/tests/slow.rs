@@ -10,42 +10,64 @@ fn limiter() -> TestLimiter {
 
 /// Fails every 30 seconds, each time from another network. Returns how many attempts reached the IAM.
 fn fail_slowly(limiter: &mut TestLimiter, email: &str, attempts: usize) -> usize {
+    fail_every(30, limiter, email, attempts)
+}
+
+fn fail_every(seconds: u64, limiter: &mut TestLimiter, email: &str, attempts: usize) -> usize {
     let mut reached = 0;
     for number in 0..attempts {
         reached += usize::from(limiter.refused(email, unrelated_address(number)));
-        limiter.advance(30);
+        limiter.advance(seconds);
     }
     reached
 }
 
 #[test]
-fn after_fifty_failures_in_a_row_four_an_hour_reach_the_iam() {
+fn less_than_a_hundred_failures_in_a_row_reach_the_iam_in_a_week_and_then_six_a_day() {
     for email in [ALICE, "unknown@example.test"] {
         let mut limiter = limiter();
         assert_eq!(fail_slowly(&mut limiter, email, 50), 50);
-        // An hour, and each hour of a day.
-        for _ in 0..24 {
-            assert_eq!(fail_slowly(&mut limiter, email, 120), 4);
+        // Four while the interval doubles from 15 minutes to two hours, and then one in four hours.
+        let quarters = 7 * 96 - 1;
+        assert_eq!(fail_every(900, &mut limiter, email, quarters), 4 + 40);
+        for _ in 0..7 {
+            assert_eq!(fail_every(900, &mut limiter, email, 96), 6);
         }
-        assert_eq!(limiter.calls, 50 + 24 * 4);
     }
 }
 
 #[test]
-fn of_160_failures_53_reach_the_iam_and_the_right_password_is_limited_too() {
+fn no_pause_between_guesses_allows_more_than_a_hundred_in_a_week() {
+    for guesses in [10, 49, 50] {
+        for pause in [12, 17, 83, 84] {
+            let mut limiter = limiter();
+            let (mut reached, mut hours) = (0, 0);
+            while hours < 4 * 7 * 24 {
+                reached += fail_slowly(&mut limiter, ALICE, guesses);
+                limiter.advance(pause * 3600);
+                hours += pause;
+            }
+            assert!(reached <= 4 * 100 + 50, "{guesses} {pause}: {reached}");
+        }
+    }
+}
+
+#[test]
+fn of_160_failures_52_reach_the_iam_and_the_right_password_is_limited_too() {
     let mut limiter = limiter();
     let reached = fail_slowly(&mut limiter, ALICE, 160);
-    assert_eq!(reached, 50 + 3);
+    assert_eq!(reached, 50 + 2);
     let right = limiter.log_in(ALICE, RIGHT, unrelated_address(1_000));
     let (limit, wait) = limited_by(&right).expect("a limit");
     assert_eq!(limit, Limit::AccountSlow);
-    assert!(wait > 0.0 && wait <= 900.0, "{wait}");
+    assert!(wait > 0.0 && wait <= 3_600.0, "{wait}");
     limiter.clock.advance(Duration::from_secs_f64(wait));
-    // One of the four per hour.
     assert_eq!(
         limiter.log_in(ALICE, RIGHT, unrelated_address(1_001)),
         Ok(())
     );
+    // The success ends the row.
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
 }
 
 #[test]
@@ -131,14 +153,15 @@ fn fault_and_empty_password_do_not_count_as_failures_in_a_row() {
 }
 
 #[test]
-fn failures_in_a_row_expire_after_one_interval_each() {
+fn row_is_kept_in_proportion_to_its_length() {
     let mut limiter = limiter();
+    let each = 7 * 24 * 3600 / 100;
     assert_eq!(fail_slowly(&mut limiter, ALICE, 50), 50);
-    limiter.advance(50 * 900 - 30 - 1);
-    assert!(limiter.refused(ALICE, None), "one of four per hour");
+    limiter.advance(50 * each - 30 - 1);
+    assert!(limiter.refused(ALICE, None), "the first of the slow rate");
     limiter.advance(1);
     assert!(!limiter.refused(ALICE, None), "still at the slow rate");
-    limiter.advance(50 * 900);
+    limiter.advance(51 * each - 1);
     assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
 }
 
@@ -195,7 +218,8 @@ fn slow_rate_is_reported_to_the_audit_log_once_when_it_begins() {
     let mut limiter = limiter();
     assert_eq!(fail_slowly(&mut limiter, ALICE, 49), 49);
     assert_eq!(limiter.events.take(), [""; 0]);
-    assert_eq!(fail_slowly(&mut limiter, ALICE, 1_000), 34);
+    // In eight hours.
+    assert_eq!(fail_slowly(&mut limiter, ALICE, 960), 6);
     let once = format!("slow rate of {ALICE}, known network: false");
     assert_eq!(limiter.events.take(), [once]);
 }
