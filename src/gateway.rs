@@ -41,7 +41,7 @@ use iams::{Common, Iam, IamParts, Iams};
 use keys::Keys;
 use knowledge::shared::SharedCache;
 use knowledge::{IntrospectionRequest, Source};
-use login_limiter::{Account, Limits, LoginRateLimiter};
+use login_limiter::{Account, Limits, LoginKey, LoginRateLimiter};
 use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_revoker::SessionRevoker;
@@ -104,6 +104,8 @@ pub struct GatewayParts {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
+    /// The key of the hashes under which limits count, until replicas agree on one.
+    pub login_key: Arc<LoginKey>,
     /// The settings.
     pub policy: Policy,
     /// The table of revocations, empty at the start.
@@ -175,6 +177,7 @@ impl Gateway {
             keys,
             clock,
             random,
+            login_key,
             policy,
             revocations,
             observer,
@@ -209,7 +212,12 @@ impl Gateway {
             session_tokens,
             revocations,
             session_revoker: Arc::new(session_revoker),
-            login_limiter: LoginRateLimiter::new(policy.login_limits, Arc::clone(&clock), observer),
+            login_limiter: LoginRateLimiter::new(
+                policy.login_limits,
+                Arc::clone(&clock),
+                login_key,
+                observer,
+            ),
             iams,
             keys,
             clock,

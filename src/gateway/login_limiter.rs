@@ -177,14 +177,19 @@ impl Kind {
 impl LoginRateLimiter {
     /// A limiter without attempts.
     #[must_use]
-    pub fn new(limits: Limits, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Self {
+    pub fn new(
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+        key: Arc<LoginKey>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         let site = Bound {
             most: limits.address.most.saturating_mul(SITE_FACTOR),
             ..limits.address
         };
         Self {
             clock,
-            key: ArcSwap::from_pointee(LoginKey::generate()),
+            key: ArcSwap::new(key),
             has_agreed: AtomicBool::new(false),
             replicas: OnceLock::new(),
             account: Quota::of(limits.account),
@@ -311,7 +316,7 @@ impl LoginRateLimiter {
     }
 
     fn network(&self, network: Network) -> u64 {
-        self.hash(Kind::Network, &[&network.octets()])
+        self.key.load().network(network)
     }
 
     fn hash(&self, kind: Kind, parts: &[&[u8]]) -> u64 {

@@ -5,11 +5,12 @@
 //! from another address, never does.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Moment};
+
+use crate::gateway::login_limiter::LoginKey;
 
 /// How many invalid tokens a sender may send in one [`WINDOW`]. A misconfigured IAM sends one for
 /// each logout.
@@ -36,20 +37,20 @@ struct Slot {
 
 /// Limits senders of invalid logout tokens.
 pub struct LogoutTokenRateLimiter {
-    hasher: RandomState,
+    key: Arc<LoginKey>,
     slots: Mutex<Box<[Slot]>>,
 }
 
-impl Default for LogoutTokenRateLimiter {
-    fn default() -> Self {
+impl LogoutTokenRateLimiter {
+    /// A limiter that knows no sender.
+    #[must_use]
+    pub fn new(key: Arc<LoginKey>) -> Self {
         Self {
-            hasher: RandomState::new(),
+            key,
             slots: Mutex::new(vec![Slot::default(); SLOTS].into_boxed_slice()),
         }
     }
-}
 
-impl LogoutTokenRateLimiter {
     /// The seconds after which the sender may try again; `None` where it is not limited.
     #[must_use]
     pub fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<u64> {
@@ -82,12 +83,8 @@ impl LogoutTokenRateLimiter {
     }
 
     fn slot_of(&self, sender: ClientAddress) -> usize {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "any bits of the hash can be used"
-        )]
-        let hash = self.hasher.hash_one(sender.network()) as usize;
-        hash % SLOTS
+        let slot = self.key.network(sender.network()) % SLOTS as u64;
+        usize::try_from(slot).unwrap_or_default()
     }
 }
 
@@ -102,6 +99,10 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
+
+    fn limiter() -> LogoutTokenRateLimiter {
+        LogoutTokenRateLimiter::new(Arc::new(LoginKey::of_test([1; 32])))
+    }
 
     fn address(text: &str) -> ClientAddress {
         text.parse::<IpAddr>().expect(text).into()
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn sender_of_too_many_invalid_tokens_is_limited_for_a_while_and_other_senders_are_not() {
-        let limiter = LogoutTokenRateLimiter::default();
+        let limiter = limiter();
         let other = another(&limiter);
         for _ in 0..INVALID_MAX {
             assert_eq!(limiter.retry_after(attacker(), at(0)), None);
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn sender_of_a_valid_token_is_not_limited_for_a_day() {
-        let limiter = LogoutTokenRateLimiter::default();
+        let limiter = limiter();
         limiter.record_valid(attacker(), at(0));
         let day = TRUSTED.as_secs();
         for second in [1, day - 1, day] {
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn all_addresses_of_one_network_of_ipv6_are_one_sender() {
-        let limiter = LogoutTokenRateLimiter::default();
+        let limiter = limiter();
         let place = |text: &str| limiter.slot_of(address(text));
         assert_eq!(place("2001:db8:1:2::1"), place("2001:db8:1:2:ffff::9"));
         let others = (3..99).map(|net| place(&format!("2001:db8:1:{net}::1")));

@@ -17,6 +17,7 @@ use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::gateway::Random;
 use crate::gateway::keys::Keys;
+use crate::gateway::login_limiter::LoginKey;
 use crate::health::Lifecycle;
 use crate::replication::Redis;
 use crate::server::{ConnectionTimeouts, PassedSockets};
@@ -92,6 +93,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
+    /// The key of the hashes under which limits count.
+    pub login_key: Arc<LoginKey>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The stage of the process: serving, shutting down or draining.
@@ -166,7 +169,9 @@ impl Parts {
         {
             audit::check(path).unwrap_or_else(|problem| problems.add("audit.file", problem));
         }
-        let (keys, built) = (keys?, built?);
+        let login_key = LoginKey::generate(&*random);
+        let login_key = login_key.map_err(|error| problems.add("random", error.to_string()));
+        let (keys, built, login_key) = (keys?, built?, login_key.ok()?);
         let audit = AuditLog::new(&settings.audit, Arc::clone(&clock), metrics.audit());
         let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
@@ -178,6 +183,7 @@ impl Parts {
             tls: built.tls,
             clock,
             random,
+            login_key: Arc::new(login_key),
             metrics,
             audit: Arc::new(audit),
             timeouts: ConnectionTimeouts::default(),

@@ -161,7 +161,11 @@ impl Count {
                 let row = self.row(at);
                 // From the bound on each takes its delay, also those that several replicas allowed at
                 // the same time.
-                let from = if row == 0 { at } else { at.max(self.opens_at(quota)) };
+                let from = if row == 0 {
+                    at
+                } else {
+                    at.max(self.opens_at(quota))
+                };
                 self.row = row.saturating_add(1);
                 self.expires_at = from.saturating_add(quota.lifetime(self.row));
                 if self.row == quota.most {

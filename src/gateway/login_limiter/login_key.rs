@@ -5,11 +5,11 @@
 //! is derived from the sealing key.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac};
+use iam_adapters::Network;
 use zeroize::Zeroizing;
 
 use super::Kind;
@@ -40,15 +40,15 @@ pub struct LoginKey {
 }
 
 impl LoginKey {
-    /// A new key, from the random numbers with which the standard library seeds its maps. 128 random
-    /// bits are in it. Unlike other sources, they cannot be missing.
-    pub(super) fn generate() -> Self {
-        let random = RandomState::new();
+    /// A new key.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Random`] if the system has no random numbers.
+    pub fn generate(random: &dyn Random) -> Result<Self, Internal> {
         let mut secret = Zeroizing::new([0; SECRET_LEN]);
-        for (number, part) in secret.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            *part = random.hash_one(number).to_be_bytes();
-        }
-        Self::new(secret)
+        random.fill(&mut *secret)?;
+        Ok(Self::new(secret))
     }
 
     /// A key for tests.
@@ -82,6 +82,12 @@ impl LoginKey {
             context.update(part);
         }
         u64::from_be_bytes(truncated(&context.sign())).max(1)
+    }
+
+    /// The hash of a network.
+    #[must_use]
+    pub fn network(&self, network: Network) -> u64 {
+        self.hash(Kind::Network, &[&network.octets()])
     }
 
     /// Whether replicas with both keys use this one. Any order does: replicas agree, and no replay of
@@ -165,10 +171,20 @@ mod tests {
 
     use super::*;
 
+    #[derive(Debug)]
+    struct FixedRandom(Option<u8>);
+
+    impl Random for FixedRandom {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal> {
+            bytes.fill(self.0.ok_or(Internal::Random)?);
+            Ok(())
+        }
+    }
+
     #[test]
     fn login_key_is_opened_by_the_sealing_key_that_wrapped_it_only() {
         let [one, other] = [1, 2].map(|secret| WrappingKey::derive(&[secret; 32]).unwrap());
-        let key = LoginKey::generate();
+        let key = LoginKey::generate(&SystemRandom::new()).unwrap();
         let wrapped = one.wrap(&key, &SystemRandom::new()).unwrap();
         let opened = one.unwrap(&wrapped).unwrap();
         assert_eq!(*opened.secret, *key.secret);
@@ -187,8 +203,16 @@ mod tests {
     }
 
     #[test]
+    fn new_key_has_the_random_numbers_of_the_given_source_and_needs_them() {
+        let key = LoginKey::generate(&FixedRandom(Some(7))).unwrap();
+        assert_eq!(*key.secret, [7; SECRET_LEN]);
+        let missing = LoginKey::generate(&FixedRandom(None));
+        assert_eq!(missing.err(), Some(Internal::Random));
+    }
+
+    #[test]
     fn hash_depends_on_the_key_and_on_the_kind() {
-        let (one, other) = (LoginKey::generate(), LoginKey::generate());
+        let [one, other] = [(); 2].map(|()| LoginKey::generate(&SystemRandom::new()).unwrap());
         let hash = |key: &LoginKey, kind| key.hash(kind, &[b"alice"]);
         assert_eq!(hash(&one, Kind::Account), hash(&one, Kind::Account));
         assert_ne!(hash(&one, Kind::Account), hash(&other, Kind::Account));

@@ -23,6 +23,7 @@ use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::keys::{KeySet, Keys};
+use crate::gateway::login_limiter::LoginKey;
 use crate::gateway::revocations::{Capacity, Revocations};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
@@ -113,6 +114,7 @@ pub(crate) fn gateway_parts(
         keys,
         clock: clock.clone(),
         random: Arc::new(SystemRandom::new()),
+        login_key: Arc::new(LoginKey::generate(&SystemRandom::new()).unwrap()),
         policy,
         revocations: Revocations::default(),
         observer: Arc::<Recorded>::default(),
