@@ -271,15 +271,20 @@ impl Gateway {
             return Err(NotReady::TooManyRevocations.into());
         }
         let call = async {
-            // Counted and answered like a wrong password.
+            // Answered like a wrong password.
             let iam = iam.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
             let authenticated = iam.adapter.authenticate(credentials, client).await?;
             Ok((iam, authenticated))
         };
         let rate = iam.and_then(|iam| iam.rate.as_ref());
-        let limited = self
-            .login_limiter
-            .limit(account, credentials, client.address, rate, call);
+        let limited = self.login_limiter.limit(
+            account,
+            credentials,
+            client.address,
+            iam.is_some(),
+            rate,
+            call,
+        );
         let (iam, authenticated) = limited.await?;
         let verified_at = self.clock.now().unix_seconds();
         let expires_at = expiry(iam, &authenticated, requested_at);

@@ -12,7 +12,7 @@ use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens};
 
 use super::error::GatewayError;
 use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge, Source};
-use super::login_limiter::Rate;
+use super::login_limiter::{Rate, normalized_domain};
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
 use super::{Observer, Random};
@@ -230,11 +230,20 @@ impl Iams {
     }
 
     /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM
-    /// receives the password.
+    /// receives the password, so the default IAM does not serve other spellings of the domains of others.
     pub(super) fn for_login(&self, email: &str) -> Option<&Iam> {
         let (_, domain) = email.rsplit_once('@')?;
         let named = || self.iter().filter(|iam| iam.has_domain(domain));
-        let default = || self.iter().find(|iam| iam.policy.is_default);
+        let default = || {
+            let normalized = normalized_domain(domain);
+            let mut others = self.iter().filter(|iam| !iam.policy.is_default);
+            let is_of_another = others.any(|iam| {
+                let mut domains = iam.policy.domains.iter();
+                domains.any(|own| normalized_domain(own) == normalized)
+            });
+            let mut iams = self.iter().filter(|_| !is_of_another);
+            iams.find(|iam| iam.policy.is_default)
+        };
         named()
             .find(|iam| iam.policy.allows_logins)
             .or_else(|| named().next())

@@ -38,7 +38,7 @@ use super::error::GatewayError;
 use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
 
-pub use account::{Account, canonical};
+pub use account::{Account, canonical, normalized_domain};
 pub use login_key::{LoginKey, WRAPPED_LEN, WrappedKey, WrappingKey};
 pub use rate::Rate;
 pub use sharing::{LoginChange, LoginEvent, LoginReplicas};

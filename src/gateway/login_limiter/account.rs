@@ -93,6 +93,20 @@ pub fn canonical(email: &str) -> Vec<u8> {
     key
 }
 
+/// A domain without what normalisation removes or maps (RFC 5895, RFC 4518 section 2.2): case, width,
+/// spaces, invisible characters and dots at its ends. Accents stay: they make another domain.
+#[must_use]
+pub fn normalized_domain(domain: &str) -> String {
+    let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
+    let letters = nfkd.normalize(domain).to_lowercase();
+    let letters = letters.chars().filter(|letter| !letter.is_whitespace());
+    let letters = letters.filter(|letter| !is_invisible(*letter));
+    let domain: String = letters
+        .map(|letter| if letter == '\u{3002}' { '.' } else { letter })
+        .collect();
+    domain.trim_matches('.').to_owned()
+}
+
 /// Adds a letter to the part, or ends the part.
 fn push(letter: char, part: &mut String, key: &mut Vec<u8>) {
     match letter {
@@ -124,15 +138,19 @@ const fn is_separator(letter: char) -> bool {
     )
 }
 
+/// Directories map U+1806 and U+FFFC to nothing too (RFC 4518 section 2.2).
+fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{1806}' | '\u{fffc}')
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(letter)
+}
+
 /// Invisible characters, marks that only change the letter before them, and characters that an older
 /// Unicode does not have: collations of Windows give those no weight.
 fn is_ignored(letter: char) -> bool {
     if letter.is_ascii() {
         return false;
     }
-    // Directories map U+1806 and U+FFFC to nothing (RFC 4518 section 2.2).
-    matches!(letter, '\u{1806}' | '\u{fffc}')
-        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(letter)
+    is_invisible(letter)
         || match CodePointMapData::<GeneralCategory>::new().get(letter) {
             GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark => {
                 !is_combining_letter(letter)

@@ -71,9 +71,11 @@ struct Attempt<'a> {
 }
 
 impl LoginRateLimiter {
-    /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty password is
-    /// refused and counted without a call to the IAM. It is not a guess, so it does not count as a
-    /// failure in a row. A fault that may be of this account counts against the address. If the caller does not wait for the response, the attempt counts as a failure
+    /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty
+    /// password is refused and counted without a call to the IAM. It is not a guess, so it does not count
+    /// as a failure in a row; nor does an attempt that does not reach an IAM. Otherwise such attempts, which
+    /// no rate of an IAM bounds, could fill the table of rows. A fault that may be of this account counts
+    /// against the address. If the caller does not wait for the response, the attempt counts as a failure
     /// and as a session: the IAM may have received it.
     ///
     /// # Errors
@@ -85,10 +87,13 @@ impl LoginRateLimiter {
         account: Account,
         credentials: &Credentials,
         address: Option<ClientAddress>,
+        reaches_iam: bool,
         rate: Option<&Rate>,
         call: impl Future<Output = Result<T, IamError>>,
     ) -> Result<T, GatewayError> {
-        let mut attempt = self.begin(account, credentials, address, rate)?;
+        // No IAM receives an empty password.
+        let is_guess = reaches_iam && !credentials.has_empty_password();
+        let mut attempt = self.begin(account, credentials.email(), address, is_guess, rate)?;
         let result = if credentials.has_empty_password() {
             Err(IamError::Refused(Refusal::InvalidCredentials))
         } else {
@@ -111,8 +116,9 @@ impl LoginRateLimiter {
     fn begin<'a>(
         &'a self,
         account: Account,
-        credentials: &'a Credentials,
+        email: &'a str,
         address: Option<ClientAddress>,
+        is_guess: bool,
         rate: Option<&Rate>,
     ) -> Result<Attempt<'a>, GatewayError> {
         let now = self.now();
@@ -120,14 +126,13 @@ impl LoginRateLimiter {
         let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
         let mut attempt = Attempt {
             login_limiter: self,
-            email: credentials.email(),
+            email,
             reservations: Vec::new(),
             pair,
             is_known_network: known_pair.is_some(),
             of: known_pair.unwrap_or(account.hash()),
             networks: [0; 2],
-            // The IAM does not receive an empty password.
-            is_guess: !credentials.has_empty_password(),
+            is_guess,
             // An attempt that a limit refuses is not counted.
             outcome: Outcome::NotCounted,
         };

@@ -105,6 +105,7 @@ impl TestLimiter {
             self.login_limiter.account(credentials.email()),
             &credentials,
             address,
+            true,
             self.rate.as_ref(),
             call,
         );

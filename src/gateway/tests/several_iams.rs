@@ -128,7 +128,6 @@ async fn login_goes_to_the_iam_of_its_domain_or_to_the_default_one() {
         ("alice@OTHER.Test", OTHER),
         ("alice@example.test", DEFAULT),
         ("alice@sub.other.test", DEFAULT),
-        ("alice@other.test.", DEFAULT),
         ("alice@another.test", DEFAULT),
         ("other.test@example.test", DEFAULT),
     ] {
@@ -170,6 +169,45 @@ async fn unknown_domain_is_refused_like_a_wrong_password_without_a_call_if_there
         matches!(limited, Some(GatewayError::TooManyLogins { limit, .. }) if limit == account),
         "{limited:?}"
     );
+}
+
+#[tokio::test]
+async fn domain_that_only_normalisation_maps_to_that_of_an_iam_is_refused_without_a_call() {
+    let gateway = TwoIams::new();
+    for domain in [
+        "other.test ",
+        " other.test",
+        "other.test.",
+        "other.test。",
+        "other．test",
+        "other.test\u{a0}",
+        "other.te\u{200b}st",
+        "\u{feff}other.test",
+        "other.\u{200d}test",
+        "ｏther.test",
+        "Ot\u{ad}her.test\u{3000}",
+    ] {
+        let refused = gateway.try_log_in(&format!("alice@{domain}")).await;
+        assert_eq!(refused.err(), Some(REFUSED), "{domain:?}");
+        gateway.gateway.clock.advance(Duration::from_secs(30));
+    }
+    assert_eq!(gateway.total_calls(), [0, 0]);
+    // Other domains are served by the default IAM, also those that differ by an accent.
+    for domain in ["another.test", "öther.test", "other.test.example"] {
+        let refused = gateway.try_log_in(&format!("carol@{domain}")).await;
+        assert!(refused.is_ok() || refused.err() == Some(REFUSED));
+    }
+    assert_eq!(gateway.total_calls(), [3, 0]);
+}
+
+#[tokio::test]
+async fn logins_of_domains_without_an_iam_fill_no_table_of_failures_in_a_row() {
+    let gateway = TwoIams::with([of_domains(&["example.test"]), of_domains(&["other.test"])]);
+    for _ in 0..60 {
+        let refused = gateway.try_log_in("alice@unknown.test").await;
+        assert_eq!(refused.err(), Some(REFUSED));
+        gateway.gateway.clock.advance(Duration::from_secs(30));
+    }
 }
 
 #[tokio::test]

@@ -160,6 +160,7 @@ fn attempts_in_flight_count_against_the_limit_and_a_cancelled_one_counts_as_fail
             login_limiter.account(credentials.email()),
             &credentials,
             None,
+            true,
             None,
             call,
         ))

@@ -66,6 +66,7 @@ fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
                 limiter.login_limiter.account(credentials.email()),
                 &credentials,
                 address,
+                true,
                 None,
                 call,
             ))
@@ -100,9 +101,10 @@ fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
     let call = pending::<Result<(), IamError>>();
     let account = limiter.login_limiter.account(ALICE);
-    let attempt = limiter
-        .login_limiter
-        .limit(account, &credentials, Some(HOME.into()), None, call);
+    let attempt =
+        limiter
+            .login_limiter
+            .limit(account, &credentials, Some(HOME.into()), true, None, call);
     let mut login = Box::pin(attempt);
     assert!((&mut login).now_or_never().is_none());
     drop(login);

@@ -248,7 +248,7 @@ fn abandoned_attempt_counts_at_every_replica() {
     for _ in 0..10 {
         let limiter = &group.replicas[0].0.login_limiter;
         let call = pending::<Result<(), IamError>>();
-        let attempt = limiter.limit(limiter.account(ALICE), &credentials, None, None, call);
+        let attempt = limiter.limit(limiter.account(ALICE), &credentials, None, true, None, call);
         assert!(attempt.now_or_never().is_none());
     }
     group.deliver();

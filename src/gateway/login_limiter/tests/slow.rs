@@ -120,6 +120,7 @@ fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_rate() {
                 limiter.login_limiter.account(credentials.email()),
                 &credentials,
                 None,
+                true,
                 None,
                 call,
             ));
