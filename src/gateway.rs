@@ -22,7 +22,7 @@ use aws_lc_rs::rand::SystemRandom;
 use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use futures_util::future::join_all;
-use iam_adapters::logout_token::Ended;
+use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::trace::Context;
 use iam_adapters::{
     Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, LogoutTokens,
@@ -474,8 +474,8 @@ impl Gateway {
     /// The only call to the IAM is for its keys, and rare. So an IAM may send the token during a login
     /// or logout and wait for the response.
     ///
-    /// The error is [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`], or a fault. No
-    /// session has been ended then.
+    /// The error is [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`],
+    /// [`GatewayError::NotReady`] if the IAM has sent too many, or a fault. No session has been ended then.
     pub async fn receive_logout_token(&self, token: &str) -> ReceivedLogoutToken {
         let (iam, tokens) = match self.iams.for_logout_token(token) {
             Ok(sender) => sender,
@@ -499,8 +499,18 @@ impl Gateway {
         token: &str,
     ) -> Result<EndedByIam, GatewayError> {
         let verified = tokens.verify(token).await?;
+        if self.session_revoker.is_used(iam, &verified.jti) {
+            return Err(GatewayError::InvalidLogoutToken(
+                InvalidLogoutToken::Replayed,
+            ));
+        }
+        let now = self.clock.now();
+        if !iam.admit_logout_token(now) || !self.revocations.has_room_for_reports(now) {
+            return Err(NotReady::TooManyRevocations.into());
+        }
         self.session_revoker
             .end_by_logout_token(iam, &verified.ended, verified.issued_at);
+        self.session_revoker.mark_used(iam, &verified);
         tokens.mark_used(&verified);
         let sub = match &verified.ended {
             Ended::Session(_) => None,

@@ -46,7 +46,8 @@ pub struct LogoutNotice {
     pub ended: Ended,
     /// When the IAM issued it, in seconds since 1970 by the IAM's clock (`iat`).
     pub issued_at: u64,
-    jti: String,
+    /// Its id, which is unique at the IAM.
+    pub jti: String,
 }
 
 /// Verifies the logout tokens of one IAM.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use iam_adapters::logout_token::{self, InvalidLogoutToken};
-use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens};
+use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
 
 use super::error::GatewayError;
 use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge, Source};
@@ -16,6 +16,9 @@ use super::login_limiter::{Rate, normalized_domain};
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
 use super::{Observer, Random};
+
+/// Logout tokens of one IAM in a second: more are not kept to recognise a replay.
+const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179);
 
 /// The settings of one IAM, beside those of its adapter.
 #[derive(Debug, Clone)]
@@ -63,6 +66,8 @@ pub struct Iam {
     pub(super) rate: Option<Rate>,
     /// `None`: the IAM sends no logout tokens.
     logout_tokens: Option<LogoutTokens>,
+    /// Of its logout tokens: for a second, and for the lifetime of their revocations.
+    logout_token_rates: [Rate; 2],
     /// By [`Source`], in the order of [`Source::ALL`].
     exchanges: [AtomicU64; Source::ALL.len()],
 }
@@ -119,6 +124,12 @@ impl Iam {
         (!subject.is_empty()).then_some(subject)
     }
 
+    /// Whether the IAM may end sessions by one more logout token. Counts it.
+    pub(super) fn admit_logout_token(&self, now: Moment) -> bool {
+        let mut rates = self.logout_token_rates.iter();
+        rates.all(|rate| rate.admits(now.monotonic))
+    }
+
     fn has_domain(&self, domain: &str) -> bool {
         let mut domains = self.policy.domains.iter();
         domains.any(|own| own.eq_ignore_ascii_case(domain))
@@ -161,6 +172,10 @@ impl Iams {
     pub(super) fn new(parts: Vec<IamParts>, common: &Common<'_>) -> Self {
         let freshness: Vec<_> = parts.iter().map(|iam| iam.policy.freshness).collect();
         let caches = Caches::new(common.cache_bytes, &freshness);
+        // All IAMs together have a quarter at once, and another one until the first has expired.
+        let share = common.revocations.capacity() / 4 / parts.len().max(1);
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let share = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
         let iams = parts.into_iter().map(|parts| {
             let IamParts {
                 name,
@@ -191,6 +206,10 @@ impl Iams {
                 upstream_logouts: Arc::new(upstream_logouts),
                 rate: policy.logins_per_second.map(Rate::new),
                 logout_tokens: LogoutTokens::of(Arc::clone(&adapter), Arc::clone(clock)),
+                logout_token_rates: [
+                    Rate::new(LOGOUT_TOKENS_PER_SECOND),
+                    Rate::within(share, policy.session_max_lifetime),
+                ],
                 exchanges: Default::default(),
                 adapter,
                 policy,

@@ -161,6 +161,11 @@ impl Revocations {
         self.is_catching_up.swap(false, Ordering::AcqRel)
     }
 
+    /// Whether there is a revocation of this kind and name.
+    pub(super) fn contains(&self, kind: Kind, name: Name) -> bool {
+        self.read().by_name.contains_key(&(kind, name))
+    }
+
     /// Records a revocation. Nothing cancels or weakens it.
     pub fn record(&self, revocation: &Revocation, now: Moment) {
         self.insert(revocation, Source::Local, now);
@@ -243,6 +248,25 @@ impl Revocations {
             self.sweep(&mut entries, now);
         }
         entries.by_name.len() < self.capacity.max
+    }
+
+    /// Whether the table has room for what IAMs report. They may fill a half of it: an IAM can report
+    /// sessions that do not exist, and must not stop logins.
+    pub(super) fn has_room_for_reports(&self, now: Moment) -> bool {
+        let reported = || {
+            let kinds = [Kind::UpstreamSession, Kind::Subject];
+            let counts = kinds.map(|kind| self.of(kind).load(Ordering::Relaxed));
+            counts.into_iter().sum::<usize>()
+        };
+        let max = self.capacity.max / 2;
+        if reported() < max {
+            return true;
+        }
+        let mut entries = self.write();
+        if is_sweep_due(&entries, now) {
+            self.sweep(&mut entries, now);
+        }
+        reported() < max
     }
 
     /// The number of entries at which no session can begin.
@@ -482,6 +506,13 @@ impl RevocationKey {
     #[must_use]
     pub fn upstream_session(&self, adapter: &str, issuer: &str, id: &str) -> Name {
         let parts = [adapter, issuer, id].map(str::as_bytes);
+        self.name(Kind::UpstreamSession, parts)
+    }
+
+    /// The name of a used logout token. No IAM session has it.
+    #[must_use]
+    pub fn logout_token(&self, adapter: &str, issuer: &str, jti: &str) -> Name {
+        let parts = [adapter, issuer, jti, "logout token"].map(str::as_bytes);
         self.name(Kind::UpstreamSession, parts)
     }
 

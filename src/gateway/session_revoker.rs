@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{JoinAll, join_all};
-use iam_adapters::logout_token::{Ended, SKEW_MAX};
+use iam_adapters::logout_token::{AGE_MAX, Ended, LogoutNotice, SKEW_MAX};
 use iam_adapters::{Clock, Moment, Subject};
 use thiserror::Error;
 use tokio::time::sleep;
 
 use super::iams::{Iam, Iams};
-use super::keys::Keys;
-use super::revocations::{Learned, Revocation, RevocationKey, Revocations};
+use super::keys::{Keys, overlap};
+use super::revocations::{Kind, Learned, Revocation, RevocationKey, Revocations};
 use super::session::SessionId;
 use super::timeline::Timeline;
 
@@ -142,7 +142,7 @@ impl SessionRevoker {
             return;
         }
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
-        self.share_under_every_key(|key| {
+        self.share_under_every_key(now, longest, |key| {
             let name = key.upstream_session(iam.kind, &iam.issuer, id);
             Revocation::of_upstream_session(name, now, longest)
         });
@@ -152,7 +152,7 @@ impl SessionRevoker {
     /// milliseconds since 1970 on the [`Timeline`].
     pub fn end_sessions_of(&self, iam: &Iam, subject: &str, begun_until: u64) {
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
-        self.share_under_every_key(|key| {
+        self.share_under_every_key(now, longest, |key| {
             let name = key.subject(iam.kind, &iam.issuer, subject);
             Revocation::of_subject(name, begun_until, now, longest)
         });
@@ -168,6 +168,30 @@ impl SessionRevoker {
                 self.end_sessions_of(iam, subject.as_str(), until);
             }
         }
+    }
+
+    /// Whether a replica has used this logout token.
+    pub(super) fn is_used(&self, iam: &Iam, jti: &str) -> bool {
+        let keys = self.keys.sealing.key_set();
+        keys.iter().any(|key| {
+            let name = key.revocations().logout_token(iam.kind, &iam.issuer, jti);
+            self.revocations.contains(Kind::UpstreamSession, name)
+        })
+    }
+
+    /// Refuses a logout token at every replica from now on, as long as it could be accepted. A token with a
+    /// session id needs no entry: a replay ends only the session that it has ended.
+    pub(super) fn mark_used(&self, iam: &Iam, token: &LogoutNotice) {
+        if let Ended::Session(_) = token.ended {
+            return;
+        }
+        let now = self.clock.now();
+        let keys = self.keys.sealing.key_set();
+        let key = keys.current(now).revocations();
+        let name = key.logout_token(iam.kind, &iam.issuer, &token.jti);
+        let used = Revocation::of_upstream_session(name, now, AGE_MAX + SKEW_MAX);
+        // The IAM does not wait for the delivery.
+        drop(self.share(used, now));
     }
 
     /// Revokes sessions on behalf of an operator, at once. The future waits for the delivery to the other
@@ -240,7 +264,7 @@ impl SessionRevoker {
         match sessions {
             RevokedSessions::One(id) => {
                 let longest = self.iams.iter().map(longest).max().unwrap_or_default();
-                Ok(self.under_every_key(|key| {
+                Ok(self.under_every_key(now, longest, |key| {
                     Revocation::of_session_id(key.session(*id), now, longest)
                 }))
             }
@@ -251,7 +275,7 @@ impl SessionRevoker {
                 let iams = self.iams.iter();
                 let of_iam = |iam: &Iam| {
                     let subject = iam.subject_of(subject.as_str())?;
-                    Some(self.under_every_key(|key| {
+                    Some(self.under_every_key(now, longest(iam), |key| {
                         let name = key.subject(iam.kind, &iam.issuer, subject);
                         Revocation::of_subject(name, until(*begun_until), now, longest(iam))
                     }))
@@ -262,7 +286,7 @@ impl SessionRevoker {
             RevokedSessions::OfIam { iam, begun_until } => {
                 let named = |other: &&Iam| iam.as_deref().is_none_or(|name| name == other.name());
                 let of_iam = |iam: &Iam| {
-                    self.under_every_key(|key| {
+                    self.under_every_key(now, longest(iam), |key| {
                         let name = key.iam(iam.kind, &iam.issuer);
                         Revocation::of_iam(name, until(*begun_until), now, longest(iam))
                     })
@@ -273,21 +297,28 @@ impl SessionRevoker {
         }
     }
 
-    /// A revocation for each sealing key.
+    /// A revocation for each sealing key with which a session may be sealed that is valid for this long.
     fn under_every_key(
         &self,
+        now: Moment,
+        longest: Duration,
         revocation: impl Fn(&RevocationKey) -> Revocation,
     ) -> Vec<Revocation> {
         let keys = self.keys.sealing.key_set();
-        keys.iter()
+        keys.honoured(now, overlap(longest, Duration::ZERO))
             .map(|key| revocation(key.revocations()))
             .collect()
     }
 
-    fn share_under_every_key(&self, revocation: impl Fn(&RevocationKey) -> Revocation) {
-        for revocation in self.under_every_key(revocation) {
+    fn share_under_every_key(
+        &self,
+        now: Moment,
+        longest: Duration,
+        revocation: impl Fn(&RevocationKey) -> Revocation,
+    ) {
+        for revocation in self.under_every_key(now, longest, revocation) {
             // No client waits for the delivery.
-            drop(self.share(revocation, self.clock.now()));
+            drop(self.share(revocation, now));
         }
     }
 

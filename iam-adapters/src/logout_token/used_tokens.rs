@@ -15,7 +15,7 @@ type JtiHash = [u8; SHA256_OUTPUT_LEN];
 const WINDOW: Duration = AGE_MAX.saturating_add(SKEW_MAX);
 
 /// The maximum number of entries per window. Only tokens that the IAM signed are recorded, so it takes
-/// 180 logouts per second to reach it. Further tokens are not recorded. A replay of such a token ends
+/// more than 180 logouts per second to reach it. Further tokens are not recorded. A replay of such a token ends
 /// only sessions that the token has already ended.
 const CAPACITY: usize = 32 * 1024;
 

@@ -1,48 +1,69 @@
-//! The rate of logins that reach an IAM from this replica, for all accounts together.
+//! The rate of logins that reach an IAM from this replica, for all accounts together, and that of logout
+//! tokens from an IAM.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-const SECOND: u64 = 1_000_000_000;
+use super::nanoseconds;
 
-/// A number of logins per second. As many as for one second may come at once; as many again are
-/// reserved for known networks, so that these log in at the full rate during a flood from others.
+/// A number of logins in a time. As many may come at once; as many again are reserved for known
+/// networks, so that these log in at the full rate during a flood from others.
 #[derive(Debug)]
 pub struct Rate {
     /// The time for one login, in nanoseconds.
     each: u64,
+    /// The time for as many as may come at once, in nanoseconds.
+    whole: u64,
     /// When the time for all logins so far has passed.
     done_at: Mutex<u64>,
 }
 
 impl Rate {
-    /// A rate of which nothing is used.
+    /// A number per second, of which nothing is used.
     #[must_use]
     pub fn new(per_second: NonZeroU32) -> Self {
+        Self::within(per_second, Duration::from_secs(1))
+    }
+
+    /// A number in this time, of which nothing is used.
+    #[must_use]
+    pub(in crate::gateway) fn within(most: NonZeroU32, time: Duration) -> Self {
+        let whole = nanoseconds(time);
         Self {
-            each: (SECOND / u64::from(per_second.get())).max(1),
+            each: (whole / u64::from(most.get())).max(1),
+            whole,
             done_at: Mutex::new(0),
         }
+    }
+
+    /// Takes one at this time of the monotonic clock, without the reserve. Returns whether it was left.
+    pub(in crate::gateway) fn admits(&self, now: Duration) -> bool {
+        self.take(nanoseconds(now), || false).is_ok()
     }
 
     /// Whether anything is left, the reserve included; if not, the time until something is.
     pub(super) fn left(&self, now: u64) -> Result<(), u64> {
         let done_at = *self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
-        self.fits(done_at.max(now), 2 * SECOND, now)
+        self.fits(done_at.max(now), self.with_reserve(), now)
     }
 
     /// Takes one. `reserve` is called only if nothing else is left.
     pub(super) fn take(&self, now: u64, reserve: impl FnOnce() -> bool) -> Result<(), u64> {
         let mut done_at = self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
         let from = (*done_at).max(now);
-        if let Err(wait) = self.fits(from, SECOND, now) {
-            self.fits(from, 2 * SECOND, now)?;
+        if let Err(wait) = self.fits(from, self.whole, now) {
+            self.fits(from, self.with_reserve(), now)?;
             if !reserve() {
                 return Err(wait);
             }
         }
         *done_at = from.saturating_add(self.each);
         Ok(())
+    }
+
+    const fn with_reserve(&self) -> u64 {
+        self.whole.saturating_mul(2)
     }
 
     /// Whether one more fits into the time `within` from now on.
@@ -60,6 +81,8 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
 
     fn taken(rate: &Rate, now: u64, reserve: bool) -> usize {
         std::iter::from_fn(|| rate.take(now, || reserve).ok()).count()

@@ -362,6 +362,23 @@ fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
 }
 
 #[test]
+fn iams_may_fill_a_half_of_the_table_with_what_they_report() {
+    let revocations = Revocations::with_capacity(SMALL);
+    let lifetime = Duration::from_secs(10);
+    for number in 0..SMALL.max / 2 {
+        assert!(revocations.has_room_for_reports(at(0)));
+        let name = key().upstream_session("keycloak", "https://iam.test", &number.to_string());
+        let reported = Revocation::of_upstream_session(name, at(0), lifetime);
+        // Also those of other replicas.
+        assert_eq!(revocations.learn(&reported, at(0)), Learned::New);
+    }
+    assert!(!revocations.has_room_for_reports(at(0)));
+    assert!(revocations.has_room(at(0)));
+    let later = at(DAY.as_secs());
+    assert!(revocations.has_room_for_reports(later));
+}
+
+#[test]
 fn expired_revocations_make_room_within_a_minute() {
     let revocations = Revocations::with_capacity(SMALL);
     for _ in 0..SMALL.max {

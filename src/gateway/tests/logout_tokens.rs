@@ -10,7 +10,8 @@ use test_support::LogoutSigner;
 use super::replicas::RecordingReplicas;
 use super::scripted_iam::{CLIENT, Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active, policy};
-use crate::gateway::error::{GatewayError, InvalidSession};
+use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
+use crate::gateway::revocations::Capacity;
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const SECOND: Duration = Duration::from_secs(1);
@@ -152,6 +153,68 @@ async fn logout_token_is_accepted_once_and_again_only_after_a_fault() {
     let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
     assert_eq!(receive(&gateway, &notice).await, Err(replayed));
     assert_eq!(gateway.iam.calls(Operation::Keys), 2);
+}
+
+#[tokio::test]
+async fn used_logout_token_ends_no_later_session_at_another_replica() {
+    let here = test_gateway();
+    let there = here.replica();
+    let replicas = RecordingReplicas::of(&here);
+    let session = here.log_in("alice").await;
+    let notice = token(&here, Some("alice"), None, START);
+    receive(&here, &notice).await.unwrap();
+    for sent in replicas.sent() {
+        there.inner.session_revoker().learn(&sent);
+    }
+    here.clock.advance(2 * SECOND);
+    let later = here.log_in("alice").await;
+    let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
+    assert_eq!(receive(&there, &notice).await, Err(replayed));
+    for gateway in [&here, &there] {
+        assert!(has_ended(gateway, &session).await);
+        assert!(!has_ended(gateway, &later).await);
+    }
+    // Another token of the IAM ends it, also one of a clock that is behind.
+    let another = token(&there, Some("alice"), None, START - 30);
+    receive(&there, &another).await.unwrap();
+    assert!(has_ended(&there, &later).await);
+}
+
+#[tokio::test]
+async fn logout_tokens_of_unknown_sessions_do_not_stop_logins() {
+    let gateway = test_gateway().replica_with_room(Capacity {
+        sweep_from: 2,
+        max: 16,
+    });
+    let full = Err(NotReady::TooManyRevocations.into());
+    let mut accepted = 0;
+    for number in 0..32 {
+        let notice = token(&gateway, None, Some(&format!("made-up-{number}")), START);
+        match receive(&gateway, &notice).await {
+            Ok(_) => accepted += 1,
+            refused => assert_eq!(refused, full),
+        }
+    }
+    // A quarter of the table.
+    assert_eq!(accepted, 4);
+    assert_eq!(gateway.inner.session_revoker().revocations().count(), 4);
+    gateway.log_in("alice").await;
+}
+
+#[tokio::test]
+async fn iam_may_send_180_logout_tokens_a_second() {
+    let gateway = test_gateway();
+    let send = async |numbers: std::ops::Range<u32>| {
+        let mut accepted = 0;
+        for number in numbers {
+            let notice = token(&gateway, None, Some(&number.to_string()), START);
+            accepted += usize::from(receive(&gateway, &notice).await.is_ok());
+        }
+        accepted
+    };
+    assert_eq!(send(0..200).await, 180);
+    gateway.clock.advance(SECOND);
+    assert_eq!(send(200..400).await, 180);
 }
 
 #[tokio::test]

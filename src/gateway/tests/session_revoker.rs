@@ -2,9 +2,17 @@
 
 use std::time::Duration;
 
-use super::test_gateway::{START, TestGateway, active};
+use std::sync::Arc;
+
+use iam_adapters::Clock as _;
+use iam_adapters::clock::ManualClock;
+use jiff::Timestamp;
+
+use super::scripted_iam::ScriptedIam;
+use super::test_gateway::{START, TestGateway, active, gateway_parts, iam_parts, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
-use crate::gateway::session;
+use crate::gateway::keys::{KeySet, Keys};
+use crate::gateway::session::{self, SealingKey};
 
 /// The IAM's id of a session.
 fn upstream_id(gateway: &TestGateway, token: &str) -> String {
@@ -65,4 +73,30 @@ async fn end_reported_during_an_introspection_refuses_the_exchange() {
     gateway.end_sessions_of("alice", START);
     call.reply(active("alice", "read write"));
     assert_eq!(exchange.await.unwrap().err(), Some(ENDED));
+}
+
+/// The sessions of a key end at the latest a session's lifetime after its successor began.
+#[tokio::test]
+async fn end_is_recorded_for_those_keys_only_that_may_have_sealed_a_live_session() {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
+    let key = |age: u8| {
+        let first_use = i64::try_from(START).unwrap() - i64::from(age) * 7 * 86_400;
+        let first_use = Timestamp::from_second(first_use).unwrap();
+        let secret: Vec<u8> = (age..age + 32).collect();
+        SealingKey::new(&secret, &format!("key-{age}"), first_use).unwrap()
+    };
+    let mut keys = Keys::ephemeral(clock.now()).unwrap();
+    keys.sealing = KeySet::new((0..20).map(key).collect()).unwrap().into();
+    let iam = Arc::new(ScriptedIam::default());
+    let policy = policy();
+    let iams = vec![iam_parts(iam.clone(), policy.iam)];
+    let parts = gateway_parts(iams, &clock, Arc::new(keys), policy.gateway);
+    let gateway = TestGateway::from_gateway_parts(iam, clock, parts);
+    let revocations = gateway.inner.session_revoker().revocations();
+    gateway.end_upstream_session("upstream");
+    // The key of this second, and the one before it.
+    assert_eq!(revocations.count(), 2);
+    gateway.clock.advance(Duration::from_secs(2 * 86_400));
+    gateway.end_upstream_session("another");
+    assert_eq!(revocations.count(), 3);
 }

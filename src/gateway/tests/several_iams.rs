@@ -391,6 +391,21 @@ async fn scopes_that_are_not_allowed_are_removed_from_what_the_iam_grants() {
 }
 
 #[tokio::test]
+async fn logout_tokens_of_one_iam_use_up_no_rate_of_another_one() {
+    let gateway = TwoIams::new();
+    let receive = async |iam: usize, session: &str| {
+        let token = gateway.logout_token(iam, iam, session);
+        let received = gateway.gateway.inner.receive_logout_token(&token).await;
+        received.result.is_ok()
+    };
+    let mut number = 0;
+    while receive(OTHER, &format!("made-up-{number}")).await {
+        number += 1;
+    }
+    assert!(receive(DEFAULT, "upstream-1").await);
+}
+
+#[tokio::test]
 async fn logout_token_is_verified_with_the_keys_of_its_issuer_only() {
     let gateway = TwoIams::new();
     let (here, there) = (
