@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn time_line_is_the_time_of_the_store_whatever_the_clock_of_the_replica_says() {
-        for store in [NOON - 300 * SECOND, NOON, NOON + 300 * SECOND] {
+        for store in [NOON.saturating_sub(300 * SECOND), NOON, NOON + 300 * SECOND] {
             let (clock, timeline) = timeline();
             timeline.join();
             measure(&clock, &timeline, store, SECOND);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn store_moves_the_time_line_by_ten_minutes_at_most() {
         for (store, expected) in [
-            (Duration::ZERO, NOON - DIFFERENCE_MAX),
+            (Duration::ZERO, NOON.saturating_sub(DIFFERENCE_MAX)),
             (2 * NOON, NOON + DIFFERENCE_MAX),
         ] {
             let (clock, timeline) = timeline();
@@ -177,7 +177,7 @@ mod tests {
         timeline.join();
         assert_eq!(timeline.now(), millis(NOON));
         let earliest = timeline.beginning_at(clock.now());
-        assert_eq!(earliest, millis(NOON - DIFFERENCE_MAX));
+        assert_eq!(earliest, millis(NOON.saturating_sub(DIFFERENCE_MAX)));
         // The login was in progress during the first measurement.
         let began = clock.now();
         measure(&clock, &timeline, NOON + 5 * SECOND, SECOND);

@@ -27,7 +27,11 @@ async fn replica_ahead(fixture: &ReplicaFixture, seconds: i64) -> TestGateway {
         clock.now().unix,
         Duration::from_secs(seconds.unsigned_abs()),
     );
-    let shifted = if seconds < 0 { now - by } else { now + by };
+    let shifted = if seconds < 0 {
+        now.saturating_sub(by)
+    } else {
+        now + by
+    };
     clock.set(shifted).expect("a time after 1970");
     let gateway = fixture.gateway_by(&Arc::new(clock), &[("management.token", TOKEN)]);
     until("the gateway to be synchronized", async || {

@@ -247,9 +247,9 @@ async fn each_session_begun_before_the_call_returned_is_ended_and_no_later_one_w
     for (here, there) in [
         (now, now + MINUTES),
         (now + MINUTES, now),
-        (now - MINUTES, now),
-        (now, now - MINUTES),
-        (now - MINUTES / 2, now + MINUTES / 2),
+        (now.saturating_sub(MINUTES), now),
+        (now, now.saturating_sub(MINUTES)),
+        (now.saturating_sub(MINUTES / 2), now + MINUTES / 2),
     ] {
         for sessions in until_return() {
             let original = TestGateway::new();
