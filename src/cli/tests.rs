@@ -375,7 +375,7 @@ fn settings_file_that_is_not_toml_is_the_only_problem() {
     let clock = Arc::new(SystemClock::default());
     let registry = crate::config::Registry::default();
     let loaded = Parts::load(Some(file.path()), &BTreeMap::new(), &registry, clock);
-    let problems = loaded.err().expect("not TOML").problems;
+    let problems = loaded.expect_err("not TOML").problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].contains("line 3 is not TOML"), "{problems:?}");
 }

@@ -87,8 +87,8 @@ fn fault_that_may_be_of_one_account_counts_against_the_address() {
             assert_eq!(failed, Err(fault.clone().into()));
         }
         let more = limiter.admit(Some(HOME), None);
-        let limited = limited_by(&more).map(|(limit, _)| limit);
-        assert_eq!(limited, counts.then_some(Limit::Address), "{fault}");
+        let exceeded = limited_by(&more).map(|(limit, _)| limit);
+        assert_eq!(exceeded, counts.then_some(Limit::Address), "{fault}");
     }
 }
 
