@@ -76,7 +76,7 @@ pub enum Event {
         /// The request.
         #[serde(flatten)]
         request: Request,
-        /// The account; `None` if the request was refused before its body was read.
+        /// The account; `None` if the limit of the address refused the request.
         #[serde(flatten)]
         account: Option<AccountId>,
         /// The IAM of the account's domain.

@@ -199,17 +199,8 @@ async fn refused_login_has_a_line_with_the_reason() {
     let wrong = SecretString::from("wrong");
     let answer = fixture.gateway.log_in(&other.email, &wrong).await;
     assert_eq!(answer.status, 401);
-    // The body is not parsed any more, so the account is not known.
+    // Beyond the limit of the address too: the second refusal by a limit in a minute has no line of its own.
     assert_eq!(fixture.log_in_with("wrong").await, 429);
-    assert_eq!(
-        file.last("login", 4).await,
-        json!({
-            "outcome": "refused",
-            "reason": "rate_limited",
-            "limit": "address",
-            "client": file.client(),
-        })
-    );
     // A request that is no login attempt.
     let answer = fixture.gateway.post_json(LOGIN, &json!({})).await;
     assert_eq!(answer.status, 429);
@@ -217,7 +208,7 @@ async fn refused_login_has_a_line_with_the_reason() {
     let answer = fixture.gateway.post_json(LOGIN, &json!({})).await;
     assert_eq!(answer.status, 400);
     session_of(&fixture.gateway, &fixture.user).await;
-    file.events("login", 6).await;
+    assert_eq!(file.last("login", 4).await["outcome"], "success");
 }
 
 #[tokio::test]

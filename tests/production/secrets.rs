@@ -4,7 +4,9 @@ use test_support::endpoints::LOGIN;
 use test_support::gateway::keycloak_settings;
 use test_support::program::Ended;
 use test_support::scripted_upstream::ScriptedUpstream;
-use test_support::scripted_upstream::keycloak::{CLIENT, INTROSPECTION, REALM, inactive};
+use test_support::scripted_upstream::keycloak::{
+    CLIENT, INTROSPECTION, REALM, TOKEN, inactive, refusal,
+};
 use test_support::wire::{ALICE, Connection, get, post};
 
 use crate::GATEWAY;
@@ -37,6 +39,11 @@ async fn keycloak() -> ScriptedUpstream {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_writes_a_secret_of_its_environment() {
     let iam = keycloak().await;
+    // `check --online` probes without a user, and then tries a made-up account.
+    for _ in 0..2 {
+        let refused = refusal(401, "invalid_grant", "Invalid user credentials");
+        iam.once(TOKEN, refused);
+    }
     let url = iam.url();
     let offline = [("iam.keycloak.url", "http://127.0.0.1:1")];
     for (arguments, more, code) in [
