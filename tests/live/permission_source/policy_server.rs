@@ -151,6 +151,8 @@ async fn undefined_decision_and_stopped_policy_server_are_faults() {
     fixture.agent.remove_policy().await;
     fixture.only_logins_succeed("server_error").await;
     fixture.agent.set_policy().await;
+    // The fault is held for a second.
+    fixture.live.outlive_freshness();
     assert_eq!(fixture.granted().await, READ);
     fixture.agent.process.kill();
     fixture.only_logins_succeed("temporarily_unavailable").await;
