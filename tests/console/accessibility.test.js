@@ -26,8 +26,6 @@ onThePage("login, exchange and logout need only the keyboard", {}, async ({ page
   await page.keyboard.press("Enter");
   await tabTo(page, "#login-users button");
   await page.keyboard.press("Enter");
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Log in");
-  await page.keyboard.press("Enter");
   await sees("#login-result", "is logged in.");
   await tabTo(page, "#exchange-permissions input");
   await page.keyboard.press("Space");

@@ -94,7 +94,6 @@ onThePage("a fault takes effect, is used up, and is shown in the journal", { exp
   const { page, press, sees } = fixture;
   await add(fixture, { operation: "login", answer: "refused", refused: "disabled", times: "1", user: "alice@example.test" });
   await press("trial", "alice@example.test");
-  await press("trial", "Log in");
   await sees("#login-result.failed", "401 invalid_grant");
   await sees("#journal-list", "refused (disabled)");
   await sees("#journal-list", "by fault 1");
