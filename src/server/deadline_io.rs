@@ -298,8 +298,9 @@ impl DeadlineIo {
         self.state().must_close(cx.waker())
     }
 
-    /// Ends the input if the limiter closes the connection. Without a response where a body is
-    /// incomplete: the request would hold its memory until the client has accepted that.
+    /// Ends the input if the limiter closes the connection while there is no room for more. Without a
+    /// response where a body is incomplete: the request would hold its memory until the client has
+    /// accepted that.
     fn end_if_closed(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.has_ended = self.must_close(cx);
         if self.has_ended && self.state().phase() == ConnectionPhase::ReadingBody {
@@ -378,7 +379,7 @@ impl AsyncRead for DeadlineIo {
                         self.is_read_paused = true;
                     }
                     Poll::Ready(false) => self.has_ended = true,
-                    Poll::Pending => self.end_if_closed(cx)?,
+                    Poll::Pending => self.has_ended = self.must_close(cx),
                 }
             } else {
                 self.end_if_closed(cx)?;
