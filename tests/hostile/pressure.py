@@ -12,7 +12,7 @@ import machine
 import fixture
 from fixture import expect
 
-FILES = 256
+FILES = 1024
 MEMORY_MIB = 128
 # More than the default of http.max_connections, and the memory that docs/capacity.md has for them.
 UNFINISHED = 12_000
@@ -20,7 +20,7 @@ UNFINISHED_MIB = 200
 
 
 def descriptors():
-    """With 256 file descriptors the gateway keeps some for the IAM, does not busy-loop, and continues to serve."""
+    """With 1,024 file descriptors the gateway keeps some for the IAM, does not busy-loop, and continues to serve."""
     limited = ["prlimit", f"--nofile={FILES}:{FILES}"]
     if shutil.which("prlimit") is None:
         raise machine.CannotRun("prlimit is not installed")
