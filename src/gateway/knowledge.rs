@@ -122,7 +122,7 @@ enum AgeLimit {
     Stale,
 }
 
-/// How long the fault of a session is held. Clients are told to wait for longer (`Retry-After`).
+/// How long the fault of a session is held. `Retry-After` asks clients to wait longer.
 const FAULT_HELD: Duration = Duration::from_secs(1);
 
 /// The most held faults, in about 5 MiB.

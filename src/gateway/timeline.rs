@@ -18,7 +18,7 @@ pub const DIFFERENCE_MAX: Duration = Duration::from_secs(600);
 /// For this time, a measurement is preferred to later ones that confirm it and are less exact.
 const PREFERRED: Duration = Duration::from_secs(30);
 
-/// The relation of the time line to the monotonic clock, which nobody sets.
+/// The relation of the time line to the monotonic clock. No clock setting changes the latter.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
     /// The time on the time line when the monotonic clock was zero, since 1970.

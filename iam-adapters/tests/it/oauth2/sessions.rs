@@ -226,7 +226,7 @@ async fn active_session_without_a_subject_has_ended_only_if_the_settings_say_so(
             );
         }
     }
-    // A login cannot begin a session of nobody.
+    // A login cannot begin a session without a user.
     let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
     assert!(matches!(login, Err(IamError::Unreadable(_))), "{login:?}");
 }
