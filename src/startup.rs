@@ -7,7 +7,6 @@ mod reload;
 mod revocations;
 mod tls;
 mod traces;
-mod watched_names;
 
 use std::fmt;
 use std::future::Future;
@@ -46,6 +45,8 @@ use crate::telemetry::traces::SpanExporter;
 pub use crate::server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
 pub use tls::ServerCertificate;
+
+use reload::FilePoller;
 
 /// For orchestrators, Prometheus and operators.
 const MANAGEMENT_CONNECTIONS: usize = 256;
@@ -210,7 +211,7 @@ pub struct Application {
     gateway: Arc<Gateway>,
     lifecycle: Lifecycle,
     replication: Option<ReplicationStream>,
-    files: reload::FileWatcher,
+    files: FilePoller,
     span_exporter: Option<SpanExporter>,
     shutdown_delay: Duration,
     /// Whether the service manager keeps the public socket open after the end.
@@ -288,8 +289,7 @@ impl Application {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         use_certificate(parts.tls.as_deref(), &parts.metrics, health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
-        let running = reload::Running::new(settings, &parts, served.adapters, health);
-        let files = reload::FileWatcher::new(settings, &parts, running, Arc::clone(health));
+        let files = FilePoller::new(settings, &parts, served.adapters, Arc::clone(health));
         let workers = settings.http.workers;
         let public_socket = parts.sockets.get(PUBLIC_SOCKET)?;
         let socket_stays_open = public_socket.is_some();
@@ -366,7 +366,7 @@ impl Application {
         let audit = Arc::clone(&self.audit);
         let summing = actix_web::rt::spawn(async move { audit.keep_writing_sums().await });
         let replication = revocations::run(self.replication);
-        let file_watcher = actix_web::rt::spawn(self.files.run());
+        let file_poller = actix_web::rt::spawn(self.files.run());
         let exporting = self.span_exporter.clone();
         let exporting = actix_web::rt::spawn(async move {
             if let Some(exporter) = exporting {
@@ -399,7 +399,7 @@ impl Application {
         background.abort();
         summing.abort();
         tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
-        file_watcher.abort();
+        file_poller.abort();
         exporting.abort();
         if let Some(exporter) = &self.span_exporter {
             exporter.finish().await;

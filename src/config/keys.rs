@@ -27,7 +27,7 @@ pub struct KeySettings {
     /// How long verifiers may cache the published keys; whole seconds.
     #[serde(with = "humantime_serde")]
     pub jwks_max_age: Duration,
-    /// How often the directories are read if the system reports no change.
+    /// The pause between two readings of the directories, and of the files that the settings name.
     #[serde(with = "humantime_serde")]
     pub reload_interval: Duration,
 }

@@ -1,20 +1,18 @@
-//! Reads the keys, and the files that the settings name, again when they change, and on SIGHUP.
+//! Reads the keys, and the files that the settings name, again: periodically, and on SIGHUP.
+//!
+//! Nothing depends on notifications of the file system: network file systems send none, and a folder or a
+//! link that is replaced is not the watched one.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::{Clock, Moment, Replaceable, ResilientAdapter};
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
 
 use super::parts::{Parts, Reloadable};
 use super::tls::ServerCertificate;
 use super::use_certificate;
-use super::watched_names::WatchedNames;
 use crate::audit::{AuditLog, Decision, Event};
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
 use crate::gateway::keys::{Keys, Reloaded};
@@ -23,66 +21,118 @@ use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
 
-/// The pause between a change and reading a folder, because several changes often come together.
-const SETTLING: Duration = Duration::from_millis(100);
-
-/// The parts of a running service that are replaced when a file changes.
-pub(super) struct Running {
-    source: Arc<Source>,
+/// What is read again, and the parts of the running service that are replaced then.
+pub(super) struct FilePoller {
+    keys: Arc<Keys>,
+    /// `None`: only the keys are read again.
+    source: Option<Arc<Source>>,
     files: NamedFiles,
     adapters: Vec<Arc<ResilientAdapter>>,
     tls: Option<Arc<ServerCertificate>>,
     redis: Option<Redis>,
     operator_token: Option<Arc<Replaceable<SecretString>>>,
+    span_exporter: Option<SpanExporter>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    span_exporter: Option<SpanExporter>,
+    audit: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
+    interval: Duration,
+    /// `None`: the system cannot report signals.
+    hangups: Option<Signal>,
     /// Whether the certificate in its file is not used because of the time. It may be valid later.
-    waits: bool,
+    certificate_waits: bool,
+    /// The reasons that were logged and are not resolved.
+    logged: Vec<Reason>,
 }
 
-impl Running {
-    /// `None` if the settings cannot be read again.
+impl FilePoller {
+    /// From now on, no SIGHUP is missed. Call it in a running actix system.
     pub(super) fn new(
         settings: &Settings,
         parts: &Parts,
         adapters: Vec<Arc<ResilientAdapter>>,
-        health: &Arc<Health>,
-    ) -> Option<Self> {
-        Some(Self {
-            source: Arc::clone(parts.source.as_ref()?),
+        health: Arc<Health>,
+    ) -> Self {
+        Self {
+            keys: Arc::clone(&parts.keys),
+            source: parts.source.clone(),
             files: settings.files.clone(),
             adapters,
             tls: parts.tls.clone(),
             redis: parts.redis.clone(),
             operator_token: parts.operator_token.clone(),
-            metrics: Arc::clone(&parts.metrics),
-            health: Arc::clone(health),
             span_exporter: parts.traces.as_ref().map(|(_, exporter)| exporter.clone()),
+            metrics: Arc::clone(&parts.metrics),
+            health,
+            audit: Arc::clone(&parts.audit),
             clock: Arc::clone(&parts.clock),
-            waits: false,
-        })
+            interval: settings.keys.reload_interval,
+            hangups: hangups(),
+            certificate_waits: false,
+            logged: Vec::new(),
+        }
+    }
+
+    /// Writes the lines of the keys in use to the audit log.
+    pub(super) fn record_keys(&self) {
+        for (purpose, kids) in self.keys.kids() {
+            self.audit.record(|_| keys_in_use(purpose, kids));
+        }
+    }
+
+    /// Does not return.
+    pub(super) async fn run(mut self) {
+        let interval = self.interval;
+        let mut hangups = self.hangups.take();
+        let poller = Arc::new(Mutex::new(self));
+        let mut forced = false;
+        loop {
+            let poller = Arc::clone(&poller);
+            // Reading a file blocks, on a network file system for long.
+            let reading = tokio::task::spawn_blocking(move || {
+                let mut poller = poller.lock().unwrap_or_else(PoisonError::into_inner);
+                poller.poll(forced);
+            });
+            // A panic was logged.
+            let _ = reading.await;
+            forced = tokio::select! {
+                () = tokio::time::sleep(interval) => false,
+                () = next_hangup(&mut hangups) => true,
+            };
+        }
+    }
+
+    /// Reads the keys, and the files if they changed or if `forced`.
+    fn poll(&mut self, forced: bool) {
+        for (purpose, reloaded) in self.keys.reload(self.clock.now()) {
+            log_reload(purpose, &reloaded);
+            self.audit.record(|_| keys_in_use(purpose, reloaded.kids));
+        }
+        if let Some(files) = self.reload_files(forced) {
+            self.report(files);
+        }
+        self.log_warnings();
     }
 
     /// Reads the files again if they changed, or if `forced`, and replaces what was built of them;
     /// `None`: they did not. What cannot be used is not replaced, and neither is the rest, so that a
     /// certificate and its key, or a client and its secret, never come from different times. A valid
     /// certificate is not replaced by one that has expired or is not valid yet.
-    fn reload(&mut self, forced: bool) -> Option<Result<(), InvalidSettings>> {
+    fn reload_files(&mut self, forced: bool) -> Option<Result<(), InvalidSettings>> {
+        let source = Arc::clone(self.source.as_ref()?);
         let files = self.files.again();
-        if files.are_as(&self.files) && !forced && !self.waits {
+        if files.are_as(&self.files) && !forced && !self.certificate_waits {
             return None;
         }
         self.files = files;
-        self.waits = false;
+        self.certificate_waits = false;
         let now = self.clock.now();
-        let loaded = self.source.load_with(|settings, problems| {
+        let loaded = source.load_with(|settings, problems| {
             let built = Reloadable::build(settings, &self.clock, problems)?;
             if problem(self.tls.as_deref(), now).is_none()
                 && let Some(problem) = problem(built.tls.as_deref(), now)
             {
-                self.waits = true;
+                self.certificate_waits = true;
                 problems.add("http.tls.certificate_file", problem);
             }
             Some(built)
@@ -111,112 +161,6 @@ impl Running {
             current.replace(new);
         }
     }
-}
-
-/// Reads keys and files when the system reports a change, on SIGHUP, and periodically: network file
-/// systems report none, and a folder that was replaced is not the watched one.
-pub(super) struct FileWatcher {
-    keys: Arc<Keys>,
-    key_folders: Vec<PathBuf>,
-    running: Option<Arc<Mutex<Running>>>,
-    names: Arc<Mutex<WatchedNames>>,
-    health: Arc<Health>,
-    audit: Arc<AuditLog>,
-    clock: Arc<dyn Clock>,
-    interval: Duration,
-    hangups: Option<Signal>,
-}
-
-impl FileWatcher {
-    /// From now on, no SIGHUP is missed. Call it in a running actix system.
-    pub(super) fn new(
-        settings: &Settings,
-        parts: &Parts,
-        running: Option<Running>,
-        health: Arc<Health>,
-    ) -> Self {
-        let folders = [&settings.keys.signing_dir, &settings.keys.sealing_dir];
-        Self {
-            keys: Arc::clone(&parts.keys),
-            key_folders: folders.into_iter().flatten().cloned().collect(),
-            running: running.map(|running| Arc::new(Mutex::new(running))),
-            names: Arc::default(),
-            health,
-            audit: Arc::clone(&parts.audit),
-            clock: Arc::clone(&parts.clock),
-            interval: settings.keys.reload_interval,
-            hangups: hangups(),
-        }
-    }
-
-    /// Writes the lines of the keys in use to the audit log.
-    pub(super) fn record_keys(&self) {
-        for (purpose, kids) in self.keys.kids() {
-            self.audit.record(|_| keys_in_use(purpose, kids));
-        }
-    }
-
-    /// Does not return.
-    pub(super) async fn run(mut self) {
-        let changed = Arc::new(Notify::new());
-        let mut watcher = None;
-        let mut logged = Vec::new();
-        let mut forced = false;
-        loop {
-            let next_watcher = watcher.or_else(|| new_watcher(&self.names, &changed));
-            watcher = self.reload(next_watcher, forced).await;
-            self.log_warnings(&mut logged);
-            forced = tokio::select! {
-                () = changed.notified() => false,
-                () = tokio::time::sleep(self.interval) => false,
-                () = next_hangup(&mut self.hangups) => true,
-            };
-            tokio::time::sleep(SETTLING).await;
-        }
-    }
-
-    async fn reload(
-        &self,
-        mut watcher: Option<RecommendedWatcher>,
-        forced: bool,
-    ) -> Option<RecommendedWatcher> {
-        let (keys, now) = (Arc::clone(&self.keys), self.clock.now());
-        let audit = Arc::clone(&self.audit);
-        let names = Arc::clone(&self.names);
-        let (key_folders, files) = (self.key_folders.clone(), self.files());
-        let running = self.running.clone();
-        // Reading a file blocks, on a network file system for long.
-        let reloading = tokio::task::spawn_blocking(move || {
-            // Each time, because a folder or a link may have been replaced. Before they are read, so that
-            // no later change is missed.
-            *locked(&names) = WatchedNames::find(&key_folders, &files);
-            if let Some(watcher) = &mut watcher {
-                let of_files = files.iter().filter_map(|file| file.parent());
-                let folders = key_folders.iter().map(PathBuf::as_path).chain(of_files);
-                for folder in folders.collect::<BTreeSet<_>>() {
-                    watch(watcher, folder);
-                }
-            }
-            for (purpose, reloaded) in keys.reload(now) {
-                log_reload(purpose, &reloaded);
-                audit.record(|_| keys_in_use(purpose, reloaded.kids));
-            }
-            let files = running.and_then(|running| locked(&running).reload(forced));
-            (watcher, files)
-        });
-        // A panic was logged, and dropped the watcher. The next reload makes another one.
-        let (watcher, files) = reloading.await.ok()?;
-        if let Some(files) = files {
-            self.report(files);
-        }
-        watcher
-    }
-
-    /// The files that the settings name.
-    fn files(&self) -> Vec<PathBuf> {
-        let running = self.running.as_ref();
-        running.map_or_else(Vec::new, |running| locked(running).files.paths().to_vec())
-    }
 
     fn report(&self, files: Result<(), InvalidSettings>) {
         let invalid = files.err();
@@ -236,20 +180,27 @@ impl FileWatcher {
         }));
     }
 
-    /// Logs the differences to the reasons that are in `logged`.
-    fn log_warnings(&self, logged: &mut Vec<Reason>) {
+    /// Logs the differences to the reasons that were logged before.
+    fn log_warnings(&mut self) {
         let now = self.clock.now();
         let reasons = self.keys.warnings(now).into_iter().map(Reason::from);
         let reasons = reasons.chain(self.health.files_reason());
         let reasons: Vec<_> = reasons.chain(self.health.certificate_reason(now)).collect();
-        for new in reasons.iter().filter(|reason| !logged.contains(reason)) {
+        for new in reasons
+            .iter()
+            .filter(|reason| !self.logged.contains(reason))
+        {
             tracing::warn!(code = new.code.name(), "{}", new.message);
             self.record_unreadable(new);
         }
-        for old in logged.iter().filter(|reason| !reasons.contains(reason)) {
+        for old in self
+            .logged
+            .iter()
+            .filter(|reason| !reasons.contains(reason))
+        {
             tracing::info!(code = old.code.name(), "resolved: {}", old.message);
         }
-        *logged = reasons;
+        self.logged = reasons;
     }
 
     fn record_unreadable(&self, reason: &Reason) {
@@ -284,11 +235,6 @@ fn keys_in_use(purpose: &'static str, kids: Vec<String>) -> Event {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// `None` if the system cannot report signals.
 fn hangups() -> Option<Signal> {
     signal(SignalKind::hangup())
         .inspect_err(|error| tracing::warn!(%error, "SIGHUP is not handled"))
@@ -304,12 +250,6 @@ async fn next_hangup(hangups: &mut Option<Signal>) {
     }
 }
 
-fn watch(watcher: &mut RecommendedWatcher, folder: &Path) {
-    if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
-        tracing::debug!(folder = %folder.display(), error = %error, "the folder is not watched");
-    }
-}
-
 fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
     tracing::info!(purpose, kids = reloaded.kids.join(" "), "keys reloaded");
     for (kid, begins) in &reloaded.delayed {
@@ -320,22 +260,4 @@ fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
             "delaying use of this key until verifiers can have fetched it"
         );
     }
-}
-
-/// Notifies `changed` when something with one of the names changes in a watched folder. `None` if the system has no more
-/// watchers; the folders are read periodically all the same.
-fn new_watcher(
-    names: &Arc<Mutex<WatchedNames>>,
-    changed: &Arc<Notify>,
-) -> Option<RecommendedWatcher> {
-    let (names, changed) = (Arc::clone(names), Arc::clone(changed));
-    let on_event = move |event| {
-        if locked(&names).is_change(&event) {
-            changed.notify_one();
-        }
-    };
-    let watcher = notify::recommended_watcher(on_event);
-    watcher
-        .inspect_err(|error| tracing::debug!(error = %error, "folders are not watched"))
-        .ok()
 }

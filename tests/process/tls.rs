@@ -64,6 +64,7 @@ impl Certificate {
         let mut program = GATEWAY.serve(&[
             ("http.tls.certificate_file", &self.path("chain.pem")),
             ("http.tls.key_file", &self.path("key.pem")),
+            ("keys.reload_interval", "1s"),
             ("log.filter", filter),
         ]);
         let addresses = program.addresses();

@@ -44,7 +44,7 @@ fn command(fixture: &mut SecrecyFixture, verb: &str, more: &[&str], code: i32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_rotated_and_removed_at_run_time_are_never_written() {
-    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[("keys.reload_interval", "1s")]).await;
     fixture.log_in(PASSWORD, 200);
     for (verb, more) in [
         ("rotate", &["--every", "0s"][..]),
@@ -78,7 +78,7 @@ async fn keys_rotated_and_removed_at_run_time_are_never_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_key_file_is_reported_by_its_name_only() {
-    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[]).await;
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &[("keys.reload_interval", "1s")]).await;
     fixture.add_secret("what a key file holds", CANARY);
     fixture.log_in(PASSWORD, 200);
     let secret = BASE64.encode(CANARY);
