@@ -211,4 +211,13 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     ///
     /// The fault that the next call would return.
     async fn probe(&self) -> Result<(), IamError>;
+
+    /// Tests whether the IAM could end a session, by one that does not exist. Finds only what makes every
+    /// logout fail for certain, and nothing if no setting could be the cause. For `check --online`: an IAM
+    /// that does not respond well to it may still end sessions.
+    ///
+    /// # Errors
+    ///
+    /// What was found, and the setting to check.
+    async fn probe_logout(&self) -> Result<(), IamError>;
 }

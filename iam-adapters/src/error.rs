@@ -124,7 +124,11 @@ impl IamError {
     /// The fault, with more to check in its text.
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {
-        if let Self::Unreadable(detail) | Self::Misconfigured { detail, .. } = &mut self {
+        if let Self::Unreachable(detail)
+        | Self::Failed(detail)
+        | Self::Unreadable(detail)
+        | Self::Misconfigured { detail, .. } = &mut self
+        {
             detail.push_str(hint);
         }
         self

@@ -13,7 +13,7 @@ use reqwest::{RequestBuilder, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use crate::abandoned::AbandonedSession;
@@ -44,6 +44,9 @@ use settings::SECTION;
 use tokens::{SessionTokens, Token};
 
 const NAME: &str = "oauth2";
+
+/// A token that the server has not issued.
+const MADE_UP_TOKEN: &str = "auth-gateway-check";
 
 const NO_SUBJECT: &str = "the introspection response has no subject: check subject_claim, and \
                           deleted_account if the account was deleted";
@@ -464,6 +467,49 @@ impl OAuth2 {
         self.server.post(endpoint, &parameters)
     }
 
+    /// Finds a revocation endpoint that is none, by a token that does not exist. In spite of RFC 7009 section
+    /// 2.2, servers refuse such a token in many ways, so any other error code is accepted.
+    async fn prove_revocation(&self) -> Result<(), IamError> {
+        let endpoints = self.endpoints().await?;
+        let Some(endpoint) = &endpoints.revocation else {
+            return Ok(());
+        };
+        let response = self.revoke_made_up(endpoint).await?;
+        let status = response.status;
+        let found = match error_code(&response).as_deref() {
+            Some("invalid_client" | "unsupported_grant_type") => {
+                return Err(self.server.rejected(&response).into_fault());
+            }
+            _ if status == StatusCode::METHOD_NOT_ALLOWED => "status 405".to_owned(),
+            Some(_) => return Ok(()),
+            None if is_introspection(&response) => {
+                "the response of an introspection endpoint".to_owned()
+            }
+            None if is_revoked(&response) => return Ok(()),
+            None => {
+                let missing = missing_beside(endpoint);
+                let other = self.revoke_made_up(&missing).await;
+                // Pages contain the path, so the made-up one has the same length.
+                let is_same = |other: Response| {
+                    (other.status, other.body.len()) == (status, response.body.len())
+                };
+                if missing == *endpoint || !other.is_ok_and(is_same) {
+                    return Ok(());
+                }
+                format!(
+                    "status {}, as for a path that does not exist",
+                    status.as_u16()
+                )
+            }
+        };
+        Err(IamError::misconfigured(Misconfiguration::Other, found))
+    }
+
+    async fn revoke_made_up(&self, endpoint: &Url) -> Result<Response, IamError> {
+        let request = self.revocation_request(endpoint, MADE_UP_TOKEN, TokenKind::RefreshToken)?;
+        self.server.send(request).await
+    }
+
     async fn prove(&self) -> Result<(), IamError> {
         let endpoints = self.discover().await?;
         self.server
@@ -512,6 +558,11 @@ impl IamAdapter for OAuth2 {
 
     async fn probe(&self) -> Result<(), IamError> {
         self.server.record(self.prove().await)
+    }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        let proven = self.prove_revocation().await;
+        proven.map_err(|fault| fault.with_hint("; check revocation_endpoint"))
     }
 }
 
@@ -572,6 +623,25 @@ fn is_revoked(response: &Response) -> bool {
         }
         _ => false,
     }
+}
+
+/// RFC 7662 section 2.2.
+fn is_introspection(response: &Response) -> bool {
+    let members = json::object::<Map<String, Value>>(&response.body);
+    response.status == StatusCode::OK && members.is_ok_and(|members| members.contains_key("active"))
+}
+
+/// An address of the same length, whose last segment is made up.
+fn missing_beside(endpoint: &Url) -> Url {
+    let mut missing = endpoint.clone();
+    let path = endpoint.path();
+    let folder = path
+        .trim_end_matches('/')
+        .rfind('/')
+        .map_or(0, |slash| slash + 1);
+    let made_up = |(at, c)| if at < folder || c == '/' { c } else { 'x' };
+    missing.set_path(&path.char_indices().map(made_up).collect::<String>());
+    missing
 }
 
 /// Which setting makes a response of the token endpoint a refusal of the credentials.

@@ -373,6 +373,12 @@ impl IamAdapter for ResilientAdapter {
         }
         result
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        let adapter = self.adapter.get();
+        let call = self.probe.call(&[], || adapter.probe_logout());
+        self.in_span(Operation::Probe, call).await
+    }
 }
 
 /// How many calls may wait for each permit. When all clients call at once, as after an outage, the

@@ -159,4 +159,8 @@ impl IamAdapter for ScriptedAdapter {
     async fn probe(&self) -> Result<(), IamError> {
         self.next_result().await
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        self.next_result().await
+    }
 }

@@ -153,6 +153,16 @@ async fn call(
             Err(problem) => writeln!(out, "  refusal       {name}{problem}")?,
         }
     }
+    // The logout of the test account is a better test.
+    let tested = account.and_then(|(email, _)| gateway.iams().for_login(email));
+    for iam in gateway.iams().iter() {
+        if tested.is_none_or(|tested| tested.name() != iam.name())
+            && let Err(problem) = iam.adapter().probe_logout().await
+        {
+            passed = false;
+            writeln!(out, "  logout        {}{problem}", name_of(iam))?;
+        }
+    }
     let Some((email, password)) = account else {
         writeln!(
             out,

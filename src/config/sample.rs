@@ -117,4 +117,8 @@ impl IamAdapter for Sample {
     async fn probe(&self) -> Result<(), IamError> {
         pending().await
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        pending().await
+    }
 }

@@ -250,7 +250,8 @@ impl Iams {
 
     /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM
     /// receives the password, so the default IAM does not serve other spellings of the domains of others.
-    pub(super) fn for_login(&self, email: &str) -> Option<&Iam> {
+    #[must_use]
+    pub fn for_login(&self, email: &str) -> Option<&Iam> {
         let (_, domain) = email.rsplit_once('@')?;
         let named = || self.iter().filter(|iam| iam.has_domain(domain));
         let default = || {

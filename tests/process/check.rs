@@ -334,6 +334,35 @@ async fn online_check_fails_if_a_made_up_account_can_log_in_and_ends_its_session
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn online_check_without_a_test_account_names_a_revocation_endpoint_that_is_none() {
+    let protocol = DJANGO_OAUTH_TOOLKIT;
+    let iam = ScriptedUpstream::of(&protocol).await;
+    iam.on(protocol.introspection, inactive())
+        .on(protocol.token, refusal(400, "invalid_grant", "wrong"))
+        .on("/o/revoke", Answer::html(404))
+        .on("/o/xxxxxx", Answer::html(404));
+    let mut settings = (protocol.settings)(&iam.url(), "a-secret-of-the-client");
+    settings.push((
+        "iam.oauth2.revocation_endpoint",
+        format!("{}/o/revoke", iam.url()),
+    ));
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(key, value)| (*key, &**value))
+        .collect();
+    let ended = online(&settings);
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let line = "  logout        the IAM does not accept this gateway: refused (status 404, as for a path \
+                that does not exist; check revocation_endpoint)\n";
+    assert!(ended.out.contains(line), "{}", ended.out);
+
+    // Some servers refuse an unknown token.
+    iam.on("/o/revoke", refusal(404, "invalid_token", "unknown"));
+    let ended = online(&settings);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn claim_that_the_response_about_the_test_account_does_not_have_is_named() {
     let protocol = DJANGO_OAUTH_TOOLKIT;
     for (changes, line) in [

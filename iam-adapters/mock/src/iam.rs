@@ -301,6 +301,10 @@ impl IamAdapter for Mock {
         let call = PendingCall::begin(self, Operation::Probe);
         self.perform(call, || Ok(())).await
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        Ok(())
+    }
 }
 
 /// A subject other than the session's.

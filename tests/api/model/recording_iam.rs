@@ -226,4 +226,8 @@ impl Wrapper for RecordingIam {
     async fn probe(&self) -> Result<(), IamError> {
         self.serves()
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        self.serves()
+    }
 }

@@ -123,6 +123,10 @@ impl IamAdapter for Iam {
     async fn probe(&self) -> Result<(), IamError> {
         Err(IamError::Saturated)
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        Err(IamError::Saturated)
+    }
 }
 
 /// Another JSON parser must find the same values in the token, if it can parse it.

@@ -45,6 +45,10 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     async fn probe(&self) -> Result<(), IamError> {
         self.inner().probe().await
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        self.inner().probe_logout().await
+    }
 }
 
 /// The wrapper as an adapter.
@@ -95,5 +99,9 @@ impl<W: Wrapper> IamAdapter for Wrapped<W> {
 
     async fn probe(&self) -> Result<(), IamError> {
         self.0.probe().await
+    }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        self.0.probe_logout().await
     }
 }

@@ -74,4 +74,8 @@ impl IamAdapter for Directory {
     async fn probe(&self) -> Result<(), IamError> {
         Ok(())
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        Ok(())
+    }
 }

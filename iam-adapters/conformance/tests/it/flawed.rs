@@ -307,6 +307,10 @@ impl IamAdapter for Flawed {
         }
         self.mock.probe().await
     }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        Ok(())
+    }
 }
 
 impl fmt::Debug for Flawed {

@@ -172,3 +172,77 @@ async fn probe_proves_the_credentials_and_the_grant_without_a_user() {
         assert_eq!(misconfigured(&probed), Some(expected), "{path} {answer:?}");
     }
 }
+
+#[tokio::test]
+async fn probe_of_a_logout_finds_a_revocation_endpoint_that_is_certainly_none() {
+    let error = |status, code: &str| Answer::json(status, json!({"error": code}));
+    let message = |text: &str| Answer::json(404, json!({"message": text}));
+    for (answer, missing, found) in [
+        (Answer::empty(200), Answer::html(404), None),
+        (Answer::empty(204), Answer::html(404), None),
+        (Answer::json(200, json!({})), Answer::html(404), None),
+        // A server that refuses an unknown token, in spite of RFC 7009 section 2.2.
+        (error(400, "invalid_grant"), Answer::html(404), None),
+        (error(401, "invalid_token"), Answer::html(404), None),
+        (error(404, "not_found"), error(404, "not_found"), None),
+        (Answer::empty(404), Answer::html(404), None),
+        (message("no such token"), message("no route"), None),
+        (Answer::html(404), Answer::reset(), None),
+        (Answer::empty(500), Answer::html(404), None),
+        (
+            error(401, "invalid_client"),
+            Answer::html(404),
+            Some("wrong client secret"),
+        ),
+        (
+            error(400, "unsupported_grant_type"),
+            Answer::html(404),
+            Some("unsupported_grant_type"),
+        ),
+        (Answer::empty(405), Answer::html(404), Some("status 405")),
+        (
+            inactive(),
+            Answer::html(404),
+            Some("the response of an introspection endpoint"),
+        ),
+        (
+            Answer::html(404),
+            Answer::html(404),
+            Some("status 404, as for a path that does not exist"),
+        ),
+        (
+            Answer::html(200),
+            Answer::html(200),
+            Some("status 200, as for a path that does not exist"),
+        ),
+        (
+            Answer::reset(),
+            Answer::html(404),
+            Some("cannot be reached"),
+        ),
+    ] {
+        let upstream = healthy().await;
+        let oauth2 = adapter(&upstream);
+        upstream
+            .on(REVOCATION, answer.clone())
+            .on("/iam/xxxxxx", missing.clone());
+        let probed = oauth2.probe_logout().await;
+        let answers = format!("{answer:?} {missing:?} {probed:?}");
+        match found {
+            None => assert_eq!(probed, Ok(()), "{answers}"),
+            Some(found) => {
+                let fault = probed.expect_err(&answers).to_string();
+                assert!(fault.contains(found), "{answers}: {fault}");
+                assert!(fault.contains("check revocation_endpoint"), "{fault}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn probe_of_a_logout_calls_no_server_without_revocation() {
+    let upstream = healthy().await;
+    let oauth2 = adapter_with(&upstream, &json!({"revocation_endpoint": "none"}));
+    assert_eq!(oauth2.probe_logout().await, Ok(()));
+    assert!(upstream.requests_to(REVOCATION).is_empty());
+}
