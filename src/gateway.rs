@@ -5,8 +5,8 @@ mod access_token;
 pub mod entry_key;
 pub mod error;
 pub mod iams;
+pub mod introspection_cache;
 pub mod keys;
-pub mod knowledge;
 pub mod login_limiter;
 pub mod revocations;
 pub mod session;
@@ -38,9 +38,9 @@ pub use session::NewSession;
 use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
 use iams::{Common, Iam, IamParts, Iams};
+use introspection_cache::shared::SharedCache;
+use introspection_cache::{ActiveSession, IntrospectionRequest, Source};
 use keys::Keys;
-use knowledge::shared::SharedCache;
-use knowledge::{IntrospectionRequest, Source};
 use login_limiter::{Account, Limits, LoginKey, LoginRateLimiter};
 use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
@@ -295,15 +295,16 @@ impl Gateway {
             .seal(iam, session_id, upstream, requested_at, expires_at)
             .inspect_err(|_| abandon(iam, upstream))?;
         let fingerprint = iam
-            .knowledge
+            .introspection_cache
             .fingerprint(&session_token, upstream.subject.as_str());
         let permissions = authenticated.permissions.map(Arc::new);
         if let Some(permissions) = &permissions {
             let name = self.session_tokens.name(session_id, requested_at);
-            iam.knowledge
-                .share(&fingerprint, name, requested_at, permissions);
+            iam.introspection_cache
+                .publish(&fingerprint, name, requested_at, permissions);
         }
-        iam.knowledge.learn(&fingerprint, requested_at, permissions);
+        iam.introspection_cache
+            .insert(&fingerprint, requested_at, permissions);
         Ok(NewSession {
             sub: iam.sub(upstream.subject.as_str()).into_owned(),
             session_id,
@@ -345,10 +346,15 @@ impl Gateway {
             return Err(InvalidSession::Expired.into());
         }
         revoked?;
-        let fingerprint = iam.knowledge.fingerprint(session_token, &session.sub);
-        let fresh = iam.knowledge.fresh(&fingerprint, arrived);
-        let (permissions, source) = if let Some(permissions) = fresh {
-            (permissions, Source::Hit)
+        let fingerprint = iam
+            .introspection_cache
+            .fingerprint(session_token, &session.sub);
+        let fresh = iam.introspection_cache.fresh(&fingerprint, arrived);
+        let ActiveSession {
+            permissions,
+            source,
+        } = if let Some(permissions) = fresh {
+            ActiveSession::new(permissions, Source::Hit)
         } else {
             let request = IntrospectionRequest {
                 fingerprint,
@@ -357,7 +363,10 @@ impl Gateway {
             };
             // Exchanges with cached data log nothing here, and a span would cost them 1 %.
             let span = tracing::error_span!("request", request_id);
-            let introspection = iam.knowledge.introspect(request, arrived).instrument(span);
+            let introspection = iam
+                .introspection_cache
+                .introspect(request, arrived)
+                .instrument(span);
             let introspection = introspection.with_context(trace);
             // Boxed: otherwise the future of every exchange would have its size.
             Box::pin(introspection).await?
@@ -526,7 +535,7 @@ impl Gateway {
     /// Some may have been missed, so cached data about sessions from before is not used.
     pub fn caught_up(&self) {
         for iam in self.iams.iter() {
-            iam.knowledge.distrust_until(self.clock.now());
+            iam.introspection_cache.invalidate_before(self.clock.now());
         }
         self.session_revoker.serve_without_catching_up();
     }
@@ -535,7 +544,8 @@ impl Gateway {
     pub fn share_knowledge(&self, cache: &Arc<dyn SharedCache>) {
         for iam in self.iams.iter() {
             let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
-            iam.knowledge.share_through(Arc::clone(cache), keys, random);
+            iam.introspection_cache
+                .share_through(Arc::clone(cache), keys, random);
         }
     }
 

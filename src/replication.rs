@@ -28,7 +28,7 @@ pub use pending_queue::PendingQueue;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
 use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
-use crate::gateway::knowledge::shared::SharedCache;
+use crate::gateway::introspection_cache::shared::SharedCache;
 use crate::gateway::revocations::Learned;
 use crate::gateway::{Gateway, Random};
 use crate::health::Health;

@@ -13,7 +13,7 @@ use super::problems::Problems;
 use super::session::MAX_LIFETIME;
 use super::{Settings, UpstreamSettings, list, login_limits};
 use crate::gateway::iams::IamPolicy;
-use crate::gateway::knowledge::Freshness;
+use crate::gateway::introspection_cache::Freshness;
 
 /// The longest `subject_prefix`, in bytes.
 const SUBJECT_PREFIX_MAX: usize = 64;

@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 use super::BASE64;
 use super::Random;
 use super::error::Internal;
+use super::introspection_cache::Source;
+use super::introspection_cache::shared::EntryKey;
 use super::keys::{self, Key, KeyError, KeyFile, KeySet, StoredKey};
-use super::knowledge::Source;
-use super::knowledge::shared::EntryKey;
 
 /// A signed JWT. It is a credential, so its `Debug` form does not contain it.
 pub struct AccessToken {

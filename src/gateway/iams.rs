@@ -11,7 +11,7 @@ use iam_adapters::logout_token::{self, InvalidLogoutToken};
 use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
 
 use super::error::GatewayError;
-use super::knowledge::{CacheUsage, Caches, Freshness, Knowledge, Source};
+use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache, Source};
 use super::login_limiter::{Rate, normalized_domain};
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
@@ -60,7 +60,7 @@ pub struct Iam {
     pub(super) issuer: Box<str>,
     pub(super) adapter: Arc<dyn IamAdapter>,
     pub(super) policy: IamPolicy,
-    pub(super) knowledge: Arc<Knowledge>,
+    pub(super) introspection_cache: Arc<IntrospectionCache>,
     pub(super) upstream_logouts: Arc<UpstreamLogouts>,
     /// `None`: no bound.
     pub(super) rate: Option<Rate>,
@@ -183,7 +183,7 @@ impl Iams {
                 policy,
             } = parts;
             let (clock, revocations) = (common.clock, common.revocations);
-            let knowledge = Knowledge::new(
+            let cache = IntrospectionCache::new(
                 Arc::clone(&adapter),
                 Arc::clone(clock),
                 Arc::clone(revocations),
@@ -202,7 +202,7 @@ impl Iams {
                 name,
                 kind: adapter.name(),
                 issuer: adapter.issuer().into(),
-                knowledge: Arc::new(knowledge),
+                introspection_cache: Arc::new(cache),
                 upstream_logouts: Arc::new(upstream_logouts),
                 rate: policy.logins_per_second.map(Rate::new),
                 logout_tokens: LogoutTokens::of(Arc::clone(&adapter), Arc::clone(clock)),

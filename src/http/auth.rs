@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::error::GatewayError;
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::AppState;

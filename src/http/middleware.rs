@@ -26,7 +26,7 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 use crate::gateway::login_limiter::Account;
 use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};

@@ -28,11 +28,11 @@ use super::login_entry::{self, NumberedEvent};
 use super::redis::{Address, Redis};
 use super::shared_cache::RedisCache;
 use crate::gateway::error::{GatewayError, Internal, InvalidSession};
+use crate::gateway::introspection_cache::Source;
+use crate::gateway::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
 use crate::gateway::keys::{
     Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
 };
-use crate::gateway::knowledge::Source;
-use crate::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
 use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginKey, LoginReplicas};
 use crate::gateway::revocations::{Kind, Name, Revocation};
 use crate::gateway::session::{self, SessionId};

@@ -19,7 +19,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use crate::gateway::knowledge::shared::{ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored};
+use crate::gateway::introspection_cache::shared::{
+    ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
+};
 use crate::gateway::revocations::Name;
 use crate::telemetry::metrics::ReplicaMetrics;
 

@@ -25,8 +25,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::gateway::introspection_cache::CacheUsage;
 use crate::gateway::keys::Keys;
-use crate::gateway::knowledge::CacheUsage;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 

@@ -122,7 +122,7 @@ fn every_series_exists_before_the_first_event() {
     }
     for source in ["hit", "shared", "miss", "coalesced", "stale"] {
         let labels = format!("source=\"{source}\",iam=\"mock\"");
-        let series = format!("auth_gateway_knowledge_total{{{labels}}}");
+        let series = format!("auth_gateway_exchanges_total{{{labels}}}");
         assert_eq!(first.count(&series), 0);
     }
     for operation in ["login", "introspection", "logout", "keys", "probe"] {

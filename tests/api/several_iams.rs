@@ -146,7 +146,7 @@ async fn exchanges_are_counted_by_iam_and_readiness_says_which_iam_has_no_logins
     iams.sub(&here).await;
     for (iam, exchanges) in [("one", 2), ("other", 1)] {
         let label = format!("iam=\"{iam}\"");
-        let counted = iams.gateway.metric("knowledge_total", &label);
+        let counted = iams.gateway.metric("exchanges_total", &label);
         assert_eq!(counted.await, exchanges, "{iam}");
     }
     let ready = iams.gateway.ready().await.json();

@@ -195,7 +195,7 @@ impl Service {
     async fn exchanges_of_old_sessions(&self) -> Vec<u64> {
         let mut exchanges = Vec::new();
         for management in self.each(|replica| replica.process.management) {
-            let (name, label) = ("knowledge_total", "iam=\"keycloak\"");
+            let (name, label) = ("exchanges_total", "iam=\"keycloak\"");
             exchanges.push(metrics::sum(management, name, label).await);
         }
         exchanges

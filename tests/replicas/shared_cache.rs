@@ -36,9 +36,7 @@ async fn introspections(gateway: &TestGateway) -> u64 {
 
 pub(crate) async fn look_ups(gateway: &TestGateway, result: &str) -> u64 {
     let label = format!("result=\"{result}\"");
-    gateway
-        .metric("shared_knowledge_lookups_total", &label)
-        .await
+    gateway.metric("shared_cache_lookups_total", &label).await
 }
 
 /// The keys of entries.
@@ -83,7 +81,7 @@ async fn first_exchange_after_a_login_at_another_replica_does_not_call_the_iam()
         }
         assert!(late < 10);
         assert_eq!(look_ups(replica, "hit").await, 10 - late);
-        assert_eq!(replica.metric("knowledge_total", "shared").await, 10 - late);
+        assert_eq!(replica.metric("exchanges_total", "shared").await, 10 - late);
         assert_eq!(introspections(replica).await, late);
     }
     assert_eq!(introspections(&one).await, 0);

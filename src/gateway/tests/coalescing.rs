@@ -9,7 +9,7 @@ use super::login::faults;
 use super::scripted_iam::Reply;
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before};
 use crate::gateway::error::{GatewayError, Internal};
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 
 const MANY: usize = 1_000;
 

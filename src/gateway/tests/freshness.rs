@@ -9,7 +9,7 @@ use super::test_gateway::{
     without_refresh,
 };
 use crate::gateway::error::InvalidSession;
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 
 #[tokio::test]
 async fn liveness_is_refreshed_within_the_last_tenth_of_its_freshness() {
@@ -32,16 +32,19 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     gateway.log_in("alice").await;
     gateway.clock.advance(without_refresh(PERMISSIONS));
     // A login without permissions refreshes only liveness.
-    let without_permissions = gateway.iam().knowledge.fingerprint("a token", "alice");
+    let without_permissions = gateway
+        .iam()
+        .introspection_cache
+        .fingerprint("a token", "alice");
     let now = gateway.inner.now();
     gateway
         .iam()
-        .knowledge
-        .learn(&without_permissions, now, None);
+        .introspection_cache
+        .insert(&without_permissions, now, None);
     assert!(
         gateway
             .iam()
-            .knowledge
+            .introspection_cache
             .fresh(&without_permissions, now)
             .is_some()
     );
@@ -50,7 +53,7 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     assert!(
         gateway
             .iam()
-            .knowledge
+            .introspection_cache
             .fresh(&without_permissions, now)
             .is_none()
     );

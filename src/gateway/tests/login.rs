@@ -10,7 +10,7 @@ use secrecy::ExposeSecret as _;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, TestGateway, policy};
 use crate::gateway::error::{GatewayError, Internal};
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 use crate::gateway::login_limiter::Limit;
 
 #[tokio::test]

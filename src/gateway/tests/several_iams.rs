@@ -13,7 +13,7 @@ use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::iams::{IamParts, IamPolicy};
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 use crate::gateway::login_limiter::Limit;
 use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
 use crate::gateway::{EndedByIam, ReceivedLogoutToken};

@@ -16,11 +16,11 @@ use super::test_gateway::{
     just_before, policy, without_refresh,
 };
 use crate::gateway::error::InvalidSession;
-use crate::gateway::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, Keys, generate};
-use crate::gateway::knowledge::Source;
-use crate::gateway::knowledge::shared::{
+use crate::gateway::introspection_cache::Source;
+use crate::gateway::introspection_cache::shared::{
     CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
 };
+use crate::gateway::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, Keys, generate};
 use crate::gateway::revocations::Name;
 use crate::gateway::session::SealingKey;
 

@@ -7,7 +7,7 @@ use super::login::faults;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 
 const EXTRA: Duration = Duration::from_secs(300);
 
@@ -76,9 +76,9 @@ async fn stale_permissions_have_their_own_limit() {
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(just_before(PERMISSIONS + EXTRA));
     let now = gateway.inner.now();
-    let knowledge = &gateway.iam().knowledge;
-    let fingerprint = knowledge.fingerprint(&session.token, "alice");
-    knowledge.learn(&fingerprint, now, None);
+    let cache = &gateway.iam().introspection_cache;
+    let fingerprint = cache.fingerprint(&session.token, "alice");
+    cache.insert(&fingerprint, now, None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
     assert_eq!(exchanged.source, Source::Stale);
@@ -126,9 +126,9 @@ async fn fresh_and_stale_data_are_used_together() {
     let gateway = with_stale_if_error();
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(PERMISSIONS);
-    let knowledge = &gateway.iam().knowledge;
-    let fingerprint = knowledge.fingerprint(&session.token, "alice");
-    knowledge.learn(&fingerprint, gateway.inner.now(), None);
+    let cache = &gateway.iam().introspection_cache;
+    let fingerprint = cache.fingerprint(&session.token, "alice");
+    cache.insert(&fingerprint, gateway.inner.now(), None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, Source::Stale);

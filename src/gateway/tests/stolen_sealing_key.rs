@@ -8,12 +8,12 @@ use aws_lc_rs::rand::SystemRandom;
 use super::shared_cache::{MemoryCache, replicas};
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::gateway::error::InvalidSession;
-use crate::gateway::keys::Key as _;
-use crate::gateway::knowledge::Fingerprint;
-use crate::gateway::knowledge::Source;
-use crate::gateway::knowledge::shared::{
+use crate::gateway::introspection_cache::Fingerprint;
+use crate::gateway::introspection_cache::Source;
+use crate::gateway::introspection_cache::shared::{
     ENTRY_BYTES_MAX, EntryContent, EntryKey, LookUp, SALT_LEN, SharedCache as _, seal,
 };
+use crate::gateway::keys::Key as _;
 use crate::gateway::session::{self, FORMAT, SealedSession, SessionId};
 
 /// What the attacker has: the sealing key and the store.
@@ -51,8 +51,8 @@ impl Attacker<'_> {
     }
 
     fn fingerprint(&self, session: &Session) -> Fingerprint {
-        let knowledge = &self.victim.iam().knowledge;
-        knowledge.fingerprint(&session.token, "alice")
+        let cache = &self.victim.iam().introspection_cache;
+        cache.fingerprint(&session.token, "alice")
     }
 
     /// Stores an entry for a new forged session, and tries to get a token for it.

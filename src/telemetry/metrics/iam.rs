@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::BUCKETS;
-use crate::gateway::knowledge::Source;
+use crate::gateway::introspection_cache::Source;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
@@ -49,7 +49,7 @@ impl IamFamilies {
             circuits: Family::default(),
         };
         let help = "Exchanges, by the source of their data";
-        registry.register("knowledge", help, metrics.exchanges.clone());
+        registry.register("exchanges", help, metrics.exchanges.clone());
         let help = "Calls to the IAM, by outcome; permissions: to the source of permissions";
         registry.register("iam_calls", help, metrics.calls.clone());
         let help = "Duration of calls to the IAM, retries included";

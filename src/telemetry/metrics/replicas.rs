@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::gateway::knowledge::shared::LookUp;
+use crate::gateway::introspection_cache::shared::LookUp;
 use crate::gateway::revocations::Revocations;
 
 /// Why an entry of the stream was ignored.
@@ -96,7 +96,7 @@ impl ReplicaMetrics {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
         }
         let help = "Look-ups of cached data that replicas share";
-        registry.register("shared_knowledge_lookups", help, self.look_ups.clone());
+        registry.register("shared_cache_lookups", help, self.look_ups.clone());
         for result in LookUp::ALL {
             let _ = self.look_ups.get_or_create(&[("result", result.name())]);
         }

@@ -12,7 +12,7 @@ use super::{STALE, TOO_SLOW};
 /// How many tokens were signed on stale cached data.
 async fn stale_tokens(fixture: &AdapterFixture) -> u64 {
     let label = "source=\"stale\"";
-    fixture.gateway.metric("knowledge_total", label).await
+    fixture.gateway.metric("exchanges_total", label).await
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ async fn each_outcome_of_an_exchange_and_a_logout_is_counted() {
             200,
             &[
                 "requests_total{outcome=\"ok\",route=\"token\"}",
-                "knowledge_total{iam=\"keycloak\",source=\"hit\"}",
+                "exchanges_total{iam=\"keycloak\",source=\"hit\"}",
             ][..],
         ),
         (

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::knowledge::shared::{Found, LookUp, SharedCache, Stored};
+use auth_gateway::gateway::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
 use auth_gateway::gateway::revocations::{Delivery, Name, Revocation};
 use auth_gateway::gateway::session_revoker::{Delivered, Replicas};
 

@@ -38,7 +38,7 @@ async fn open_circuit_writes_no_secret(protocol: &WireProtocol) {
     fixture.iam.on(protocol.introspection, failing.clone());
     fixture.iam.on(protocol.token, failing);
     let is_stale = |line: &str| {
-        line.starts_with("auth_gateway_knowledge_total{source=\"stale\"") && !line.ends_with(" 0")
+        line.starts_with("auth_gateway_exchanges_total{source=\"stale\"") && !line.ends_with(" 0")
     };
     while !fixture.read_management().lines().any(is_stale) {
         fixture.exchange(0, &session, 200);

@@ -32,15 +32,32 @@ use super::error::{GatewayError, InvalidSession};
 use super::keys::Keys;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
-use shared::{LookUp, SharedCache, SharedKnowledge};
+use shared::{LookUp, SealedSharedCache, SharedCache};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
-/// The permissions of a session that is active, and where they are from.
-type Known = (Arc<Permissions>, Source);
+/// What is known about a session that is active.
+#[derive(Debug, Clone)]
+pub struct ActiveSession {
+    /// The permissions of its user.
+    pub permissions: Arc<Permissions>,
+    /// Where they are from.
+    pub source: Source,
+}
+
+impl ActiveSession {
+    /// With permissions from this source.
+    #[must_use]
+    pub const fn new(permissions: Arc<Permissions>, source: Source) -> Self {
+        Self {
+            permissions,
+            source,
+        }
+    }
+}
 
 /// The result of an introspection; `None`: the session is inactive.
-type Answer = Result<Option<Known>, IamError>;
+type IntrospectionOutcome = Result<Option<ActiveSession>, IamError>;
 
 /// How old cached data of an IAM may be when an access token is issued.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +162,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Empty caches of at most so many bytes together, for IAMs whose data may be so old.
+    /// Empty caches with this bound for both together, for IAMs with this maximum age of their data.
     #[must_use]
     pub fn new(max_bytes: u64, freshness: &[Freshness]) -> Self {
         // The lifetimes only save memory: every look-up checks the age.
@@ -222,7 +239,7 @@ fn usage_of<V: Clone + Send + Sync + 'static>(
 }
 
 /// The cached data of one IAM, and its introspections in flight.
-pub struct Knowledge {
+pub struct IntrospectionCache {
     iam: Arc<dyn IamAdapter>,
     clock: Arc<dyn Clock>,
     revocations: Arc<Revocations>,
@@ -230,11 +247,11 @@ pub struct Knowledge {
     /// SHA-256 over adapter and issuer, to be completed with the subject.
     subjects: Context,
     caches: Caches,
-    in_flight: SingleFlight<Digest, Answer>,
-    shared: OnceLock<SharedKnowledge>,
+    in_flight: SingleFlight<Digest, IntrospectionOutcome>,
+    shared: OnceLock<SealedSharedCache>,
     /// Cached data from requests that were sent then or before is not used; in nanoseconds of
     /// [`Moment::monotonic`].
-    distrusted_until: AtomicU64,
+    invalidated_before: AtomicU64,
 }
 
 /// The memory of an entry beside its key and value: moka's own data. Measured as resident
@@ -244,7 +261,7 @@ const ENTRY_OVERHEAD: usize = 344;
 /// The average memory of an allocation beside its content.
 const ALLOCATION_OVERHEAD: usize = 16;
 
-impl Knowledge {
+impl IntrospectionCache {
     /// Without introspections in flight.
     pub fn new(
         iam: Arc<dyn IamAdapter>,
@@ -267,7 +284,7 @@ impl Knowledge {
             caches,
             in_flight: SingleFlight::default(),
             shared: OnceLock::new(),
-            distrusted_until: AtomicU64::new(0),
+            invalidated_before: AtomicU64::new(0),
         }
     }
 
@@ -285,44 +302,44 @@ impl Knowledge {
     /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
     #[must_use]
     pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<Permissions>> {
-        self.known(of, now, AgeLimit::Spread)
+        self.within(of, now, AgeLimit::Spread)
     }
 
-    fn known(&self, of: &Fingerprint, now: Moment, until: AgeLimit) -> Option<Arc<Permissions>> {
+    fn within(&self, of: &Fingerprint, now: Moment, limit: AgeLimit) -> Option<Arc<Permissions>> {
         let alive_at = self.caches.liveness.get(&of.session)?;
-        let age_max = self.age_max(self.freshness.liveness, &of.session, until);
-        if now.since(alive_at) >= age_max || self.distrusts(alive_at) {
+        let age_max = self.age_max(self.freshness.liveness, &of.session, limit);
+        if now.since(alive_at) >= age_max || self.is_invalidated(alive_at) {
             return None;
         }
         let known = self.caches.permissions.get(&of.subject)?;
-        let age_max = self.age_max(self.freshness.permissions, &of.subject, until);
+        let age_max = self.age_max(self.freshness.permissions, &of.subject, limit);
         (now.since(known.requested_at) < age_max).then_some(known.permissions)
     }
 
-    fn age_max(&self, freshness: Duration, of: &Digest, until: AgeLimit) -> Duration {
-        match until {
+    fn age_max(&self, freshness: Duration, of: &Digest, limit: AgeLimit) -> Duration {
+        match limit {
             AgeLimit::Spread => spread(freshness, of),
             AgeLimit::Full => freshness,
             AgeLimit::Stale => freshness + self.freshness.stale_if_error,
         }
     }
 
-    /// From now on, cached data about sessions from requests up to `moment` is not used, even if it is
+    /// Cached data about sessions from requests up to `moment` is no longer used, even if it is
     /// fresh or the IAM cannot be called: a revocation of another replica may have been missed.
-    pub fn distrust_until(&self, moment: Moment) {
+    pub fn invalidate_before(&self, moment: Moment) {
         let nanos = nanos(moment);
-        self.distrusted_until.fetch_max(nanos, Ordering::Release);
+        self.invalidated_before.fetch_max(nanos, Ordering::Release);
     }
 
-    fn distrusts(&self, requested_at: Moment) -> bool {
-        let until = self.distrusted_until.load(Ordering::Acquire);
+    fn is_invalidated(&self, requested_at: Moment) -> bool {
+        let until = self.invalidated_before.load(Ordering::Acquire);
         // Zero: no revocation was missed.
         until > 0 && nanos(requested_at) <= until
     }
 
     /// Records that the IAM, called at `requested_at`, reported the session as active, and the
     /// permissions of its user, if the response had them.
-    pub fn learn(
+    pub fn insert(
         &self,
         of: &Fingerprint,
         requested_at: Moment,
@@ -346,7 +363,7 @@ impl Knowledge {
     }
 }
 
-impl Knowledge {
+impl IntrospectionCache {
     /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
     pub(super) fn share_through(
         &self,
@@ -355,7 +372,7 @@ impl Knowledge {
         random: Arc<dyn Random>,
     ) {
         let clock = Arc::clone(&self.clock);
-        let _ = self.shared.set(SharedKnowledge {
+        let _ = self.shared.set(SealedSharedCache {
             cache,
             keys,
             random,
@@ -365,7 +382,7 @@ impl Knowledge {
 
     /// Offers the other replicas what the IAM, called at `requested_at`, responded about the session
     /// with this name.
-    pub fn share(
+    pub fn publish(
         &self,
         of: &Fingerprint,
         name: Name,
@@ -386,7 +403,7 @@ impl Knowledge {
         let (requested_at, permissions) = shared.get(of, request.revocation.name).await?;
         let known = self.caches.liveness.get(&of.session);
         if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
-            self.learn(of, requested_at, Some(Arc::new(permissions)));
+            self.insert(of, requested_at, Some(Arc::new(permissions)));
         }
         let fresh = self.fresh(of, self.clock.now());
         let result = if fresh.is_some() {
@@ -410,11 +427,11 @@ impl Knowledge {
         self: &Arc<Self>,
         request: IntrospectionRequest,
         now: Moment,
-    ) -> Result<Known, GatewayError> {
+    ) -> Result<ActiveSession, GatewayError> {
         let span = ChildSpan::start(|| SpanBuilder::from_name("introspection"));
         let introspection = async {
             let (requested_at, result) = self.introspect_once(&request, now).await;
-            if result.is_ok() && self.distrusts(requested_at) {
+            if result.is_ok() && self.is_invalidated(requested_at) {
                 // Revocations may have been missed during the call. Only one more call: an unstable
                 // connection to the other replicas must not delay clients.
                 let (_, result) = self.introspect_once(&request, self.clock.now()).await;
@@ -424,8 +441,8 @@ impl Knowledge {
         };
         let result = span.around(introspection).await;
         span.end(|span| {
-            if let Ok((_, source)) = &result {
-                span.set_attribute(KeyValue::new("auth_gateway.cache", source.name()));
+            if let Ok(active) = &result {
+                span.set_attribute(KeyValue::new("auth_gateway.cache", active.source.name()));
             }
         });
         result
@@ -436,15 +453,17 @@ impl Knowledge {
         self: &Arc<Self>,
         request: &IntrospectionRequest,
         now: Moment,
-    ) -> (Moment, Result<Known, GatewayError>) {
+    ) -> (Moment, Result<ActiveSession, GatewayError>) {
         let (requested_at, joined, answer) = match self.join_or_introspect(request, now) {
             Admission::Done(answer) => (now, true, Ok(answer)),
             Admission::Joined(call) => (call.began, true, call.result().await),
             Admission::Started(call) => (call.began, false, call.result().await),
         };
         let result = match answer {
-            Ok(Ok(Some((permissions, _)))) if joined => Ok((permissions, Source::Coalesced)),
-            Ok(Ok(Some(known))) => Ok(known),
+            Ok(Ok(Some(active))) if joined => {
+                Ok(ActiveSession::new(active.permissions, Source::Coalesced))
+            }
+            Ok(Ok(Some(active))) => Ok(active),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
             Ok(Err(fault)) => self
                 .fallback(&request.fingerprint, &fault)
@@ -456,44 +475,46 @@ impl Knowledge {
 
     /// Cached data that may be used if the IAM failed. Its age is that of now: data that was fresh
     /// when the request arrived may be too old.
-    fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<Known> {
+    fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<ActiveSession> {
         let now = self.clock.now();
         // The call was made early, within the last 10 % of the freshness.
-        if let Some(permissions) = self.known(fingerprint, now, AgeLimit::Full) {
-            return Some((permissions, Source::Hit));
+        if let Some(permissions) = self.within(fingerprint, now, AgeLimit::Full) {
+            return Some(ActiveSession::new(permissions, Source::Hit));
         }
         is_unanswered(fault)
-            .then(|| self.known(fingerprint, now, AgeLimit::Stale))
+            .then(|| self.within(fingerprint, now, AgeLimit::Stale))
             .flatten()
-            .map(|permissions| (permissions, Source::Stale))
+            .map(|permissions| ActiveSession::new(permissions, Source::Stale))
     }
 
     fn join_or_introspect(
         self: &Arc<Self>,
         request: &IntrospectionRequest,
         now: Moment,
-    ) -> Admission<Answer, Answer> {
+    ) -> Admission<IntrospectionOutcome, IntrospectionOutcome> {
         let max_age = self.freshness.liveness.min(self.freshness.permissions);
         self.in_flight.join_or_start(
             request.fingerprint.session,
             now,
-            |requested_at| now.since(requested_at) < max_age && !self.distrusts(requested_at),
+            |requested_at| now.since(requested_at) < max_age && !self.is_invalidated(requested_at),
             || {
                 let fresh = self.fresh(&request.fingerprint, now);
-                let fresh = fresh.map(|permissions| Ok(Some((permissions, Source::Coalesced))));
+                let fresh = fresh.map(|permissions| {
+                    Ok(Some(ActiveSession::new(permissions, Source::Coalesced)))
+                });
                 fresh.or_else(|| self.held_fault(&request.fingerprint, now).map(Err))
             },
             || {
-                let (knowledge, request) = (Arc::clone(self), request.clone());
+                let (cache, request) = (Arc::clone(self), request.clone());
                 async move {
-                    if let Some(permissions) = knowledge.look_up_shared(&request).await {
-                        return Ok(Some((permissions, Source::Shared)));
+                    if let Some(permissions) = cache.look_up_shared(&request).await {
+                        return Ok(Some(ActiveSession::new(permissions, Source::Shared)));
                     }
-                    let answer = knowledge.iam.introspect(&request.upstream).await;
-                    let answer = answer
-                        .and_then(|introspection| knowledge.record(&request, now, introspection));
+                    let answer = cache.iam.introspect(&request.upstream).await;
+                    let answer =
+                        answer.and_then(|introspection| cache.record(&request, now, introspection));
                     if let Err(fault) = &answer {
-                        knowledge.record_fault(&request.fingerprint, now, fault);
+                        cache.record_fault(&request.fingerprint, now, fault);
                     }
                     answer
                 }
@@ -512,7 +533,7 @@ impl Knowledge {
         }
         if matches!(fault, IamError::PermissionSource(_)) {
             // Only the decision is missing: the IAM has reported the session as active.
-            self.learn(of, requested_at, None);
+            self.insert(of, requested_at, None);
         }
         let fault = (self.clock.now(), fault.clone());
         self.caches.faults.insert(of.session, fault);
@@ -523,7 +544,7 @@ impl Knowledge {
         request: &IntrospectionRequest,
         requested_at: Moment,
         introspection: Introspection,
-    ) -> Answer {
+    ) -> IntrospectionOutcome {
         match introspection {
             // An adapter that confuses responses must not write the cached data of another subject.
             Introspection::Active { subject, .. } if subject != request.upstream.subject => Err(
@@ -532,9 +553,9 @@ impl Knowledge {
             Introspection::Active { permissions, .. } => {
                 let permissions = Arc::new(permissions);
                 let of = &request.fingerprint;
-                self.learn(of, requested_at, Some(Arc::clone(&permissions)));
-                self.share(of, request.revocation.name, requested_at, &permissions);
-                Ok(Some((permissions, Source::Miss)))
+                self.insert(of, requested_at, Some(Arc::clone(&permissions)));
+                self.publish(of, request.revocation.name, requested_at, &permissions);
+                Ok(Some(ActiveSession::new(permissions, Source::Miss)))
             }
             Introspection::Inactive => {
                 self.revocations
@@ -548,9 +569,9 @@ impl Knowledge {
     }
 }
 
-impl fmt::Debug for Knowledge {
+impl fmt::Debug for IntrospectionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Knowledge")
+        f.debug_struct("IntrospectionCache")
             .field("freshness", &self.freshness)
             .finish_non_exhaustive()
     }

@@ -244,14 +244,14 @@ impl EntryContent {
 }
 
 /// The shared cache, with the keys of its entries.
-pub(super) struct SharedKnowledge {
+pub(super) struct SealedSharedCache {
     pub(super) cache: Arc<dyn SharedCache>,
     pub(super) keys: Arc<Keys>,
     pub(super) random: Arc<dyn Random>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-impl SharedKnowledge {
+impl SealedSharedCache {
     /// Offers the replicas what the IAM responded to a request of `requested_at`. It is stored until it
     /// is `lifetime` old.
     pub(super) fn put(

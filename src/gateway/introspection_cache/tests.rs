@@ -20,15 +20,15 @@ const FRESHNESS: Freshness = Freshness {
 };
 const MIB: u64 = 1024 * 1024;
 
-fn knowledge_of(iam: ScriptedIam, max_bytes: u64) -> Knowledge {
+fn cache_of(iam: ScriptedIam, max_bytes: u64) -> IntrospectionCache {
     let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
     let caches = Caches::new(max_bytes, &[FRESHNESS]);
     let (iam, clock) = (Arc::new(iam), Arc::new(clock));
-    Knowledge::new(iam, clock, Arc::default(), FRESHNESS, caches)
+    IntrospectionCache::new(iam, clock, Arc::default(), FRESHNESS, caches)
 }
 
-fn knowledge() -> Knowledge {
-    knowledge_of(ScriptedIam::default(), MIB)
+fn cache() -> IntrospectionCache {
+    cache_of(ScriptedIam::default(), MIB)
 }
 
 fn permissions(names: &[&str]) -> Arc<Permissions> {
@@ -49,8 +49,8 @@ fn subject_of(name: &'static str, issuer: &'static str, subject: &str) -> Digest
         issuer,
         ..ScriptedIam::default()
     };
-    let knowledge = knowledge_of(iam, MIB);
-    knowledge.fingerprint("token", subject).subject
+    let cache = cache_of(iam, MIB);
+    cache.fingerprint("token", subject).subject
 }
 
 #[test]
@@ -88,84 +88,84 @@ proptest! {
 
     #[test]
     fn different_tokens_have_different_cache_entries(one in "[A-Za-z.]{1,40}", at in any::<prop::sample::Index>()) {
-        let knowledge = knowledge();
+        let cache = cache();
         let mut other = one.clone().into_bytes();
         other[at.index(one.len())] = b'_';
         let other = String::from_utf8(other).unwrap();
         let held = permissions(&["read"]);
-        let fingerprint = knowledge.fingerprint(&one, "s");
-        knowledge.learn(&fingerprint, super::tests::at(0), Some(held));
-        prop_assert!(knowledge.fresh(&fingerprint, super::tests::at(0)).is_some());
-        let other = knowledge.fingerprint(&other, "s");
-        prop_assert!(knowledge.fresh(&other, super::tests::at(0)).is_none());
+        let fingerprint = cache.fingerprint(&one, "s");
+        cache.insert(&fingerprint, super::tests::at(0), Some(held));
+        prop_assert!(cache.fresh(&fingerprint, super::tests::at(0)).is_some());
+        let other = cache.fingerprint(&other, "s");
+        prop_assert!(cache.fresh(&other, super::tests::at(0)).is_none());
     }
 }
 
 #[test]
 fn cache_key_covers_every_character_of_the_token() {
-    let knowledge = knowledge();
+    let cache = cache();
     let long = "x".repeat(TOKEN_BYTES_MAX);
-    let mut names = HashSet::from([knowledge.fingerprint(&long, "s").session]);
+    let mut names = HashSet::from([cache.fingerprint(&long, "s").session]);
     for at in 0..long.len() {
         let mut other = long.clone();
         other.replace_range(at..=at, "y");
-        names.insert(knowledge.fingerprint(&other, "s").session);
-        names.insert(knowledge.fingerprint(&long[..at], "s").session);
+        names.insert(cache.fingerprint(&other, "s").session);
+        names.insert(cache.fingerprint(&long[..at], "s").session);
     }
     assert_eq!(names.len(), 2 * long.len() + 1);
 }
 
 #[test]
 fn cached_data_needs_both_liveness_and_permissions() {
-    let knowledge = knowledge();
-    let fingerprint = knowledge.fingerprint("token", "s");
-    assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
-    knowledge.learn(&fingerprint, at(0), None);
-    assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
-    let other_session = knowledge.fingerprint("other token", "s");
-    knowledge.learn(&other_session, at(0), Some(permissions(&["read"])));
-    assert!(knowledge.fresh(&fingerprint, at(0)).is_some());
-    let other = knowledge.fingerprint("third token", "s");
-    assert!(knowledge.fresh(&other, at(0)).is_none());
+    let cache = cache();
+    let fingerprint = cache.fingerprint("token", "s");
+    assert!(cache.fresh(&fingerprint, at(0)).is_none());
+    cache.insert(&fingerprint, at(0), None);
+    assert!(cache.fresh(&fingerprint, at(0)).is_none());
+    let other_session = cache.fingerprint("other token", "s");
+    cache.insert(&other_session, at(0), Some(permissions(&["read"])));
+    assert!(cache.fresh(&fingerprint, at(0)).is_some());
+    let other = cache.fingerprint("third token", "s");
+    assert!(cache.fresh(&other, at(0)).is_none());
 }
 
 #[test]
 fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
-        let knowledge = knowledge();
-        let fingerprint = knowledge.fingerprint("token", "s");
+        let cache = cache();
+        let fingerprint = cache.fingerprint("token", "s");
         for requested_at in order {
             let held = ["zero", "one", "two"][usize::try_from(requested_at).unwrap()];
-            knowledge.learn(&fingerprint, at(requested_at), Some(permissions(&[held])));
+            cache.insert(&fingerprint, at(requested_at), Some(permissions(&[held])));
         }
-        let held = knowledge.fresh(&fingerprint, at(2)).unwrap();
+        let held = cache.fresh(&fingerprint, at(2)).unwrap();
         assert!(held.contains("two"), "{order:?}");
     }
 }
 
 #[test]
 fn of_two_introspections_at_one_time_the_last_response_is_kept() {
-    let knowledge = knowledge();
-    let fingerprint = knowledge.fingerprint("token", "s");
-    knowledge.learn(&fingerprint, at(0), Some(permissions(&["read", "write"])));
-    knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
-    let held = knowledge.fresh(&fingerprint, at(0)).unwrap();
+    let cache = cache();
+    let fingerprint = cache.fingerprint("token", "s");
+    cache.insert(&fingerprint, at(0), Some(permissions(&["read", "write"])));
+    cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
+    let held = cache.fresh(&fingerprint, at(0)).unwrap();
     assert!(!held.contains("write"));
 }
 
 #[test]
 fn refreshes_of_simultaneous_data_are_spread_over_the_last_tenth_of_its_freshness() {
     const MANY: usize = 20_000;
-    let knowledge = knowledge_of(ScriptedIam::default(), 64 * MIB);
+    let cache = cache_of(ScriptedIam::default(), 64 * MIB);
     let names: Vec<_> = (0..MANY)
-        .map(|number| knowledge.fingerprint(&format!("token {number}"), &format!("{number}")))
+        .map(|number| cache.fingerprint(&format!("token {number}"), &format!("{number}")))
         .collect();
     let held = permissions(&["read"]);
     for name in &names {
-        knowledge.learn(name, at(0), Some(Arc::clone(&held)));
+        cache.insert(name, at(0), Some(Arc::clone(&held)));
     }
     let fresh = |millis| {
-        let fresh = |name: &&Fingerprint| knowledge.fresh(name, at(millis)).is_some();
+        let fresh = |name: &&Fingerprint| cache.fresh(name, at(millis)).is_some();
         names.iter().filter(fresh).count()
     };
     assert_eq!(fresh(27_000), MANY);
@@ -216,46 +216,40 @@ fn request(fingerprint: Fingerprint) -> IntrospectionRequest {
 async fn data_that_arrived_just_before_is_not_introspected_again() {
     let iam = ScriptedIam::default();
     iam.script(Operation::Introspection, Reply::Panic);
-    let knowledge = Arc::new(knowledge_of(iam, MIB));
-    let fingerprint = knowledge.fingerprint("token", "s");
-    knowledge.learn(&fingerprint, at(0), Some(permissions(&["read"])));
-    let (held, source) = knowledge
-        .introspect(request(fingerprint), at(0))
-        .await
-        .unwrap();
-    assert!(held.contains("read"));
-    assert_eq!(source, Source::Coalesced);
+    let cache = Arc::new(cache_of(iam, MIB));
+    let fingerprint = cache.fingerprint("token", "s");
+    cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
+    let active = cache.introspect(request(fingerprint), at(0)).await.unwrap();
+    assert!(active.permissions.contains("read"));
+    assert_eq!(active.source, Source::Coalesced);
 }
 
 #[tokio::test]
 async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
     let iam = ScriptedIam::default();
     iam.end("secret");
-    let knowledge = Arc::new(knowledge_of(iam, MIB));
-    let fingerprint = knowledge.fingerprint("token", "s");
-    knowledge.learn(&fingerprint, at(0), None);
-    let over = knowledge
-        .introspect(request(fingerprint), at(0))
-        .await
-        .err();
+    let cache = Arc::new(cache_of(iam, MIB));
+    let fingerprint = cache.fingerprint("token", "s");
+    cache.insert(&fingerprint, at(0), None);
+    let over = cache.introspect(request(fingerprint), at(0)).await.err();
     assert_eq!(over, Some(InvalidSession::Ended.into()));
-    let other_session = knowledge.fingerprint("other token", "s");
-    knowledge.learn(&other_session, at(0), Some(permissions(&["read"])));
-    assert!(knowledge.fresh(&fingerprint, at(0)).is_none());
+    let other_session = cache.fingerprint("other token", "s");
+    cache.insert(&other_session, at(0), Some(permissions(&["read"])));
+    assert!(cache.fresh(&fingerprint, at(0)).is_none());
 }
 
 #[test]
 fn caches_stay_within_their_size_limit() {
-    let knowledge = knowledge_of(ScriptedIam::default(), 256 * 1024);
+    let cache = cache_of(ScriptedIam::default(), 256 * 1024);
     let names: Vec<_> = (0..20).map(|n| format!("permission:{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     for number in 0..2_000 {
-        let fingerprint = knowledge.fingerprint(&format!("{number}"), &format!("s{number}"));
-        knowledge.learn(&fingerprint, at(0), Some(permissions(&names)));
+        let fingerprint = cache.fingerprint(&format!("{number}"), &format!("s{number}"));
+        cache.insert(&fingerprint, at(0), Some(permissions(&names)));
     }
-    knowledge.caches.liveness.run_pending_tasks();
-    knowledge.caches.permissions.run_pending_tasks();
-    let (sessions, users) = (&knowledge.caches.liveness, &knowledge.caches.permissions);
+    cache.caches.liveness.run_pending_tasks();
+    cache.caches.permissions.run_pending_tasks();
+    let (sessions, users) = (&cache.caches.liveness, &cache.caches.permissions);
     for weight in [sessions.weighted_size(), users.weighted_size()] {
         assert!((1..=128 * 1024).contains(&weight), "{weight}");
     }
@@ -267,10 +261,10 @@ fn caches_stay_within_their_size_limit() {
 
 #[test]
 fn debug_output_contains_no_subject_and_no_permission() {
-    let knowledge = knowledge();
-    let fingerprint = knowledge.fingerprint("token", "the-subject");
-    knowledge.learn(&fingerprint, at(0), Some(permissions(&["anything"])));
-    let shown = format!("{knowledge:?}");
+    let cache = cache();
+    let fingerprint = cache.fingerprint("token", "the-subject");
+    cache.insert(&fingerprint, at(0), Some(permissions(&["anything"])));
+    let shown = format!("{cache:?}");
     assert!(!shown.contains("the-subject") && !shown.contains("anything"));
 }
 
