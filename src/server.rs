@@ -9,7 +9,7 @@
 //! without end.
 //!
 //! hyper 1.12 with its own limits (a head of 16 KiB, 96 header fields, a head deadline, one request at a
-//! time) was measured in place of [`framing`], behind the 102 requests of `tests/hostile/framings.py`. Of
+//! time) was measured in place of the framing here, behind the 102 requests of `tests/hostile/framings.py`. Of
 //! the 88 that must be refused, it serves 20: 16 have both `Content-Length` and `Transfer-Encoding`, and
 //! the application cannot see that there were both; the others have two lengths, two hosts or no host.
 //! Two of them make it serve a second, hidden request. 68 refusals have no body. So this module
