@@ -159,7 +159,11 @@ impl TestGateway {
         Self::from_parts(iam, adapter, clock, policy)
     }
 
-    fn with_clock(iam: Arc<ScriptedIam>, clock: Arc<ManualClock>, policy: Policies) -> Self {
+    pub(crate) fn with_clock(
+        iam: Arc<ScriptedIam>,
+        clock: Arc<ManualClock>,
+        policy: Policies,
+    ) -> Self {
         Self::from_parts(iam.clone(), iam, clock, policy)
     }
 
