@@ -207,19 +207,10 @@ impl ConnectionState {
     }
 
     /// The connection with the lowest rank is closed first; `None` where it must not be closed.
-    /// Connections without a complete request come before those that may send another one.
+    /// Connections without a response come before those that had one.
     pub(super) fn eviction_rank(&self) -> Option<(bool, Instant)> {
-        if self.0.must_close.get() {
-            return None;
-        }
-        let since = self.0.waits_since.get();
-        match self.phase() {
-            ConnectionPhase::Handling => None,
-            ConnectionPhase::ReadingBody => Some((false, since)),
-            ConnectionPhase::Idle
-            | ConnectionPhase::ReadingHead { .. }
-            | ConnectionPhase::Writing => Some((self.0.has_responded.get(), since)),
-        }
+        let can_close = !self.0.must_close.get() && self.phase() != ConnectionPhase::Handling;
+        can_close.then(|| (self.0.has_responded.get(), self.0.waits_since.get()))
     }
 
     /// Asks for the connection to be closed, unless the head of a request is complete before that.
@@ -612,6 +603,7 @@ mod tests {
     use actix_web::{FromRequest as _, HttpResponse, dev};
     use futures_util::{Stream, stream};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
     use tokio::time::advance;
 
     use super::*;
@@ -700,6 +692,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_served_connection_is_not_closed_for_the_body_of_its_next_request() {
+        let limiter = limiter(3);
+        let served = limiter.acquire().expect("room");
+        served.state().begin_writing(Instant::now());
+        served.state().begin_handling();
+        served.state().begin_reading_body(Instant::now());
+        advance(Duration::from_secs(1)).await;
+        let silent = limiter.acquire().expect("room");
+        let _new = limiter.acquire().expect("room");
+        assert_eq!([&served, &silent].map(must_close), [false, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_connection_that_receives_a_request_before_it_is_closed_stays_open() {
         let limiter = limiter(2);
         let first = limiter.acquire().expect("room");
@@ -709,6 +714,27 @@ mod tests {
         first.state().begin_handling();
         first.state().begin_writing(Instant::now());
         assert!(!must_close(&first));
+    }
+
+    /// The worker accepted many connections before the runtime reported the input of this one.
+    #[tokio::test]
+    async fn a_request_that_has_arrived_is_received_before_the_connection_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        for (request, expected) in [("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true), ("", false)] {
+            let mut client = std::net::TcpStream::connect(address).expect("connected");
+            let (accepted, _) = listener.accept().await.expect("accepted");
+            let permit = limiter(20).acquire().expect("room");
+            let mut io =
+                DeadlineIo::new(Box::new(accepted), None, permit, Arc::<Refused>::default());
+            let mut buffer = BytesMut::with_capacity(8192);
+            assert!(io.read_buf(&mut buffer).now_or_never().is_none());
+            std::io::Write::write_all(&mut client, request.as_bytes()).expect("written");
+            io.state().close();
+            let received = io.read_buf(&mut buffer).await;
+            assert_eq!(received.expect("read"), request.len());
+            assert_eq!(io.state().phase() == ConnectionPhase::Handling, expected);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,13 +4,14 @@ use std::future::Future as _;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use actix_web::web::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection::{ConnectionPermit, ConnectionPhase, ConnectionState};
@@ -59,6 +60,8 @@ pub(super) struct DeadlineIo {
     response: ResponseProgress,
     /// What is left to write of the response to input that is not a request.
     refusal: Bytes,
+    /// Whether the input ends next time, because the limiter closes the connection.
+    is_closing: bool,
     /// Whether nothing more is passed on.
     has_ended: bool,
     /// Since when further input is read and discarded.
@@ -99,6 +102,7 @@ impl DeadlineIo {
             passed_on: 0,
             response: ResponseProgress::Written { last: false },
             refusal: Bytes::new(),
+            is_closing: false,
             has_ended: false,
             draining_since: None,
         }
@@ -298,6 +302,18 @@ impl DeadlineIo {
         self.state().must_close(cx.waker())
     }
 
+    /// Whether the input ends because the limiter closes the connection. Only after the runtime has looked
+    /// for input: a request may have arrived while the worker accepted many connections.
+    fn ends_by_limiter(&mut self, cx: &mut Context<'_>) -> bool {
+        let was_closing = self.is_closing;
+        self.is_closing = self.must_close(cx);
+        if self.is_closing && !was_closing {
+            // It wakes this task after that.
+            let _ = pin!(yield_now()).poll(cx);
+        }
+        self.is_closing && was_closing
+    }
+
     /// Ends the input if the limiter closes the connection while there is no room for more. Without a
     /// response where a body is incomplete: the request would hold its memory until the client has
     /// accepted that.
@@ -379,7 +395,7 @@ impl AsyncRead for DeadlineIo {
                         self.is_read_paused = true;
                     }
                     Poll::Ready(false) => self.has_ended = true,
-                    Poll::Pending => self.has_ended = self.must_close(cx),
+                    Poll::Pending => self.has_ended = self.ends_by_limiter(cx),
                 }
             } else {
                 self.end_if_closed(cx)?;
