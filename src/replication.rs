@@ -29,6 +29,7 @@ pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
 use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
 use crate::gateway::introspection_cache::shared::SharedCache;
+use crate::gateway::keys::Keys;
 use crate::gateway::revocations::Learned;
 use crate::gateway::{Gateway, Random};
 use crate::health::Health;
@@ -207,6 +208,7 @@ impl ReplicationStream {
         let reader = self.redis.connect(&primary).await?;
         let writer = self.redis.connect(&primary).await?;
         self.measure(&writer).await?;
+        self.compare_keys(&writer).await?;
         self.pending.connected();
         if let Some(cache) = &self.shared_cache {
             cache.connected(writer.commands(), &primary);
@@ -334,8 +336,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Asks Redis for its time, also to find a connection that failed silently, and finds out whether
-    /// Sentinel has made another server the primary.
+    /// Asks Redis for its time, also to find a connection that failed silently, compares the keys, and finds
+    /// out whether Sentinel has made another server the primary.
     async fn keep_alive(
         &self,
         connection: &Connection,
@@ -346,6 +348,7 @@ impl ReplicationStream {
                 sleep(PING_INTERVAL).await;
                 self.measure(connection).await?;
             }
+            self.compare_keys(connection).await?;
             // Sentinels that do not respond are no reason to leave a Redis that does.
             let now = self.redis.primary().await;
             if now.is_ok_and(|now| now != *primary) {
@@ -361,6 +364,22 @@ impl ReplicationStream {
         let timeline = self.gateway.session_revoker().timeline();
         timeline.measured(sent, time, self.clock.now());
         Ok(())
+    }
+
+    /// Compares the keys of this replica with those of the others. A Redis that refuses it does not
+    /// prevent the exchange of revocations.
+    async fn compare_keys(&self, connection: &Connection) -> Result<(), RedisFault> {
+        let (keys, now) = (self.gateway.keys(), self.clock.now());
+        let (names, used) = (keys.names(now), Keys::USED);
+        match connection.key_statements(&self.redis, &names, used).await {
+            Ok(statements) => {
+                let invalid = keys.compare(statements.lines(), now);
+                self.metrics.ignored(Ignored::Malformed, invalid);
+                Ok(())
+            }
+            Err(RedisFault::Refused(_)) => Ok(()),
+            Err(fault) => Err(fault),
+        }
     }
 }
 

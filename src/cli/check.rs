@@ -20,7 +20,7 @@ use super::Exit;
 use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
 use crate::gateway::Gateway;
 use crate::gateway::iams::Iam;
-use crate::gateway::keys::Keys;
+use crate::gateway::keys::{KeyWarning, Keys};
 use crate::gateway::session::open_from;
 use crate::startup::{self, Parts, ServerCertificate};
 use explain::{Rights, rights, write_lines};
@@ -126,7 +126,8 @@ async fn call(
         }
     }
     if let Some(redis) = &parts.redis {
-        match redis.probe().await {
+        let now = parts.clock.now();
+        match redis.probe(&parts.keys, now).await {
             Ok(None) => writeln!(out, "  Redis         responds, and stores what is written")?,
             Ok(Some(warning)) => writeln!(
                 out,
@@ -135,6 +136,12 @@ async fn call(
             Err(fault) => {
                 all_respond = false;
                 writeln!(out, "  Redis         {fault}")?;
+            }
+        }
+        for warning in parts.keys.warnings(now) {
+            if matches!(warning, KeyWarning::Missing { is_here: true, .. }) {
+                all_respond = false;
+                writeln!(out, "  keys          {warning}")?;
             }
         }
     }

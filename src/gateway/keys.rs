@@ -1,5 +1,6 @@
 //! The keys: which one is in use, and which others are still accepted.
 
+mod comparison;
 mod file;
 mod folder;
 mod key_store;
@@ -157,7 +158,9 @@ impl Keys {
             kid: sealing.kid().to_owned(),
             first_use: sealing.first_use(),
         });
-        unreadable.chain(old).collect()
+        let differences = [self.signing.differences(), self.sealing.differences()];
+        let differences = differences.iter().flat_map(|each| each.iter().cloned());
+        unreadable.chain(old).chain(differences).collect()
     }
 }
 
@@ -181,6 +184,21 @@ pub enum KeyWarning {
         kid: String,
         /// Its first use.
         first_use: Timestamp,
+    },
+    /// A replica uses keys that another one does not have.
+    #[error(
+        "the keys of the replicas differ: keys.{purpose}_dir of {} lacks {purpose} keys that {} uses: {}",
+        if *is_here { "this replica" } else { "another replica" },
+        if *is_here { "another replica" } else { "this replica" },
+        kids.join(", ")
+    )]
+    Missing {
+        /// What the keys are for.
+        purpose: &'static str,
+        /// Whether this replica does not have them; otherwise another one.
+        is_here: bool,
+        /// Their ids.
+        kids: Vec<String>,
     },
 }
 

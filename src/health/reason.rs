@@ -104,6 +104,8 @@ reason_codes! {
     ServingStale = "serving_stale",
     /// A folder of keys cannot be used.
     KeysUnreadable = "keys_unreadable",
+    /// A replica uses a key that another one does not have.
+    KeysDiffer = "keys_differ",
     /// A file that the settings name cannot be used as it is now.
     FilesUnreadable = "files_unreadable",
     /// The certificate of the public listener has expired, or is not valid yet.
@@ -162,6 +164,7 @@ impl From<KeyWarning> for Reason {
         let code = match &warning {
             KeyWarning::Unreadable { .. } => ReasonCode::KeysUnreadable,
             KeyWarning::SealingKeyOld { .. } => ReasonCode::SealingKeyOld,
+            KeyWarning::Missing { .. } => ReasonCode::KeysDiffer,
         };
         Self::new(code, warning.to_string())
     }

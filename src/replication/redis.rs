@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::Replaceable;
+use iam_adapters::{Moment, Replaceable};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -19,6 +19,7 @@ use thiserror::Error;
 use super::fault::RedisFault;
 use super::format::{self, FIELD};
 use super::login_entry;
+use crate::gateway::keys::Keys;
 use crate::gateway::login_limiter::{WRAPPED_LEN, WrappedKey};
 
 /// The deadline of a new connection, including TLS and authentication.
@@ -72,6 +73,59 @@ for _, entry in ipairs(entries) do
 end
 return {last, #entries, invalid, table.concat(live)}
 ";
+
+/// Adds what a replica states about its keys to the statements of the others, and returns all of them: the keys
+/// that it uses, and for each key that a replica uses and that it does not have, that it lacks it. A
+/// statement is a line with the time from which on it does not count, by the clock of Redis. A replica
+/// that has ended makes no statements, so they disappear.
+///
+/// Its own statements come first: what another program wrote cannot take their room. A Redis that
+/// stores nothing is no error here, and a value of another type is replaced.
+const KEYS_SCRIPT: &str = r"
+local lifetime, bytes_max, uses = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local now = tonumber(redis.call('TIME')[1])
+local statements, ends_at, has = {}, {}, {}
+local function keep(time, statement)
+  if time <= now or time > now + lifetime then
+    return false
+  end
+  if not ends_at[statement] then
+    statements[#statements + 1] = statement
+  end
+  ends_at[statement] = math.max(time, ends_at[statement] or 0)
+  return true
+end
+for i = 4, #ARGV do
+  has[ARGV[i]] = true
+  if i < 4 + uses then
+    keep(now + lifetime, 'used ' .. ARGV[i])
+  end
+end
+local stored = redis.pcall('GETRANGE', KEYS[1], 0, bytes_max)
+if type(stored) ~= 'string' then
+  stored = ''
+end
+for time, statement in string.gmatch(stored, '(%d+) ([^\n]+)\n') do
+  local used = string.match(statement, '^used (.+)')
+  if keep(tonumber(time), statement) and used and not has[used] then
+    keep(now + lifetime, 'missing ' .. used)
+  end
+end
+if uses > 0 then
+  local lines = {}
+  for i, statement in ipairs(statements) do
+    lines[i] = ends_at[statement] .. ' ' .. statement .. '\n'
+  end
+  redis.pcall('SET', KEYS[1], table.concat(lines), 'PX', lifetime * 1000)
+end
+return table.concat(statements, '\n')
+";
+
+/// How long a statement about keys counts, in seconds: three times as long as the time between two.
+const KEYS_LIFETIME: u64 = 15;
+
+/// How many bytes of statements about keys are read at most. Replicas with the same keys write about 150.
+const KEYS_BYTES_MAX: usize = 4_096;
 
 /// How much later than their time entries are removed, in seconds. So they survive a clock of Redis
 /// that is an hour ahead.
@@ -223,6 +277,11 @@ impl Redis {
         format!("{}:logins:key", self.0.prefix)
     }
 
+    /// Where replicas state which keys they use.
+    fn keys(&self) -> String {
+        format!("{}:keys", self.0.prefix)
+    }
+
     fn stream<const N: usize>(&self, name: &str, max_len: Option<usize>) -> Stream<N> {
         Stream {
             key: format!("{}:{name}", self.0.prefix),
@@ -231,12 +290,12 @@ impl Redis {
     }
 
     /// Tests whether this gateway can connect, read and write, and whether Redis keeps what is
-    /// written.
+    /// written. Compares these keys with those that the replicas use, as [`Keys::compare`] does.
     ///
     /// # Errors
     ///
     /// [`RedisFault`].
-    pub async fn probe(&self) -> Result<Option<Warning>, RedisFault> {
+    pub async fn probe(&self, keys: &Keys, now: Moment) -> Result<Option<Warning>, RedisFault> {
         let primary = self.primary().await?;
         let connection = self.connect(&primary).await?;
         connection
@@ -252,6 +311,8 @@ impl Redis {
         connection.store(&key, &[0; WRAPPED_LEN]).await?;
         connection.stored(&key).await?;
         cmd("DEL").arg(&key).exec_async(&mut inner).await?;
+        let statements = connection.key_statements(self, &keys.names(now), 0).await?;
+        keys.compare(statements.lines(), now);
         let information: RedisResult<String> = cmd("INFO").query_async(&mut inner).await;
         let Ok(information) = information else {
             return Ok(Some(Warning::NotExamined));
@@ -510,6 +571,27 @@ impl Connection {
             commands.query_async(&mut self.inner.clone()).await?;
         let results = results.into_iter();
         Ok(results.map(|result| Ok(result.map(drop)?)).collect())
+    }
+
+    /// States which keys this replica uses, the first names, and which it has. Returns the statements of all
+    /// replicas, one in a line. If it uses none, it states nothing.
+    pub(super) async fn key_statements(
+        &self,
+        redis: &Redis,
+        names: &[String],
+        uses: usize,
+    ) -> Result<String, RedisFault> {
+        let statements: Vec<u8> = cmd("EVAL")
+            .arg(KEYS_SCRIPT)
+            .arg(1)
+            .arg(redis.keys())
+            .arg(KEYS_LIFETIME)
+            .arg(KEYS_BYTES_MAX)
+            .arg(uses)
+            .arg(names)
+            .query_async(&mut self.inner.clone())
+            .await?;
+        Ok(String::from_utf8_lossy(&statements).into_owned())
     }
 
     /// The beginning of a stored value, and more than a valid one has; empty if there is none.

@@ -38,7 +38,7 @@ pub(crate) struct ReplicaFixture {
     pub(crate) subject: String,
     /// The adapters of the gateways.
     iams: Mutex<Vec<Arc<Mock>>>,
-    keys: TestKeys,
+    pub(crate) keys: TestKeys,
 }
 
 impl ReplicaFixture {

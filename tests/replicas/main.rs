@@ -12,6 +12,7 @@ mod failover;
 mod fixture;
 mod forgery;
 mod joining;
+mod keys;
 mod login_limits;
 mod logout;
 mod lost;

@@ -125,3 +125,30 @@ fn check_reports_whether_redis_can_be_reached() {
         unreachable.out
     );
 }
+
+#[test]
+fn check_names_keys_that_a_replica_uses_and_that_its_folder_lacks() {
+    let Some(redis) = redis() else { return };
+    let url = redis.url();
+    let redis = [
+        ("redis.url", url.as_str()),
+        ("redis.password", PASSWORD),
+        ("redis.prefix", PREFIX),
+    ];
+    let (keys, others) = (TestKeys::new(), TestKeys::new());
+    let log = [("log.format", "json")];
+    let mut replica = GATEWAY.serve(&[&log[..], &redis, &keys.settings()].concat());
+    replica.logged("synchronized with the other replicas");
+    let check = |keys: &TestKeys| {
+        let variables = [&redis[..], &keys.settings()].concat();
+        GATEWAY.run(&["check", "--online"], &variables)
+    };
+    let same = check(&keys);
+    assert_eq!(same.code, Some(0), "{}", same.everything());
+    let other = check(&others);
+    assert_eq!(other.code, Some(69), "{}", other.everything());
+    for purpose in ["signing", "sealing"] {
+        let line = format!("keys.{purpose}_dir of this replica lacks {purpose} keys");
+        assert!(other.out.contains(&line), "{}", other.out);
+    }
+}

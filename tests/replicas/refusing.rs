@@ -5,6 +5,7 @@ use std::time::Duration;
 use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, serves, works_without_redis};
+use crate::keys;
 use crate::login_limits;
 use crate::metrics::{has_received, has_sent_all};
 use crate::server::{STREAM, Server};
@@ -160,6 +161,7 @@ async fn documented_minimal_permissions_of_a_redis_user_suffice() {
     has_sent_all(&one).await;
     let mut admin = fixture.redis.admin();
     assert_eq!(admin.revocations().len(), 1);
+    assert!(keys::statements(&mut admin).contains("used sealing"));
     fixture.clock.advance(Duration::from_secs(2));
     let (session, _) = stored_session(&one, &mut admin).await;
     let hits = look_ups(&other, "hit").await;

@@ -114,7 +114,7 @@ impl KeyFile {
 }
 
 /// A kid is part of headers and file names, so it has neither quotes nor slashes.
-fn is_kid(kid: &str) -> bool {
+pub(super) fn is_kid(kid: &str) -> bool {
     (1..=64).contains(&kid.len())
         && !kid.starts_with('.')
         && kid

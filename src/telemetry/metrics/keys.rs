@@ -15,6 +15,7 @@ pub(super) struct KeyMetrics {
     ages: Family<[(&'static str, String); 2], Gauge>,
     counts: Family<Labels<1>, Gauge>,
     unreadable: Family<Labels<1>, Gauge>,
+    differ: Family<Labels<1>, Gauge>,
     reloads: Family<Labels<2>, Counter>,
 }
 
@@ -24,6 +25,7 @@ impl KeyMetrics {
             ages: Family::default(),
             counts: Family::default(),
             unreadable: Family::default(),
+            differ: Family::default(),
             reloads: Family::default(),
         };
         let help = "Time since the first use of the key in use, whose id is kid";
@@ -32,6 +34,8 @@ impl KeyMetrics {
         registry.register("keys", help, metrics.counts.clone());
         let help = "1 while a key folder is not usable";
         registry.register("keys_unreadable", help, metrics.unreadable.clone());
+        let help = "1 while a replica uses a key that this one or another does not have";
+        registry.register("keys_differ", help, metrics.differ.clone());
         let help = "Changes of key folders";
         registry.register("key_reloads", help, metrics.reloads.clone());
         metrics
@@ -60,6 +64,8 @@ impl KeyMetrics {
         self.unreadable
             .get_or_create_owned(&[purpose])
             .set(unreadable);
+        let differ = i64::from(!keys.differences().is_empty());
+        self.differ.get_or_create_owned(&[purpose]).set(differ);
         for (outcome, times) in [("taken", keys.taken()), ("refused", keys.refused())] {
             let labels = [purpose, ("outcome", outcome)];
             let counter = self.reloads.get_or_create_owned(&labels);

@@ -90,7 +90,7 @@ impl ReplicaMetrics {
         registry.register("revocations_failed", help, self.failed.clone());
         let help = "Revocations received from the other replicas";
         registry.register("revocations_received", help, self.received.clone());
-        let help = "Entries of the stream that were ignored, each time it is read";
+        let help = "Entries in Redis that were ignored: revocations and statements about keys, each time they are read";
         registry.register("revocations_ignored", help, self.ignored.clone());
         for reason in Ignored::ALL {
             let _ = self.ignored.get_or_create(&[("reason", reason.name())]);

@@ -1,0 +1,81 @@
+//! Compares the keys of replicas. Each states the ids of the keys that it uses, and of those that it lacks
+//! although another one uses them: sessions and tokens of such a key are refused where it is missing. A key that
+//! nobody uses yet is no difference: it is on its way to the replicas.
+//!
+//! Replicas with different keys have no key in common, so the statements are not authenticated: they may
+//! cause a warning, and nothing else.
+
+use std::collections::BTreeSet;
+
+use iam_adapters::Moment;
+
+use super::file::is_kid;
+use super::{Key as _, KeyStore, KeyWarning, Keys, SealingKey, SigningKey, StoredKey};
+
+impl Keys {
+    /// How many of the [names](Keys::names) are those of keys in use.
+    pub const USED: usize = 2;
+
+    /// The names of the keys in use, then those of all keys: the purpose and the id of each.
+    #[must_use]
+    pub fn names(&self, now: Moment) -> Vec<String> {
+        let (signing, sealing) = (self.signing.key_set(), self.sealing.key_set());
+        let used: [_; Self::USED] = [
+            (
+                SigningKey::PURPOSE,
+                vec![signing.current(now).kid().to_owned()],
+            ),
+            (
+                SealingKey::PURPOSE,
+                vec![sealing.current(now).kid().to_owned()],
+            ),
+        ];
+        let names = used.into_iter().chain(self.kids());
+        let names = names.flat_map(|(purpose, kids)| {
+            let kids = kids.into_iter();
+            kids.map(move |kid| format!("{purpose} {kid}"))
+        });
+        names.collect()
+    }
+
+    /// Replaces the [warnings](Keys::warnings) about differences by those that follow from what all replicas
+    /// state, for example `used sealing KID`. Returns the number of statements that no replica makes.
+    pub fn compare<'s>(&self, statements: impl Iterator<Item = &'s str>, now: Moment) -> usize {
+        let (mut valid, mut invalid) = (Vec::new(), 0);
+        for statement in statements {
+            let words: Vec<_> = statement.split(' ').collect();
+            match *words {
+                [
+                    state @ ("used" | "missing"),
+                    purpose @ (SigningKey::PURPOSE | SealingKey::PURPOSE),
+                    kid,
+                ] if is_kid(kid) => valid.push((state, purpose, kid)),
+                _ => invalid += 1,
+            }
+        }
+        compare(&self.signing, &valid, now);
+        compare(&self.sealing, &valid, now);
+        invalid
+    }
+}
+
+fn compare<K: StoredKey>(keys: &KeyStore<K>, statements: &[(&str, &str, &str)], now: Moment) {
+    let key_set = keys.key_set();
+    let current = key_set.current(now).kid();
+    let kids = |wanted| {
+        let of_purpose = statements.iter().filter(|of| of.1 == K::PURPOSE);
+        let kids = of_purpose.filter_map(move |(state, _, kid)| (*state == wanted).then_some(*kid));
+        kids.collect::<BTreeSet<_>>()
+    };
+    let (mut here, mut elsewhere) = (kids("used"), kids("missing"));
+    here.retain(|kid| key_set.iter().all(|key| key.kid() != *kid));
+    elsewhere.retain(|kid| *kid == current);
+    let differences = [(true, here), (false, elsewhere)].into_iter();
+    let differences = differences.filter(|(_, kids)| !kids.is_empty());
+    let warnings = differences.map(|(is_here, kids)| KeyWarning::Missing {
+        purpose: K::PURPOSE,
+        is_here,
+        kids: kids.into_iter().map(str::to_owned).collect(),
+    });
+    keys.differ(warnings.collect());
+}
