@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+
+use crate::config::{Registry, Settings};
 
 mod audit;
 mod check;
@@ -23,13 +29,13 @@ mod run;
 mod tests;
 mod welcome;
 
-pub use audit::{AuditCommands, AuditId, AuditValue, GenerateAuditKey};
-pub use config::{ConfigCommands, ShowConfig};
+pub use audit::{AuditCommand, AuditValue};
+pub use config::ConfigCommand;
 pub use error::{UserError, report};
 pub use init::Init;
 pub use keys::{
-    FirstUse, GenerateKey, KeyCommands, KeyFolder, KeyTimes, KeyUse, ListKeys, RemoveKey,
-    RotateKeys, SigningAlgorithm,
+    FirstUse, GenerateKey, KeyCommand, KeyTimes, KeyUse, ListKeys, RemoveKey, RotateKeys,
+    SigningAlgorithm,
 };
 pub use revoke::{Restriction, Revoke, Sessions};
 pub use run::{Program, execute, run, stop_signal};
@@ -69,52 +75,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Run the gateway.
-    Serve {
-        /// The configuration file.
-        config: Option<PathBuf>,
-    },
-    /// Check the configuration.
-    Check {
-        /// The configuration file.
-        config: Option<PathBuf>,
-        /// Whether to call the IAM too.
-        online: bool,
-        /// The scopes to explain.
-        explain: Vec<String>,
-    },
-    /// Write the settings in effect.
-    ShowConfig(ShowConfig),
-    /// Write settings to start from.
-    Init(Init),
-    /// Make a key.
-    GenerateKey(GenerateKey),
-    /// List the keys in a directory.
-    ListKeys(ListKeys),
-    /// Make the next key if one is due, and remove keys that are no longer needed.
-    RotateKeys(RotateKeys),
-    /// Remove one key.
-    RemoveKey(RemoveKey),
-    /// Make the key of the audit log.
-    GenerateAuditKey(GenerateAuditKey),
-    /// Compute an identifier of the audit log.
-    AuditId(AuditId),
-    /// Revoke sessions at a running gateway.
-    Revoke(Revoke),
-    /// Ask a running gateway for its readiness.
-    Healthcheck {
-        /// The configuration file.
-        config: Option<PathBuf>,
-    },
-    /// Write the completions for a shell.
-    Completions(Shell),
-    /// Write the manual page.
-    Man,
-}
-
 /// The program ends without a command: help was requested, or the arguments are wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EarlyExit {
@@ -129,73 +89,38 @@ pub struct EarlyExit {
 /// # Errors
 ///
 /// [`EarlyExit`] if there is no command to run.
-pub fn parse(
-    arguments: impl IntoIterator<Item = OsString>,
-    environment: &BTreeMap<String, String>,
-) -> Result<Command, EarlyExit> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
     let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
-    match command {
-        None => Ok(Command::Serve {
-            config: config.path(environment),
-        }),
-        Some(subcommand) => subcommand.command(environment),
-    }
+    command.unwrap_or(Command::Serve { config }).consistent()
 }
 
-impl Subcommands {
-    /// The command, with the configuration file of the arguments or else of the environment.
+impl Command {
+    /// The command, if its arguments do not contradict each other.
     ///
     /// # Errors
     ///
-    /// [`EarlyExit`] if the arguments contradict each other.
-    pub fn command(self, environment: &BTreeMap<String, String>) -> Result<Command, EarlyExit> {
-        Ok(match self {
-            Self::Serve { config } => Command::Serve {
-                config: config.path(environment),
-            },
-            Self::Check {
-                config,
-                online,
-                explain,
-            } => Command::Check {
-                config: config.path(environment),
-                online,
-                explain,
-            },
-            Self::Config(ConfigCommands::Show { config, json }) => {
-                let config = config.path(environment);
-                Command::ShowConfig(ShowConfig { config, json })
+    /// [`EarlyExit`] if they do.
+    pub fn consistent(self) -> Result<Self, EarlyExit> {
+        match &self {
+            Self::Keys(keys) if keys.selects_algorithm_of_sealing() => {
+                let problem = "--alg is for signing keys; sealing keys have one algorithm";
+                Err(Arguments::command()
+                    .error(ErrorKind::ArgumentConflict, problem)
+                    .into())
             }
-            Self::Init(init) => Command::Init(init),
-            Self::Keys(keys) => return keys.command(|config| config.path(environment)),
-            Self::Audit(AuditCommands::GenerateKey(key)) => Command::GenerateAuditKey(key),
-            Self::Audit(AuditCommands::Id(mut id)) => {
-                let config = id.config.take();
-                id.config = ConfigFile { config }.path(environment);
-                Command::AuditId(id)
-            }
-            Self::Revoke(mut revoke) => {
-                let config = revoke.config.take();
-                revoke.config = ConfigFile { config }.path(environment);
-                Command::Revoke(revoke)
-            }
-            Self::Healthcheck { config } => Command::Healthcheck {
-                config: config.path(environment),
-            },
-            Self::Completions { shell } => Command::Completions(shell),
-            Self::Man => Command::Man,
-        })
+            _ => Ok(self),
+        }
     }
 }
 
 impl ConfigFile {
     /// The file of the arguments, or else of the environment.
     #[must_use]
-    pub fn path(self, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+    pub fn path<'a>(&'a self, environment: &'a BTreeMap<String, String>) -> Option<&'a Path> {
         let named = environment
             .get(CONFIG_VARIABLE)
             .filter(|name| !name.is_empty());
-        self.config.or_else(|| named.map(PathBuf::from))
+        self.config.as_deref().or(named.map(Path::new))
     }
 }
 
@@ -262,13 +187,13 @@ serves it at /openapi.yaml.";
 )]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<Subcommands>,
+    command: Option<Command>,
     #[command(flatten)]
     config: ConfigFile,
 }
 
 /// The option `--config`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct ConfigFile {
     /// The configuration file; `None`: only the defaults and the environment.
     #[arg(
@@ -276,12 +201,12 @@ pub struct ConfigFile {
         value_name = "FILE",
         help = "The configuration file, TOML [environment: AUTH_GATEWAY_CONFIG]"
     )]
-    config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
 }
 
-/// The commands of the gateway. A program with further commands can flatten them into its own.
-#[derive(Debug, Subcommand)]
-pub enum Subcommands {
+/// A command of the gateway. A program with further commands can flatten them into its own.
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
     /// Run the gateway (the default)
     Serve {
         /// The option `--config`
@@ -302,15 +227,15 @@ pub enum Subcommands {
     },
     /// Show the configuration
     #[command(subcommand)]
-    Config(ConfigCommands),
+    Config(ConfigCommand),
     /// Write settings to start from, with a comment for each
     Init(Init),
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
-    Keys(KeyCommands),
+    Keys(KeyCommand),
     /// Make the key of the audit log, and compute the identifiers in its lines
     #[command(subcommand)]
-    Audit(AuditCommands),
+    Audit(AuditCommand),
     /// Revoke sessions at a running gateway, by its management listener
     ///
     /// Needs `management.token` or `management.token_file` of the running gateway, and calls
@@ -334,6 +259,40 @@ pub enum Subcommands {
     },
     /// Write the manual page (roff) to standard output
     Man,
+}
+
+/// What a command uses: the IAMs of the program, the environment, and where its text goes.
+struct Invocation<'a> {
+    registry: &'a Registry,
+    environment: &'a BTreeMap<String, String>,
+    /// For results.
+    out: &'a mut dyn Write,
+    /// For problems.
+    err: &'a mut dyn Write,
+}
+
+impl Invocation<'_> {
+    fn settings(&self, config: &ConfigFile) -> Result<Settings, UserError> {
+        let file = config.path(self.environment);
+        Ok(crate::config::load(file, self.environment, self.registry)?)
+    }
+}
+
+/// Writes the file of the option `--output`, which must not exist.
+fn write_new(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
+    let shown = path.display();
+    let mut options = OpenOptions::new();
+    let mut file = match options.write(true).create_new(true).mode(mode).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let problem = format!("--output {shown}: the file exists, and is not replaced");
+            return Err(UserError::Request(problem).into());
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot write {shown}")),
+    };
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .with_context(|| format!("cannot write {shown}"))
 }
 
 /// Writes the completions of the production program.

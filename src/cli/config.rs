@@ -1,16 +1,14 @@
 //! `config show`: the settings in effect.
 
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::io::ErrorKind;
 
 use super::error::UserError;
-use super::{ConfigFile, Exit};
-use crate::config::{Registry, Source};
+use super::{ConfigFile, Exit, Invocation};
+use crate::config::Source;
 
 /// The commands of `config`.
-#[derive(Debug, clap::Subcommand)]
-pub enum ConfigCommands {
+#[derive(Debug, PartialEq, Eq, clap::Subcommand)]
+pub enum ConfigCommand {
     /// Write the settings in effect with their origins, without secrets
     ///
     /// The output is a settings file, with the origin of each value as a comment: the default, the file
@@ -25,24 +23,20 @@ pub enum ConfigCommands {
     },
 }
 
-/// `config show`, with the configuration file of the arguments or else of the environment.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ShowConfig {
-    /// The configuration file.
-    pub config: Option<PathBuf>,
-    /// Whether the output is JSON.
-    pub json: bool,
-}
-
 pub(super) fn show(
-    command: &ShowConfig,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-    out: &mut dyn Write,
+    config: &ConfigFile,
+    json: bool,
+    invocation: &mut Invocation<'_>,
 ) -> anyhow::Result<Exit> {
-    let source = Source::new(command.config.as_deref(), environment, registry);
+    let Invocation {
+        registry,
+        environment,
+        out,
+        ..
+    } = invocation;
+    let source = Source::new(config.path(environment), environment, registry);
     let settings = source.effective().map_err(UserError::from)?;
-    let text = if command.json {
+    let text = if json {
         serde_json::to_string_pretty(&settings)? + "\n"
     } else {
         settings.to_string()
@@ -56,7 +50,8 @@ pub(super) fn show(
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::collections::BTreeMap;
+    use std::io::{self, Write};
 
     use super::*;
     use crate::config::sample;
@@ -81,12 +76,15 @@ mod tests {
             (ErrorKind::StorageFull, false),
         ] {
             for json in [false, true] {
-                let command = ShowConfig { config: None, json };
                 let ended = show(
-                    &command,
-                    &BTreeMap::new(),
-                    &sample::registry(),
-                    &mut Broken(kind),
+                    &ConfigFile::default(),
+                    json,
+                    &mut Invocation {
+                        registry: &sample::registry(),
+                        environment: &BTreeMap::new(),
+                        out: &mut Broken(kind),
+                        err: &mut io::sink(),
+                    },
                 );
                 assert_eq!(ended.is_ok_and(|exit| exit == Exit::Ok), ends_quietly);
             }

@@ -1,19 +1,14 @@
 //! `healthcheck`: whether the gateway on this machine should get traffic, for containers without a
 //! shell.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 
 use iam_adapters::IamError;
 use serde::Deserialize;
 
-use super::Exit;
-use super::error::UserError;
 use super::management_call::{call, management_url};
-use crate::config::{self, Registry};
+use super::{ConfigFile, Exit, Invocation};
 
 const PATH: &str = "/health/ready";
 
@@ -26,13 +21,10 @@ const DEADLINE: Duration = Duration::from_secs(3);
 ///
 /// The settings are wrong, or no runtime can be started.
 pub(super) fn healthcheck(
-    file: Option<&Path>,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
+    config: &ConfigFile,
+    invocation: &mut Invocation<'_>,
 ) -> anyhow::Result<Exit> {
-    let settings = config::load(file, environment, registry).map_err(UserError::from)?;
+    let settings = invocation.settings(config)?;
     let url = management_url(settings.management.listen, PATH)?;
     let problem = match call(DEADLINE, async |client| client.send(client.get(&url)).await)? {
         None => "no response".to_owned(),
@@ -40,14 +32,14 @@ pub(super) fn healthcheck(
         Some(Err(other)) => other.to_string(),
         Some(Ok(response)) => match serde_json::from_slice::<Report>(&response.body) {
             Ok(report) if response.status.as_u16() == 200 => {
-                writeln!(out, "{report}")?;
+                writeln!(invocation.out, "{report}")?;
                 return Ok(Exit::Ok);
             }
             Ok(report) => report.to_string(),
             Err(_) => "not the response of a gateway".to_owned(),
         },
     };
-    writeln!(err, "auth-gateway: {url}: {problem}")?;
+    writeln!(invocation.err, "auth-gateway: {url}: {problem}")?;
     Ok(Exit::Unavailable)
 }
 

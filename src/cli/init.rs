@@ -1,14 +1,12 @@
 //! `init`: writes settings to start from.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
 use iam_adapters::registry::AdapterKind;
 
-use super::{Exit, UserError};
+use super::{Exit, UserError, write_new};
 use crate::config::Registry;
 
 /// The settings that do not depend on the IAM.
@@ -52,16 +50,7 @@ pub(super) fn init(
         return Ok(Exit::Ok);
     };
     let shown = path.display();
-    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let problem = format!("--output {shown}: the file exists, and is not replaced");
-            return Err(UserError::Request(problem).into());
-        }
-        Err(error) => return Err(error).with_context(|| format!("cannot write {shown}")),
-    };
-    file.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write {shown}"))?;
+    write_new(path, 0o666, &text)?;
     writeln!(
         out,
         "{shown} written; test it with `auth-gateway check --config {shown}`"

@@ -8,21 +8,18 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::UserError;
-use super::{Arguments, Command, ConfigFile, EarlyExit, Exit};
-use crate::config::{self, KeySettings, Registry, Settings};
-use crate::gateway::keys::{
-    self, Algorithm, FileTimes, KeyError, KeyFile, KeyPurpose, KeyState, Times,
-};
+use super::{ConfigFile, Exit, Invocation};
+use crate::config::{KeySettings, Settings};
+use crate::gateway::keys::{self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, Times};
 
 /// The commands about key files.
-#[derive(Debug, Subcommand)]
-pub enum KeyCommands {
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum KeyCommand {
     /// Make a key, as a new file in the directory
     Generate(GenerateKey),
     /// List the keys in a directory, with `first_use` and the state that follows from the files
@@ -45,32 +42,23 @@ pub enum KeyCommands {
     Remove(RemoveKey),
 }
 
-impl KeyCommands {
-    /// `file` returns the configuration file of the arguments or of the environment.
-    pub(super) fn command(
-        self,
-        file: impl Fn(ConfigFile) -> Option<PathBuf>,
-    ) -> Result<Command, EarlyExit> {
-        let set_config = |times: &mut KeyTimes| {
-            let config = times.config.take();
-            times.config = file(ConfigFile { config });
-        };
-        Ok(match self {
-            Self::Generate(key) => {
-                only_for_signing(key.purpose == KeyUse::Signing, key.algorithm)?;
-                Command::GenerateKey(key)
-            }
-            Self::List(mut list) => {
-                set_config(&mut list.times);
-                Command::ListKeys(list)
-            }
-            Self::Rotate(mut keys) => {
-                only_for_signing(keys.folder.purpose != Some(KeyUse::Sealing), keys.algorithm)?;
-                set_config(&mut keys.folder.times);
-                Command::RotateKeys(keys)
-            }
-            Self::Remove(key) => Command::RemoveKey(key),
-        })
+impl KeyCommand {
+    /// Whether `--alg` is set for sealing keys.
+    pub(super) fn selects_algorithm_of_sealing(&self) -> bool {
+        match self {
+            Self::Generate(key) => key.algorithm.is_some() && key.purpose == KeyUse::Sealing,
+            Self::Rotate(keys) => keys.algorithm.is_some() && keys.purpose == Some(KeyUse::Sealing),
+            Self::List(_) | Self::Remove(_) => false,
+        }
+    }
+}
+
+pub(super) fn run(command: &KeyCommand, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
+    match command {
+        KeyCommand::Generate(key) => generate(key, invocation.out),
+        KeyCommand::List(keys) => list(keys, invocation),
+        KeyCommand::Rotate(keys) => rotate(keys, invocation),
+        KeyCommand::Remove(key) => remove(key, invocation.out),
     }
 }
 
@@ -112,9 +100,15 @@ pub struct ListKeys {
 /// The keys to replace.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct RotateKeys {
-    /// Their directory and purpose.
+    /// The directory of the keys [default: those of the configuration]
+    #[arg(long = "dir", value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// What the keys are for [default: signing with --dir, else both]
+    #[arg(long = "use", value_enum, value_name = "USE")]
+    pub purpose: Option<KeyUse>,
+    /// The durations that determine the states.
     #[command(flatten)]
-    pub folder: KeyFolder,
+    pub times: KeyTimes,
     /// The algorithm of a new signing key [default: that of the newest one, else ES256]
     #[arg(long = "alg", value_enum, value_name = "ALG")]
     pub algorithm: Option<SigningAlgorithm>,
@@ -135,30 +129,12 @@ pub struct RemoveKey {
     pub kid: String,
 }
 
-/// Keys of one purpose or of both.
-#[derive(Debug, PartialEq, Eq, Args)]
-pub struct KeyFolder {
-    /// The directory of the keys [default: those of the configuration]
-    #[arg(long = "dir", value_name = "DIR")]
-    pub directory: Option<PathBuf>,
-    /// What the keys are for [default: signing with --dir, else both]
-    #[arg(long = "use", value_enum, value_name = "USE")]
-    pub purpose: Option<KeyUse>,
-    /// The durations that determine the states.
-    #[command(flatten)]
-    pub times: KeyTimes,
-}
-
 /// The durations that determine the states of keys. The defaults come from the configuration.
 #[derive(Debug, Default, PartialEq, Eq, Args)]
 pub struct KeyTimes {
-    /// The configuration file; `None`: only the defaults and the environment.
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "The configuration file with the times below [environment: AUTH_GATEWAY_CONFIG]"
-    )]
-    pub config: Option<PathBuf>,
+    /// The option `--config`, the file with the durations below
+    #[command(flatten)]
+    pub config: ConfigFile,
     /// How long verifiers may keep the published keys, instead of `keys.jwks_max_age`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub jwks_max_age: Option<Duration>,
@@ -229,17 +205,7 @@ fn duration(text: &str) -> Result<Duration, humantime_serde::re::humantime::Dura
     humantime_serde::re::humantime::parse_duration(text)
 }
 
-fn only_for_signing(signing: bool, algorithm: Option<SigningAlgorithm>) -> Result<(), EarlyExit> {
-    if signing || algorithm.is_none() {
-        return Ok(());
-    }
-    let problem = "--alg is for signing keys; sealing keys have one algorithm";
-    Err(Arguments::command()
-        .error(ErrorKind::ArgumentConflict, problem)
-        .into())
-}
-
-pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
+fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let purpose = match key.purpose {
         KeyUse::Sealing => KeyPurpose::Sealing,
         KeyUse::Signing => {
@@ -248,10 +214,7 @@ pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result
     };
     let now = Timestamp::now();
     let max_age = KeySettings::default().jwks_max_age;
-    let is_first = KeyFiles::read(&key.directory, key.purpose)
-        .map_err(UserError::from)?
-        .0
-        .is_empty();
+    let is_first = KeyFiles::read(&key.directory, key.purpose)?.0.is_empty();
     let first_use = match key.first_use {
         Some(FirstUse::Now) => now,
         Some(FirstUse::At(time)) => time,
@@ -260,8 +223,7 @@ pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result
         // By then all verifiers have fetched it, even with different clocks.
         None => now + keys::lead(max_age),
     };
-    let made = keys::generate(purpose, first_use).map_err(UserError::from)?;
-    let path = keys::write_new(&key.directory, &made).map_err(UserError::from)?;
+    let path = make(&key.directory, purpose, first_use)?;
     let file = FileTimes {
         first_use,
         written: now,
@@ -275,37 +237,27 @@ pub(super) fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result
     Ok(Exit::Ok)
 }
 
-pub(super) fn list(
-    list: &ListKeys,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-    out: &mut dyn Write,
-) -> anyhow::Result<Exit> {
-    let settings = list.times.settings(environment, registry)?;
+/// Makes a key; returns its file.
+fn make(directory: &Path, purpose: KeyPurpose, first_use: Timestamp) -> Result<PathBuf, UserError> {
+    let made = keys::generate(purpose, first_use)?;
+    Ok(keys::write_new(directory, &made)?)
+}
+
+fn list(list: &ListKeys, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
+    let settings = invocation.settings(&list.times.config)?;
+    let out = &mut invocation.out;
     let files = keys::read_dir(&list.directory).map_err(UserError::from)?;
     let mut listed = Vec::new();
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
-        let keys_of_purpose = KeyFiles::read(&list.directory, purpose).map_err(UserError::from)?;
+        let keys_of_purpose = KeyFiles::read(&list.directory, purpose)?;
         let times = list.times.of(purpose, &settings);
         let states = keys::key_states(&keys_of_purpose.file_times(), times, Timestamp::now());
         for ((_, key), key_state) in keys_of_purpose.0.iter().zip(states) {
-            let algorithm = match key.purpose() {
-                Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
-                Some(KeyPurpose::Sealing) | None => "A256GCM",
-            };
-            listed.push(ListedKey::new(purpose.name(), algorithm, key, key_state));
+            listed.push(ListedKey::new(purpose, key, key_state));
         }
     }
-    for (_, key) in files.iter().filter(|(_, key)| key_use(key).is_none()) {
-        listed.push(ListedKey {
-            purpose: "unknown",
-            algorithm: "?",
-            state: "unusable",
-            first_use: second(key.first_use()),
-            kid: key.kid().to_owned(),
-            ..ListedKey::default()
-        });
-    }
+    let unknown = files.iter().filter(|(_, key)| key_use(key).is_none());
+    listed.extend(unknown.map(|(_, key)| ListedKey::unusable(key)));
     if list.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&listed)?)?;
         return Ok(Exit::Ok);
@@ -320,73 +272,83 @@ pub(super) fn list(
 }
 
 /// A key in a list. Times are RFC 3339, in whole seconds.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct ListedKey {
     purpose: &'static str,
     algorithm: &'static str,
     state: &'static str,
     first_use: String,
     kid: String,
-    /// From when on some gateways use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    used_from: Option<String>,
-    /// From when on every gateway uses it, at the latest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    used_by_all_from: Option<String>,
-    /// Until when some gateways may use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    used_until: Option<String>,
-    /// Until when its tokens or sessions are accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    honoured_until: Option<String>,
-    /// Since when nothing needs it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retired_since: Option<String>,
-}
-
-fn second(time: Timestamp) -> String {
-    format!("{time:.0}")
+    /// The times of the state: `used_from`, from when on some gateways use the key; `used_by_all_from`,
+    /// from when on every gateway uses it, at the latest; `used_until`, until when some gateways may use
+    /// it; `honoured_until`, until when its tokens or sessions are accepted; `retired_since`, since when
+    /// nothing needs it.
+    #[serde(flatten)]
+    times: BTreeMap<&'static str, String>,
+    /// The same times for the line of text.
+    #[serde(skip)]
+    description: String,
 }
 
 impl ListedKey {
-    fn new(
-        purpose: &'static str,
-        algorithm: &'static str,
-        key: &KeyFile,
-        key_state: KeyState,
-    ) -> Self {
-        let mut listed = Self {
-            purpose,
-            algorithm,
+    fn new(purpose: KeyUse, key: &KeyFile, key_state: KeyState) -> Self {
+        let second = |time: Timestamp| format!("{time:.0}");
+        let (state, times, description) = match key_state {
+            KeyState::Waiting { from, latest } => (
+                "waiting",
+                vec![("used_from", from), ("used_by_all_from", latest)],
+                format!(
+                    "  used from {from:.0} on, by every gateway from {latest:.0} at the latest"
+                ),
+            ),
+            KeyState::Starting { latest } => (
+                "starting",
+                vec![("used_by_all_from", latest)],
+                format!("  used by every gateway from {latest:.0} at the latest"),
+            ),
+            KeyState::InUse => ("in use", Vec::new(), String::new()),
+            KeyState::InUseUntil(latest) => (
+                "in use",
+                vec![("used_until", latest)],
+                format!("  until {latest:.0} at the latest"),
+            ),
+            KeyState::HonouredUntil(end) => (
+                "honoured",
+                vec![("honoured_until", end)],
+                format!("  until {end:.0}"),
+            ),
+            KeyState::RetiredSince(end) => (
+                "retired",
+                vec![("retired_since", end)],
+                format!("  since {end:.0}"),
+            ),
+        };
+        let times = times.into_iter().map(|(name, time)| (name, second(time)));
+        Self {
+            purpose: purpose.name(),
+            algorithm: match key.purpose() {
+                Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
+                Some(KeyPurpose::Sealing) | None => "A256GCM",
+            },
+            state,
             first_use: second(key.first_use()),
             kid: key.kid().to_owned(),
-            ..Self::default()
-        };
-        listed.state = match key_state {
-            KeyState::Waiting { from, latest } => {
-                listed.used_from = Some(second(from));
-                listed.used_by_all_from = Some(second(latest));
-                "waiting"
-            }
-            KeyState::Starting { latest } => {
-                listed.used_by_all_from = Some(second(latest));
-                "starting"
-            }
-            KeyState::InUse => "in use",
-            KeyState::InUseUntil(latest) => {
-                listed.used_until = Some(second(latest));
-                "in use"
-            }
-            KeyState::HonouredUntil(end) => {
-                listed.honoured_until = Some(second(end));
-                "honoured"
-            }
-            KeyState::RetiredSince(end) => {
-                listed.retired_since = Some(second(end));
-                "retired"
-            }
-        };
-        listed
+            times: times.collect(),
+            description,
+        }
+    }
+
+    /// A key without a known algorithm.
+    fn unusable(key: &KeyFile) -> Self {
+        Self {
+            purpose: "unknown",
+            algorithm: "?",
+            state: "unusable",
+            first_use: format!("{:.0}", key.first_use()),
+            kid: key.kid().to_owned(),
+            times: BTreeMap::new(),
+            description: String::new(),
+        }
     }
 }
 
@@ -399,51 +361,26 @@ impl fmt::Display for ListedKey {
             state,
             first_use,
             kid,
+            description,
             ..
         } = self;
         write!(
             f,
-            "{purpose:<8} {algorithm:<8} {state:<9} {first_use}  {kid}"
-        )?;
-        match (&self.used_from, &self.used_by_all_from) {
-            (Some(from), Some(latest)) => write!(
-                f,
-                "  used from {from} on, by every gateway from {latest} at the latest"
-            )?,
-            (None, Some(latest)) => {
-                write!(f, "  used by every gateway from {latest} at the latest")?;
-            }
-            (_, None) => {}
-        }
-        if let Some(latest) = &self.used_until {
-            write!(f, "  until {latest} at the latest")?;
-        }
-        if let Some(end) = &self.honoured_until {
-            write!(f, "  until {end}")?;
-        }
-        if let Some(end) = &self.retired_since {
-            write!(f, "  since {end}")?;
-        }
-        Ok(())
+            "{purpose:<8} {algorithm:<8} {state:<9} {first_use}  {kid}{description}"
+        )
     }
 }
 
-pub(super) fn rotate(
-    rotate: &RotateKeys,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-    out: &mut dyn Write,
-) -> anyhow::Result<Exit> {
-    let folder = &rotate.folder;
-    let settings = folder.times.settings(environment, registry)?;
-    let folders: Vec<(KeyUse, &Path)> = match &folder.directory {
-        Some(directory) => vec![(folder.purpose.unwrap_or(KeyUse::Signing), directory)],
+fn rotate(rotate: &RotateKeys, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
+    let settings = invocation.settings(&rotate.times.config)?;
+    let folders: Vec<(KeyUse, &Path)> = match &rotate.directory {
+        Some(directory) => vec![(rotate.purpose.unwrap_or(KeyUse::Signing), directory)],
         None => [
             (KeyUse::Signing, &settings.keys.signing_dir),
             (KeyUse::Sealing, &settings.keys.sealing_dir),
         ]
         .into_iter()
-        .filter(|(purpose, _)| folder.purpose.is_none_or(|asked| asked == *purpose))
+        .filter(|(purpose, _)| rotate.purpose.is_none_or(|asked| asked == *purpose))
         .filter_map(|(purpose, directory)| Some((purpose, directory.as_deref()?)))
         .collect(),
     };
@@ -452,8 +389,8 @@ pub(super) fn rotate(
         return Err(UserError::Request(problem.to_owned()).into());
     }
     for (purpose, directory) in folders {
-        let times = folder.times.of(purpose, &settings);
-        rotate_directory(rotate, purpose, directory, times, out)?;
+        let times = rotate.times.of(purpose, &settings);
+        rotate_directory(rotate, purpose, directory, times, invocation.out)?;
     }
     Ok(Exit::Ok)
 }
@@ -467,20 +404,17 @@ fn rotate_directory(
 ) -> anyhow::Result<()> {
     let _lock = lock(directory)?;
     let now = Timestamp::now();
-    let keys = KeyFiles::read(directory, purpose).map_err(UserError::from)?;
+    let keys = KeyFiles::read(directory, purpose)?;
     let plan = keys::plan(&keys.first_uses(), times, rotate.every, now);
     if let Some(first_use) = plan.next {
         let newest = keys.0.last().and_then(|(_, key)| key.purpose());
-        let made = match (purpose, newest) {
-            (KeyUse::Sealing, _) => KeyPurpose::Sealing,
-            (KeyUse::Signing, newest) => match (rotate.algorithm, newest) {
-                (Some(algorithm), _) => KeyPurpose::Signing(algorithm.into()),
-                (None, Some(newest)) => newest,
-                (None, None) => KeyPurpose::Signing(Algorithm::Es256),
-            },
+        let made = match (purpose, rotate.algorithm, newest) {
+            (KeyUse::Sealing, ..) => KeyPurpose::Sealing,
+            (KeyUse::Signing, Some(algorithm), _) => KeyPurpose::Signing(algorithm.into()),
+            (KeyUse::Signing, None, Some(newest)) => newest,
+            (KeyUse::Signing, None, None) => KeyPurpose::Signing(Algorithm::Es256),
         };
-        let made = keys::generate(made, first_use).map_err(UserError::from)?;
-        let path = keys::write_new(directory, &made).map_err(UserError::from)?;
+        let path = make(directory, made, first_use)?;
         writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
     } else if let Some((path, key)) = keys.0.last() {
         let (path, first_use) = (path.display(), key.first_use());
@@ -514,7 +448,7 @@ fn lock(directory: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
-pub(super) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
+fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let (directory, kid) = (key.directory.display(), &key.kid);
     let files = keys::read_dir(&key.directory).map_err(UserError::from)?;
     let Some((path, found)) = files.into_iter().find(|(_, key)| key.kid() == kid) else {
@@ -522,9 +456,7 @@ pub(super) fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exi
     };
     let purpose = key_use(&found);
     if let Some(purpose) = purpose {
-        let first_uses = KeyFiles::read(&key.directory, purpose)
-            .map_err(UserError::from)?
-            .first_uses();
+        let first_uses = KeyFiles::read(&key.directory, purpose)?.first_uses();
         let later = |first_use: &Timestamp| *first_use > found.first_use();
         let in_use = found.first_use() <= Timestamp::now() || first_uses.len() == 1;
         if in_use && !first_uses.iter().any(later) {
@@ -561,7 +493,7 @@ struct KeyFiles(Vec<(PathBuf, KeyFile)>);
 
 impl KeyFiles {
     /// The keys in a directory, which may not exist yet.
-    fn read(directory: &Path, purpose: KeyUse) -> Result<Self, KeyError> {
+    fn read(directory: &Path, purpose: KeyUse) -> Result<Self, UserError> {
         if !directory.exists() {
             return Ok(Self(Vec::new()));
         }
@@ -612,14 +544,6 @@ impl KeyUse {
 }
 
 impl KeyTimes {
-    fn settings(
-        &self,
-        environment: &BTreeMap<String, String>,
-        registry: &Registry,
-    ) -> Result<Settings, UserError> {
-        Ok(config::load(self.config.as_deref(), environment, registry)?)
-    }
-
     fn of(&self, purpose: KeyUse, settings: &Settings) -> Times {
         let lifetime = match purpose {
             KeyUse::Signing => self.token_lifetime.unwrap_or(settings.token.lifetime),

@@ -1,8 +1,6 @@
 //! `revoke`: revokes sessions through the management listener of a running gateway.
 
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -12,10 +10,9 @@ use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Exit;
 use super::error::UserError;
 use super::management_call::{call, management_url};
-use crate::config::{self, Registry};
+use super::{ConfigFile, Exit, Invocation};
 
 const PATH: &str = "/admin/v1/sessions/revoke";
 
@@ -24,18 +21,14 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The sessions to revoke.
 #[derive(Debug, PartialEq, Eq, Args)]
+#[command(mut_arg("config", |config| config.global(true)))]
 pub struct Revoke {
     /// The sessions.
     #[command(subcommand)]
     pub sessions: Sessions,
-    /// The configuration file of the running gateway.
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help = "The configuration file of the running gateway, TOML [environment: AUTH_GATEWAY_CONFIG]"
-    )]
-    pub config: Option<PathBuf>,
+    /// The option `--config`
+    #[command(flatten)]
+    pub config: ConfigFile,
 }
 
 /// Which sessions.
@@ -150,15 +143,9 @@ struct Revoked {
 /// # Errors
 ///
 /// The settings or the request are wrong, or no runtime can be started.
-pub(super) fn revoke(
-    command: &Revoke,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> anyhow::Result<Exit> {
-    let settings = config::load(command.config.as_deref(), environment, registry);
-    let settings = settings.map_err(UserError::from)?;
+pub(super) fn revoke(command: &Revoke, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
+    let settings = invocation.settings(&command.config)?;
+    let Invocation { out, err, .. } = invocation;
     let iams = settings.iams.iter();
     let prefixes: Vec<_> = iams.map(|iam| &*iam.options.subject_prefix).collect();
     let management = settings.management;

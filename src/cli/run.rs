@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,7 +12,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::error::{UserError, report};
 use super::{
-    Command, EarlyExit, Exit, audit, check, config, healthcheck, init, keys, revoke, welcome,
+    Command, ConfigCommand, ConfigFile, EarlyExit, Exit, Invocation, audit, check, config,
+    healthcheck, init, keys, revoke, welcome,
 };
 use crate::config::{Environment, LogFormat, Registry, Settings, is_own_variable};
 use crate::startup::{self, Addresses, Application, Parts};
@@ -46,7 +46,7 @@ impl Default for Program {
 
 /// The `main` of a program: parses the arguments and runs the command.
 pub fn execute<C>(
-    parse: impl FnOnce(Vec<OsString>, &BTreeMap<String, String>) -> Result<C, EarlyExit>,
+    parse: impl FnOnce(Vec<OsString>) -> Result<C, EarlyExit>,
     run: impl FnOnce(
         C,
         &BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub fn execute<C>(
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| is_own_variable(name) || name == SOCKET_NAMES_VARIABLE)
         .collect();
-    let command = match parse(std::env::args_os().collect(), &environment) {
+    let command = match parse(std::env::args_os().collect()) {
         Ok(command) => command,
         Err(stop) => {
             let written = if stop.exit == Exit::Ok {
@@ -88,37 +88,39 @@ pub fn execute<C>(
 ///
 /// The gateway itself failed. Every other failure is an [`Exit`].
 pub fn run(
-    command: Command,
+    command: &Command,
     program: &Program,
     environment: &BTreeMap<String, String>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let registry = &program.registry;
+    let mut invocation = Invocation {
+        registry,
+        environment,
+        out,
+        err,
+    };
     let outcome = match command {
-        Command::Serve { config } => serve(config.as_deref(), program, environment, err),
+        Command::Serve { config } => serve(config, program, environment, err),
         Command::Check {
             config,
             online,
             explain,
         } => {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            let prepared = Parts::load(config.as_deref(), environment, registry, clock);
-            return check::check(prepared, online, &explain, environment, out);
+            let prepared = Parts::load(config.path(environment), environment, registry, clock);
+            return check::check(prepared, *online, explain, environment, out);
         }
-        Command::ShowConfig(command) => config::show(&command, environment, registry, out),
-        Command::Init(arguments) => init::init(&arguments, registry, out),
-        Command::GenerateKey(key) => keys::generate(&key, out),
-        Command::ListKeys(list) => keys::list(&list, environment, registry, out),
-        Command::RotateKeys(rotate) => keys::rotate(&rotate, environment, registry, out),
-        Command::RemoveKey(key) => keys::remove(&key, out),
-        Command::GenerateAuditKey(key) => audit::generate_key(&key, out),
-        Command::AuditId(id) => audit::id(&id, environment, registry, out),
-        Command::Revoke(command) => revoke::revoke(&command, environment, registry, out, err),
-        Command::Healthcheck { config } => {
-            healthcheck::healthcheck(config.as_deref(), environment, registry, out, err)
+        Command::Config(ConfigCommand::Show { config, json }) => {
+            config::show(config, *json, &mut invocation)
         }
-        Command::Completions(shell) => written(super::completions(shell, out)),
+        Command::Init(arguments) => init::init(arguments, registry, out),
+        Command::Keys(command) => keys::run(command, &mut invocation),
+        Command::Audit(command) => audit::run(command, &mut invocation),
+        Command::Revoke(command) => revoke::revoke(command, &mut invocation),
+        Command::Healthcheck { config } => healthcheck::healthcheck(config, &mut invocation),
+        Command::Completions { shell } => written(super::completions(*shell, out)),
         Command::Man => written(super::man(out)),
     };
     report(outcome, err)
@@ -130,7 +132,7 @@ fn written(result: io::Result<()>) -> anyhow::Result<Exit> {
 }
 
 fn serve(
-    file: Option<&Path>,
+    config: &ConfigFile,
     program: &Program,
     environment: &BTreeMap<String, String>,
     err: &mut dyn Write,
@@ -140,6 +142,7 @@ fn serve(
     let sockets = startup::passed_sockets(names).map_err(UserError::from)?;
     let system = actix_web::rt::System::new();
     system.block_on(async { handle_hangups() })?;
+    let file = config.path(environment);
     let (settings, mut parts) =
         Parts::load(file, environment, &program.registry, clock).map_err(UserError::from)?;
     parts.sockets = Arc::new(sockets);

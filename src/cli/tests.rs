@@ -7,23 +7,23 @@ use super::*;
 use crate::config::sample::registry;
 use crate::startup::Parts;
 
-fn parse_line(line: &str, variable: Option<&str>) -> Result<Command, EarlyExit> {
-    let environment = variable.map(|name| (CONFIG_VARIABLE.to_owned(), name.to_owned()));
-    parse(
-        line.split(' ').map(OsString::from),
-        &environment.into_iter().collect(),
-    )
+fn parse_line(line: &str) -> Result<Command, EarlyExit> {
+    parse(line.split(' ').map(OsString::from))
+}
+
+fn file(config: Option<&str>) -> ConfigFile {
+    let config = config.map(PathBuf::from);
+    ConfigFile { config }
 }
 
 fn serve(config: Option<&str>) -> Command {
-    Command::Serve {
-        config: config.map(PathBuf::from),
-    }
+    let config = file(config);
+    Command::Serve { config }
 }
 
 fn check_command(config: Option<&str>, online: bool) -> Command {
     Command::Check {
-        config: config.map(PathBuf::from),
+        config: file(config),
         online,
         explain: Vec::new(),
     }
@@ -34,86 +34,78 @@ fn generate(
     algorithm: Option<SigningAlgorithm>,
     first_use: Option<FirstUse>,
 ) -> Command {
-    Command::GenerateKey(GenerateKey {
+    Command::Keys(KeyCommand::Generate(GenerateKey {
         directory: "d".into(),
         purpose,
         algorithm,
         first_use,
-    })
+    }))
 }
 
 #[test]
 fn default_command_is_serve() {
-    assert_eq!(parse_line("auth-gateway", None), Ok(serve(None)));
-    assert_eq!(parse_line("auth-gateway serve", None), Ok(serve(None)));
+    assert_eq!(parse_line("auth-gateway"), Ok(serve(None)));
+    assert_eq!(parse_line("auth-gateway serve"), Ok(serve(None)));
+    assert_eq!(parse_line("auth-gateway --config a"), Ok(serve(Some("a"))));
     assert_eq!(
-        parse_line("auth-gateway --config a", None),
-        Ok(serve(Some("a")))
-    );
-    assert_eq!(
-        parse_line("auth-gateway serve --config=a", None),
+        parse_line("auth-gateway serve --config=a"),
         Ok(serve(Some("a")))
     );
 }
 
 #[test]
 fn environment_names_the_file_unless_an_argument_does() {
-    assert_eq!(parse_line("auth-gateway", Some("b")), Ok(serve(Some("b"))));
-    assert_eq!(
-        parse_line("auth-gateway --config a", Some("b")),
-        Ok(serve(Some("a")))
-    );
-    assert_eq!(
-        parse_line("auth-gateway check", Some("b")),
-        Ok(check_command(Some("b"), false))
-    );
-    assert_eq!(parse_line("auth-gateway", Some("")), Ok(serve(None)));
+    for (argument, variable, expected) in [
+        (None, None, None),
+        (None, Some("b"), Some("b")),
+        (Some("a"), Some("b"), Some("a")),
+        (None, Some(""), None),
+    ] {
+        let environment = variable.map(|name: &str| (CONFIG_VARIABLE.to_owned(), name.to_owned()));
+        let environment = environment.into_iter().collect();
+        let file = file(argument);
+        assert_eq!(file.path(&environment), expected.map(Path::new));
+    }
 }
 
 #[test]
 fn check_can_be_online() {
     assert_eq!(
-        parse_line("auth-gateway check", None),
+        parse_line("auth-gateway check"),
         Ok(check_command(None, false))
     );
     assert_eq!(
-        parse_line("auth-gateway check --online --config a", None),
+        parse_line("auth-gateway check --online --config a"),
         Ok(check_command(Some("a"), true))
     );
 }
 
 #[test]
 fn settings_are_shown_as_a_file_or_as_json() {
-    let show = |config: Option<&str>, json| {
-        let config = config.map(PathBuf::from);
-        Ok(Command::ShowConfig(ShowConfig { config, json }))
-    };
-    for (arguments, variable, expected) in [
-        ("", None, show(None, false)),
-        ("", Some("b"), show(Some("b"), false)),
-        (" --config a --json", Some("b"), show(Some("a"), true)),
-    ] {
+    for (arguments, config, json) in [("", None, false), (" --config a --json", Some("a"), true)] {
         let line = format!("auth-gateway config show{arguments}");
-        assert_eq!(parse_line(&line, variable), expected, "{line}");
+        let config = file(config);
+        let expected = Command::Config(ConfigCommand::Show { config, json });
+        assert_eq!(parse_line(&line), Ok(expected), "{line}");
     }
 }
 
 #[test]
 fn scopes_are_explained_only_online() {
     let explain = |scopes: &[&str]| Command::Check {
-        config: None,
+        config: file(None),
         online: true,
         explain: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
     };
     assert_eq!(
-        parse_line("auth-gateway check --online --explain a b", None),
+        parse_line("auth-gateway check --online --explain a b"),
         Ok(explain(&["a", "b"]))
     );
     for line in [
         "auth-gateway check --explain a",
         "auth-gateway check --online --explain",
     ] {
-        let refused = parse_line(line, None).unwrap_err();
+        let refused = parse_line(line).unwrap_err();
         assert_eq!(
             refused.exit,
             Exit::Configuration,
@@ -159,15 +151,15 @@ fn generated_keys_are_for_signing_by_default() {
         ),
     ] {
         let line = format!("auth-gateway keys generate {arguments}");
-        assert_eq!(parse_line(&line, None), Ok(command), "{line}");
+        assert_eq!(parse_line(&line), Ok(command), "{line}");
     }
     assert_eq!(
-        parse_line("auth-gateway keys list --dir d", None),
-        Ok(Command::ListKeys(ListKeys {
+        parse_line("auth-gateway keys list --dir d"),
+        Ok(Command::Keys(KeyCommand::List(ListKeys {
             directory: "d".into(),
             json: false,
             times: KeyTimes::default(),
-        }))
+        })))
     );
 }
 
@@ -214,15 +206,10 @@ fn sessions_to_revoke_are_one_those_of_a_subject_or_all() {
         let line = format!("auth-gateway revoke {arguments}");
         let expected = Command::Revoke(Revoke {
             sessions,
-            config: config.map(PathBuf::from),
+            config: file(config),
         });
-        assert_eq!(parse_line(&line, None), Ok(expected), "{line}");
+        assert_eq!(parse_line(&line), Ok(expected), "{line}");
     }
-    let Ok(Command::Revoke(from_environment)) = parse_line("auth-gateway revoke all", Some("b"))
-    else {
-        panic!("not parsed");
-    };
-    assert_eq!(from_environment.config, Some("b".into()));
 }
 
 #[test]
@@ -254,7 +241,7 @@ fn invalid_arguments_are_a_configuration_error() {
         "auth-gateway keys generate --dir d --first-use tomorrow",
         "auth-gateway keys generate --dir d --first-use 2030-01-31",
     ] {
-        let stop = parse_line(line, None).expect_err(line);
+        let stop = parse_line(line).expect_err(line);
         assert_eq!(stop.exit, Exit::Configuration, "{line}");
         assert!(!stop.text.is_empty(), "{line}");
     }
@@ -267,7 +254,7 @@ fn help_has_the_purpose_first_steps_settings_and_exit_codes() {
         "auth-gateway -h",
         "auth-gateway help",
     ] {
-        let stop = parse_line(line, None).expect_err(line);
+        let stop = parse_line(line).expect_err(line);
         assert_eq!(stop.exit, Exit::Ok, "{line}");
         for essential in [
             "gateway in front of an external identity system",
@@ -302,7 +289,7 @@ fn help_has_the_purpose_first_steps_settings_and_exit_codes() {
 
 #[test]
 fn version_is_printed() {
-    let stop = parse_line("auth-gateway --version", None).expect_err("the version");
+    let stop = parse_line("auth-gateway --version").expect_err("the version");
     assert_eq!(
         stop.text.trim(),
         concat!(

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
 
-use auth_gateway::cli::{self, ABOUT, ConfigFile, EarlyExit, Exit, Program, Subcommands};
+use auth_gateway::cli::{self, ABOUT, ConfigFile, EarlyExit, Exit, Program};
 use auth_gateway::config::Settings;
 use auth_gateway::startup::Addresses;
 use clap::{Parser, Subcommand};
@@ -16,20 +15,6 @@ use clap::{Parser, Subcommand};
 use crate::iam::MockSettings;
 
 pub use mock_iam::MockIamOptions;
-
-/// A command of the program.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Command {
-    /// A command of the gateway.
-    Gateway(cli::Command),
-    /// Run the mock IAM as the Keycloak of a configuration.
-    MockIam {
-        /// The configuration file.
-        config: Option<PathBuf>,
-        /// The other arguments.
-        options: MockIamOptions,
-    },
-}
 
 const AFTER: &str = "\
 First steps:
@@ -53,19 +38,23 @@ its control API.";
 )]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<AllSubcommands>,
+    command: Option<Command>,
     #[command(flatten)]
     config: ConfigFile,
 }
 
-#[derive(Debug, Subcommand)]
-enum AllSubcommands {
+/// A command of the program.
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// A command of the gateway.
     #[command(flatten)]
-    Gateway(Subcommands),
+    Gateway(cli::Command),
     /// Run the mock IAM as the Keycloak of the configuration, for tests of the gateway
     MockIam {
+        /// The option `--config`
         #[command(flatten)]
         config: ConfigFile,
+        /// The other arguments
         #[command(flatten)]
         options: MockIamOptions,
     },
@@ -76,21 +65,12 @@ enum AllSubcommands {
 /// # Errors
 ///
 /// [`EarlyExit`] for help and invalid arguments.
-pub fn parse(
-    arguments: impl IntoIterator<Item = OsString>,
-    environment: &BTreeMap<String, String>,
-) -> Result<Command, EarlyExit> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
     let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
-    Ok(match command {
-        None => Command::Gateway(cli::Command::Serve {
-            config: config.path(environment),
-        }),
-        Some(AllSubcommands::Gateway(command)) => Command::Gateway(command.command(environment)?),
-        Some(AllSubcommands::MockIam { config, options }) => Command::MockIam {
-            config: config.path(environment),
-            options,
-        },
-    })
+    match command.unwrap_or(Command::Gateway(cli::Command::Serve { config })) {
+        Command::Gateway(command) => command.consistent().map(Command::Gateway),
+        command @ Command::MockIam { .. } => Ok(command),
+    }
 }
 
 /// Runs a command. Results go to `out`, problems to `err`.
@@ -110,9 +90,9 @@ pub fn run(
         hints,
     };
     match command {
-        Command::Gateway(command) => cli::run(command, &program, environment, out, err),
+        Command::Gateway(command) => cli::run(&command, &program, environment, out, err),
         Command::MockIam { config, options } => {
-            let outcome = mock_iam::serve(config.as_deref(), &options, environment, err);
+            let outcome = mock_iam::serve(config.path(environment), &options, environment, err);
             cli::report(outcome, err)
         }
     }

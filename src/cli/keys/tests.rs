@@ -1,72 +1,62 @@
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use super::*;
-use crate::cli::parse;
+use crate::cli::{Command, EarlyExit, parse};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn parsed(arguments: &str, variable: Option<&str>) -> Result<Command, EarlyExit> {
+fn parsed(arguments: &str) -> Result<Command, EarlyExit> {
     let line = format!("auth-gateway keys {arguments}");
-    let variable = variable.map(|file| ("AUTH_GATEWAY_CONFIG".to_owned(), file.to_owned()));
-    let environment: BTreeMap<_, _> = variable.into_iter().collect();
-    parse(line.split_whitespace().map(OsString::from), &environment)
+    parse(line.split_whitespace().map(OsString::from))
 }
 
-fn rotation(folder: KeyFolder) -> RotateKeys {
+fn rotation(directory: Option<&str>, times: KeyTimes) -> RotateKeys {
     RotateKeys {
-        folder,
+        directory: directory.map(PathBuf::from),
+        purpose: None,
+        times,
         algorithm: None,
         every: 30 * DAY,
     }
 }
 
-fn in_folder(directory: Option<&str>) -> KeyFolder {
-    KeyFolder {
-        directory: directory.map(PathBuf::from),
-        purpose: None,
-        times: KeyTimes::default(),
-    }
+fn config(file: &str) -> ConfigFile {
+    let config = Some(file.into());
+    ConfigFile { config }
 }
 
 #[test]
 fn rotation_takes_its_times_from_the_configuration_or_from_arguments() {
     let times_of_arguments = KeyTimes {
-        config: Some("c".into()),
+        config: config("c"),
         jwks_max_age: Some(Duration::from_secs(60)),
         token_lifetime: Some(Duration::from_secs(300)),
         session_max_lifetime: Some(8 * Duration::from_secs(3600)),
     };
-    let folder = |directory, times| KeyFolder {
-        times,
-        ..in_folder(directory)
-    };
-    let config = |file: &str| KeyTimes {
-        config: Some(file.into()),
+    let times_of_file = KeyTimes {
+        config: config("c"),
         ..KeyTimes::default()
     };
-    for (arguments, variable, expected) in [
-        ("", None, rotation(in_folder(None))),
-        ("--dir d", None, rotation(in_folder(Some("d")))),
-        ("--config c", Some("v"), rotation(folder(None, config("c")))),
-        ("", Some("v"), rotation(folder(None, config("v")))),
+    for (arguments, expected) in [
+        ("", rotation(None, KeyTimes::default())),
+        ("--dir d", rotation(Some("d"), KeyTimes::default())),
+        ("--config c", rotation(None, times_of_file)),
         (
             "--config c --jwks-max-age 1m --token-lifetime 5m --session-max-lifetime 8h",
-            None,
-            rotation(folder(None, times_of_arguments)),
+            rotation(None, times_of_arguments),
         ),
         (
             "--dir d --every 7d --alg EdDSA",
-            None,
             RotateKeys {
                 algorithm: Some(SigningAlgorithm::EdDsa),
                 every: 7 * DAY,
-                ..rotation(in_folder(Some("d")))
+                ..rotation(Some("d"), KeyTimes::default())
             },
         ),
     ] {
-        let command = parsed(&format!("rotate {arguments}"), variable);
-        assert_eq!(command, Ok(Command::RotateKeys(expected)), "{arguments}");
+        let expected = Command::Keys(KeyCommand::Rotate(expected));
+        let command = parsed(&format!("rotate {arguments}"));
+        assert_eq!(command, Ok(expected), "{arguments}");
     }
 }
 
@@ -74,8 +64,8 @@ fn rotation_takes_its_times_from_the_configuration_or_from_arguments() {
 fn algorithm_of_sealing_keys_cannot_be_selected() {
     for command in ["generate --dir d", "rotate --dir d", "rotate"] {
         let line = format!("{command} --use sealing --alg ES256");
-        assert!(parsed(&line, None).is_err(), "{line}");
-        assert!(parsed(&format!("{command} --use sealing"), None).is_ok());
+        assert!(parsed(&line).is_err(), "{line}");
+        assert!(parsed(&format!("{command} --use sealing")).is_ok());
     }
 }
 
@@ -88,14 +78,14 @@ fn invalid_arguments_of_key_commands_are_refused() {
         "remove --dir d",
         "remove --kid k",
     ] {
-        assert!(parsed(arguments, None).is_err(), "{arguments}");
+        assert!(parsed(arguments).is_err(), "{arguments}");
     }
     for kid in ["k", "-0k", "--k"] {
         let removal = RemoveKey {
             directory: "d".into(),
             kid: kid.to_owned(),
         };
-        let command = parsed(&format!("remove --dir d --kid {kid}"), None);
-        assert_eq!(command, Ok(Command::RemoveKey(removal)));
+        let command = parsed(&format!("remove --dir d --kid {kid}"));
+        assert_eq!(command, Ok(Command::Keys(KeyCommand::Remove(removal))));
     }
 }
