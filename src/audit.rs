@@ -11,12 +11,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use iam_adapters::Clock;
-use secrecy::{ExposeSecret as _, SecretString};
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
 
 use crate::config::{AuditDestination, AuditSettings};
 use crate::gateway::Observer;
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::session::SessionId;
 use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
 use crate::telemetry::json_lines::{Flusher, LineWriter};
@@ -55,15 +55,18 @@ struct Enabled {
 impl AuditLog {
     /// The log of the settings. It takes no line before [`Self::open`].
     #[must_use]
-    pub fn new(settings: &AuditSettings, clock: Arc<dyn Clock>, metrics: AuditMetrics) -> Self {
+    pub fn new(
+        settings: &AuditSettings,
+        key: Arc<IdentifierKey>,
+        clock: Arc<dyn Clock>,
+        metrics: AuditMetrics,
+    ) -> Self {
         let destination = match (settings.destination, &settings.file) {
             (AuditDestination::Stdout, _) => Destination::Stdout,
             (AuditDestination::File, Some(path)) => Destination::File(path.clone()),
             (AuditDestination::None, _) | (AuditDestination::File, None) => return Self(None),
         };
-        // The settings were checked when they were read.
-        let key = settings.key.as_ref().map(SecretString::expose_secret);
-        let mut identifiers = Identifiers::new(key.unwrap_or_default().as_bytes());
+        let mut identifiers = Identifiers::new(key);
         identifiers.with_client_addresses = settings.client_addresses;
         identifiers.with_email_addresses = settings.email_addresses;
         Self(Some(Enabled {

@@ -145,7 +145,7 @@ and password, exchange the session for signed access tokens, and log out.";
 const AFTER: &str = "\
 First steps:
   auth-gateway init --iam keycloak --output FILE
-                                    write settings to start from
+                                    write settings to start from, and a key of identifiers
   auth-gateway --config FILE        run; by default on http://127.0.0.1:8080, management on
                                     127.0.0.1:9090
   auth-gateway check --config FILE  report every problem of a configuration; --online calls the IAM
@@ -155,8 +155,6 @@ First steps:
                                     make a key that replicas share
   auth-gateway keys rotate --config FILE --every 30d
                                     make the next keys and remove old ones, for cron
-  auth-gateway audit generate-key --output FILE
-                                    make the key of the audit log
   auth-gateway revoke subject SUBJECT --config FILE
                                     end all sessions of a user at the running gateway
   auth-gateway healthcheck --config FILE
@@ -233,7 +231,7 @@ pub enum Command {
     /// Make, list and rotate the keys that sign tokens and seal sessions
     #[command(subcommand)]
     Keys(KeyCommand),
-    /// Make the key of the audit log, and compute the identifiers in its lines
+    /// Compute the identifiers in the lines of the logs
     #[command(subcommand)]
     Audit(AuditCommand),
     /// Revoke sessions at a running gateway, by its management listener

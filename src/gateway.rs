@@ -2,9 +2,11 @@
 //! IAM's protocol and of Redis.
 
 mod access_token;
+pub mod account;
 pub mod entry_key;
 pub mod error;
 pub mod iams;
+pub mod identifiers;
 pub mod introspection_cache;
 pub mod keys;
 pub mod login_limiter;
@@ -38,10 +40,11 @@ pub use session::NewSession;
 use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
 use iams::{Common, Iam, IamParts, Iams};
+use identifiers::{Identifier, IdentifierKey};
 use introspection_cache::shared::SharedCache;
 use introspection_cache::{ActiveSession, IntrospectionRequest, Source};
 use keys::Keys;
-use login_limiter::{Account, Limits, LoginKey, LoginRateLimiter};
+use login_limiter::{Limits, LoginRateLimiter};
 use revocations::{Cause, Revocations};
 use session::{ConstantTimeFallback, SessionId, SessionTokens};
 use session_revoker::SessionRevoker;
@@ -104,8 +107,8 @@ pub struct GatewayParts {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
-    /// The key of the hashes under which limits count, until replicas agree on one.
-    pub login_key: Arc<LoginKey>,
+    /// The key of the identifiers under which limits count.
+    pub identifier_key: Arc<IdentifierKey>,
     /// The settings.
     pub policy: Policy,
     /// The table of revocations, empty at the start.
@@ -130,8 +133,8 @@ pub struct Gateway {
 /// The result of a login.
 #[derive(Debug)]
 pub struct LoginAttempt {
-    /// The account in the log: the same for all spellings of its e-mail address.
-    pub account: Account,
+    /// The account: the same for all spellings of its e-mail address.
+    pub account: Identifier,
     /// The name of the IAM for the login, if there is one.
     pub iam: Option<Arc<str>>,
     /// The new session, or why there is none.
@@ -177,7 +180,7 @@ impl Gateway {
             keys,
             clock,
             random,
-            login_key,
+            identifier_key,
             policy,
             revocations,
             observer,
@@ -215,7 +218,7 @@ impl Gateway {
             login_limiter: LoginRateLimiter::new(
                 policy.login_limits,
                 Arc::clone(&clock),
-                login_key,
+                identifier_key,
                 observer,
             ),
             iams,
@@ -261,7 +264,7 @@ impl Gateway {
     async fn begin_session(
         &self,
         iam: Option<&Iam>,
-        account: Account,
+        account: Identifier,
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<NewSession, GatewayError> {
@@ -553,7 +556,7 @@ impl Gateway {
 
     /// Resets the login limits of an account for unknown networks, and for the network of this
     /// address. Returns the account in the log.
-    pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Account {
+    pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
         self.login_limiter.clear_failures(email, address)
     }
 

@@ -146,7 +146,7 @@ impl ReplicationStream {
         let logins = LoginExchange::new(
             redis.clone(),
             Arc::clone(&gateway),
-            Arc::clone(&random),
+            &*random,
             metrics.clone(),
         );
         Self {

@@ -114,7 +114,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         keys: Arc::clone(&parts.keys),
         clock: Arc::clone(clock),
         random: Arc::clone(&parts.random),
-        login_key: Arc::clone(&parts.login_key),
+        identifier_key: Arc::clone(&parts.identifier_key),
         policy: policy(settings),
         revocations: Revocations::default(),
         observer: Arc::<AuditLog>::clone(&parts.audit),
@@ -141,7 +141,7 @@ impl Connected {
             lifecycle: parts.lifecycle.clone(),
             trusted_proxies: settings.http.trusted_networks(),
             traces: parts.traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
-            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&parts.login_key)),
+            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&parts.identifier_key)),
             operator_token: parts.operator_token.clone(),
             audit: Arc::clone(&parts.audit),
         }

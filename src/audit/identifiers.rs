@@ -1,19 +1,13 @@
-//! Identifiers of accounts, sessions and clients: keyed hashes. They are the same at every replica and
-//! after every restart, as long as the key is.
+//! Accounts, sessions and clients in the lines: their identifiers, and their addresses in clear if the settings say so.
 
 use std::fmt;
+use std::sync::Arc;
 
-use aws_lc_rs::hmac;
 use iam_adapters::ClientAddress;
 use serde::Serialize;
 
-use crate::gateway::login_limiter::canonical;
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::session::SessionId;
-
-/// What precedes a value in its hash, so that equal values of two kinds have different identifiers.
-const ACCOUNT: &[u8] = b"auth-gateway audit account 1:";
-const SESSION: &[u8] = b"auth-gateway audit session 1:";
-const CLIENT: &[u8] = b"auth-gateway audit client 1:";
 
 /// An account, in the lines of logins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,9 +43,9 @@ impl ClientId {
     }
 }
 
-/// Computes the identifiers.
+/// Makes the members of lines.
 pub struct Identifiers {
-    key: hmac::Key,
+    key: Arc<IdentifierKey>,
     pub(super) with_client_addresses: bool,
     pub(super) with_email_addresses: bool,
 }
@@ -59,9 +53,9 @@ pub struct Identifiers {
 impl Identifiers {
     /// With this key, and without addresses in clear.
     #[must_use]
-    pub fn new(key: &[u8]) -> Self {
+    pub const fn new(key: Arc<IdentifierKey>) -> Self {
         Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+            key,
             with_client_addresses: false,
             with_email_addresses: false,
         }
@@ -71,15 +65,15 @@ impl Identifiers {
     #[must_use]
     pub fn account(&self, email: &str) -> AccountId {
         AccountId {
-            account: self.hash(ACCOUNT, &canonical(email)),
+            account: self.key.account(email).to_string(),
             email: self.with_email_addresses.then(|| email.to_owned()),
         }
     }
 
-    /// A session. Its id is one of its two credentials, so the log has a hash of it.
+    /// A session.
     #[must_use]
     pub fn session(&self, id: SessionId) -> String {
-        self.hash(SESSION, id.to_string().as_bytes())
+        self.key.session(id).to_string()
     }
 
     /// The client at this address.
@@ -95,17 +89,7 @@ impl Identifiers {
     /// The network of this address.
     #[must_use]
     pub fn network(&self, address: ClientAddress) -> String {
-        self.hash(CLIENT, &address.network().octets())
-    }
-
-    /// 128 bits, in hexadecimal.
-    fn hash(&self, kind: &[u8], value: &[u8]) -> String {
-        let mut context = hmac::Context::with_key(&self.key);
-        context.update(kind);
-        context.update(value);
-        let tag = context.sign();
-        let hash = tag.as_ref().first_chunk().copied().unwrap_or_default();
-        format!("{:032x}", u128::from_be_bytes(hash))
+        self.key.network(address.network()).to_string()
     }
 }
 

@@ -20,11 +20,15 @@ use crate::gateway::login_limiter::Limit;
 
 const DOCUMENTATION: &str = include_str!("../../docs/audit.md");
 
-const KEY: &str = "0123456789abcdef0123456789abcdef";
+const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 const ALICE: &str = "alice@example.test";
 
+fn key(secret: &[u8]) -> Arc<IdentifierKey> {
+    Arc::new(IdentifierKey::new(secret))
+}
+
 fn ids() -> Identifiers {
-    Identifiers::new(KEY.as_bytes())
+    Identifiers::new(key(KEY))
 }
 
 fn client(address: &str) -> ClientAddress {
@@ -54,12 +58,11 @@ impl TestLog {
         let settings = AuditSettings {
             destination: AuditDestination::File,
             file: Some(file(folder.path())),
-            key: Some(KEY.into()),
             fail_closed,
             ..AuditSettings::default()
         };
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let log = AuditLog::new(&settings, time, metrics.clone());
+        let log = AuditLog::new(&settings, key(KEY), time, metrics.clone());
         let flusher = log.open().unwrap();
         Self {
             folder,
@@ -362,7 +365,7 @@ fn line_escapes_characters_that_change_how_it_is_shown() {
 
 #[test]
 fn identifiers_in_the_documentation_are_right() {
-    let ids = Identifiers::new(b"an-example-of-a-key-that-is-not-secret");
+    let ids = Identifiers::new(key(b"an-example-of-a-key-that-is-not-secret"));
     let lines = [
         ids.account("Alice@example.test").to_string(),
         ids.session(session_id()),
@@ -392,7 +395,7 @@ fn identifier_is_the_same_for_each_spelling_and_for_each_address_of_a_network() 
 
 #[test]
 fn identifier_depends_on_the_key() {
-    let other = Identifiers::new(b"another key of enough characters");
+    let other = Identifiers::new(key(b"another key of enough characters"));
     assert_ne!(ids().account(ALICE), other.account(ALICE));
     assert_ne!(ids().session(session_id()), other.session(session_id()));
     let address = client("192.0.2.1");
@@ -595,11 +598,10 @@ fn symbolic_link_folder_and_missing_folder_are_refused_before_the_start() {
     let settings = AuditSettings {
         destination: AuditDestination::File,
         file: Some(path("link")),
-        key: Some(KEY.into()),
         ..AuditSettings::default()
     };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-    let log = AuditLog::new(&settings, clock, AuditMetrics::default());
+    let log = AuditLog::new(&settings, key(KEY), clock, AuditMetrics::default());
     let Err(error) = log.open() else {
         panic!("opened")
     };
@@ -746,7 +748,8 @@ async fn refusals_of_any_number_of_clients_have_at_most_two_hundred_and_one_line
 #[test]
 fn log_without_a_destination_builds_no_line() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-    let log = AuditLog::new(&AuditSettings::default(), clock, AuditMetrics::default());
+    let off = AuditSettings::default();
+    let log = AuditLog::new(&off, key(KEY), clock, AuditMetrics::default());
     assert!(log.open().unwrap().is_none());
     log.record(|_| panic!("a line"));
     assert_eq!(log.admit(), Ok(()));

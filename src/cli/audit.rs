@@ -1,33 +1,19 @@
-//! `audit`: the key of the audit log, and the identifiers in its lines.
+//! `audit`: the identifiers in the lines of the audit log and of the log.
 
-use std::io::Write;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 
-use aws_lc_rs::rand;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
 use iam_adapters::ClientAddress;
 use secrecy::ExposeSecret as _;
-use zeroize::Zeroizing;
 
 use super::error::UserError;
-use super::{ConfigFile, Exit, Invocation, write_new};
-use crate::audit::Identifiers;
+use super::{ConfigFile, Exit, Invocation};
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::session::SessionId;
 
 /// The commands about the audit log.
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum AuditCommand {
-    /// Make the key of the identifiers, which all replicas share, as a new file
-    ///
-    /// It never changes: identifiers of another key cannot be compared with those before.
-    GenerateKey {
-        /// The file to write, which must not exist
-        #[arg(long, value_name = "FILE")]
-        output: PathBuf,
-    },
     /// Compute the identifier of an account, a session or a client, to search for its lines
     Id {
         /// The value
@@ -54,46 +40,28 @@ pub struct AuditValue {
     pub client: Option<IpAddr>,
 }
 
-pub(super) fn run(command: &AuditCommand, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
-    match command {
-        AuditCommand::GenerateKey { output } => generate_key(output, invocation.out),
-        AuditCommand::Id { value, config } => id(value, config, invocation),
-    }
-}
-
-fn generate_key(output: &Path, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let mut bytes = Zeroizing::new([0; 32]);
-    rand::fill(&mut *bytes).map_err(|_| anyhow::anyhow!("no random numbers"))?;
-    let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(*bytes) + "\n");
-    write_new(output, 0o600, &text)?;
-    let shown = output.display();
-    writeln!(
-        out,
-        "{shown} written; name it in audit.key_file of every replica"
-    )?;
-    Ok(Exit::Ok)
-}
-
-fn id(
-    value: &AuditValue,
-    config: &ConfigFile,
+pub(super) fn run(
+    AuditCommand::Id { value, config }: &AuditCommand,
     invocation: &mut Invocation<'_>,
 ) -> anyhow::Result<Exit> {
-    let key = invocation.settings(config)?.audit.key;
-    let key = key
-        .ok_or_else(|| UserError::Request("the configuration has no audit.key_file".to_owned()))?;
-    let ids = Identifiers::new(key.expose_secret().as_bytes());
+    let key = invocation.settings(config)?.keys.identifier_key;
+    let key = key.ok_or_else(|| {
+        UserError::Request("the configuration has no keys.identifier_key_file".to_owned())
+    })?;
+    let key = IdentifierKey::new(key.expose_secret().as_bytes());
     let id = match (&value.account, &value.session, value.client) {
-        (Some(email), _, _) => ids.account(email).to_string(),
+        (Some(email), _, _) => Some(key.account(email)),
         (_, Some(session), _) => {
             let id = SessionId::parse(session);
             let id = id.ok_or_else(|| UserError::Request("--session: not a session id".to_owned()));
-            ids.session(id?)
+            Some(key.session(id?))
         }
-        (_, _, Some(address)) => ids.network(ClientAddress::from(address)),
+        (_, _, Some(address)) => Some(key.network(ClientAddress::from(address).network())),
         // Refused by clap.
-        (None, None, None) => String::new(),
+        (None, None, None) => None,
     };
-    writeln!(invocation.out, "{id}")?;
+    if let Some(id) = id {
+        writeln!(invocation.out, "{id}")?;
+    }
     Ok(Exit::Ok)
 }

@@ -1,10 +1,17 @@
-//! `init`: writes settings to start from.
+//! `init`: writes settings to start from, and the key of identifiers.
 
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
+use std::path::{self, Path, PathBuf};
 
+use anyhow::Context as _;
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
 use iam_adapters::registry::AdapterKind;
+use zeroize::Zeroizing;
 
 use super::{Exit, UserError, write_new};
 use crate::config::Registry;
@@ -12,18 +19,22 @@ use crate::config::Registry;
 /// The settings that do not depend on the IAM.
 const SETTINGS: &str = include_str!("init/settings.toml");
 
+/// The line of the settings that names the key of identifiers.
+const KEY_SETTING: &str = "#identifier_key_file = \"/etc/auth-gateway/secrets/identifier-key\"";
+
 /// The arguments of `init`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct Init {
     /// The kind of IAM
     #[arg(long, value_name = "KIND")]
     pub iam: String,
-    /// The file to write, which must not exist; default: standard output
+    /// The file to write, which must not exist, beside the folder `secrets` with the key of identifiers; default:
+    /// standard output, without a key
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Writes the settings.
+/// Writes the settings and, with a file, the key of identifiers.
 ///
 /// # Errors
 ///
@@ -50,12 +61,34 @@ pub(super) fn init(
         return Ok(Exit::Ok);
     };
     let shown = path.display();
+    let key = path::absolute(path)?.with_file_name("secrets/identifier-key");
+    let setting = toml::Value::from(key.display().to_string());
+    let text = text.replace(KEY_SETTING, &format!("identifier_key_file = {setting}"));
     write_new(path, 0o666, &text)?;
+    if !key.exists() {
+        make_key(&key).with_context(|| format!("cannot write {}", key.display()))?;
+    }
     writeln!(
         out,
-        "{shown} written; test it with `auth-gateway check --config {shown}`"
+        "{shown} and {} written; all replicas share the key; \
+         test the settings with `auth-gateway check --config {shown}`",
+        key.display()
     )?;
     Ok(Exit::Ok)
+}
+
+/// Makes the key of identifiers. It belongs to the owner of its folder: root makes it for the user of the gateway.
+fn make_key(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    if !folder.exists() {
+        fs::DirBuilder::new().mode(0o700).create(folder)?;
+    }
+    let mut bytes = Zeroizing::new([0; 32]);
+    rand::fill(&mut *bytes).map_err(|_| anyhow::anyhow!("no random numbers"))?;
+    let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(*bytes) + "\n");
+    write_new(path, 0o600, &text)?;
+    chown(path, Some(fs::metadata(folder)?.uid()), None)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -121,19 +154,35 @@ mod tests {
     }
 
     #[test]
-    fn existing_file_is_not_replaced() {
+    fn key_of_identifiers_is_made_beside_the_settings_and_no_existing_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth-gateway.toml");
         let (result, out) = run("keycloak", Some(path.clone()));
         assert_eq!(result.unwrap(), Exit::Ok);
         assert!(out.contains("check --config"), "{out}");
         let written = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(written, run("keycloak", None).1);
+        let key_file = folder.path().join("secrets/identifier-key");
+        let named = format!("identifier_key_file = \"{}\"", key_file.display());
+        let expected = run("keycloak", None).1.replace(KEY_SETTING, &named);
+        assert_eq!(written, expected);
+        assert!(
+            problems(&written)
+                .iter()
+                .all(|one| !one.contains("identifier"))
+        );
+        let key = std::fs::read_to_string(&key_file).unwrap();
+        assert_eq!(key.trim().len(), 43);
+        let mode = std::fs::metadata(&key_file).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
         std::fs::write(&path, "mine").unwrap();
         let (result, _) = run("keycloak", Some(path.clone()));
         let error = result.unwrap_err().downcast::<UserError>().unwrap();
         assert!(error.to_string().contains("exists"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+        // The key of the replicas that there are.
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run("keycloak", Some(path)).0.unwrap(), Exit::Ok);
+        assert_eq!(std::fs::read_to_string(&key_file).unwrap(), key);
     }
 
     #[test]

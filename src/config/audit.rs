@@ -2,13 +2,9 @@
 
 use std::path::PathBuf;
 
-use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
-
-/// The shortest key, in characters: 24 random bytes in base64.
-const KEY_MIN: usize = 32;
 
 /// The audit log.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -18,11 +14,6 @@ pub struct AuditSettings {
     pub destination: AuditDestination,
     /// The file, for [`AuditDestination::File`].
     pub file: Option<PathBuf>,
-    /// The key of the identifiers of accounts, sessions and clients.
-    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
-    pub key: Option<SecretString>,
-    /// The file with the key; [`load`](super::load) replaces it by `key`.
-    pub key_file: Option<PathBuf>,
     /// Whether logins and resets of login limits are refused while their lines cannot be written.
     pub fail_closed: bool,
     /// Whether lines have the addresses of clients in clear.
@@ -66,20 +57,8 @@ impl AuditSettings {
         if !is_file && self.file.is_some() {
             problems.add("audit.file", "requires audit.destination = \"file\"");
         }
-        let is_off = self.destination == AuditDestination::None;
-        if is_off && self.fail_closed {
+        if self.destination == AuditDestination::None && self.fail_closed {
             problems.add("audit.fail_closed", "requires audit.destination");
-        }
-        match &self.key {
-            None if !is_off => problems.add(
-                "audit.key_file",
-                "required by audit.destination; make the file, which all replicas share, with: \
-                 auth-gateway audit generate-key --output FILE",
-            ),
-            Some(key) if key.expose_secret().len() < KEY_MIN => {
-                problems.add("audit.key", format!("shorter than {KEY_MIN} characters"));
-            }
-            None | Some(_) => {}
         }
     }
 }
@@ -89,36 +68,22 @@ mod tests {
     use crate::config::load_tests::problems;
 
     #[test]
-    fn destination_needs_its_file_and_a_key() {
-        let key = ("AUDIT__KEY", "0123456789abcdef0123456789abcdef");
-        let short = ("AUDIT__KEY", "0123456789abcdef0123456789abcde");
+    fn destination_needs_its_file() {
         let destination = |name| ("AUDIT__DESTINATION", name);
         let file = ("AUDIT__FILE", "/nowhere/audit.log");
         let fail_closed = ("AUDIT__FAIL_CLOSED", "true");
         for (variables, expected) in [
             (&[][..], &[][..]),
-            (&[key], &[]),
-            (&[destination("stdout"), key, fail_closed], &[]),
-            (&[destination("file"), file, key], &[]),
-            (
-                &[destination("stdout")],
-                &["audit.key_file: required by audit.destination; make the file"],
-            ),
-            (
-                &[destination("stdout"), short],
-                &["audit.key: shorter than 32"],
-            ),
-            (&[destination("file"), key], &["audit.file: required by"]),
-            (
-                &[destination("stdout"), file, key],
-                &["audit.file: requires"],
-            ),
+            (&[destination("stdout"), fail_closed], &[]),
+            (&[destination("file"), file], &[]),
+            (&[destination("file")], &["audit.file: required by"]),
+            (&[destination("stdout"), file], &["audit.file: requires"]),
             (
                 &[fail_closed],
                 &["audit.fail_closed: requires audit.destination"],
             ),
             (
-                &[destination("syslog"), key],
+                &[destination("syslog")],
                 &["audit.destination: expected `none`"],
             ),
         ] {
@@ -126,7 +91,6 @@ mod tests {
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert!(found.starts_with(expected), "{found}");
-                assert!(!found.contains("0123456789"), "{found}");
             }
         }
     }

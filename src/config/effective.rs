@@ -225,9 +225,9 @@ mod tests {
     "#;
 
     const SECRETS: [&str; 8] = [
-        "audit.key",
         "iam.corp.client_secret",
         "iam.other.client_secret",
+        "keys.identifier_key",
         "management.token",
         "permissions.token",
         "redis.password",

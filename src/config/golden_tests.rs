@@ -99,6 +99,8 @@ fn settings_of_version_0_1_0_have_the_same_effect() {
     assert!(settings.token.refuse_empty_scope);
     assert_eq!(settings.keys.jwks_max_age, seconds(240));
     assert_eq!(settings.keys.reload_interval, seconds(2));
+    let identifier_key = settings.keys.identifier_key.unwrap();
+    assert_eq!(identifier_key.expose_secret(), SECRET);
     assert_eq!(
         settings.upstream.connect_deadline,
         Duration::from_millis(900)
@@ -113,7 +115,6 @@ fn settings_of_version_0_1_0_have_the_same_effect() {
         audit.file.as_deref(),
         Some(Path::new("/var/log/auth-gateway/audit.log"))
     );
-    assert_eq!(audit.key.unwrap().expose_secret(), SECRET);
     assert!(audit.fail_closed && audit.client_addresses && audit.email_addresses);
     let traces = settings.traces;
     assert_eq!(

@@ -1,10 +1,11 @@
-//! `[keys]`: the keys that sign access tokens and seal session tokens.
+//! `[keys]`: the keys that sign access tokens and seal session tokens, and the key of identifiers.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use iam_adapters::files;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
@@ -16,7 +17,10 @@ const JWKS_MAX_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// have read its file.
 const RELOAD_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
-/// The keys that sign access tokens and seal session tokens.
+/// The shortest key of identifiers, in characters: 24 random bytes in base64.
+const IDENTIFIER_KEY_MIN: usize = 32;
+
+/// The keys that all replicas share.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct KeySettings {
@@ -24,6 +28,11 @@ pub struct KeySettings {
     pub signing_dir: Option<PathBuf>,
     /// The directory of the sealing keys; `None`: a key generated at start.
     pub sealing_dir: Option<PathBuf>,
+    /// The key of the identifiers of accounts, sessions and networks; `None`: a key generated at start.
+    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
+    pub identifier_key: Option<SecretString>,
+    /// The file with that key; [`load`](super::load) replaces it by `identifier_key`.
+    pub identifier_key_file: Option<PathBuf>,
     /// How long verifiers may cache the published keys; whole seconds.
     #[serde(with = "humantime_serde")]
     pub jwks_max_age: Duration,
@@ -37,6 +46,8 @@ impl Default for KeySettings {
         Self {
             signing_dir: None,
             sealing_dir: None,
+            identifier_key: None,
+            identifier_key_file: None,
             jwks_max_age: Duration::from_secs(300),
             reload_interval: Duration::from_secs(5),
         }
@@ -72,6 +83,16 @@ impl KeySettings {
                 "must be another directory than keys.signing_dir",
             );
         }
+        let identifier_key = self
+            .identifier_key
+            .as_ref()
+            .map(SecretString::expose_secret);
+        if identifier_key.is_some_and(|key| key.len() < IDENTIFIER_KEY_MIN) {
+            problems.add(
+                "keys.identifier_key",
+                format!("shorter than {IDENTIFIER_KEY_MIN} characters"),
+            );
+        }
         let age = self.jwks_max_age;
         problems.duration_within(
             "keys.jwks_max_age",
@@ -92,6 +113,36 @@ impl KeySettings {
 #[cfg(test)]
 mod tests {
     use crate::config::load_tests::problems;
+
+    #[test]
+    fn identifier_key_is_long_and_required_in_production_with_redis_or_an_audit_log() {
+        let missing = "keys.identifier_key_file: is missing";
+        let short = "keys.identifier_key: shorter than 32";
+        let key = ("KEYS__IDENTIFIER_KEY", "0123456789abcdef0123456789abcdef");
+        let short_key = ("KEYS__IDENTIFIER_KEY", "0123456789abcdef0123456789abcde");
+        let production = ("ENVIRONMENT", "production");
+        let audit = ("AUDIT__DESTINATION", "stdout");
+        let redis = ("REDIS__URL", "rediss://redis.test");
+        for (variables, expected) in [
+            (&[audit, redis][..], None),
+            (&[production], None),
+            (&[production, audit], Some(missing)),
+            (&[production, redis], Some(missing)),
+            (&[production, audit, redis, key], None),
+            (&[short_key], Some(short)),
+            (&[production, audit, short_key], Some(short)),
+        ] {
+            let found = problems("", variables);
+            let mut found = found.iter().filter(|line| line.contains("identifier_key"));
+            let problem = found.next();
+            assert_eq!(problem.is_some(), expected.is_some(), "{problem:?}");
+            if let (Some(problem), Some(expected)) = (problem, expected) {
+                assert!(problem.starts_with(expected), "{problem}");
+                assert!(!problem.contains("0123456789"), "{problem}");
+            }
+            assert_eq!(found.next(), None);
+        }
+    }
 
     #[test]
     fn reload_interval_is_bounded() {

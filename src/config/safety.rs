@@ -6,7 +6,7 @@ use iam_adapters::files::Exposed;
 
 use super::layers::SettingsFile;
 use super::problems::Problems;
-use super::{Environment, Settings};
+use super::{AuditDestination, Environment, Settings};
 
 impl Settings {
     /// Whether access tokens are signed with a private key that is published.
@@ -69,6 +69,14 @@ fn check_production(settings: &Settings, problems: &mut Problems) {
         problems.add(
             key,
             "is missing; production requires stored keys (`auth-gateway keys generate` makes them)",
+        );
+    }
+    let has_audit_log = settings.audit.destination != AuditDestination::None;
+    if (settings.redis.is_some() || has_audit_log) && settings.keys.identifier_key.is_none() {
+        problems.add(
+            "keys.identifier_key_file",
+            "is missing; production with Redis or an audit log requires a key of identifiers, which all replicas \
+             share (`auth-gateway init --output FILE` makes it)",
         );
     }
     if !settings.http.public_url.is_https() {

@@ -10,9 +10,10 @@ use std::time::Duration;
 use iam_adapters::logout_token::{self, InvalidLogoutToken};
 use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
 
+use super::account::normalized_domain;
 use super::error::GatewayError;
 use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache, Source};
-use super::login_limiter::{Rate, normalized_domain};
+use super::login_limiter::Rate;
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
 use super::{Observer, Random};

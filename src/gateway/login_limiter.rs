@@ -6,7 +6,7 @@
 //! concurrent attempts exceeds a limit. A success or a fault is then removed from the count. But a fault
 //! that the IAM may have for one account counts against the address, once in ten seconds for each
 //! account: one address must not make calls fail that the circuit breaker counts.
-//! Everything is counted by keyed hashes in tables of a fixed size. Replicas that share login events
+//! Everything is counted by its identifier in tables of a fixed size. Replicas that share login events
 //! count the first two and known networks together; each counts new sessions and its rate for itself.
 //!
 //! A decision depends on earlier attempts only, so it does not show whether an account exists. There
@@ -17,29 +17,25 @@
 //! long a row is kept depends on its length: 1.7 hours for each failure. So at least 38 failures a
 //! second for that long are needed to fill the table of 229,376 rows, each of which reaches an IAM.
 
-mod account;
 mod attempt;
 mod counts;
 mod known_networks;
-mod login_key;
 mod rate;
 mod sharing;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use iam_adapters::{ClientAddress, Clock, Network};
 
 use super::Observer;
 use super::error::GatewayError;
+use super::identifiers::{Identifier, IdentifierKey};
 use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
 
-pub use account::{Account, canonical, normalized_domain};
-pub use login_key::{LoginKey, WRAPPED_LEN, WrappedKey, WrappingKey};
 pub use rate::Rate;
 pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
 
@@ -53,6 +49,12 @@ const FAULT: Bound = Bound {
     most: 1,
     window: Duration::from_secs(10),
 };
+
+/// Labels of what is counted beside accounts and networks.
+const PAIR: &str = "auth-gateway limits pair 1:";
+const RESERVE: &str = "auth-gateway limits reserve 1:";
+const SESSIONS: &str = "auth-gateway limits sessions 1:";
+const FAULTS: &str = "auth-gateway limits faults 1:";
 
 /// The limits that an operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,9 +134,7 @@ impl fmt::Display for Limit {
 /// Counts login attempts, and refuses those beyond the limits.
 pub struct LoginRateLimiter {
     clock: Arc<dyn Clock>,
-    /// The key of the hashes: random, until replicas agree on one.
-    key: ArcSwap<LoginKey>,
-    has_agreed: AtomicBool,
+    key: Arc<IdentifierKey>,
     replicas: OnceLock<Arc<dyn LoginReplicas>>,
     account: Option<Quota>,
     slow: Option<Quota>,
@@ -150,37 +150,13 @@ pub struct LoginRateLimiter {
     observer: Arc<dyn Observer>,
 }
 
-/// The kind of a hashed value: different kinds never share a count.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Account,
-    Network,
-    Pair,
-    Reserve,
-    Sessions,
-    Fault,
-}
-
-impl Kind {
-    const fn tag(self) -> u8 {
-        match self {
-            Self::Account => 1,
-            Self::Network => 2,
-            Self::Pair => 3,
-            Self::Reserve => 4,
-            Self::Sessions => 5,
-            Self::Fault => 6,
-        }
-    }
-}
-
 impl LoginRateLimiter {
     /// A limiter without attempts.
     #[must_use]
     pub fn new(
         limits: Limits,
         clock: Arc<dyn Clock>,
-        key: Arc<LoginKey>,
+        key: Arc<IdentifierKey>,
         observer: Arc<dyn Observer>,
     ) -> Self {
         let site = Bound {
@@ -189,8 +165,7 @@ impl LoginRateLimiter {
         };
         Self {
             clock,
-            key: ArcSwap::new(key),
-            has_agreed: AtomicBool::new(false),
+            key,
             replicas: OnceLock::new(),
             account: Quota::of(limits.account),
             slow: Quota::slow(limits.account_slow),
@@ -240,18 +215,18 @@ impl LoginRateLimiter {
         shortest.map_or(Ok(()), |wait| Err(too_many(Limit::Replica, wait)))
     }
 
-    /// The account of an e-mail address, as in the log.
+    /// The account of an e-mail address.
     #[must_use]
-    pub fn account(&self, email: &str) -> Account {
-        Account::new(self.hash(Kind::Account, &[&account::canonical(email)]))
+    pub fn account(&self, email: &str) -> Identifier {
+        self.key.account(email)
     }
 
     /// Removes the failures of an account from unknown networks and, if an address is given, those
     /// from its network, also at the other replicas. Returns the account.
-    pub fn clear_failures(&self, email: &str, address: Option<ClientAddress>) -> Account {
+    pub fn clear_failures(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
         let account = self.account(email);
         let pair = address.map(|address| self.pair(account, address));
-        let (hash, pair) = (account.hash(), pair.unwrap_or_default());
+        let (hash, pair) = (account.index(), pair.unwrap_or_default());
         self.reset(hash, pair);
         self.share(LoginChange::Reset {
             account: hash,
@@ -281,16 +256,16 @@ impl LoginRateLimiter {
         let Some(quota) = self.account else {
             return true;
         };
-        self.use_one(self.hash(Kind::Reserve, &[&pair.to_be_bytes()]), quota, now)
+        self.use_one(self.index(RESERVE, &[&pair.to_be_bytes()]), quota, now)
     }
 
     /// Whether the fault of a login counts against its address, which one account must not use up.
-    fn counts_fault(&self, account: Account, address: Option<ClientAddress>) -> bool {
+    fn counts_fault(&self, account: Identifier, address: Option<ClientAddress>) -> bool {
         address
             .zip(Quota::of(FAULT))
             .is_some_and(|(address, quota)| {
                 let pair = self.pair(account, address).to_be_bytes();
-                self.use_one(self.hash(Kind::Fault, &[&pair]), quota, self.now())
+                self.use_one(self.index(FAULTS, &[&pair]), quota, self.now())
             })
     }
 
@@ -310,17 +285,17 @@ impl LoginRateLimiter {
     }
 
     /// The key of a pair of an account and a network.
-    fn pair(&self, account: Account, address: ClientAddress) -> u64 {
-        let account = account.hash().to_be_bytes();
-        self.hash(Kind::Pair, &[&account, &address.network().octets()])
+    fn pair(&self, account: Identifier, address: ClientAddress) -> u64 {
+        let account = account.index().to_be_bytes();
+        self.index(PAIR, &[&account, &address.network().octets()])
     }
 
     fn network(&self, network: Network) -> u64 {
-        self.key.load().network(network)
+        self.key.network(network).index()
     }
 
-    fn hash(&self, kind: Kind, parts: &[&[u8]]) -> u64 {
-        self.key.load().hash(kind, parts)
+    fn index(&self, label: &str, parts: &[&[u8]]) -> u64 {
+        self.key.hash(label, parts).index()
     }
 
     /// In nanoseconds, by the monotonic clock. Events from before the start of the process have a time

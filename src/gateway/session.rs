@@ -25,7 +25,6 @@ use super::Random;
 use super::error::{GatewayError, Internal, InvalidSession};
 use super::iams::{Iam, Iams};
 use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
-use super::login_limiter::WrappingKey;
 use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
 use super::timeline::{DIFFERENCE_MAX, Timeline};
 
@@ -358,7 +357,6 @@ pub struct SealingKey {
     /// Compares the key with one that is read later.
     digest: Digest,
     revocations: Arc<RevocationKey>,
-    logins: WrappingKey,
 }
 
 impl SealingKey {
@@ -378,9 +376,8 @@ impl SealingKey {
         }
         let key = UnboundKey::new(&AES_256_GCM, secret)
             .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
-        let underivable = |_| KeyError::Invalid("no key can be derived from it");
-        let revocations = RevocationKey::derive(secret).map_err(underivable)?;
-        let logins = WrappingKey::derive(secret).map_err(underivable)?;
+        let revocations = RevocationKey::derive(secret)
+            .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
         let header = format!(r#"{HEADER}:"{kid}"}}"#);
         let key = Self {
             kid: kid.to_owned(),
@@ -389,7 +386,6 @@ impl SealingKey {
             header: BASE64.encode(header),
             digest: digest(&SHA256, secret),
             revocations: Arc::new(revocations),
-            logins,
         };
         key.self_test()?;
         Ok(key)
@@ -416,12 +412,6 @@ impl SealingKey {
     #[must_use]
     pub fn revocations(&self) -> &Arc<RevocationKey> {
         &self.revocations
-    }
-
-    /// Encrypts the key of the login limits for the other replicas.
-    #[must_use]
-    pub const fn logins(&self) -> &WrappingKey {
-        &self.logins
     }
 
     /// Opens the parts into `buffer`.

@@ -178,12 +178,14 @@ impl Drop for Logout<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Arc;
 
     use iam_adapters::clock::ManualClock;
     use serde_json::Value;
 
     use super::*;
     use crate::config::{AuditDestination, AuditSettings};
+    use crate::gateway::identifiers::IdentifierKey;
     use crate::gateway::session::SessionId;
     use crate::telemetry::metrics::AuditMetrics;
 
@@ -194,13 +196,13 @@ mod tests {
         let settings = AuditSettings {
             destination: AuditDestination::File,
             file: Some(path.clone()),
-            key: Some("0123456789abcdef0123456789abcdef".into()),
             ..AuditSettings::default()
         };
         let clock = ManualClock::at(std::time::Duration::ZERO);
         let audit = AuditLog::new(
             &settings,
-            std::sync::Arc::new(clock),
+            Arc::new(IdentifierKey::new(b"a key")),
+            Arc::new(clock),
             AuditMetrics::default(),
         );
         let flusher = audit.open().unwrap();

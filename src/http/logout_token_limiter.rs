@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Moment};
 
-use crate::gateway::login_limiter::LoginKey;
+use crate::gateway::identifiers::IdentifierKey;
 
 /// How many invalid tokens a sender may send in one [`WINDOW`]. A misconfigured IAM sends one for
 /// each logout.
@@ -37,14 +37,14 @@ struct Slot {
 
 /// Limits senders of invalid logout tokens.
 pub struct LogoutTokenRateLimiter {
-    key: Arc<LoginKey>,
+    key: Arc<IdentifierKey>,
     slots: Mutex<Box<[Slot]>>,
 }
 
 impl LogoutTokenRateLimiter {
     /// A limiter that knows no sender.
     #[must_use]
-    pub fn new(key: Arc<LoginKey>) -> Self {
+    pub fn new(key: Arc<IdentifierKey>) -> Self {
         Self {
             key,
             slots: Mutex::new(vec![Slot::default(); SLOTS].into_boxed_slice()),
@@ -83,7 +83,7 @@ impl LogoutTokenRateLimiter {
     }
 
     fn slot_of(&self, sender: ClientAddress) -> usize {
-        let slot = self.key.network(sender.network()) % SLOTS as u64;
+        let slot = self.key.network(sender.network()).index() % SLOTS as u64;
         usize::try_from(slot).unwrap_or_default()
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn limiter() -> LogoutTokenRateLimiter {
-        LogoutTokenRateLimiter::new(Arc::new(LoginKey::of_test([1; 32])))
+        LogoutTokenRateLimiter::new(Arc::new(IdentifierKey::new(&[1; 32])))
     }
 
     fn address(text: &str) -> ClientAddress {

@@ -26,8 +26,8 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
+use crate::gateway::identifiers::Identifier;
 use crate::gateway::introspection_cache::Source;
-use crate::gateway::login_limiter::Account;
 use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};
 
@@ -47,7 +47,7 @@ pub(super) struct RequestLog {
     /// The source of the data that an exchange used.
     pub(super) source: Option<Source>,
     /// The account that a login names, whether it succeeds or not.
-    pub(super) account: Option<Account>,
+    pub(super) account: Option<Identifier>,
     /// The user that logged in, as in `sub` of the access tokens.
     pub(super) subject: Option<String>,
     /// The trace of the request.

@@ -28,12 +28,13 @@ use super::login_entry::{self, NumberedEvent};
 use super::redis::{Address, Redis};
 use super::shared_cache::RedisCache;
 use crate::gateway::error::{GatewayError, Internal, InvalidSession};
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::introspection_cache::Source;
 use crate::gateway::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
 use crate::gateway::keys::{
     Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
 };
-use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginKey, LoginReplicas};
+use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
 use crate::gateway::revocations::{Kind, Name, Revocation};
 use crate::gateway::session::{self, SessionId};
 use crate::gateway::session_revoker::{Delivered, Replicas, RevokedSessions};
@@ -54,6 +55,7 @@ const ISSUER: &str = "https://sso.example.test/realms/shop";
 const SUBJECT: &str = "7f1b6a52-9a44-4b9e-9d36-0f6f5c1f6a11";
 const UPSTREAM_SESSION: &str = "test-only-upstream-session";
 const EMAIL: &str = "alice@example.test";
+const IDENTIFIER_KEY: &[u8] = b"test-only-key-of-identifiers-0123";
 const SCOPE: &str = "urn:shop:catalog:item:read urn:shop:orders:order:read";
 const SIGNING_DIR: &str = "test-only-keys/signing";
 const SEALING_DIR: &str = "test-only-keys/sealing";
@@ -115,7 +117,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn new(version: &Path, login_key: LoginKey) -> Self {
+    fn new(version: &Path) -> Self {
         let iam = ScriptedIam {
             name: IAM,
             issuer: ISSUER,
@@ -134,6 +136,7 @@ impl Replica {
         let keys = Arc::new(keys(version));
         let parts = GatewayParts {
             random: Arc::new(FixedRandom),
+            identifier_key: Arc::new(IdentifierKey::new(IDENTIFIER_KEY)),
             ..gateway_parts(iams, &clock, keys, policies.gateway)
         };
         let gateway = TestGateway::from_gateway_parts(iam, clock, parts);
@@ -145,7 +148,6 @@ impl Replica {
         let timeline = inner.session_revoker().timeline();
         timeline.measured(NOW, NOW.unix, NOW);
         inner.caught_up();
-        inner.login_limiter().agree(Some(login_key));
         inner.login_limiter().join(Arc::<Shared>::clone(&shared));
         Self { gateway, shared }
     }
@@ -258,18 +260,6 @@ fn keys(version: &Path) -> Keys {
     }
 }
 
-fn login_key(version: &Path) -> LoginKey {
-    let wrapped = bytes(&json(version, "redis.json")["login_key"]);
-    let keys = keys(version);
-    let sealing = keys.sealing.key_set();
-    let key = sealing.current(NOW).logins().unwrap(&wrapped);
-    key.expect("a login key")
-}
-
-fn replica(version: &Path) -> Replica {
-    Replica::new(version, login_key(version))
-}
-
 fn bytes(entry: &Value) -> Vec<u8> {
     STANDARD.decode(entry["bytes"].as_str().unwrap()).unwrap()
 }
@@ -340,8 +330,8 @@ fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
 }
 
 /// What this version writes with the keys of a folder.
-async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, Value> {
-    let replica = Replica::new(version, login_key);
+async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
+    let replica = Replica::new(version);
     let keys = replica.gateway.inner.keys();
     let (id, token) = replica.make_login_events().await;
     let exchanged = replica.exchange(&id.to_string(), &token).await.unwrap();
@@ -356,7 +346,7 @@ async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, 
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
-    let login_key = replica.gateway.inner.login_limiter().key();
+    let entry_key = replica.gateway.inner.login_limiter().entry_key();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -364,14 +354,13 @@ async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, 
             number,
             event: *event,
         };
-        let entry_bytes = login_entry::write(&numbered, login_key.entries());
+        let entry_bytes = login_entry::write(&numbered, entry_key);
         entry(
             &stream_of(&redis, event),
             &entry_bytes,
             &login_content(event),
         )
     });
-    let wrapped = sealing.logins().wrap(&login_key, &FixedRandom).unwrap();
     let cached = replica.shared.cached.lock().unwrap();
     let [(name, cached)] = &cached[..] else {
         panic!("{} entries", cached.len());
@@ -391,7 +380,6 @@ async fn written(version: &Path, login_key: LoginKey) -> BTreeMap<&'static str, 
         "member": format::FIELD,
         "revocations": revocations.collect::<Vec<_>>(),
         "logins": logins.collect::<Vec<_>>(),
-        "login_key": entry(&redis.login_key(), &wrapped, &Value::Null),
         "session": entry(&cache.key(*name), cached, &json!({"scope": SCOPE})),
     });
     let token = exchanged.token.expose();
@@ -427,7 +415,7 @@ fn keys_of_every_version_are_read() {
 #[tokio::test]
 async fn session_and_shared_data_of_every_version_give_a_token_without_a_call_to_the_iam() {
     for version in versions() {
-        let replica = replica(&version);
+        let replica = Replica::new(&version);
         let session = json(&version, "session.json");
         let [id, token] =
             ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
@@ -455,7 +443,7 @@ async fn revocations_of_every_version_end_its_session() {
             ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
         let mut kinds = Vec::new();
         for entry in entries.as_array().unwrap() {
-            let replica = replica(&version);
+            let replica = Replica::new(&version);
             let keys = replica.gateway.inner.keys().sealing.key_set();
             let read = format::read(&bytes(entry).try_into().unwrap(), &keys).unwrap();
             assert_eq!(revocation_content(&read), entry["content"], "{version:?}");
@@ -480,9 +468,9 @@ async fn revocations_of_every_version_end_its_session() {
 #[tokio::test]
 async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
-        let replica = replica(&version);
+        let replica = Replica::new(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.inner.login_limiter().key();
+        let key = replica.gateway.inner.login_limiter().entry_key();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()
@@ -490,7 +478,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
             .iter()
             .map(|entry| {
                 let entry_bytes = bytes(entry).try_into().unwrap();
-                let numbered = login_entry::read(&entry_bytes, key.entries()).unwrap();
+                let numbered = login_entry::read(&entry_bytes, key).unwrap();
                 assert_eq!(login_content(&numbered.event), entry["content"]);
                 assert!(replica.gateway.inner.login_limiter().learn(&numbered.event));
                 numbered.event
@@ -520,7 +508,7 @@ fn access_token_of_every_version_is_verified_with_the_keys_that_this_version_pub
 #[tokio::test]
 async fn this_version_writes_its_golden_files() {
     let version = this_version();
-    for (name, content) in written(&version, login_key(&version)).await {
+    for (name, content) in written(&version).await {
         assert_eq!(
             content,
             json(&version, name),
@@ -547,7 +535,7 @@ async fn write_golden_files() {
         write_new(&version.join(dir), &key).unwrap();
     }
     fs::copy(before.join("settings.toml"), version.join("settings.toml")).unwrap();
-    for (name, content) in written(&version, LoginKey::of_test([9; 32])).await {
+    for (name, content) in written(&version).await {
         fs::write(version.join(name), format!("{content:#}\n")).unwrap();
     }
 }

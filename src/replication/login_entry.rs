@@ -1,5 +1,5 @@
-//! The format of a login event in a stream: a fixed number of bytes, authenticated with the key on
-//! which the replicas have agreed.
+//! The format of a login event in a stream: a fixed number of bytes, authenticated with a key that is
+//! derived from the key of identifiers.
 //!
 //! | bytes | |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | 8 | when the entry can be removed, in seconds since 1970 |
 //! | 8 | when it happened, in milliseconds since 1970 |
 //! | 1 | the kind |
-//! | 24 | three hashes of accounts and networks, 0 for none |
+//! | 24 | the first halves of three identifiers of accounts and networks, 0 for none |
 //! | 8 | the id of the replica, random at each start |
 //! | 8 | the number of the event at this replica |
 //! | 4 | the id of the key |
@@ -116,7 +116,7 @@ pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<NumberedEvent, Ignor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::login_limiter::LoginKey;
+    use crate::gateway::identifiers::IdentifierKey;
 
     fn numbered(change: LoginChange) -> NumberedEvent {
         NumberedEvent {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn key(secret: u8) -> EntryKey {
-        LoginKey::of_test([secret; 32]).entries().clone()
+        IdentifierKey::new(&[secret; 32]).entries().clone()
     }
 
     #[test]

@@ -5,9 +5,7 @@
 //! does not have a higher number than those before it is ignored. So a stream can be read again, a
 //! batch can be sent again, and a replay has no effect; what this replica sent is counted already.
 
-use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,17 +15,12 @@ use tokio::time::{Instant, sleep};
 use super::login_entry::{self, ENTRY_LEN, NumberedEvent};
 use super::redis::{Connection, Page, Primary, Redis, Stream};
 use super::{BATCH_MAX, Never, PAUSE_MAX, PAUSE_MIN, READING_INTERVAL, RedisFault, STABLE};
-use crate::gateway::entry_key::KEY_ID_LEN;
-use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginKey, LoginReplicas};
+use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
 use crate::gateway::{Gateway, Random};
 use crate::telemetry::metrics::{LoginEventOutcome, ReplicaMetrics};
 
 /// How many events wait for Redis at most, about 1 MB. The oldest are dropped.
 const QUEUE_MAX: usize = 10_000;
-
-/// The time between two comparisons of the key with the one in Redis: another sealing key may be in
-/// use, or Redis may have lost it.
-const KEY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The pause between two reads of new events.
 const READ_PAUSE: Duration = Duration::from_millis(100);
@@ -37,8 +30,6 @@ type Numbers = Mutex<HashMap<u64, u64>>;
 
 /// The last reading of a whole stream.
 struct Reading {
-    /// The id of the key.
-    key: [u8; KEY_ID_LEN],
     at: Instant,
     /// The id of the last entry that was received, also after it.
     last: String,
@@ -49,7 +40,6 @@ struct Reading {
 pub(super) struct LoginExchange {
     redis: Redis,
     gateway: Arc<Gateway>,
-    random: Arc<dyn Random>,
     metrics: ReplicaMetrics,
     queue: Arc<Queue>,
     login_numbers: Numbers,
@@ -61,10 +51,13 @@ impl LoginExchange {
     pub(super) fn new(
         redis: Redis,
         gateway: Arc<Gateway>,
-        random: Arc<dyn Random>,
+        random: &dyn Random,
         metrics: ReplicaMetrics,
     ) -> Self {
-        let replica = RandomState::new().hash_one(());
+        let mut replica = [0; 8];
+        // Without random numbers no login succeeds.
+        let _ = random.fill(&mut replica);
+        let replica = u64::from_be_bytes(replica);
         let queue = Arc::new(Queue {
             replica,
             events: Mutex::default(),
@@ -77,7 +70,6 @@ impl LoginExchange {
         Self {
             redis,
             gateway,
-            random,
             metrics,
             queue,
             login_numbers: numbers(),
@@ -115,7 +107,6 @@ impl LoginExchange {
         let login_reader = self.redis.connect(primary).await?;
         let network_reader = self.redis.connect(primary).await?;
         let writer = self.redis.connect(primary).await?;
-        self.agree(&writer).await?;
         let (logins, networks) = (self.redis.logins(), self.redis.known_networks());
         let login_reading = self
             .read_all(&login_reader, &logins, &self.login_numbers)
@@ -131,41 +122,7 @@ impl LoginExchange {
             fault = self.receive(&login_reader, &logins, &self.login_numbers, login_reading) => fault,
             fault = self.receive(&network_reader, &networks, &self.network_numbers, network_reading) => fault,
             fault = self.send(&writer) => fault,
-            fault = self.keep_agreeing(&writer) => fault,
         }
-    }
-
-    async fn keep_agreeing(&self, connection: &Connection) -> Result<Never, RedisFault> {
-        loop {
-            sleep(KEY_INTERVAL).await;
-            self.agree(connection).await?;
-        }
-    }
-
-    /// Uses the key that is stored in Redis, or stores the own one there, encrypted with the sealing
-    /// key in use.
-    async fn agree(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let limiter = self.gateway.login_limiter();
-        let sealing_keys = self.gateway.keys().sealing.key_set();
-        let current = sealing_keys.current(self.gateway.now()).logins();
-        let wrap = |key: &LoginKey| {
-            let wrapped = current.wrap(key, &*self.random);
-            wrapped.map_err(|_| RedisFault::Unreachable("no random numbers".to_owned()))
-        };
-        let name = self.redis.login_key();
-        connection
-            .store_first(&name, &wrap(&limiter.key())?)
-            .await?;
-        let stored = connection.stored(&name).await?;
-        let mut keys = sealing_keys.iter();
-        let opened = keys.find_map(|key| key.logins().unwrap(&stored));
-        let stored_id = opened.as_ref().map(|key| key.entries().id());
-        let is_current = current.unwrap(&stored).is_some();
-        let agreed = limiter.agree(opened);
-        if !is_current || stored_id != Some(agreed.entries().id()) {
-            connection.store(&name, &wrap(&agreed)?).await?;
-        }
-        Ok(())
     }
 
     /// Reads a whole stream.
@@ -175,15 +132,13 @@ impl LoginExchange {
         stream: &Stream<ENTRY_LEN>,
         numbers: &Numbers,
     ) -> Result<Reading, RedisFault> {
-        let key = self.gateway.login_limiter().key().entries().id();
         let at = Instant::now();
         let learn = |page: &Page<ENTRY_LEN>| self.learn(page, numbers);
         let last = connection.read_all(stream, learn).await?;
-        Ok(Reading { key, at, last })
+        Ok(Reading { at, last })
     }
 
-    /// Receives new entries. Reads the stream again from time to time, which removes expired entries,
-    /// and with another key: entries of a key that was unknown were ignored.
+    /// Receives new entries. Reads the stream again from time to time, which removes expired entries.
     async fn receive(
         &self,
         connection: &Connection,
@@ -192,8 +147,7 @@ impl LoginExchange {
         mut reading: Reading,
     ) -> Result<Never, RedisFault> {
         loop {
-            let key = self.gateway.login_limiter().key().entries().id();
-            if reading.key != key || reading.at.elapsed() >= READING_INTERVAL {
+            if reading.at.elapsed() >= READING_INTERVAL {
                 reading = self.read_all(connection, stream, numbers).await?;
             }
             sleep(READ_PAUSE).await;
@@ -208,10 +162,9 @@ impl LoginExchange {
 
     fn learn(&self, page: &Page<ENTRY_LEN>, numbers: &Numbers) {
         let limiter = self.gateway.login_limiter();
-        let key = limiter.key();
         let mut ignored = page.invalid;
         for entry in &page.entries {
-            let Ok(numbered) = login_entry::read(entry, key.entries()) else {
+            let Ok(numbered) = login_entry::read(entry, limiter.entry_key()) else {
                 ignored += 1;
                 continue;
             };
@@ -241,13 +194,13 @@ impl LoginExchange {
                 self.queue.added.notified().await;
                 continue;
             };
-            let key = self.gateway.login_limiter().key();
+            let key = self.gateway.login_limiter().entry_key();
             for (stream, of_networks) in [(&logins, false), (&networks, true)] {
                 let of_stream = |numbered: &&NumberedEvent| {
                     matches!(numbered.event.change, LoginChange::Known { .. }) == of_networks
                 };
                 let entries = batch.iter().filter(of_stream);
-                let entries = entries.map(|numbered| login_entry::write(numbered, key.entries()));
+                let entries = entries.map(|numbered| login_entry::write(numbered, key));
                 let entries: Vec<_> = entries.collect();
                 if !entries.is_empty() {
                     let results = connection.append(stream, entries.into_iter()).await?;

@@ -20,7 +20,6 @@ use super::fault::RedisFault;
 use super::format::{self, FIELD};
 use super::login_entry;
 use crate::gateway::keys::Keys;
-use crate::gateway::login_limiter::{WRAPPED_LEN, WrappedKey};
 
 /// The deadline of a new connection, including TLS and authentication.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
@@ -272,11 +271,6 @@ impl Redis {
         self.stream("logins:networks", Some(KNOWN_NETWORKS_MAX))
     }
 
-    /// Where the key of the login limits is stored.
-    pub(super) fn login_key(&self) -> String {
-        format!("{}:logins:key", self.0.prefix)
-    }
-
     /// Where replicas state which keys they use.
     fn keys(&self) -> String {
         format!("{}:keys", self.0.prefix)
@@ -308,8 +302,9 @@ impl Redis {
         add.arg(&key).arg("*").arg(FIELD).arg("");
         add.exec_async(&mut inner).await?;
         cmd("DEL").arg(&key).exec_async(&mut inner).await?;
-        connection.store(&key, &[0; WRAPPED_LEN]).await?;
-        connection.stored(&key).await?;
+        cmd("SET").arg(&key).arg("").exec_async(&mut inner).await?;
+        let mut read = cmd("GETRANGE");
+        read.arg(&key).arg(0).arg(0).exec_async(&mut inner).await?;
         cmd("DEL").arg(&key).exec_async(&mut inner).await?;
         let statements = connection.key_statements(self, &keys.names(now), 0).await?;
         keys.compare(statements.lines(), now);
@@ -592,30 +587,5 @@ impl Connection {
             .query_async(&mut self.inner.clone())
             .await?;
         Ok(String::from_utf8_lossy(&statements).into_owned())
-    }
-
-    /// The beginning of a stored value, and more than a valid one has; empty if there is none.
-    pub(super) async fn stored(&self, key: &str) -> Result<Vec<u8>, RedisFault> {
-        let mut command = cmd("GETRANGE");
-        command.arg(key).arg(0).arg(WRAPPED_LEN);
-        Ok(command.query_async(&mut self.inner.clone()).await?)
-    }
-
-    /// Stores a value in place of another one.
-    pub(super) async fn store(&self, key: &str, value: &WrappedKey) -> Result<(), RedisFault> {
-        let mut command = cmd("SET");
-        command.arg(key).arg(&value[..]);
-        Ok(command.exec_async(&mut self.inner.clone()).await?)
-    }
-
-    /// Stores a value if there is none.
-    pub(super) async fn store_first(
-        &self,
-        key: &str,
-        value: &WrappedKey,
-    ) -> Result<(), RedisFault> {
-        let mut command = cmd("SET");
-        command.arg(key).arg(&value[..]).arg("NX");
-        Ok(command.exec_async(&mut self.inner.clone()).await?)
     }
 }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{Clock, IamAdapter, Replaceable, SetupError};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::tls::ServerCertificate;
 use super::{keys, revocations, tls, traces};
 use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::gateway::Random;
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::keys::Keys;
-use crate::gateway::login_limiter::LoginKey;
 use crate::health::Lifecycle;
 use crate::replication::Redis;
 use crate::server::{ConnectionTimeouts, PassedSockets};
@@ -93,8 +93,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
-    /// The key of the hashes under which limits count.
-    pub login_key: Arc<LoginKey>,
+    /// The key of the identifiers in the logs and the limits.
+    pub identifier_key: Arc<IdentifierKey>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The stage of the process: serving, shutting down or draining.
@@ -169,10 +169,19 @@ impl Parts {
         {
             audit::check(path).unwrap_or_else(|problem| problems.add("audit.file", problem));
         }
-        let login_key = LoginKey::generate(&*random);
-        let login_key = login_key.map_err(|error| problems.add("random", error.to_string()));
-        let (keys, built, login_key) = (keys?, built?, login_key.ok()?);
-        let audit = AuditLog::new(&settings.audit, Arc::clone(&clock), metrics.audit());
+        let identifier_key = match &settings.keys.identifier_key {
+            Some(secret) => Ok(IdentifierKey::new(secret.expose_secret().as_bytes())),
+            None => IdentifierKey::generate(&*random),
+        };
+        let identifier_key =
+            identifier_key.map_err(|error| problems.add("random", error.to_string()));
+        let (keys, built, identifier_key) = (keys?, built?, Arc::new(identifier_key.ok()?));
+        let audit = AuditLog::new(
+            &settings.audit,
+            Arc::clone(&identifier_key),
+            Arc::clone(&clock),
+            metrics.audit(),
+        );
         let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
         let operator_token = built.operator_token.map(Arc::new).map(Replaceable::new);
@@ -183,7 +192,7 @@ impl Parts {
             tls: built.tls,
             clock,
             random,
-            login_key: Arc::new(login_key),
+            identifier_key,
             metrics,
             audit: Arc::new(audit),
             timeouts: ConnectionTimeouts::default(),

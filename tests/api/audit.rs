@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::audit::Identifiers;
+use auth_gateway::gateway::identifiers::IdentifierKey;
 use auth_gateway::gateway::session::SessionId;
 use iam_adapters::ClientAddress;
 use iam_adapters::clock::ManualClock;
@@ -34,7 +35,7 @@ fn settings(path: &Path) -> Vec<(&'static str, &str)> {
     vec![
         ("audit.destination", "file"),
         ("audit.file", path.to_str().expect("text")),
-        ("audit.key", KEY),
+        ("keys.identifier_key", KEY),
         ("management.token", TOKEN),
     ]
 }
@@ -49,7 +50,7 @@ impl AuditFile {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
-            ids: Identifiers::new(KEY.as_bytes()),
+            ids: Identifiers::new(Arc::new(IdentifierKey::new(KEY.as_bytes()))),
         }
     }
 

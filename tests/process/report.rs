@@ -152,6 +152,7 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
                 ),
                 format!("keys.signing_dir: {}: not a file", path("signing/c.jwk")),
                 format!("keys.sealing_dir: {}: no such file", path("sealing")),
+                "keys.identifier_key_file: is missing".to_owned(),
                 "iam.keycloak.url: must be https in production".to_owned(),
                 "iam.keycloak.url: must have no query and no fragment".to_owned(),
                 "iam.keycloak.client_id: must not be empty".to_owned(),

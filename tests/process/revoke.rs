@@ -72,7 +72,7 @@ async fn one_session_those_of_a_subject_and_all_are_revoked_and_in_the_audit_log
         ("management.token", TOKEN),
         ("audit.destination", "file"),
         ("audit.file", file.to_str().expect("text")),
-        ("audit.key", "0123456789abcdef0123456789abcdef"),
+        ("keys.identifier_key", "0123456789abcdef0123456789abcdef"),
     ]);
     let [one, other] = [
         gateway.log_in("alice@example.test").await,

@@ -23,6 +23,7 @@ use crate::server::{PREFIX, Server};
 pub(crate) const READ: &str = "urn:shop:orders:order:read";
 pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";
 pub(crate) const PASSWORD: &str = "alice-pass-of-the-tests";
+const IDENTIFIER_KEY: &str = "key-of-the-identifiers-of-the-tests";
 
 /// Longer than any test takes, because the caches also drop entries by the machine's clock. So an
 /// end that another gateway has earlier came through Redis.
@@ -93,7 +94,11 @@ impl ReplicaFixture {
         more: &[(&str, &str)],
     ) -> TestGateway {
         let url = self.redis.url();
-        let redis = [("redis.url", url.as_str()), ("redis.prefix", PREFIX)];
+        let redis = [
+            ("redis.url", url.as_str()),
+            ("redis.prefix", PREFIX),
+            ("keys.identifier_key", IDENTIFIER_KEY),
+        ];
         self.new_gateway(clock, &[&redis[..], more].concat())
     }
 

@@ -248,35 +248,34 @@ async fn forged_or_replayed_event_has_no_effect() {
 }
 
 #[tokio::test]
-async fn deleted_or_forged_key_in_redis_is_replaced_by_that_of_the_replicas() {
+async fn replica_with_another_identifier_key_counts_for_itself_and_is_visible() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
-    let gateways = replicas::<2>(&fixture).await;
-    let mut admin = fixture.redis.admin();
-    let key = format!("{PREFIX}:logins:key");
-    let stored = admin.run(&format!("GET {key}"));
-    for damage in [
-        format!("DEL {key}"),
-        format!("SET {key} garbage"),
-        format!("SETRANGE {key} 20 xxxx"),
-    ] {
-        admin.run(&damage);
-        admin.disconnect_all();
-        until("the key", async || {
-            admin.run(&format!("STRLEN {key}")) == redis::Value::Int(61)
+    let [one] = replicas(&fixture).await;
+    let other_key = (
+        "keys.identifier_key",
+        "another-key-of-the-identifiers-of-the-tests",
+    );
+    let other = fixture.gateway(&[&SETTINGS[..], &[other_key]].concat());
+    shares(&other).await;
+    for _ in 0..10 {
+        assert!(guess(&one, UNKNOWN_USER, OTHER).await);
+    }
+    assert!(guess(&other, UNKNOWN_USER, OTHER).await);
+    for (gateway, ignored) in [(&one, 1), (&other, 10)] {
+        until("the events to be ignored", async || {
+            events(gateway, "ignored").await == ignored
         })
         .await;
-        assert_ne!(admin.run(&format!("GET {key}")), stored, "another nonce");
-        for gateway in &gateways {
-            shares(gateway).await;
-        }
+        assert_eq!(events(gateway, "received").await, 0);
     }
-    assert_eq!(guess_in_turn(&gateways, 30).await, 10);
+    assert!(!guess(&one, UNKNOWN_USER, OTHER).await);
+    assert!(guess(&other, UNKNOWN_USER, OTHER).await);
 }
 
 #[tokio::test]
-async fn login_key_of_running_replicas_outlives_the_sealing_key_that_wrapped_it() {
+async fn rotation_of_the_sealing_key_changes_no_count() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
@@ -284,20 +283,9 @@ async fn login_key_of_running_replicas_outlives_the_sealing_key_that_wrapped_it(
     let [one, other] = &gateways;
     assert_eq!(log_in(one, EMAIL, PASSWORD, HOME).await.status, 200);
     exchanged(&gateways, 1).await;
-    let mut admin = fixture.redis.admin();
-    let get = format!("GET {PREFIX}:logins:key");
-    let wrapped_before = admin.run(&get);
     let key_before = fixture.add_sealing_key(&gateways).await;
-    // A replica wraps the login key with the sealing key in use when it connects.
-    admin.disconnect_all();
-    until("the login key to be wrapped again", async || {
-        admin.run(&get) != wrapped_before
-    })
-    .await;
     std::fs::remove_file(key_before).expect("removed");
     have_sealing_keys(&gateways, 1).await;
-
-    // It has the new sealing key only.
     let [late] = replicas(&fixture).await;
     assert_eq!(events(&late, "received").await, 1);
     for number in 0..10 {

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Quota, Row, Settlement};
-use super::{Account, Kind, Limit, LoginChange, LoginRateLimiter, Rate, too_many};
+use super::{Limit, LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
 use crate::gateway::error::GatewayError;
+use crate::gateway::identifiers::Identifier;
 
 #[derive(Debug, Clone, Copy)]
 enum Outcome {
@@ -84,7 +85,7 @@ impl LoginRateLimiter {
     /// fault.
     pub async fn limit<T>(
         &self,
-        account: Account,
+        account: Identifier,
         credentials: &Credentials,
         address: Option<ClientAddress>,
         reaches_iam: bool,
@@ -115,7 +116,7 @@ impl LoginRateLimiter {
 
     fn begin<'a>(
         &'a self,
-        account: Account,
+        account: Identifier,
         email: &'a str,
         address: Option<ClientAddress>,
         is_guess: bool,
@@ -130,7 +131,7 @@ impl LoginRateLimiter {
             reservations: Vec::new(),
             pair,
             is_known_network: known_pair.is_some(),
-            of: known_pair.unwrap_or(account.hash()),
+            of: known_pair.unwrap_or(account.index()),
             networks: [0; 2],
             is_guess,
             // An attempt that a limit refuses is not counted.
@@ -168,7 +169,7 @@ impl LoginRateLimiter {
                 reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
             }
             if let Some(quota) = self.sessions {
-                let key = self.hash(Kind::Sessions, &[&account.hash().to_be_bytes()]);
+                let key = self.index(SESSIONS, &[&account.index().to_be_bytes()]);
                 let reservation =
                     attempt.reserve(CountedAs::Sessions, &self.accounts, key, quota, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;

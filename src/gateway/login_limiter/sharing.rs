@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::counts::{Counts, Quota};
 use super::known_networks::RETENTION;
-use super::{LoginKey, LoginRateLimiter, nanoseconds};
+use super::{LoginRateLimiter, nanoseconds};
+use crate::gateway::entry_key::EntryKey;
 use crate::gateway::keys::CLOCK_SKEW;
 
 /// Sends login events to the other replicas.
@@ -27,7 +28,8 @@ pub struct LoginEvent {
     pub change: LoginChange,
 }
 
-/// What a login event changes in the counts. Accounts and networks are hashes; 0 is none.
+/// What a login event changes in the counts. Accounts and networks are the first halves of their identifiers; 0 is
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginChange {
     /// A refused login, or one whose response is unknown.
@@ -59,31 +61,15 @@ pub enum LoginChange {
 }
 
 impl LoginRateLimiter {
-    /// From now on, events are sent to the other replicas, once [`Self::agree`] has a key. Only the
-    /// first call has an effect.
+    /// From now on, events are sent to the other replicas. Only the first call has an effect.
     pub fn join(&self, replicas: Arc<dyn LoginReplicas>) {
         let _ = self.replicas.set(replicas);
     }
 
-    /// The key of the hashes.
+    /// The key that authenticates shared events.
     #[must_use]
-    pub fn key(&self) -> Arc<LoginKey> {
-        self.key.load_full()
-    }
-
-    /// Chooses the key of the hashes, which other replicas may have stored, and returns it. With
-    /// another key than before, all counts begin at zero.
-    pub fn agree(&self, stored: Option<LoginKey>) -> Arc<LoginKey> {
-        let is_first = !self.has_agreed.load(Ordering::Acquire);
-        let own = self.key();
-        if let Some(stored) = stored
-            && stored.entries().id() != own.entries().id()
-            && (is_first || stored.precedes(&own))
-        {
-            self.key.store(Arc::new(stored));
-        }
-        self.has_agreed.store(true, Ordering::Release);
-        self.key()
+    pub fn entry_key(&self) -> &EntryKey {
+        self.key.entries()
     }
 
     /// Applies an event of another replica, or of this one before its restart, as if it had happened
@@ -137,10 +123,6 @@ impl LoginRateLimiter {
         let Some(replicas) = self.replicas.get() else {
             return;
         };
-        // Before that, the other replicas cannot use the hashes.
-        if !self.has_agreed.load(Ordering::Acquire) {
-            return;
-        }
         let now = self.clock.now().unix;
         let lifetime = match change {
             LoginChange::Known { .. } => RETENTION,

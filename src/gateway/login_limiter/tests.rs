@@ -2,7 +2,6 @@ use std::future::pending;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 
-use aws_lc_rs::rand::SystemRandom;
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Credentials, IamError, Refusal};
@@ -53,7 +52,7 @@ impl TestLimiter {
         let clock = Arc::new(ManualClock::at(START));
         let events = Arc::<Recorded>::default();
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let key = Arc::new(LoginKey::generate(&SystemRandom::new()).unwrap());
+        let key = Arc::new(IdentifierKey::new(&[1; 32]));
         let observer = Arc::<Recorded>::clone(&events);
         Self {
             login_limiter: LoginRateLimiter::new(limits, time, key, observer),

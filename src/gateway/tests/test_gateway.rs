@@ -22,8 +22,8 @@ use crate::config::{self, sample};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::keys::{KeySet, Keys};
-use crate::gateway::login_limiter::LoginKey;
 use crate::gateway::revocations::{Capacity, Revocations};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
@@ -114,7 +114,7 @@ pub(crate) fn gateway_parts(
         keys,
         clock: clock.clone(),
         random: Arc::new(SystemRandom::new()),
-        login_key: Arc::new(LoginKey::generate(&SystemRandom::new()).unwrap()),
+        identifier_key: Arc::new(IdentifierKey::generate(&SystemRandom::new()).unwrap()),
         policy,
         revocations: Revocations::default(),
         observer: Arc::<Recorded>::default(),

@@ -24,7 +24,7 @@ P50_RATIO = 1.1
 LINGER_SECONDS = 0.3
 SYNCS = 100
 LINE_BYTES = 350
-SETTINGS = {"audit.destination": "file", "audit.key": "a-key-of-the-measurement-0123456789"}
+SETTINGS = {"audit.destination": "file", "keys.identifier_key": "a-key-of-the-measurement-0123456789"}
 
 
 class Logins:

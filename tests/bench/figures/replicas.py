@@ -138,7 +138,8 @@ def start_with_many(bench):
 @contextlib.contextmanager
 def replicas(bench, iam, port):
     """Three gateways in front of one IAM, with Redis if `port` is not None."""
-    shared = {**SETTINGS, "iam.keycloak.url": iam, "keys.sealing_dir": bench.sealing()}
+    key = "a-key-of-the-measurement-0123456789"
+    shared = {**SETTINGS, "iam.keycloak.url": iam, "keys.sealing_dir": bench.sealing(), "keys.identifier_key": key}
     if port:
         shared |= {"redis.url": f"redis://127.0.0.1:{port}", "redis.prefix": PREFIX}
     with contextlib.ExitStack() as stack:

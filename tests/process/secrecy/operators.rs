@@ -8,7 +8,7 @@ use test_support::wire::{Connection, post};
 use crate::GATEWAY;
 
 const TOKEN: &str = "canary-token-of-an-operator";
-const AUDIT_KEY: &str = "canary-key-of-the-audit-log-0123456789";
+const IDENTIFIER_KEY: &str = "canary-key-of-identifiers-0123456789";
 const WRONG: &str = "canary-token-of-another-one";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,12 +16,12 @@ async fn operator_call_writes_no_token_and_no_session_id() {
     let settings = [
         ("management.token", TOKEN),
         ("audit.destination", "stdout"),
-        ("audit.key", AUDIT_KEY),
+        ("keys.identifier_key", IDENTIFIER_KEY),
     ];
     let mut fixture = SecrecyFixture::start(GATEWAY, 1, &settings).await;
     fixture.add_secret("the token of operators", TOKEN);
     fixture.add_secret("a wrong token", WRONG);
-    fixture.add_secret("the key of the audit log", AUDIT_KEY);
+    fixture.add_secret("the key of identifiers", IDENTIFIER_KEY);
     let session = fixture.log_in(PASSWORD, 200);
     let id = session["session_id"].as_str().expect("an id");
     fixture.add_secret("the session id", id);

@@ -44,9 +44,6 @@ impl Group {
         }
         let sent = Arc::new(Sent::default());
         limiter.login_limiter.join(Arc::<Sent>::clone(&sent));
-        limiter
-            .login_limiter
-            .agree(Some(LoginKey::of_test([1; 32])));
         for event in &self.history {
             limiter.login_limiter.learn(event);
         }
@@ -259,7 +256,7 @@ fn abandoned_attempt_counts_at_every_replica() {
 fn expired_event_and_one_from_the_future_are_ignored() {
     let group = Group::new(2);
     let limiter = &group.replicas[0].0;
-    let of = limiter.login_limiter.account(ALICE).hash();
+    let of = limiter.login_limiter.account(ALICE).index();
     let now = START.as_secs();
     let event = |seconds: u64, forget_at| LoginEvent {
         at: seconds * 1_000,
@@ -283,46 +280,4 @@ fn expired_event_and_one_from_the_future_are_ignored() {
     }
     let result = limiter.log_in(ALICE, RIGHT, None);
     assert!(limited_by(&result).is_some());
-}
-
-#[test]
-fn hashes_are_the_same_at_replicas_that_have_agreed_and_no_event_is_sent_before() {
-    let one = TestLimiter::new(defaults());
-    let mut other = TestLimiter::new(defaults());
-    let sent = Arc::new(Sent::default());
-    other.login_limiter.join(Arc::<Sent>::clone(&sent));
-    assert!(other.refused(ALICE, HOME));
-    assert_eq!(*sent.0.lock().unwrap(), []);
-    assert_ne!(
-        one.login_limiter.account(ALICE),
-        other.login_limiter.account(ALICE)
-    );
-    let key = || LoginKey::of_test([1; 32]);
-    for limiter in [&one, &other] {
-        let agreed = limiter.login_limiter.agree(Some(key()));
-        assert_eq!(agreed.entries().id(), key().entries().id());
-    }
-    assert_eq!(
-        one.login_limiter.account(ALICE),
-        other.login_limiter.account(ALICE)
-    );
-    assert!(other.refused(ALICE, HOME));
-    assert_eq!(sent.0.lock().unwrap().len(), 1);
-}
-
-#[test]
-fn replicas_with_two_keys_agree_on_one_and_never_go_back() {
-    let keys = || [1, 2].map(|secret| LoginKey::of_test([secret; 32]));
-    let id = |key: &LoginKey| key.entries().id();
-    let [first, second] = keys();
-    let winner = usize::from(second.precedes(&first));
-    for own in [0, 1] {
-        let limiter = TestLimiter::new(defaults()).login_limiter;
-        let key = |index: usize| keys().into_iter().nth(index);
-        assert_eq!(id(&limiter.agree(key(own))), id(&keys()[own]));
-        for stored in [1 - own, own, 1 - own, own] {
-            limiter.agree(key(stored));
-        }
-        assert_eq!(id(&limiter.agree(None)), id(&keys()[winner]));
-    }
 }

@@ -1,7 +1,6 @@
-//! The account of an e-mail address, for counting and for the log: the same for every spelling. The
+//! The account of an e-mail address, for the login limits and the logs: the same for every spelling. The
 //! IAM receives the address as the client sent it.
 
-use std::fmt;
 use std::sync::LazyLock;
 
 use icu_collator::CollatorBorrowed;
@@ -9,27 +8,6 @@ use icu_collator::options::{AlternateHandling, CollatorOptions, MaxVariable, Str
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
-
-/// An account in the log: a hash that is the same for all spellings of its address. Its key is random
-/// and secret, so the address cannot be computed from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Account(u64);
-
-impl Account {
-    pub(super) const fn new(hash: u64) -> Self {
-        Self(hash)
-    }
-
-    pub(super) const fn hash(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
 
 /// The collation of Unicode (UTS #10, in the root locale of CLDR) at its first level: without case,
 /// accents and width. The collations of databases and directories are derived from it, so they equate
