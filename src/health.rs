@@ -125,6 +125,8 @@ struct State {
     /// The circuits that are not closed.
     circuits: BTreeMap<&'static str, Circuit>,
     stale: Stale,
+    /// Of the IAM's clock, in seconds.
+    clock_offset: f64,
 }
 
 /// The state of one IAM.
@@ -373,6 +375,10 @@ impl IamHealth {
             let message = "access tokens are issued with stale data, as stale_if_error allows";
             also(ReasonCode::ServingStale, message.to_owned());
         }
+        let peer = format!("the IAM {}", self.name);
+        if let Some(wrong) = Reason::of_clock(&peer, state.clock_offset) {
+            also(wrong.code, wrong.message);
+        }
         (readiness, reasons)
     }
 
@@ -421,6 +427,11 @@ impl Observer for IamHealth {
             _ => (&mut state.iam, result),
         };
         calls.record((&self.name, operation), now, result);
+    }
+
+    fn clock(&self, offset: f64) {
+        self.metrics.clock(offset);
+        self.state().clock_offset = offset;
     }
 
     /// A circuit that is half-open and opens again is not logged as a new outage.

@@ -362,7 +362,8 @@ impl ReplicationStream {
         let sent = self.clock.now();
         let time = connection.time().await?;
         let timeline = self.gateway.session_revoker().timeline();
-        timeline.measured(sent, time, self.clock.now());
+        let offset = timeline.measured(sent, time, self.clock.now());
+        self.sync_state.clock(offset);
         Ok(())
     }
 

@@ -5,12 +5,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 use reqwest::dns::Resolve;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{AGE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -18,9 +18,10 @@ use rustls::pki_types::pem::PemObject as _;
 use thiserror::Error;
 use url::Url;
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock, Moment};
 use crate::error::{IamError, Misconfiguration};
 use crate::files;
+use crate::resilient::Observer;
 use crate::trace::{self, ChildSpan};
 
 use recycled::RecycledClient;
@@ -44,6 +45,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// a host that disappeared without closing its connections.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
+
+/// The resolution of `Date` (RFC 9110 section 5.6.7).
+const DATE_RESOLUTION: Duration = Duration::from_secs(1);
+
+tokio::task_local! {
+    /// Receives the offset of the server's clock, within a probe.
+    pub(crate) static CLOCK_OBSERVER: Arc<dyn Observer>;
+}
 
 /// How the client connects.
 #[derive(Debug, Clone)]
@@ -212,16 +221,26 @@ impl UpstreamClient {
         let mut request = request.map_err(fault::of)?;
         let span = ChildSpan::start(|| client_span(&request));
         span.propagate(request.headers_mut());
-        let response = span.around(receive(&client, request)).await;
+        let response = span.around(receive(&client, request, &*self.0.clock)).await;
         span.end(|span| describe(span, &response));
         response
     }
 }
 
 /// Sends a request and reads the complete response.
-async fn receive(client: &Client, request: Request) -> Result<Response, IamError> {
+async fn receive(
+    client: &Client,
+    request: Request,
+    clock: &dyn Clock,
+) -> Result<Response, IamError> {
     let is_plain = request.url().scheme() == "http";
+    let sent = clock.now();
     let mut response = client.execute(request).await.map_err(fault::of)?;
+    let _ = CLOCK_OBSERVER.try_with(|observer| {
+        if let Some(offset) = clock_offset(response.headers(), sent, clock.now()) {
+            observer.clock(offset);
+        }
+    });
     let status = response.status();
     if status.is_redirection() {
         return Err(IamError::misconfigured(
@@ -257,6 +276,17 @@ async fn receive(client: &Client, request: Request) -> Result<Response, IamError
         retry_after,
         body,
     })
+}
+
+/// The offset of the server's clock. `None` without `Date`, and for a response from a cache, which has an
+/// `Age` (RFC 9111 section 5.1).
+fn clock_offset(headers: &HeaderMap, sent: Moment, received: Moment) -> Option<f64> {
+    if headers.contains_key(AGE) {
+        return None;
+    }
+    let date = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+    let date = date.duration_since(UNIX_EPOCH).ok()?;
+    Some(clock::offset(sent, date, DATE_RESOLUTION, received))
 }
 
 /// The span of a request, by the semantic conventions of OpenTelemetry for HTTP clients. The address

@@ -41,6 +41,18 @@ impl Moment {
     }
 }
 
+/// By how many seconds another clock is ahead of this one (RFC 5905: offset), or behind as a negative number:
+/// at least. Between two moments of this clock, the other one had a time from `other`, since 1970, until
+/// `resolution` later. So a slow response shows less of a difference. 0: the clocks may agree.
+#[must_use]
+pub fn offset(sent: Moment, other: Duration, resolution: Duration, received: Moment) -> f64 {
+    // The clock may have been set between them.
+    let first = sent.unix.min(received.unix).as_secs_f64();
+    let last = sent.unix.max(received.unix).as_secs_f64();
+    let other = other.as_secs_f64();
+    0.0_f64.clamp(other - last, other + resolution.as_secs_f64() - first)
+}
+
 /// A source of time.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
@@ -132,5 +144,30 @@ mod tests {
         assert_eq!(moment(940, 10).since(then), Duration::ZERO);
         assert_eq!(moment(939, 10).since(then), Duration::MAX);
         assert_eq!(moment(1_000, 71).since(then), Duration::MAX);
+    }
+
+    #[test]
+    fn offset_is_no_more_than_the_round_trip_and_the_resolution_prove() {
+        for (sent, received, other, resolution, expected) in [
+            (1_000, 1_000, 1_000, 0, 0.0),
+            (1_000, 1_000, 960, 0, -40.0),
+            (1_000, 1_000, 1_040, 0, 40.0),
+            // A second that began before it was read.
+            (1_000, 1_000, 960, 1, -39.0),
+            (1_000, 1_000, 1_040, 1, 40.0),
+            (1_000, 1_000, 999, 1, 0.0),
+            // Somewhere in the round trip.
+            (1_000, 1_010, 1_040, 1, 30.0),
+            (1_000, 1_010, 960, 1, -39.0),
+            (1_000, 1_050, 1_040, 1, 0.0),
+            // The clock was set back by 50 s.
+            (1_050, 1_000, 1_010, 1, 0.0),
+            (1_050, 1_000, 960, 1, -39.0),
+        ] {
+            let resolution = Duration::from_secs(resolution);
+            let other = Duration::from_secs(other);
+            let offset = offset(moment(sent, 10), other, resolution, moment(received, 60));
+            assert!((offset - expected).abs() < 0.001, "{expected}: {offset}");
+        }
     }
 }

@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use crate::adapter::{Capabilities, IamAdapter};
+use crate::client::CLOCK_OBSERVER;
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
@@ -137,6 +138,9 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 
     /// The circuit of an operation has changed to `circuit`.
     fn circuit(&self, operation: Operation, circuit: Circuit);
+
+    /// The IAM's clock has this [`offset`](crate::clock::offset) in a response to a probe.
+    fn clock(&self, offset: f64);
 }
 
 /// An adapter with a deadline, a concurrency limit and a circuit breaker for each operation, and one
@@ -364,7 +368,9 @@ impl IamAdapter for ResilientAdapter {
     async fn probe(&self) -> Result<(), IamError> {
         let adapter = self.adapter.get();
         let call = self.probe.call(&[], || adapter.probe());
-        let result = self.in_span(Operation::Probe, call).await;
+        let call = self.in_span(Operation::Probe, call);
+        let observer = Arc::clone(&self.probe.observer);
+        let result = CLOCK_OBSERVER.scope(observer, call).await;
         let is_down = result.as_ref().is_err_and(is_failure);
         for guard in [&self.login, &self.introspection, &self.logout, &self.keys] {
             if let Some(circuit) = &guard.circuit {

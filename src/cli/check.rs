@@ -22,6 +22,7 @@ use crate::gateway::Gateway;
 use crate::gateway::iams::Iam;
 use crate::gateway::keys::{KeyWarning, Keys};
 use crate::gateway::session::open_from;
+use crate::health::{Reason, ReasonCode};
 use crate::startup::{self, Parts, ServerCertificate};
 use explain::{Rights, rights, write_lines};
 
@@ -103,7 +104,9 @@ async fn call(
     scopes: &[String],
     out: &mut dyn Write,
 ) -> io::Result<bool> {
-    let startup::Connected { gateway, .. } = startup::connect(settings, parts);
+    let startup::Connected {
+        gateway, health, ..
+    } = startup::connect(settings, parts);
     // One IAM needs no name.
     let name_of = |iam: &Iam| match &*settings.iams {
         [_] => String::new(),
@@ -125,14 +128,20 @@ async fn call(
             }
         }
     }
+    let mut wrong_clocks = health.report(parts.clock.now()).reasons;
+    wrong_clocks.retain(|reason| reason.code == ReasonCode::ClockWrong);
     if let Some(redis) = &parts.redis {
         let now = parts.clock.now();
-        match redis.probe(&parts.keys, now).await {
-            Ok(None) => writeln!(out, "  Redis         responds, and stores what is written")?,
-            Ok(Some(warning)) => writeln!(
-                out,
-                "  Redis         responds, and stores what is written; warning: {warning}"
-            )?,
+        match redis.probe(&parts.keys, &*parts.clock).await {
+            Ok((offset, warning)) => {
+                wrong_clocks.extend(Reason::of_clock("Redis", offset));
+                let warning = warning.map(|warning| format!("; warning: {warning}"));
+                let warning = warning.unwrap_or_default();
+                writeln!(
+                    out,
+                    "  Redis         responds, and stores what is written{warning}"
+                )?;
+            }
             Err(fault) => {
                 all_respond = false;
                 writeln!(out, "  Redis         {fault}")?;
@@ -145,10 +154,13 @@ async fn call(
             }
         }
     }
+    for wrong in &wrong_clocks {
+        writeln!(out, "  clock         {}", wrong.message)?;
+    }
     if !all_respond {
         return Ok(false);
     }
-    let mut passed = true;
+    let mut passed = wrong_clocks.is_empty();
     for iam in gateway.iams().iter() {
         if !iam.policy().allows_logins {
             continue;

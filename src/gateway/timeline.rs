@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::{Clock, Moment};
+use iam_adapters::{Clock, Moment, clock};
 
 /// How far the time line can be from the clock of a replica.
 pub const DIFFERENCE_MAX: Duration = Duration::from_secs(600);
@@ -61,8 +61,8 @@ impl Timeline {
     }
 
     /// The store responded with its time, since 1970, to a question that was sent at the first of these
-    /// moments, and the response arrived at the second one. Returns by how many seconds the clock of this
-    /// replica is ahead of the store's.
+    /// moments, and the response arrived at the second one. Returns the [`offset`](clock::offset) of the
+    /// store's clock.
     pub fn measured(&self, sent: Moment, store: Duration, received: Moment) -> f64 {
         let half = received.monotonic.saturating_sub(sent.monotonic) / 2;
         let own = received.unix.saturating_sub(half);
@@ -85,7 +85,7 @@ impl Timeline {
         if is_better {
             *state = State::Measured(new);
         }
-        own.as_secs_f64() - store.as_secs_f64()
+        clock::offset(sent, store, Duration::ZERO, received)
     }
 
     /// The time now.
@@ -136,11 +136,16 @@ mod tests {
         (clock, timeline)
     }
 
-    /// Measures with this time of the store half-way through a round trip.
-    fn measure(clock: &ManualClock, timeline: &Timeline, store: Duration, round_trip: Duration) {
+    /// Measures with this time of the store half-way through a round trip. Returns the offset.
+    fn measure(
+        clock: &ManualClock,
+        timeline: &Timeline,
+        store: Duration,
+        round_trip: Duration,
+    ) -> f64 {
         let sent = clock.now();
         clock.advance(round_trip);
-        timeline.measured(sent, store + round_trip / 2, clock.now());
+        timeline.measured(sent, store + round_trip / 2, clock.now())
     }
 
     #[test]
@@ -154,6 +159,8 @@ mod tests {
             // A clock that is set does not move it.
             clock.set_wall(NOON + 3_600 * SECOND);
             assert_eq!(timeline.now(), millis(store + SECOND));
+            let offset = measure(&clock, &timeline, NOON, Duration::ZERO);
+            assert!((offset + 3_600.0).abs() < 0.001, "{offset}");
         }
     }
 

@@ -7,6 +7,9 @@ use serde::{Serialize, Serializer};
 
 use crate::gateway::keys::KeyWarning;
 
+/// By how many seconds two clocks may differ. Verifiers of tokens often allow for as much.
+const CLOCK_TOLERANCE: f64 = 30.0;
+
 /// Why a replica is degraded or not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
@@ -28,6 +31,18 @@ impl Reason {
             message: message.into(),
             iam: None,
         }
+    }
+
+    /// That the clock of this peer has this [`offset`](iam_adapters::clock::offset); `None`: the clocks agree.
+    #[must_use]
+    pub fn of_clock(peer: &str, offset: f64) -> Option<Self> {
+        let (seconds, relation) = (
+            offset.abs(),
+            if offset > 0.0 { "behind" } else { "ahead of" },
+        );
+        let message =
+            format!("the clock of this replica is {seconds:.0} s {relation} the clock of {peer}");
+        (seconds > CLOCK_TOLERANCE).then(|| Self::new(ReasonCode::ClockWrong, message))
     }
 }
 
@@ -102,6 +117,8 @@ reason_codes! {
     CircuitOpen = "circuit_open",
     /// Access tokens are issued with stale data, as `stale_if_error` allows.
     ServingStale = "serving_stale",
+    /// The clock of this replica differs from that of an IAM or of Redis.
+    ClockWrong = "clock_wrong",
     /// A folder of keys cannot be used.
     KeysUnreadable = "keys_unreadable",
     /// A replica uses a key that another one does not have.

@@ -195,6 +195,46 @@ fn another_problem_does_not_change_not_ready() {
     assert_eq!(report.reasons.len(), 3);
 }
 
+#[test]
+fn clock_that_differs_by_more_than_30_seconds_is_a_reason_that_names_the_peer_until_it_agrees() {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let metrics = Metrics::default();
+    let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+    let iam = IamHealth::new("corp".into(), Arc::clone(&time), metrics.iam.of("corp"));
+    let iam = Arc::new(iam);
+    let health = Health::new(time, vec![Arc::clone(&iam)], Lifecycle::default());
+    iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+    let of_iam = "of this replica is 40 s behind the clock of the IAM corp";
+    let of_redis = "of this replica is 301 s ahead of the clock of Redis";
+    for (iam_offset, redis_offset, expected) in [
+        (0.0, -30.0, vec![]),
+        (40.4, 0.0, vec![of_iam]),
+        (40.4, -301.0, vec![of_iam, of_redis]),
+        (30.0, -301.0, vec![of_redis]),
+        (30.0, 0.0, vec![]),
+    ] {
+        iam.clock(iam_offset);
+        let redis: Vec<_> = Reason::of_clock("Redis", redis_offset)
+            .into_iter()
+            .collect();
+        let readiness = if redis.is_empty() {
+            Readiness::Ready
+        } else {
+            Readiness::Degraded
+        };
+        health.replicas(readiness, redis);
+        let report = health.report(clock.now());
+        let degraded = report.readiness == Readiness::Degraded;
+        assert_eq!(degraded, !expected.is_empty());
+        let reasons = report.reasons.iter();
+        let messages = reasons.map(|reason| reason.message.trim_start_matches("the clock "));
+        assert_eq!(messages.collect::<Vec<_>>(), expected);
+        let gauge = "auth_gateway_clock_offset_seconds{peer=\"iam\",iam=\"corp\"}";
+        let gauge = format!("{gauge} {iam_offset:?}\n");
+        assert!(metrics.encode().contains(&gauge), "{gauge}");
+    }
+}
+
 /// The lines that `action` logs.
 fn logged(action: impl FnOnce()) -> Vec<String> {
     #[derive(Clone, Default)]

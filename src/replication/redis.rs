@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::{Moment, Replaceable};
+use iam_adapters::{Clock, Replaceable, clock};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -284,14 +284,22 @@ impl Redis {
     }
 
     /// Tests whether this gateway can connect, read and write, and whether Redis keeps what is
-    /// written. Compares these keys with those that the replicas use, as [`Keys::compare`] does.
+    /// written. Compares these keys with those that the replicas use, as [`Keys::compare`] does. Returns the
+    /// [`offset`](clock::offset) of its clock too.
     ///
     /// # Errors
     ///
     /// [`RedisFault`].
-    pub async fn probe(&self, keys: &Keys, now: Moment) -> Result<Option<Warning>, RedisFault> {
+    pub async fn probe(
+        &self,
+        keys: &Keys,
+        clock: &dyn Clock,
+    ) -> Result<(f64, Option<Warning>), RedisFault> {
         let primary = self.primary().await?;
         let connection = self.connect(&primary).await?;
+        let now = clock.now();
+        let time = connection.time().await?;
+        let offset = clock::offset(now, time, Duration::ZERO, clock.now());
         connection
             .page(&self.revocations(), BEGINNING, false)
             .await?;
@@ -310,7 +318,7 @@ impl Redis {
         keys.compare(statements.lines(), now);
         let information: RedisResult<String> = cmd("INFO").query_async(&mut inner).await;
         let Ok(information) = information else {
-            return Ok(Some(Warning::NotExamined));
+            return Ok((offset, Some(Warning::NotExamined)));
         };
         let value = |name: &str| {
             let mut lines = information.lines();
@@ -323,7 +331,10 @@ impl Redis {
         // Redis reports it only where min-replicas-to-write is set.
         let waits_for_replicas = value("min_slaves_good_slaves").is_some();
         let loses = (has_replicas || self.0.has_sentinels) && !waits_for_replicas;
-        Ok(loses.then_some(Warning::AcknowledgedWritesCanBeLost))
+        Ok((
+            offset,
+            loses.then_some(Warning::AcknowledgedWritesCanBeLost),
+        ))
     }
 
     /// The address of the primary now.

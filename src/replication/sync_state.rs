@@ -12,6 +12,7 @@ struct State {
     /// `None`: not tried yet.
     connection: Option<Result<(), RedisFault>>,
     refused: Option<RedisFault>,
+    wrong_clock: Option<Reason>,
     /// No token is issued before the first catch-up.
     catching_up: bool,
 }
@@ -30,6 +31,7 @@ impl SyncState {
             state: Mutex::new(State {
                 connection: None,
                 refused: None,
+                wrong_clock: None,
                 catching_up: true,
             }),
             health,
@@ -56,6 +58,7 @@ impl SyncState {
             }
             state.connection = Some(Err(fault.clone()));
             state.refused = None;
+            state.wrong_clock = None;
             changed
         });
     }
@@ -85,6 +88,17 @@ impl SyncState {
             if changed {
                 tracing::info!("Redis stores revocations again");
             }
+            changed
+        });
+    }
+
+    /// The clock of Redis has this [`offset`](iam_adapters::clock::offset).
+    pub(super) fn clock(&self, offset: f64) {
+        self.metrics.clock(offset);
+        self.change(|state| {
+            let wrong = Reason::of_clock("Redis", offset);
+            let changed = state.wrong_clock != wrong;
+            state.wrong_clock = wrong;
             changed
         });
     }
@@ -128,7 +142,10 @@ fn report(state: &State) -> (Readiness, Vec<Reason>) {
             format!("Redis {fault}; {bound}"),
         )
     });
-    let reasons: Vec<_> = [unread, refused].into_iter().flatten().collect();
+    let reasons: Vec<_> = [unread, refused, state.wrong_clock.clone()]
+        .into_iter()
+        .flatten()
+        .collect();
     let readiness = if state.catching_up {
         Readiness::NotReady
     } else if reasons.is_empty() {

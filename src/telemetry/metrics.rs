@@ -126,8 +126,8 @@ impl Default for Metrics {
         let logout_tokens = LogoutTokenCounters::register(registry);
         let unfinished_logouts = UnfinishedLogoutMetrics::register(registry);
 
-        let replicas = ReplicaMetrics::default();
-        replicas.register(registry);
+        let mut replicas = ReplicaMetrics::default();
+        replicas.register(registry, iam.clock_offset("redis", ""));
         let shed = ShedMetrics::registered_in(registry);
         let spans = SpanMetrics::registered_in(registry);
 

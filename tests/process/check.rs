@@ -223,6 +223,25 @@ async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn online_check_names_an_iam_whose_clock_differs() {
+    let iam = ScriptedUpstream::keycloak().await;
+    let wrong = inactive().with("Date", "Fri, 15 Jan 2016 08:00:00 GMT");
+    iam.once(INTROSPECTION, wrong);
+    for _ in 0..2 {
+        iam.once(GRANT, refusal(401, "invalid_grant", "Invalid user"));
+    }
+    let ended = online(&scripted_keycloak_settings(&iam.url()));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let begin = "  clock         the clock of this replica is ";
+    let end = " s ahead of the clock of the IAM keycloak";
+    let is_named = |line: &str| line.starts_with(begin) && line.ends_with(end);
+    assert!(ended.out.lines().any(is_named), "{}", ended.out);
+    // The other checks are made.
+    let refused = "refusal       ok, of a made-up account";
+    assert!(ended.out.contains(refused), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_iam_that_fails_is_reported_with_its_name() {
     let closed_port = RefusingPort::start();
     let other_server = ScriptedUpstream::keycloak().await;

@@ -120,12 +120,14 @@ async fn new_sealing_key_is_no_difference_until_one_replica_uses_it_and_another_
     fixture.clock.advance(2 * ahead);
     for gateway in [&early, &late] {
         gateway
-            .wait_for_readiness("degraded", &["keys_differ"])
+            .wait_for_readiness("degraded", &["clock_wrong", "keys_differ"])
             .await;
     }
     copy_keys(&folder, late_folder.path());
     for gateway in [&early, &late] {
-        gateway.wait_for_readiness("ready", &[]).await;
+        gateway
+            .wait_for_readiness("degraded", &["clock_wrong"])
+            .await;
     }
 }
 

@@ -71,7 +71,13 @@ async fn replica_whose_clock_is_ten_minutes_ahead_shares_revocations_and_removes
     let ahead = Arc::new(ManualClock::at(ahead));
     let [one] = fixture.replicas().await;
     let fast = fixture.gateway_by(&ahead, &[]);
-    fast.wait_for_readiness("ready", &[]).await;
+    fast.wait_for_readiness("degraded", &["clock_wrong"]).await;
+    let reason = fast.ready().await.json()["reasons"][0]["message"].clone();
+    let reason = reason.as_str().expect("text");
+    assert!(
+        reason.ends_with(" s ahead of the clock of Redis"),
+        "{reason}"
+    );
     ahead.advance(Duration::from_millis(1));
     let here = fixture.known_session(&[&one, &fast]).await;
     let there = fixture.known_session(&[&one, &fast]).await;

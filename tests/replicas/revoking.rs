@@ -8,7 +8,6 @@ use iam_adapters::clock::{ShiftedClock, SystemClock};
 use serde_json::{Value, json};
 use test_support::endpoints::REVOKE;
 use test_support::gateway::TestGateway;
-use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, refuses, serves};
 use crate::metrics::has_sent_all;
@@ -34,10 +33,7 @@ async fn replica_ahead(fixture: &ReplicaFixture, seconds: i64) -> TestGateway {
     };
     clock.set(shifted).expect("a time after 1970");
     let gateway = fixture.gateway_by(&Arc::new(clock), &[("management.token", TOKEN)]);
-    until("the gateway to be synchronized", async || {
-        gateway.metric("revocations_synchronized", "").await == 1
-    })
-    .await;
+    fixture.synchronized(&gateway).await;
     gateway
 }
 

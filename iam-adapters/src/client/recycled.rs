@@ -23,7 +23,7 @@ const LIFETIME: Duration = Duration::from_secs(30);
 /// The current client of each thread, and the function that creates the next one.
 pub(super) struct RecycledClient {
     builder: Box<dyn Fn() -> ClientBuilder + Send + Sync>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     first: Client,
     current: ThreadLocal<Mutex<(Moment, Client)>>,
 }

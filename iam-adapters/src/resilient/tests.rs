@@ -27,6 +27,8 @@ impl Observer for RecordingObserver {
     fn circuit(&self, operation: Operation, circuit: Circuit) {
         self.circuits.lock().unwrap().push((operation, circuit));
     }
+
+    fn clock(&self, _: f64) {}
 }
 
 fn session() -> UpstreamSession {

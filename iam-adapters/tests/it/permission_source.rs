@@ -145,6 +145,7 @@ impl Observer for Calls {
     }
 
     fn circuit(&self, _: Operation, _: Circuit) {}
+    fn clock(&self, _: f64) {}
 }
 
 fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Calls>) {

@@ -1,6 +1,6 @@
 //! The metrics of each IAM.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use iam_adapters::IamError;
@@ -38,7 +38,11 @@ pub struct IamFamilies {
     calls: Family<IamLabels<3>, Counter>,
     durations: Family<IamLabels<2>, Histogram, fn() -> Histogram>,
     circuits: Family<IamLabels<2>, Gauge>,
+    clock_offsets: Family<IamLabels<2>, ClockOffset>,
 }
+
+/// By how many seconds the clock of a peer is ahead.
+pub(super) type ClockOffset = Gauge<f64, AtomicU64>;
 
 impl IamFamilies {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
@@ -47,6 +51,7 @@ impl IamFamilies {
             calls: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             circuits: Family::default(),
+            clock_offsets: Family::default(),
         };
         let help = "Exchanges, by the source of their data";
         registry.register("exchanges", help, metrics.exchanges.clone());
@@ -57,6 +62,9 @@ impl IamFamilies {
         registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
         let help = "Circuit breaker of calls to the IAM: 0 closed, 1 half-open, 2 open";
         registry.register("iam_circuit", help, metrics.circuits.clone());
+        let help = "By how much the clock of an IAM or of Redis is at least ahead of the clock of this replica";
+        let clock_offsets = metrics.clock_offsets.clone();
+        registry.register_with_unit("clock_offset", help, Unit::Seconds, clock_offsets);
         metrics
     }
 
@@ -82,7 +90,14 @@ impl IamFamilies {
                 let labels = [label(operation), iam()];
                 self.circuits.get_or_create_owned(&labels)
             }),
+            clock_offset: self.clock_offset("iam", name),
         }
+    }
+
+    /// The gauge of a peer, with the name of the IAM if it is one.
+    pub(super) fn clock_offset(&self, peer: &str, iam: &str) -> ClockOffset {
+        let labels = [("peer", peer.to_owned()), ("iam", iam.to_owned())];
+        self.clock_offsets.get_or_create_owned(&labels)
     }
 
     /// Sets the number of exchanges with data of this source, of sessions of the IAM with this name.
@@ -102,6 +117,7 @@ pub struct IamMetrics {
     calls: [[Counter; OUTCOMES.len()]; Operation::ALL.len()],
     durations: [Histogram; Operation::ALL.len()],
     circuits: [Gauge; Operation::ALL.len()],
+    clock_offset: ClockOffset,
 }
 
 impl IamMetrics {
@@ -117,6 +133,11 @@ impl IamMetrics {
         if let Some(duration) = self.durations.get(operation as usize) {
             duration.observe(took.as_secs_f64());
         }
+    }
+
+    /// Sets the offset of the IAM's clock, in seconds.
+    pub fn clock(&self, offset: f64) {
+        self.clock_offset.set(offset);
     }
 
     /// Sets the state of an operation's circuit breaker.

@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::iam::ClockOffset;
 use crate::gateway::introspection_cache::shared::LookUp;
 use crate::gateway::revocations::Revocations;
 
@@ -72,10 +73,12 @@ pub struct ReplicaMetrics {
     look_ups: Family<[(&'static str, &'static str); 1], Counter>,
     login_limits_synchronized: Gauge,
     login_events: Family<[(&'static str, &'static str); 1], Counter>,
+    clock_offset: ClockOffset,
 }
 
 impl ReplicaMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
+    pub(super) fn register(&mut self, registry: &mut Registry, clock_offset: ClockOffset) {
+        self.clock_offset = clock_offset;
         let help = "Revocations in the table of this replica";
         registry.register("revocations", help, self.live.clone());
         let help = "Number of revocations from which on no session can begin";
@@ -123,6 +126,11 @@ impl ReplicaMetrics {
     /// Sets whether the revocations of the other replicas are received.
     pub fn synchronized(&self, synchronized: bool) {
         self.synchronized.set(i64::from(synchronized));
+    }
+
+    /// Sets the offset of the clock of Redis, in seconds.
+    pub fn clock(&self, offset: f64) {
+        self.clock_offset.set(offset);
     }
 
     /// Sets the number of revocations that are not yet in the stream.

@@ -1,11 +1,15 @@
 //! What the probe reports before any request.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::clock::ManualClock;
 use serde_json::json;
 use test_support::gateway::manual_clock;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, KEYCLOAK, discovery, inactive, refusal,
 };
-use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+use test_support::scripted_upstream::{Answer, PROTOCOLS, ScriptedUpstream};
 
 use super::wire_fixture::gateway;
 
@@ -100,5 +104,43 @@ async fn readiness_follows_the_iam_without_any_request() {
             .wait_for_readiness("degraded", &["unreachable"])
             .await;
         keycloak.in_good_health().on(INTROSPECTION, inactive());
+    }
+}
+
+#[tokio::test]
+async fn clock_that_differs_from_that_of_the_iam_is_a_reason_until_both_agree() {
+    const DATE: &str = "Fri, 15 Jan 2027 08:00:00 GMT";
+    let date = Duration::from_secs(1_800_000_000);
+    let often = [("upstream.probe_interval", "20ms")];
+    for protocol in PROTOCOLS {
+        let clock = Arc::new(ManualClock::at(date));
+        let iam = ScriptedUpstream::of(&protocol).await;
+        let probed = |answer: Answer| iam.on(protocol.introspection, answer);
+        probed(inactive().with("Date", DATE));
+        let gateway = gateway(&protocol, &iam.url(), &clock, &often);
+        gateway.wait_for_readiness("ready", &[]).await;
+        for (now, relation) in [
+            (date + Duration::from_secs(32), "31 s ahead of"),
+            (date.saturating_sub(Duration::from_secs(31)), "31 s behind"),
+        ] {
+            clock.set_wall(now);
+            gateway
+                .wait_for_readiness("degraded", &["clock_wrong"])
+                .await;
+            let reason = gateway.ready().await.json()["reasons"][0].clone();
+            let iam = reason["iam"].as_str().expect("a name");
+            let message =
+                format!("the clock of this replica is {relation} the clock of the IAM {iam}");
+            assert_eq!(reason["message"], json!(message));
+            clock.set_wall(date);
+            gateway.wait_for_readiness("ready", &[]).await;
+        }
+        // A response from a cache has an old date.
+        probed(inactive().with("Date", DATE).with("Age", "0"));
+        let before = iam.requests_to(protocol.introspection).len();
+        iam.received(protocol.introspection, before + 1).await;
+        clock.set_wall(date + Duration::from_secs(3_600));
+        iam.received(protocol.introspection, before + 4).await;
+        gateway.ready().await.is_readiness("ready", &[]);
     }
 }

@@ -12,6 +12,7 @@ struct NoObserver;
 impl Observer for NoObserver {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
     fn circuit(&self, _: Operation, _: Circuit) {}
+    fn clock(&self, _: f64) {}
 }
 
 /// The adapter in its decorator, with the same limit for each operation.
