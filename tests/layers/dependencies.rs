@@ -40,7 +40,14 @@ const MODULES: [(&str, &[&str]); 10] = [
     ),
     (
         "cli",
-        &["gateway", "config", "telemetry", "audit", "startup"],
+        &[
+            "gateway",
+            "config",
+            "telemetry",
+            "audit",
+            "health",
+            "startup",
+        ],
     ),
 ];
 
