@@ -313,7 +313,7 @@ fn login_is_logged_with_its_subject_and_never_with_the_email_address() {
     };
     let account = line("in")["account"].clone();
     let digits = account.as_str().expect("an account");
-    assert!(digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert!(digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
     assert!(line("in")["subject"].is_string());
     for (id, error) in [
         ("wrong", "login refused: invalid credentials"),
