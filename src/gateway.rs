@@ -341,12 +341,11 @@ impl Gateway {
             .session_tokens
             .open(session_id, session_token, &mut buffer)?;
         let (iam, session) = (opened.iam, &opened.session);
-        let expires_at = opened.expires_at();
         on_opened(&iam.name);
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
         let revoked = self.revocations.refuse_revoked(&mut names);
-        if arrived.unix_seconds() >= expires_at {
+        if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
         revoked?;
@@ -378,7 +377,7 @@ impl Gateway {
         // Again: a revocation during the introspection must have an effect.
         self.revocations.refuse_revoked(&mut names)?;
         let now = self.clock.now();
-        if now.unix_seconds() >= expires_at {
+        if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
         }
         let allowed = iam.policy.allowed_scopes.as_ref();
@@ -390,7 +389,7 @@ impl Gateway {
             subject: &iam.sub(&session.sub),
             session_id,
             scope: &granted,
-            session_expires_at: expires_at,
+            session_expires_at: session.exp,
         };
         let token = access_token::issue(
             &self.keys.signing.key_set(),
@@ -438,8 +437,7 @@ impl Gateway {
             sub: opened.iam.sub(&opened.session.sub).into_owned(),
             iam: Arc::clone(&opened.iam.name),
         });
-        // Before that it may be valid at a replica that still has a longer `session.max_lifetime`.
-        if now.unix_seconds() >= opened.session.exp {
+        if opened.session.has_expired(now) {
             return Ok(());
         }
         let upstream_logouts = &opened.iam.upstream_logouts;

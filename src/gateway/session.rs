@@ -26,7 +26,7 @@ use super::error::{GatewayError, Internal, InvalidSession};
 use super::iams::{Iam, Iams};
 use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
 use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
-use super::timeline::{DIFFERENCE_MAX, Timeline};
+use super::timeline::Timeline;
 
 /// The version of the format of [`SealedSession`]. Sessions in another format are refused.
 pub const FORMAT: u8 = 2;
@@ -133,6 +133,12 @@ pub struct SealedSession<'a> {
 }
 
 impl SealedSession<'_> {
+    /// Whether it has expired; at `exp` it has.
+    #[must_use]
+    pub fn has_expired(&self, now: Moment) -> bool {
+        now.unix_seconds() >= self.exp
+    }
+
     /// The IAM's session, for a call to the adapter; `None` if the subject is empty.
     #[must_use]
     pub fn upstream(&self) -> Option<UpstreamSession> {
@@ -162,15 +168,6 @@ pub(super) struct OpenedSession<'b> {
 }
 
 impl OpenedSession<'_> {
-    /// When the session expires, in seconds since 1970: as it was promised, but a lifetime after its begin
-    /// at the latest. The lifetime is that of the settings now, because revocations and keys are kept only
-    /// for that long. The expiry has the clock of a replica, from which the time of the begin can differ.
-    pub(super) fn expires_at(&self) -> u64 {
-        let lifetime = self.iam.policy.session_max_lifetime.as_secs();
-        let latest = self.session.iat / 1_000 + DIFFERENCE_MAX.as_secs();
-        self.session.exp.min(latest.saturating_add(lifetime))
-    }
-
     /// The names under which it may be revoked.
     pub(super) fn names(&self) -> SessionNames<'_> {
         SessionNames::new(&self.key, self.id, &self.session)

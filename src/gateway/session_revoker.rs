@@ -16,7 +16,7 @@ use super::iams::{Iam, Iams};
 use super::keys::{Keys, overlap};
 use super::revocations::{Kind, Learned, Revocation, RevocationKey, Revocations};
 use super::session::SessionId;
-use super::timeline::{DIFFERENCE_MAX, Timeline};
+use super::timeline::Timeline;
 
 /// Ready when the other replicas have the revocation, or when waiting longer would delay a client
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
@@ -297,8 +297,7 @@ impl SessionRevoker {
         }
     }
 
-    /// A revocation for each sealing key with which a session may be sealed that is valid for this long, by
-    /// whatever clocks.
+    /// A revocation for each sealing key with which a session may be sealed that is valid for this long.
     fn under_every_key(
         &self,
         now: Moment,
@@ -306,7 +305,6 @@ impl SessionRevoker {
         revocation: impl Fn(&RevocationKey) -> Revocation,
     ) -> Vec<Revocation> {
         let keys = self.keys.sealing.key_set();
-        let longest = longest.saturating_add(DIFFERENCE_MAX * 2);
         keys.honoured(now, overlap(longest, Duration::ZERO))
             .map(|key| revocation(key.revocations()))
             .collect()

@@ -102,17 +102,13 @@ impl Timeline {
         self.now().saturating_add(millis(duration))
     }
 
-    /// The time of a session that began at this moment, at most [`DIFFERENCE_MAX`] from the replica's own
-    /// time: the monotonic clock stands still while the machine is suspended. While the store's time is
-    /// unknown, it is the earliest that it can be, so that no revocation misses the session.
+    /// The time of a session that began at this moment. While the store's time is unknown, it is the
+    /// earliest that it can be, so that no revocation misses the session.
     pub fn beginning_at(&self, began: Moment) -> u64 {
         millis(match *self.state() {
             State::Alone => began.unix,
             State::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
-            State::Measured(measurement) => (measurement.origin + began.monotonic).clamp(
-                began.unix.saturating_sub(DIFFERENCE_MAX),
-                began.unix.saturating_add(DIFFERENCE_MAX),
-            ),
+            State::Measured(measurement) => measurement.origin + began.monotonic,
         })
     }
 
@@ -163,9 +159,6 @@ mod tests {
             // A clock that is set does not move it.
             clock.set_wall(NOON + 3_600 * SECOND);
             assert_eq!(timeline.now(), millis(store + SECOND));
-            // A session begins near the own time, by which its expiry is promised.
-            let earliest = (NOON + 3_600 * SECOND).saturating_sub(DIFFERENCE_MAX);
-            assert_eq!(timeline.beginning_at(clock.now()), millis(earliest));
             let offset = measure(&clock, &timeline, NOON, Duration::ZERO);
             assert!((offset + 3_600.0).abs() < 0.001, "{offset}");
         }

@@ -5,10 +5,9 @@ use iam_adapters::{Introspection, Subject};
 use serde_json::json;
 
 use super::scripted_iam::{Reply, ScriptedIam};
-use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, just_before, policy};
+use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::introspection_cache::Source;
-use crate::gateway::timeline::DIFFERENCE_MAX;
 
 fn invalid<T>(reason: InvalidSession) -> Result<T, GatewayError> {
     Err(reason.into())
@@ -51,45 +50,6 @@ async fn session_is_accepted_until_its_last_second_and_refused_from_its_expiry_o
             assert_eq!(exchanged, invalid(InvalidSession::Expired));
             assert_eq!(gateway.iam.total_calls(), calls);
         }
-    }
-}
-
-/// The gateway starts again with a shorter `session.max_lifetime`, for which what was recorded is kept.
-#[tokio::test]
-async fn session_ends_with_the_max_lifetime_of_the_settings_now() {
-    let before = TestGateway::new();
-    let session = before.log_in("alice").await;
-    let mut shorter = before.policy();
-    shorter.iam.session_max_lifetime = Duration::from_secs(3_600);
-    let after = TestGateway::with_clock(before.iam.clone(), before.clock.clone(), shorter);
-    let latest = START + 3_600 + DIFFERENCE_MAX.as_secs();
-    before.clock.set_wall(Duration::from_secs(latest - 1));
-    let exchanged = after.exchange(&session, "read").await.unwrap();
-    assert_eq!(exchanged.token.expires_in, 1);
-    before.clock.set_wall(Duration::from_secs(latest));
-    let refused = after.granted(&session).await;
-    assert_eq!(refused, invalid(InvalidSession::Expired));
-    // A replica with the old settings accepts it until its logout.
-    assert!(before.exchange(&session, "read").await.is_ok());
-    after.log_out(&session).await.unwrap();
-    assert!(after.iam.has_ended("secret-1"));
-}
-
-#[tokio::test]
-async fn session_is_valid_until_its_expiry_whatever_the_clock_of_the_store_says() {
-    let difference = DIFFERENCE_MAX.as_secs();
-    for store in [START - difference, START + difference] {
-        let gateway = TestGateway::new();
-        let now = gateway.inner.now();
-        let timeline = gateway.inner.session_revoker().timeline();
-        timeline.measured(now, Duration::from_secs(store), now);
-        let session = gateway.log_in("alice").await;
-        let expires_at = Duration::from_secs(session.expires_at);
-        gateway.clock.set_wall(just_before(expires_at));
-        assert!(gateway.exchange(&session, "read").await.is_ok(), "{store}");
-        gateway.clock.set_wall(expires_at);
-        let refused = gateway.granted(&session).await;
-        assert_eq!(refused, invalid(InvalidSession::Expired));
     }
 }
 

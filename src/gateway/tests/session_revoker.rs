@@ -75,8 +75,7 @@ async fn end_reported_during_an_introspection_refuses_the_exchange() {
     assert_eq!(exchange.await.unwrap().err(), Some(ENDED));
 }
 
-/// The sessions of a key end at the latest a session's lifetime after its successor began, by clocks that
-/// differ by ten minutes.
+/// The sessions of a key end at the latest a session's lifetime after its successor began.
 #[tokio::test]
 async fn end_is_recorded_for_those_keys_only_that_may_have_sealed_a_live_session() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
@@ -97,10 +96,7 @@ async fn end_is_recorded_for_those_keys_only_that_may_have_sealed_a_live_session
     gateway.end_upstream_session("upstream");
     // The key of this second, and the one before it.
     assert_eq!(revocations.count(), 2);
-    gateway.clock.advance(Duration::from_secs(86_400 + 1_200));
+    gateway.clock.advance(Duration::from_secs(2 * 86_400));
     gateway.end_upstream_session("another");
-    assert_eq!(revocations.count(), 4);
-    gateway.clock.advance(Duration::from_secs(86_400));
-    gateway.end_upstream_session("a third");
-    assert_eq!(revocations.count(), 5);
+    assert_eq!(revocations.count(), 3);
 }

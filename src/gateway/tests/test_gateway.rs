@@ -159,11 +159,7 @@ impl TestGateway {
         Self::from_parts(iam, adapter, clock, policy)
     }
 
-    pub(crate) fn with_clock(
-        iam: Arc<ScriptedIam>,
-        clock: Arc<ManualClock>,
-        policy: Policies,
-    ) -> Self {
+    fn with_clock(iam: Arc<ScriptedIam>, clock: Arc<ManualClock>, policy: Policies) -> Self {
         Self::from_parts(iam.clone(), iam, clock, policy)
     }
 
