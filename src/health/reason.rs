@@ -36,12 +36,12 @@ impl Reason {
     /// That the clock of this peer has this [`offset`](iam_adapters::clock::offset); `None`: the clocks agree.
     #[must_use]
     pub fn of_clock(peer: &str, offset: f64) -> Option<Self> {
-        let (seconds, relation) = (
-            offset.abs(),
-            if offset > 0.0 { "behind" } else { "ahead of" },
-        );
-        let message =
-            format!("the clock of this replica is {seconds:.0} s {relation} the clock of {peer}");
+        let seconds = offset.abs();
+        let message = if offset > 0.0 {
+            format!("the clock of this replica is {seconds:.0} s behind the clock of {peer}")
+        } else {
+            format!("the clock of this replica is {seconds:.0} s ahead of the clock of {peer}")
+        };
         (seconds > CLOCK_TOLERANCE).then(|| Self::new(ReasonCode::ClockWrong, message))
     }
 }
