@@ -494,7 +494,7 @@ impl Connection {
     /// The time of Redis, since 1970.
     pub(super) async fn time(&self) -> Result<Duration, RedisFault> {
         let (seconds, micros) = cmd("TIME").query_async(&mut self.inner.clone()).await?;
-        Ok(Duration::from_secs(seconds) + Duration::from_micros(micros))
+        Ok(Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)))
     }
 
     /// The entries after this id, at most [`PAGE_LEN`], and removes the expired ones of them unless
