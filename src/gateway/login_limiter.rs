@@ -226,10 +226,10 @@ impl LoginRateLimiter {
     pub fn clear_failures(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
         let account = self.account(email);
         let pair = address.map(|address| self.pair(account, address));
-        let (hash, pair) = (account.index(), pair.unwrap_or_default());
-        self.reset(hash, pair);
+        let (index, pair) = (account.index(), pair.unwrap_or_default());
+        self.reset(index, pair);
         self.share(LoginChange::Reset {
-            account: hash,
+            account: index,
             pair,
         });
         account

@@ -27,6 +27,14 @@ fn refuses_probe_and_made_up_account(iam: &ScriptedUpstream) {
     }
 }
 
+/// As the check takes them.
+fn borrowed<K: AsRef<str>>(settings: &[(K, String)]) -> Vec<(&str, &str)> {
+    let settings = settings.iter();
+    settings
+        .map(|(key, value)| (key.as_ref(), &**value))
+        .collect()
+}
+
 fn online(variables: &[(&str, &str)]) -> Ended {
     GATEWAY.run(&["check", "--online"], variables)
 }
@@ -267,11 +275,7 @@ async fn every_iam_that_fails_is_reported_with_its_name() {
             variables.push((format!("iam.{name}.{key}"), value.to_owned()));
         }
     }
-    let variables: Vec<_> = variables
-        .iter()
-        .map(|(key, value)| (&**key, &**value))
-        .collect();
-    let ended = online(&[&variables[..], &ACCOUNT].concat());
+    let ended = online(&[&borrowed(&variables)[..], &ACCOUNT].concat());
     assert_eq!(ended.code, Some(69), "{ended:?}");
     for line in [
         "IAM           closed the IAM cannot be reached",
@@ -323,10 +327,7 @@ async fn online_check_names_the_setting_without_which_a_wrong_password_is_a_faul
         refusal(400, "invalid_request", "Invalid user name or password."),
     );
     let settings = (protocol.settings)(&iam.url(), "a-secret-of-the-client");
-    let settings: Vec<_> = settings
-        .iter()
-        .map(|(key, value)| (*key, &**value))
-        .collect();
+    let settings = borrowed(&settings);
     let ended = online(&settings);
     assert_eq!(ended.code, Some(69), "{ended:?}");
     let named = "refusal       a made-up account is not refused: ";
@@ -365,10 +366,7 @@ async fn online_check_without_a_test_account_names_a_revocation_endpoint_that_is
         "iam.oauth2.revocation_endpoint",
         format!("{}/o/revoke", iam.url()),
     ));
-    let settings: Vec<_> = settings
-        .iter()
-        .map(|(key, value)| (*key, &**value))
-        .collect();
+    let settings = borrowed(&settings);
     let ended = online(&settings);
     assert_eq!(ended.code, Some(69), "{ended:?}");
     let line = "  logout        the IAM does not accept this gateway: refused (status 404, as for a path \
@@ -410,8 +408,7 @@ async fn claim_that_the_response_about_the_test_account_does_not_have_is_named()
             settings.push(("permissions.url", format!("{}/policy", iam.url())));
         }
         settings.extend(changes);
-        let settings = settings.iter().map(|(key, value)| (*key, &**value));
-        let ended = online(&settings.chain(ACCOUNT).collect::<Vec<_>>());
+        let ended = online(&[&borrowed(&settings)[..], &ACCOUNT].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.out.contains(line), "{}", ended.out);
     }

@@ -98,16 +98,15 @@ async fn new_sealing_key_is_no_difference_until_one_replica_uses_it_and_another_
     let Some(fixture) = ReplicaFixture::new() else {
         return;
     };
-    let [early] = fixture.replicas().await;
+    let replicas = fixture.replicas().await;
     let folder = fixture.keys.folder("sealing");
     let late_folder = tempfile::tempdir().expect("a folder");
     copy_keys(&folder, late_folder.path());
     let ahead = std::time::Duration::from_secs(3_600);
     let key = keys::generate(KeyPurpose::Sealing, Timestamp::now() + ahead).expect("a key");
     keys::write_new(&folder, &key).expect("a key file");
-    let early = [early];
-    have_sealing_keys(&early, 2).await;
-    let [early] = early;
+    have_sealing_keys(&replicas, 2).await;
+    let [early] = replicas;
     // Ready after it has compared its keys.
     let late = gateway_with(&fixture, late_folder.path());
     fixture.synchronized(&late).await;

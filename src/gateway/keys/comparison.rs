@@ -1,6 +1,6 @@
 //! Compares the keys of replicas. Each states the ids of the keys that it uses, and of those that it lacks
 //! although another one uses them: sessions and tokens of such a key are refused where it is missing. A key that
-//! nobody uses yet is no difference: it is on its way to the replicas.
+//! no replica uses yet is no difference: its file reaches one replica after another.
 //!
 //! Replicas with different keys have no key in common, so the statements are not authenticated: they may
 //! cause a warning, and nothing else.
