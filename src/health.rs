@@ -422,7 +422,7 @@ impl Observer for IamHealth {
         let (calls, result) = match operation {
             Operation::Permissions => (
                 &mut state.permission_source,
-                result.map_err(|fault| IamError::PermissionSource(Box::new(fault))),
+                result.map_err(IamError::of_permission_source),
             ),
             _ => (&mut state.iam, result),
         };

@@ -23,8 +23,9 @@ use actix_web::dev::{AppConfig, Server};
 use actix_web::web::Data;
 use anyhow::Context as _;
 use futures_util::future::join_all;
-use iam_adapters::ResilientAdapter;
+use iam_adapters::permission_source::WithPermissionSource;
 use iam_adapters::resilient::Observer;
+use iam_adapters::{IamAdapter, ResilientAdapter};
 use tokio::time::timeout;
 
 use crate::audit::{AuditLog, Event};
@@ -75,8 +76,6 @@ pub struct Connected {
     pub gateway: Arc<Gateway>,
     /// The state of this replica and of its IAMs.
     pub health: Arc<Health>,
-    /// The adapters of the IAMs.
-    pub adapters: Vec<Arc<ResilientAdapter>>,
 }
 
 /// Builds a gateway from its parts. Makes no connection.
@@ -85,7 +84,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
     let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
     metrics.attribute_to(&names);
-    let (mut states, mut adapters) = (Vec::new(), Vec::new());
+    let mut states = Vec::new();
     let iams = settings.iams.iter().zip(&parts.iams).map(|(iam, adapter)| {
         let name: Arc<str> = iam.name.as_str().into();
         let calls = metrics.iam.of(&name);
@@ -95,13 +94,13 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         let observer: Arc<dyn Observer> = state;
         let limits = iam.upstream(&settings.upstream).limits();
         let adapter = Arc::clone(adapter);
-        let mut adapter =
-            ResilientAdapter::new(Arc::clone(&name), adapter, limits, clock, &observer);
+        let resilient = ResilientAdapter::new(&name, adapter, limits, clock, &observer);
+        let mut adapter: Arc<dyn IamAdapter> = Arc::new(resilient);
         if let Some(source) = &parts.permission_source {
-            adapter = adapter.with_permissions_from(Arc::clone(source), clock, &observer);
+            let source = Arc::clone(source);
+            let wrapped = WithPermissionSource::new(&name, adapter, source, clock, &observer);
+            adapter = Arc::new(wrapped);
         }
-        let adapter = Arc::new(adapter);
-        adapters.push(Arc::clone(&adapter));
         IamParts {
             name,
             adapter,
@@ -123,7 +122,6 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     Connected {
         gateway: Arc::new(gateway),
         health: Arc::new(health),
-        adapters,
     }
 }
 
@@ -186,8 +184,6 @@ pub struct ServiceParts<P, M> {
     /// The gateway of all requests for which a middleware chooses no other. It receives the
     /// revocations of the other replicas.
     pub app_state: Arc<AppState>,
-    /// The adapters that are replaced when their secrets change.
-    pub adapters: Vec<Arc<ResilientAdapter>>,
     /// The application of the public listener.
     pub public: P,
     /// The application of the management listener.
@@ -241,7 +237,6 @@ impl Application {
         let finishing = Arc::clone(&connected.gateway).finish_logouts();
         let served = ServiceParts {
             app_state,
-            adapters: connected.adapters,
             public: {
                 let data = data.clone();
                 move || http::app(data.clone()).configure(http::public)
@@ -289,7 +284,7 @@ impl Application {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         use_certificate(parts.tls.as_deref(), &parts.metrics, health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
-        let files = FilePoller::new(settings, &parts, served.adapters, Arc::clone(health));
+        let files = FilePoller::new(settings, &parts, Arc::clone(health));
         let workers = settings.http.workers;
         let public_socket = parts.sockets.get(PUBLIC_SOCKET)?;
         let socket_stays_open = public_socket.is_some();

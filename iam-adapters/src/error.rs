@@ -88,6 +88,12 @@ impl IamError {
         }
     }
 
+    /// The same fault, of the source of permissions.
+    #[must_use]
+    pub fn of_permission_source(self) -> Self {
+        Self::PermissionSource(Box::new(self))
+    }
+
     /// The text about a server that is not an IAM.
     #[must_use]
     pub fn about<'e>(&'e self, server: &'e str) -> impl fmt::Display + 'e {

@@ -507,7 +507,7 @@ impl OAuth2 {
 
     async fn revoke_made_up(&self, endpoint: &Url) -> Result<Response, IamError> {
         let request = self.revocation_request(endpoint, MADE_UP_TOKEN, TokenKind::RefreshToken)?;
-        self.server.send(request).await
+        self.server.http.send(request).await
     }
 
     async fn prove(&self) -> Result<(), IamError> {

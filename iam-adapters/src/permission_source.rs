@@ -7,14 +7,22 @@ mod distinguished_name;
 mod group_table;
 mod policy_server;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
+use crate::adapter::{Capabilities, IamAdapter};
+use crate::clock::Clock;
 use crate::error::IamError;
-use crate::resilient::Limit;
+use crate::jwk::VerificationKeys;
+use crate::replaceable::Replaceable;
+use crate::resilient::{Layers, Limit, Observer, Operation, Requester};
 use crate::scope::Permissions;
-use crate::types::Subject;
+use crate::types::{
+    Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
+};
 
 pub use group_table::{GroupRule, GroupTable, InvalidGroup};
 pub use policy_server::{PolicyServer, PolicyServerSettings};
@@ -36,7 +44,7 @@ pub enum PermissionSource {
 
 impl PermissionSource {
     /// The limit of its calls.
-    pub(crate) const fn limit(&self) -> Limit {
+    const fn limit(&self) -> Limit {
         match self {
             Self::Groups(_) => UNLIMITED,
             Self::Http(_, limit) => *limit,
@@ -65,5 +73,125 @@ impl PermissionSource {
             },
             Self::Http(server, _) => server.permissions(iam, subject, at_iam, groups).await,
         }
+    }
+}
+
+/// An adapter whose permissions come from another source than the IAM, which is called after the IAM,
+/// with layers of its own.
+#[derive(Debug)]
+pub struct WithPermissionSource {
+    /// The IAM's name in the configuration.
+    name: Arc<str>,
+    iam: Arc<dyn IamAdapter>,
+    source: Arc<Replaceable<PermissionSource>>,
+    layers: Layers,
+}
+
+impl WithPermissionSource {
+    /// Wraps the adapter of the IAM with this name. The source may be replaced by one with the same
+    /// settings.
+    #[must_use]
+    pub fn new(
+        name: &Arc<str>,
+        iam: Arc<dyn IamAdapter>,
+        source: Arc<Replaceable<PermissionSource>>,
+        clock: &Arc<dyn Clock>,
+        observer: &Arc<dyn Observer>,
+    ) -> Self {
+        let (operation, limit) = (Operation::Permissions, source.get().limit());
+        Self {
+            layers: Layers::new((name, iam.name()), operation, limit, clock, observer),
+            name: Arc::clone(name),
+            iam,
+            source,
+        }
+    }
+
+    /// The permissions of a user, who has these permissions and groups at the IAM.
+    async fn permissions(
+        &self,
+        subject: &Subject,
+        at_iam: &Permissions,
+        groups: Option<&[String]>,
+    ) -> Result<Permissions, IamError> {
+        let source = self.source.get();
+        let requesters = [Requester::Subject(subject.clone())];
+        // Boxed like the calls of an adapter, because the future of a policy server is large.
+        let attempt = || Box::pin(source.permissions(&self.name, subject, at_iam, groups));
+        let called = self.layers.call(&requesters, attempt).await;
+        called.map_err(IamError::of_permission_source)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl IamAdapter for WithPermissionSource {
+    fn name(&self) -> &'static str {
+        self.iam.name()
+    }
+
+    fn issuer(&self) -> &str {
+        self.iam.issuer()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.iam.capabilities()
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        let mut login = self.iam.authenticate(credentials, client).await?;
+        if let Some(at_iam) = login.permissions.take() {
+            let (subject, groups) = (&login.session.subject, login.groups.take());
+            let permissions = self.permissions(subject, &at_iam, groups.as_deref()).await;
+            // The session has begun. Without permissions, the first exchange reports the fault.
+            login.permissions = permissions.ok();
+        }
+        Ok(login)
+    }
+
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        // Clients repeat an exchange that fails. Without a decision, the IAM must not get their calls.
+        self.layers
+            .refuse_open()
+            .map_err(IamError::of_permission_source)?;
+        Ok(match self.iam.introspect(session).await? {
+            Introspection::Active {
+                subject,
+                permissions,
+                groups,
+            } if subject == session.subject => Introspection::Active {
+                permissions: self
+                    .permissions(&subject, &permissions, groups.as_deref())
+                    .await?,
+                subject,
+                groups: None,
+            },
+            // One about another session is refused by the gateway.
+            inactive_or_foreign => inactive_or_foreign,
+        })
+    }
+
+    async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        self.iam.end_session(session).await
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        self.iam.logout_audience()
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        self.iam.verification_keys().await
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        self.iam.probe().await
+    }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        self.iam.probe_logout().await
     }
 }

@@ -16,6 +16,15 @@ impl<T: ?Sized> Replaceable<T> {
         Self(RwLock::new(value))
     }
 
+    /// As [`Replaceable::new`], for several owners.
+    #[must_use]
+    pub fn shared(value: Arc<T>) -> Arc<Self>
+    where
+        Self: Sized,
+    {
+        Arc::new(Self::new(value))
+    }
+
     /// The current value.
     #[must_use]
     pub fn get(&self) -> Arc<T> {

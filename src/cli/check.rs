@@ -261,10 +261,11 @@ async fn run_session(
         .iter()
         .zip(settings.iams.iter().zip(&parts.iams));
     let iam = iams.find(|(iam, _)| Some(iam.name()) == attempt.iam.as_deref());
-    let source = parts.permission_source.as_deref();
+    let source = parts.permission_source.as_ref().map(|source| source.get());
+    let source = source.as_deref();
     let explained = match (iam, upstream_session(&parts.keys, token)) {
         (Some((iam, (section, adapter))), Some(upstream)) => {
-            let rights = rights(iam, &**adapter, source, &upstream).await;
+            let rights = rights(iam, &*adapter.get(), source, &upstream).await;
             Some((iam, section, rights))
         }
         _ => None,
@@ -356,7 +357,7 @@ fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io:
             writeln!(out, "  IAM           {}{}", iam.name, logins(&iam.options))?;
         }
         writeln!(out, "  IAM adapter   {}", iam.adapter.name())?;
-        let capabilities = adapter.capabilities();
+        let capabilities = adapter.get().capabilities();
         writeln!(out, "  capabilities  {capabilities}")?;
         for limitation in capabilities.limitations() {
             writeln!(out, "                {limitation}")?;

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::{IamAdapter as _, Misconfiguration, ResilientAdapter};
+use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
 
 use super::*;
 use crate::config::sample::{Sample, registry};
@@ -73,8 +73,8 @@ async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let limits = settings.upstream.limits();
     let observer: Arc<dyn Observer> = iam_state;
     let iam = Arc::new(ResilientAdapter::new(
-        "iam".into(),
-        Arc::new(Sample),
+        &"iam".into(),
+        Replaceable::shared(Arc::new(Sample)),
         limits,
         &time,
         &observer,

@@ -82,9 +82,9 @@ impl Reloadable {
 #[derive(Debug, Clone)]
 pub struct Parts {
     /// The adapters in the order of `Settings::iams`, without deadlines and limits.
-    pub iams: Vec<Arc<dyn IamAdapter>>,
+    pub iams: Vec<Arc<Replaceable<dyn IamAdapter>>>,
     /// Where the permissions come from; `None`: each IAM.
-    pub permission_source: Option<Arc<PermissionSource>>,
+    pub permission_source: Option<Arc<Replaceable<PermissionSource>>>,
     /// The keys.
     pub keys: Arc<Keys>,
     /// The certificate of the public listener; `None`: plain HTTP.
@@ -184,10 +184,10 @@ impl Parts {
         );
         let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
-        let operator_token = built.operator_token.map(Arc::new).map(Replaceable::new);
+        let operator_token = built.operator_token.map(Arc::new);
         Some(Self {
-            iams: built.iams,
-            permission_source: built.permission_source,
+            iams: built.iams.into_iter().map(Replaceable::shared).collect(),
+            permission_source: built.permission_source.map(Replaceable::shared),
             keys: Arc::new(keys),
             tls: built.tls,
             clock,
@@ -199,7 +199,7 @@ impl Parts {
             lifecycle: Lifecycle::default(),
             sockets: Arc::default(),
             redis: built.redis,
-            operator_token: operator_token.map(Arc::new),
+            operator_token: operator_token.map(Replaceable::shared),
             traces,
             source: None,
         })

@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::{Clock, Moment, Replaceable, ResilientAdapter};
+use iam_adapters::permission_source::PermissionSource;
+use iam_adapters::{Clock, IamAdapter, Moment, Replaceable};
 use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -27,7 +28,8 @@ pub(super) struct FilePoller {
     /// `None`: only the keys are read again.
     source: Option<Arc<Source>>,
     files: NamedFiles,
-    adapters: Vec<Arc<ResilientAdapter>>,
+    iams: Vec<Arc<Replaceable<dyn IamAdapter>>>,
+    permission_source: Option<Arc<Replaceable<PermissionSource>>>,
     tls: Option<Arc<ServerCertificate>>,
     redis: Option<Redis>,
     operator_token: Option<Arc<Replaceable<SecretString>>>,
@@ -47,17 +49,13 @@ pub(super) struct FilePoller {
 
 impl FilePoller {
     /// From now on, no SIGHUP is missed. Call it in a running actix system.
-    pub(super) fn new(
-        settings: &Settings,
-        parts: &Parts,
-        adapters: Vec<Arc<ResilientAdapter>>,
-        health: Arc<Health>,
-    ) -> Self {
+    pub(super) fn new(settings: &Settings, parts: &Parts, health: Arc<Health>) -> Self {
         Self {
             keys: Arc::clone(&parts.keys),
             source: parts.source.clone(),
             files: settings.files.clone(),
-            adapters,
+            iams: parts.iams.clone(),
+            permission_source: parts.permission_source.clone(),
             tls: parts.tls.clone(),
             redis: parts.redis.clone(),
             operator_token: parts.operator_token.clone(),
@@ -144,8 +142,11 @@ impl FilePoller {
     }
 
     fn replace(&self, new: Reloadable) {
-        for (adapter, replacement) in self.adapters.iter().zip(new.iams) {
-            adapter.replace(replacement, new.permission_source.clone());
+        for (iam, new) in self.iams.iter().zip(new.iams) {
+            iam.replace(new);
+        }
+        if let (Some(current), Some(new)) = (&self.permission_source, new.permission_source) {
+            current.replace(new);
         }
         if let (Some(current), Some(new)) = (&self.tls, &new.tls) {
             current.replace(new);

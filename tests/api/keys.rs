@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use auth_gateway::gateway::keys::{self, Algorithm, KeyPurpose, Keys, Times};
 use auth_gateway::startup::Parts;
-use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
+use iam_adapters::{Clock as _, Replaceable};
 use iam_conformance::Account;
 use jiff::Timestamp;
 use tempfile::TempDir;
@@ -114,7 +114,7 @@ impl KeyRotationFixture {
         let app = TestGateway::from_parts(
             settings,
             Parts {
-                iams: vec![iam],
+                iams: vec![Replaceable::shared(iam)],
                 ..prepared
             },
         );

@@ -15,7 +15,7 @@ use auth_gateway::startup::{self, Application, Parts, ServiceParts};
 use auth_gateway::telemetry::metrics::Metrics;
 use futures_util::future::join_all;
 use iam_adapters::clock::ShiftedClock;
-use iam_adapters::{Clock, Subject};
+use iam_adapters::{Clock, Replaceable, Subject};
 
 use crate::iam::{Directory, Identity, Mock, MockSettings, Users};
 use crate::{
@@ -86,8 +86,6 @@ fn serve(
     };
     let served = ServiceParts {
         app_state,
-        // The mock has no secrets.
-        adapters: Vec::new(),
         background: {
             let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
             let finishing = finish_logouts(Arc::clone(&namespaces));
@@ -163,7 +161,7 @@ impl GatewayNamespaces {
         let mock = Mock::new(Arc::new(directory)).with_limits(settings.upstream.limits());
         let mock = Arc::new(mock);
         let parts = Parts {
-            iams: vec![Arc::<Mock>::clone(&mock)],
+            iams: vec![Replaceable::shared(Arc::<Mock>::clone(&mock))],
             clock: time,
             metrics: if is_default {
                 Arc::clone(&parts.metrics)

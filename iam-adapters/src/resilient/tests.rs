@@ -1,5 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -66,8 +67,9 @@ fn resilient_at(
     let observer = Arc::<RecordingObserver>::default();
     let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
     let as_observer: Arc<dyn Observer> = Arc::<RecordingObserver>::clone(&observer);
-    let adapter = Arc::<ScriptedAdapter>::clone(adapter);
-    let iam = ResilientAdapter::new("tested".into(), adapter, limits, &clock, &as_observer);
+    let adapter: Arc<dyn IamAdapter> = Arc::<ScriptedAdapter>::clone(adapter);
+    let adapter = Replaceable::shared(adapter);
+    let iam = ResilientAdapter::new(&"tested".into(), adapter, limits, &clock, &as_observer);
     (Arc::new(iam), observer)
 }
 

@@ -7,11 +7,12 @@ use iam_adapters::client::ClientSettings;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
+    WithPermissionSource,
 };
 use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
 use iam_adapters::{
-    Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, ResilientAdapter,
-    Subject,
+    Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, Replaceable,
+    ResilientAdapter, Subject,
 };
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active};
@@ -148,7 +149,7 @@ impl Observer for Calls {
     fn clock(&self, _: f64) {}
 }
 
-fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Calls>) {
+fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Arc<Calls>) {
     let limits = Limits {
         login: LIMIT,
         introspection: LIMIT,
@@ -158,15 +159,13 @@ fn with_source(iam: &str, source: PermissionSource) -> (ResilientAdapter, Arc<Ca
     };
     let calls = Arc::<Calls>::default();
     let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
-    let adapter = ResilientAdapter::new(
-        "tested".into(),
-        Arc::new(adapter(iam)),
-        limits,
-        &clock(),
-        &observer,
-    );
-    let adapter = adapter.with_permissions_from(Arc::new(source), &clock(), &observer);
-    (adapter, calls)
+    let (name, clock) = ("tested".into(), clock());
+    let iam: Arc<dyn IamAdapter> = Arc::new(adapter(iam));
+    let iam = Replaceable::shared(iam);
+    let iam = ResilientAdapter::new(&name, iam, limits, &clock, &observer);
+    let source = Replaceable::shared(Arc::new(source));
+    let iam = WithPermissionSource::new(&name, Arc::new(iam), source, &clock, &observer);
+    (iam, calls)
 }
 
 fn team_table() -> PermissionSource {

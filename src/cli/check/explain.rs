@@ -77,7 +77,7 @@ pub(super) async fn rights(
         Some(source) => source
             .permissions(iam.name(), &subject, &at_iam, groups.as_deref())
             .await
-            .map_err(|fault| IamError::PermissionSource(Box::new(fault)))?,
+            .map_err(IamError::of_permission_source)?,
     };
     Ok(Rights {
         at_iam,

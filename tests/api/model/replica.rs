@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Credentials, Scope};
+use iam_adapters::{ClientContext, Credentials, Replaceable, Scope};
 use jiff::Timestamp;
 use mock_iam::Mock;
 use secrecy::ExposeSecret as _;
@@ -104,7 +104,7 @@ impl Replica {
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
-            iams: vec![wrapped(&iam)],
+            iams: vec![Replaceable::shared(wrapped(&iam))],
             ..prepared
         };
         let (api, running) = match extent {

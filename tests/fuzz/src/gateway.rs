@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use auth_gateway::startup::{Application, Parts};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{
-    Authenticated, ClientAddress, ClientContext, Credentials, IamAdapter, IamError,
+    Authenticated, ClientAddress, ClientContext, Credentials, IamAdapter, IamError, Replaceable,
 };
 use serde_json::{Value, json};
 use test_support::wrapper::{Wrapper, wrapped};
@@ -116,11 +116,11 @@ impl Gateway {
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let parts = Parts::prepare(&settings, clock).expect("parts");
                 let recording = Arc::new(RecordingIam {
-                    iam: Arc::clone(parts.iams.first().expect("an IAM")),
+                    iam: parts.iams.first().expect("an IAM").get(),
                     seen: recorded,
                 });
                 let parts = Parts {
-                    iams: vec![wrapped(&recording)],
+                    iams: vec![Replaceable::shared(wrapped(&recording))],
                     ..parts
                 };
                 let application = Application::build(&settings, parts).expect("ports");

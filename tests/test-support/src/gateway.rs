@@ -12,7 +12,7 @@ use auth_gateway::config::Settings;
 use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::{Addresses, Application, Parts};
 use iam_adapters::clock::{ManualClock, SystemClock};
-use iam_adapters::{Clock, IamAdapter};
+use iam_adapters::{Clock, IamAdapter, Replaceable};
 use tokio::sync::oneshot;
 
 use crate::client::Client;
@@ -62,7 +62,7 @@ impl TestGateway {
         Self::from_parts(
             settings,
             Parts {
-                iams: vec![iam],
+                iams: vec![Replaceable::shared(iam)],
                 ..prepared
             },
         )

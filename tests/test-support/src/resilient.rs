@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
-use iam_adapters::{Clock, IamAdapter, IamError, ResilientAdapter};
+use iam_adapters::{Clock, IamAdapter, IamError, Replaceable, ResilientAdapter};
 
 #[derive(Debug)]
 struct NoObserver;
@@ -30,5 +30,6 @@ pub fn resilient(
     };
     let clock: Arc<dyn Clock> = clock;
     let observer: Arc<dyn Observer> = Arc::new(NoObserver);
-    ResilientAdapter::new("tested".into(), iam, limits, &clock, &observer)
+    let iam = Replaceable::shared(iam);
+    ResilientAdapter::new(&"tested".into(), iam, limits, &clock, &observer)
 }

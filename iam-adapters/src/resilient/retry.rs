@@ -1,0 +1,58 @@
+//! Retries of idempotent calls for which the IAM could not be reached.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use super::{Operation, Permit};
+use crate::error::IamError;
+
+/// How many retries follow if the IAM cannot be reached. None for a login, because two wrong passwords
+/// in a row may lock the account.
+const fn retries(operation: Operation) -> u32 {
+    match operation {
+        Operation::Login => 0,
+        Operation::Introspection
+        | Operation::Logout
+        | Operation::Keys
+        | Operation::Probe
+        | Operation::Permissions => 1,
+    }
+}
+
+/// Makes the attempts of one call. The permit of the circuit breaker has the budget of retries.
+pub(super) async fn with_retries<T, F>(
+    operation: Operation,
+    permit: Option<&Permit<'_>>,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, IamError>
+where
+    F: Future<Output = Result<T, IamError>>,
+{
+    let mut retries = retries(operation);
+    loop {
+        match catch_panic(attempt()).await {
+            Err(IamError::Unreachable(_))
+                if retries > 0 && permit.is_none_or(Permit::take_retry) =>
+            {
+                retries -= 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Turns a panic of the adapter into a fault of this call, which is counted and logged as any other.
+async fn catch_panic<T>(attempt: impl Future<Output = Result<T, IamError>>) -> Result<T, IamError> {
+    let mut attempt = pin!(attempt);
+    let polled = poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    polled
+        .await
+        .unwrap_or_else(|_| Err(IamError::Unreadable("the adapter panicked".to_owned())))
+}
