@@ -120,8 +120,6 @@ impl Calls {
 struct State {
     iam: Calls,
     permission_source: Calls,
-    /// Whether the replica is ready before the first call has ended.
-    needs_no_probe: bool,
     /// The circuits that are not closed.
     circuits: BTreeMap<&'static str, Circuit>,
     stale: Stale,
@@ -165,13 +163,6 @@ impl Health {
             certificate: Mutex::default(),
             lifecycle,
             logged: Mutex::default(),
-        }
-    }
-
-    /// Makes the replica ready before the first probe. For IAMs that are part of this process.
-    pub fn needs_no_probe(&self) {
-        for iam in &self.iams {
-            iam.state().needs_no_probe = true;
         }
     }
 
@@ -345,7 +336,7 @@ impl IamHealth {
             reasons.push(self.reason(code, fault.to_string()));
         }
         // The first probe ends within `upstream.probe_deadline`, with or without a response.
-        if state.iam.last.is_none() && !state.needs_no_probe {
+        if state.iam.last.is_none() {
             readiness = Readiness::NotReady;
             let message = "the first probe of the IAM has not ended yet";
             reasons.push(self.reason(ReasonCode::IamNotProbed, message));

@@ -178,25 +178,8 @@ pub struct Addresses {
     pub management: SocketAddr,
 }
 
-/// What an [`Application`] serves: for each listener a function that makes the actix-web application
-/// of a worker, and the probes.
-pub struct ServiceParts<P, M> {
-    /// The gateway of all requests for which a middleware chooses no other. It receives the
-    /// revocations of the other replicas.
-    pub app_state: Arc<AppState>,
-    /// The application of the public listener.
-    pub public: P,
-    /// The application of the management listener.
-    pub management: M,
-    /// Probes each IAM and finishes failed logouts, periodically; aborted at the end.
-    pub background: Pin<Box<dyn Future<Output = ()>>>,
-}
-
-impl<P, M> fmt::Debug for ServiceParts<P, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceParts").finish_non_exhaustive()
-    }
-}
+/// A listener of an [`Application`] that is bound, and its address.
+pub type Bound = (Server, SocketAddr);
 
 /// The service, bound to its ports and not yet running.
 pub struct Application {
@@ -226,8 +209,14 @@ impl Application {
     /// A port cannot be bound.
     pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Self> {
         let connected = connect(settings, &parts);
-        let app_state = Arc::new(connected.app_state(settings, &parts));
-        let data = Data::from(Arc::clone(&app_state));
+        let app_state = Data::new(connected.app_state(settings, &parts));
+        let data = app_state.clone();
+        let public_app = move || http::app(data.clone()).configure(http::public);
+        let data = app_state.clone();
+        let management_app = move || http::app(data.clone()).configure(http::management);
+        let [public, management] = listeners(settings, &parts)?;
+        let public = bind(public, &app_state, public_app)?;
+        let management = bind(management, &app_state, management_app)?;
         let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
         let probing = iams.map(|(section, iam)| {
             let interval = section.upstream(&settings.upstream).probe_interval;
@@ -235,88 +224,38 @@ impl Application {
         });
         let probing = join_all(probing);
         let finishing = Arc::clone(&connected.gateway).finish_logouts();
-        let served = ServiceParts {
-            app_state,
-            public: {
-                let data = data.clone();
-                move || http::app(data.clone()).configure(http::public)
-            },
-            management: move || http::app(data.clone()).configure(http::management),
-            background: Box::pin(async move {
-                tokio::join!(probing, finishing);
-            }),
+        let background = async move {
+            tokio::join!(probing, finishing);
         };
-        Self::serve(settings, parts, served)
+        Self::new(
+            settings,
+            parts,
+            &app_state,
+            [public, management],
+            background,
+        )
     }
 
-    /// Binds both listeners. Call it in a running actix system.
+    /// The service with these listeners, the public one first. The gateway of the state receives the
+    /// revocations of the other replicas. `background` runs until the service ends. Call it in a running
+    /// actix system.
     ///
     /// # Errors
     ///
-    /// A port cannot be bound.
-    pub fn serve<P, PI, PS, PB, M, MI, MS, MB>(
+    /// The audit log cannot be opened.
+    pub fn new(
         settings: &Settings,
         parts: Parts,
-        served: ServiceParts<P, M>,
-    ) -> anyhow::Result<Self>
-    where
-        P: Fn() -> PI + Send + Clone + 'static,
-        PI: IntoServiceFactory<PS, Request>,
-        PS: ServiceFactory<Request, Config = AppConfig> + 'static,
-        PS::Service: 'static,
-        <PS::Service as Service<Request>>::Future: 'static,
-        PS::Error: Into<Error> + 'static,
-        PS::InitError: fmt::Debug,
-        PS::Response: Into<Response<PB>> + 'static,
-        PB: MessageBody + 'static,
-        M: Fn() -> MI + Send + Clone + 'static,
-        MI: IntoServiceFactory<MS, Request>,
-        MS: ServiceFactory<Request, Config = AppConfig> + 'static,
-        MS::Service: 'static,
-        <MS::Service as Service<Request>>::Future: 'static,
-        MS::Error: Into<Error> + 'static,
-        MS::InitError: fmt::Debug,
-        MS::Response: Into<Response<MB>> + 'static,
-        MB: MessageBody + 'static,
-    {
-        let app_state = Data::from(served.app_state);
-        let timeouts = parts.timeouts;
+        app_state: &AppState,
+        [public, management]: [Bound; 2],
+        background: impl Future<Output = ()> + 'static,
+    ) -> anyhow::Result<Self> {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         use_certificate(parts.tls.as_deref(), &parts.metrics, health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
         let files = FilePoller::new(settings, &parts, Arc::clone(health));
-        let workers = settings.http.workers;
-        let public_socket = parts.sockets.get(PUBLIC_SOCKET)?;
-        let socket_stays_open = public_socket.is_some();
-        let public = Listener {
-            address: settings.http.listen,
-            socket: public_socket,
-            tls: parts
-                .tls
-                .map(|certificate| server::server_config(certificate))
-                .transpose()?,
-            workers,
-            max_connections: max_connections(settings.http.max_connections),
-            timeouts,
-            shutdown_timeout: settings.http.shutdown_deadline,
-        };
-        let management = Listener {
-            address: settings.management.listen,
-            socket: parts.sockets.get(MANAGEMENT_SOCKET)?,
-            tls: None,
-            workers: 1,
-            max_connections: MANAGEMENT_CONNECTIONS,
-            timeouts,
-            shutdown_timeout: MANAGEMENT_SHUTDOWN_TIMEOUT,
-        };
         let audit_flusher = parts.audit.open()?;
-        let (public, public_address) = bind("http.listen", public, &app_state, served.public)?;
-        let (management, management_address) = bind(
-            "management.listen",
-            management,
-            &app_state,
-            served.management,
-        )?;
+        let ((public, public_address), (management, management_address)) = (public, management);
         Ok(Self {
             public,
             management,
@@ -324,14 +263,14 @@ impl Application {
                 public: public_address,
                 management: management_address,
             },
-            background: served.background,
-            gateway: Arc::clone(&app_state.gateway),
+            background: Box::pin(background),
+            gateway: Arc::clone(gateway),
             lifecycle: parts.lifecycle,
             replication,
             files,
             span_exporter: parts.traces.map(|(_, exporter)| exporter),
             shutdown_delay: settings.http.shutdown_delay,
-            socket_stays_open,
+            socket_stays_open: parts.sockets.get(PUBLIC_SOCKET)?.is_some(),
             audit: Arc::clone(&parts.audit),
             audit_flusher,
         })
@@ -415,13 +354,50 @@ fn use_certificate(certificate: Option<&ServerCertificate>, metrics: &Metrics, h
     health.certificate(validity);
 }
 
-/// Binds a listener to an application. `setting` names its address.
-fn bind<F, I, S, B>(
-    setting: &str,
-    listener: Listener,
+/// The listeners of the settings, not yet bound: the public one and the management listener, each after
+/// the setting with its address.
+///
+/// # Errors
+///
+/// The certificate or a passed socket cannot be used.
+pub fn listeners(
+    settings: &Settings,
+    parts: &Parts,
+) -> anyhow::Result<[(&'static str, Listener); 2]> {
+    let (timeouts, tls) = (parts.timeouts, parts.tls.clone());
+    let public = Listener {
+        address: settings.http.listen,
+        socket: parts.sockets.get(PUBLIC_SOCKET)?,
+        tls: tls
+            .map(|certificate| server::server_config(certificate))
+            .transpose()?,
+        workers: settings.http.workers,
+        max_connections: max_connections(settings.http.max_connections),
+        timeouts,
+        shutdown_timeout: settings.http.shutdown_deadline,
+    };
+    let management = Listener {
+        address: settings.management.listen,
+        socket: parts.sockets.get(MANAGEMENT_SOCKET)?,
+        tls: None,
+        workers: 1,
+        max_connections: MANAGEMENT_CONNECTIONS,
+        timeouts,
+        shutdown_timeout: MANAGEMENT_SHUTDOWN_TIMEOUT,
+    };
+    Ok([("http.listen", public), ("management.listen", management)])
+}
+
+/// Binds one of the [`listeners`] to an application, as [`Listener::bind`] does.
+///
+/// # Errors
+///
+/// The port cannot be bound.
+pub fn bind<F, I, S, B>(
+    (setting, listener): (&str, Listener),
     app_state: &Data<AppState>,
     app: F,
-) -> anyhow::Result<(Server, SocketAddr)>
+) -> anyhow::Result<Bound>
 where
     F: Fn() -> I + Send + Clone + 'static,
     I: IntoServiceFactory<S, Request>,

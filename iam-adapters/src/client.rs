@@ -9,7 +9,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
-use reqwest::dns::Resolve;
 use reqwest::header::{AGE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::RootCertStore;
@@ -184,21 +183,6 @@ impl UpstreamClient {
         RecycledClient::new(client_builder(settings)?, clock).map(Self)
     }
 
-    /// Creates a client with its own name resolution.
-    ///
-    /// # Errors
-    ///
-    /// As [`UpstreamClient::new`].
-    pub fn with_resolver(
-        settings: &ClientSettings,
-        clock: Arc<dyn Clock>,
-        resolver: Arc<dyn Resolve>,
-    ) -> Result<Self, ClientError> {
-        let builder = client_builder(settings)?;
-        let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));
-        RecycledClient::new(with_resolver, clock).map(Self)
-    }
-
     /// A GET request.
     pub fn get(&self, url: &Url) -> RequestBuilder {
         self.0.client().get(url.clone())
@@ -361,16 +345,25 @@ fn too_long() -> IamError {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::sync::Mutex;
+
+    use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+    use test_support::scripted_upstream::{self, ScriptedUpstream};
+
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::clock::{ManualClock, SystemClock};
+
+    fn settings() -> ClientSettings {
+        ClientSettings {
+            connect_deadline: Duration::from_secs(1),
+            ca_file: None,
+        }
+    }
 
     #[test]
     fn span_of_a_request_has_its_address_without_credentials_query_and_fragment() {
-        let settings = ClientSettings {
-            connect_deadline: Duration::from_secs(1),
-            ca_file: None,
-        };
-        let client = UpstreamClient::new(&settings, Arc::new(SystemClock::default()));
+        let client = UpstreamClient::new(&settings(), Arc::new(SystemClock::default()));
         let url = Url::parse("https://user:secret@iam.test:8443/token?secret=1#secret").unwrap();
         let request = client.unwrap().get(&url).build().unwrap();
         let attributes = client_span(&request).attributes.unwrap();
@@ -380,5 +373,71 @@ mod tests {
         let address = address.unwrap().value.as_str();
         assert_eq!(address, "https://iam.test:8443/token");
         assert!(!format!("{attributes:?}").contains("secret"));
+    }
+
+    /// Resolves every name to the current address of one host.
+    struct NameService(Mutex<SocketAddr>);
+
+    impl NameService {
+        fn set(&self, upstream: &ScriptedUpstream) {
+            *self.0.lock().expect("the address") = address(upstream);
+        }
+    }
+
+    impl Resolve for NameService {
+        fn resolve(&self, _: Name) -> Resolving {
+            let address = *self.0.lock().expect("the address");
+            Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
+        }
+    }
+
+    fn address(upstream: &ScriptedUpstream) -> SocketAddr {
+        let address = upstream.url().replace("http://", "");
+        address.parse().expect("an address")
+    }
+
+    /// Without a port, so that the port of the name service is used.
+    const URL_WITHOUT_PORT: &str = "http://iam.test/";
+
+    /// Its connections are never idle, so none is closed.
+    #[tokio::test]
+    async fn busy_client_uses_a_changed_address_within_thirty_seconds_without_a_failed_call() {
+        let (old, new) = (
+            ScriptedUpstream::start().await,
+            ScriptedUpstream::start().await,
+        );
+        for upstream in [&old, &new] {
+            upstream.on("/", scripted_upstream::Answer::empty(204));
+        }
+        let names = Arc::new(NameService(Mutex::new(address(&old))));
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+        let builder = client_builder(&settings()).expect("a builder");
+        let resolver = Arc::<NameService>::clone(&names);
+        let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));
+        let client = RecycledClient::new(with_resolver, Arc::<ManualClock>::clone(&clock));
+        let client = UpstreamClient(client.expect("a client"));
+        let url: Url = URL_WITHOUT_PORT.parse().expect("a URL");
+        let call = async || {
+            let answer = client.send(client.get(&url)).await;
+            assert_eq!(answer.expect("an answer").status.as_u16(), 204);
+        };
+        for _ in 0..30 {
+            call().await;
+            clock.advance(Duration::from_millis(999));
+        }
+        names.set(&new);
+        // One call is in flight while the client is replaced.
+        old.on("/", scripted_upstream::Answer::empty(204).held());
+        let ((), ()) = tokio::join!(call(), async {
+            old.received("/", 31).await;
+            clock.advance(Duration::from_millis(30));
+            call().await;
+            assert_eq!(new.requests().len(), 1, "the new address is used");
+            old.release();
+        });
+        for _ in 0..10 {
+            call().await;
+        }
+        assert_eq!((old.requests().len(), new.requests().len()), (31, 11));
     }
 }

@@ -4,10 +4,6 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-mod shifted;
-
-pub use shifted::{Offset, OutOfRange, ShiftedClock};
-
 /// How far the wall clock may fall behind the monotonic clock before cached data counts as stale. Time
 /// servers correct by less; a clock that is set back by more would keep ended sessions active.
 const BACKWARD_JUMP: Duration = Duration::from_secs(60);

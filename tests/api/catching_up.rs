@@ -11,6 +11,7 @@ use auth_gateway::health::{Health, Readiness, ReasonCode};
 use auth_gateway::replication::{ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaMetrics;
+use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::trace::Context;
 use iam_adapters::{ClientContext, Clock, Credentials, Scope};
@@ -29,8 +30,11 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let Connected {
         gateway, health, ..
     } = connect(&settings, &parts);
-    // The probe does not run here.
-    health.needs_no_probe();
+    for iam in gateway.iams().iter() {
+        // The periodic probe does not run here, and the mock responds at once.
+        let probed = iam.adapter().probe().now_or_never();
+        assert_eq!(probed, Some(Ok(())));
+    }
     let stream = ReplicationStream::new(ReplicationParts {
         redis: parts.redis.expect("a Redis"),
         gateway: Arc::clone(&gateway),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock as _;
-use iam_adapters::clock::{ShiftedClock, SystemClock};
+use iam_adapters::clock::SystemClock;
+use mock_iam::ShiftedClock;
 use serde_json::{Value, json};
 use test_support::endpoints::REVOKE;
 use test_support::gateway::TestGateway;

@@ -11,15 +11,15 @@ use auth_gateway::config::Settings;
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::upstream_logouts::UpstreamLogouts;
 use auth_gateway::http;
-use auth_gateway::startup::{self, Application, Parts, ServiceParts};
+use auth_gateway::startup::{self, Application, Parts};
 use auth_gateway::telemetry::metrics::Metrics;
-use futures_util::future::join_all;
-use iam_adapters::clock::ShiftedClock;
-use iam_adapters::{Clock, Replaceable, Subject};
+use futures_util::future::{FutureExt as _, join_all};
+use iam_adapters::{Clock, IamAdapter, Replaceable, Subject};
 
 use crate::iam::{Directory, Identity, Mock, MockSettings, Users};
 use crate::{
-    LogoutNotifier, Namespace, NamespaceGateway, NamespaceName, Namespaces, fixed_key, iam, routing,
+    LogoutNotifier, Namespace, NamespaceGateway, NamespaceName, Namespaces, ShiftedClock,
+    fixed_key, iam, routing,
 };
 
 /// The service: with namespaces if the mock is the only IAM of the settings, otherwise as the production program
@@ -73,10 +73,9 @@ fn serve(
         .gateway
         .as_ref()
         .context("a mock without a gateway")?;
-    let app_state = Arc::clone(&gateway.app_state);
-    let data = Data::from(Arc::clone(&app_state));
+    let app_state = Data::from(Arc::clone(&gateway.app_state));
     let app = {
-        let namespaces = Arc::clone(&namespaces);
+        let (data, namespaces) = (app_state.clone(), Arc::clone(&namespaces));
         move || {
             let namespaces = Arc::clone(&namespaces);
             http::app(data.clone()).wrap(from_fn(move |request, next| {
@@ -84,30 +83,33 @@ fn serve(
             }))
         }
     };
-    let served = ServiceParts {
-        app_state,
-        background: {
-            let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
-            let finishing = finish_logouts(Arc::clone(&namespaces));
-            Box::pin(async move {
-                tokio::join!(probing, finishing);
-            })
-        },
-        public: {
-            let app = app.clone();
-            move || app().configure(routing::public)
-        },
-        management: {
-            let hosts = settings.management.allowed_hosts.clone();
-            move || {
-                let hosts = hosts.iter().cloned().collect();
-                app().configure(|routes| {
-                    routing::management(routes, Arc::clone(&namespaces), hosts);
-                })
-            }
-        },
+    let public = {
+        let app = app.clone();
+        move || app().configure(routing::public)
     };
-    Application::serve(settings, parts, served)
+    let management = {
+        let (namespaces, hosts) = (
+            Arc::clone(&namespaces),
+            settings.management.allowed_hosts.clone(),
+        );
+        move || {
+            let hosts = hosts.iter().cloned().collect();
+            app().configure(|routes| {
+                routing::management(routes, Arc::clone(&namespaces), hosts);
+            })
+        }
+    };
+    let [public_listener, management_listener] = startup::listeners(settings, &parts)?;
+    let bound = [
+        startup::bind(public_listener, &app_state, public)?,
+        startup::bind(management_listener, &app_state, management)?,
+    ];
+    let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
+    let finishing = finish_logouts(namespaces);
+    let background = async move {
+        tokio::join!(probing, finishing);
+    };
+    Application::new(settings, parts, &app_state, bound, background)
 }
 
 /// Probes the IAM of each namespace periodically. Does not return.
@@ -158,10 +160,14 @@ impl GatewayNamespaces {
         };
         let users = self.users.clone();
         let directory = Directory::new(identity, users, self.session_lifetime, Arc::clone(&time));
-        let mock = Mock::new(Arc::new(directory)).with_limits(settings.upstream.limits());
+        let directory = Arc::new(directory);
+        let mock = Mock::new(Arc::clone(&directory)).with_limits(settings.upstream.limits());
         let mock = Arc::new(mock);
+        // For the first probe, which the journal of the namespace does not have.
+        let iam: Arc<Replaceable<dyn IamAdapter>> =
+            Replaceable::shared(Arc::new(Mock::new(directory)));
         let parts = Parts {
-            iams: vec![Replaceable::shared(Arc::<Mock>::clone(&mock))],
+            iams: vec![Arc::clone(&iam)],
             clock: time,
             metrics: if is_default {
                 Arc::clone(&parts.metrics)
@@ -173,7 +179,11 @@ impl GatewayNamespaces {
             ..parts.clone()
         };
         let connected = startup::connect(settings, &parts);
-        connected.health.needs_no_probe();
+        for iam in connected.gateway.iams().iter() {
+            // The mock responds at once.
+            let _ = iam.adapter().probe().now_or_never();
+        }
+        iam.replace(Arc::<Mock>::clone(&mock));
         let app_state = connected.app_state(settings, &parts);
         let logout_notifier = Arc::new(GatewayLogoutNotifier {
             directory: Arc::clone(mock.directory()),

@@ -25,6 +25,7 @@ mod namespaces;
 mod random;
 mod routing;
 mod server;
+mod shifted_clock;
 pub mod snapshots;
 pub mod test_tokens;
 pub mod tokens;
@@ -49,6 +50,7 @@ pub use namespaces::{
 };
 pub use routing::NAMESPACE;
 pub use server::{MockIam, MockIamSettings};
+pub use shifted_clock::{Offset, OutOfRange, ShiftedClock};
 
 /// The IAMs of the production program, and the mock, which needs no configuration.
 #[must_use]

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use auth_gateway::health::Lifecycle;
 use auth_gateway::http::AppState;
 use iam_adapters::Subject;
-use iam_adapters::clock::ShiftedClock;
 use thiserror::Error;
 
+use crate::ShiftedClock;
 use crate::iam::Mock;
 use crate::snapshots::{Snapshot, Snapshots};
 

@@ -15,7 +15,6 @@ use auth_gateway::config::{HostName, HttpSettings};
 use auth_gateway::health::Lifecycle;
 use auth_gateway::server;
 use iam_adapters::Clock;
-use iam_adapters::clock::ShiftedClock;
 use tokio::net::TcpStream;
 use url::Url;
 
@@ -25,7 +24,7 @@ use crate::iam::{Directory, Identity, Mock, Users};
 use crate::wire::{
     self, Backchannel, Connection, RealmKeys, RealmLogoutNotifier, Realms, ServerSettings,
 };
-use crate::{Namespace, NamespaceName, Namespaces, routing};
+use crate::{Namespace, NamespaceName, Namespaces, ShiftedClock, routing};
 
 /// Longer than any gateway keeps a connection that it does not use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::Clock as _;
-use iam_adapters::clock::Offset;
 use thiserror::Error;
 
 use super::Namespace;
+use crate::Offset;
 use crate::iam::DirectorySnapshot;
 use crate::iam::faults::Fault;
 

@@ -1,13 +1,11 @@
 //! The HTTP client.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::client::{BODY_MAX, ClientSettings, Response, UpstreamClient};
 use iam_adapters::clock::ManualClock;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use test_support::scripted_upstream::{self, ScriptedUpstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -115,73 +113,6 @@ async fn client_has_no_deadline_of_its_own() {
         upstream.release();
     });
     assert_eq!(answer.expect("read").status.as_u16(), 204);
-}
-
-/// Resolves every name to the current address of one host.
-struct NameService(Mutex<SocketAddr>);
-
-impl NameService {
-    fn set(&self, upstream: &ScriptedUpstream) {
-        *self.0.lock().expect("the address") = address(upstream);
-    }
-}
-
-impl Resolve for NameService {
-    fn resolve(&self, _: Name) -> Resolving {
-        let address = *self.0.lock().expect("the address");
-        Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
-    }
-}
-
-fn address(upstream: &ScriptedUpstream) -> SocketAddr {
-    let address = upstream.url().replace("http://", "");
-    address.parse().expect("an address")
-}
-
-/// Without a port, so that the port of the name service is used.
-const URL_WITHOUT_PORT: &str = "http://iam.test/";
-
-/// Its connections are never idle, so none is closed.
-#[tokio::test]
-async fn busy_client_uses_a_changed_address_within_thirty_seconds_without_a_failed_call() {
-    let (old, new) = (
-        ScriptedUpstream::start().await,
-        ScriptedUpstream::start().await,
-    );
-    for upstream in [&old, &new] {
-        upstream.on("/", scripted_upstream::Answer::empty(204));
-    }
-    let names = Arc::new(NameService(Mutex::new(address(&old))));
-    let clock = clock();
-    let client = UpstreamClient::with_resolver(
-        &settings(),
-        Arc::<ManualClock>::clone(&clock),
-        Arc::<NameService>::clone(&names),
-    );
-    let client = client.expect("a client");
-    let url: Url = URL_WITHOUT_PORT.parse().expect("a URL");
-    let call = async || {
-        let answer = client.send(client.get(&url)).await;
-        assert_eq!(answer.expect("an answer").status.as_u16(), 204);
-    };
-    for _ in 0..30 {
-        call().await;
-        clock.advance(Duration::from_millis(999));
-    }
-    names.set(&new);
-    // One call is in flight while the client is replaced.
-    old.on("/", scripted_upstream::Answer::empty(204).held());
-    let ((), ()) = tokio::join!(call(), async {
-        old.received("/", 31).await;
-        clock.advance(Duration::from_millis(30));
-        call().await;
-        assert_eq!(new.requests().len(), 1, "the new address is used");
-        old.release();
-    });
-    for _ in 0..10 {
-        call().await;
-    }
-    assert_eq!((old.requests().len(), new.requests().len()), (31, 11));
 }
 
 #[tokio::test]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use iam_adapters::Clock as _;
-use iam_adapters::clock::{OutOfRange, ShiftedClock};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::request::{Call, Json};
 use super::response::{ControlError, ok, time};
+use crate::{OutOfRange, ShiftedClock};
 
 /// The time of a namespace.
 #[derive(Serialize)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::clock::ShiftedClock;
 use iam_adapters::resilient::Operation;
 
 use super::backchannel::RealmLogoutNotifier;
@@ -12,8 +11,8 @@ use super::realm::Realms;
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
 use super::unknown_realm;
-use crate::LogoutNotifier as _;
 use crate::iam::journal::Outcome;
+use crate::{LogoutNotifier as _, ShiftedClock};
 
 /// The logout endpoint.
 pub(super) async fn log_out(

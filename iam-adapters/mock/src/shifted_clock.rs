@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use iam_adapters::{Clock, Moment};
 use thiserror::Error;
-
-use super::{Clock, Moment};
 
 /// The latest time that can be set: in 2254, before nanoseconds since 1970 leave 63 bits.
 const LATEST: Duration = Duration::from_secs(9_000_000_000);
@@ -125,8 +124,9 @@ fn shifted(time: Duration, by: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use iam_adapters::clock::ManualClock;
+
     use super::*;
-    use crate::clock::ManualClock;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const NOON: Duration = Duration::from_secs(1_800_000_000);
