@@ -71,7 +71,7 @@ impl Keycloak {
             .map(|secret| ClientAuthentication::client_secret_basic(&settings.client_id, &secret));
         let (http, authentication) = http_client(
             SECTION,
-            settings.problems(false),
+            &settings.problems(false),
             authentication,
             &settings.client(connect_deadline),
             clock,
@@ -91,13 +91,6 @@ impl Keycloak {
         })
     }
 
-    /// How many role names were dropped since the start because they are not valid in a scope; repeats
-    /// count.
-    #[must_use]
-    pub fn dropped_permissions(&self) -> u64 {
-        self.roles.dropped()
-    }
-
     /// Logs in by direct grant (RFC 6749 section 4.3), and introspects the new session for its
     /// permissions.
     async fn log_in(
@@ -105,7 +98,7 @@ impl Keycloak {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        if !self.server.has_confirmed_issuer() {
+        if !self.server.proofs.issuer.is_recorded() {
             self.server.confirm_issuer(&self.discovery).await?;
         }
         // Requests no scope: `openid` would add an id token that is not used, `offline_access` a session
@@ -183,7 +176,7 @@ impl Keycloak {
                 "the introspection response is about another session, subject or client".to_owned(),
             ));
         }
-        self.server.record_active();
+        self.server.proofs.record_active();
         Ok(Introspection::Active {
             subject: session.subject.clone(),
             permissions: self.roles.permissions(&response),
@@ -196,7 +189,7 @@ impl Keycloak {
     /// all users would be logged out.
     async fn confirm_inactive(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         self.check_client(session)?;
-        if self.server.has_reported_active() {
+        if self.server.proofs.active.is_recorded() {
             return Ok(Introspection::Inactive);
         }
         // Only until introspection is proven, because a refresh writes at Keycloak, extends the idle
@@ -288,7 +281,7 @@ impl IamAdapter for Keycloak {
     }
 
     fn issuer(&self) -> &str {
-        self.server.issuer()
+        &self.server.issuer
     }
 
     fn capabilities(&self) -> Capabilities {

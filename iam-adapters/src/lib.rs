@@ -12,7 +12,7 @@ pub mod jwk;
 pub mod keycloak;
 pub mod logout_token;
 pub mod oauth2;
-pub mod oauth2_client;
+mod oauth2_client;
 pub mod permission_source;
 pub mod registry;
 mod replaceable;

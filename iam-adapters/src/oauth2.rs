@@ -39,7 +39,7 @@ pub use settings::{
     Audience, ClientAuthMethod, DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint,
 };
 
-use claims::{Claim, Introspected, seconds};
+use claims::{Introspected, seconds};
 use settings::SECTION;
 use tokens::{SessionTokens, Token};
 
@@ -58,31 +58,12 @@ pub(crate) const EXAMPLE: &str = include_str!("oauth2/example.toml");
 #[derive(Debug)]
 pub struct OAuth2 {
     server: OAuth2Client,
-    /// `None`: all endpoints are configured.
-    discovery: Option<Url>,
-    configured: ConfiguredEndpoints,
-    discovered: Mutex<Option<Arc<Endpoints>>>,
-    client_id: String,
+    settings: OAuth2Settings,
     /// Parameters of the token request of a login.
     login_parameters: Vec<(String, String)>,
-    introspected: TokenKind,
-    subject_claim: Claim,
-    permissions_claim: Option<Claim>,
-    groups_claim: Option<Claim>,
-    groups_delimiter: Option<String>,
+    discovered: Mutex<Option<Arc<Endpoints>>>,
     names: PermissionNames,
-    deleted_account: DeletedAccount,
-    capabilities: Capabilities,
     clock: Arc<dyn Clock>,
-}
-
-#[derive(Debug)]
-struct ConfiguredEndpoints {
-    token: Option<Url>,
-    introspection: Option<Url>,
-    revocation: Option<RevocationEndpoint>,
-    /// An endpoint of the discovery document must be https.
-    only_https: bool,
 }
 
 #[derive(Debug)]
@@ -97,10 +78,8 @@ struct Endpoints {
 #[derive(Deserialize)]
 struct Grant {
     access_token: Token,
-    #[serde(default)]
     refresh_token: Option<Token>,
     /// Of the access token, in seconds; read only if that is the session's.
-    #[serde(default)]
     expires_in: Option<Value>,
 }
 
@@ -117,7 +96,7 @@ impl OAuth2 {
     ) -> Result<Self, SetupError> {
         let (http, authentication) = http_client(
             SECTION,
-            settings.problems(false),
+            &settings.problems(false),
             settings.authentication(Arc::clone(&clock)),
             &settings.client(connect_deadline),
             Arc::clone(&clock),
@@ -142,30 +121,16 @@ impl OAuth2 {
                  sessions and permissions"
             );
         }
+        let scope = settings.scope.clone().filter(|scope| !scope.is_empty());
+        let scope = scope.map(|scope| ("scope".to_owned(), scope));
         Ok(Self {
             server: OAuth2Client::new(http, authentication, settings.issuer.clone(), dialect),
-            discovery: settings.discovery(),
-            configured: ConfiguredEndpoints {
-                token: settings.token_endpoint.clone(),
-                introspection: settings.introspection_endpoint.clone(),
-                revocation: settings.revocation_endpoint.clone(),
-                only_https: settings.issuer.starts_with("https:"),
-            },
+            login_parameters: scope
+                .into_iter()
+                .chain(settings.token_parameters())
+                .collect(),
+            settings: settings.clone(),
             discovered: Mutex::default(),
-            client_id: settings.client_id.clone(),
-            login_parameters: {
-                let scope = settings.scope.clone().filter(|scope| !scope.is_empty());
-                let scope = scope.map(|scope| ("scope".to_owned(), scope));
-                scope
-                    .into_iter()
-                    .chain(settings.token_parameters())
-                    .collect()
-            },
-            introspected: settings.introspect(),
-            subject_claim: Claim::new(subject_claim),
-            permissions_claim: settings.permissions_claim().map(Claim::new),
-            groups_claim: settings.groups_claim.as_deref().map(Claim::new),
-            groups_delimiter: settings.groups_delimiter.clone(),
             names: PermissionNames::new(|permission| {
                 tracing::warn!(
                     iam.adapter = NAME,
@@ -173,22 +138,6 @@ impl OAuth2 {
                     "permission dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
                 );
             }),
-            deleted_account: settings.deleted_account(),
-            capabilities: Capabilities {
-                sessions: match settings.revocation_endpoint {
-                    // Introspection may still find one that has ended.
-                    Some(RevocationEndpoint::None) => SessionLocation::SessionToken,
-                    Some(RevocationEndpoint::At(_)) | None => SessionLocation::Iam,
-                },
-                detects_disabled: settings.detects_disabled,
-                detects_deleted: settings.deleted_account() != DeletedAccount::Active,
-                permissions: if settings.current_permissions {
-                    PermissionAge::Current
-                } else {
-                    PermissionAge::Login
-                },
-                back_channel_logout: false,
-            },
             clock,
         })
     }
@@ -204,13 +153,56 @@ impl OAuth2 {
 
     /// Reads the endpoints from the settings and the discovery document.
     async fn discover(&self) -> Result<Arc<Endpoints>, IamError> {
-        let metadata = match &self.discovery {
-            Some(url) => Some(self.server.confirm_issuer(url).await?),
-            None => None,
+        let metadata = match self.settings.discovery() {
+            Some(url) => self.server.confirm_issuer(&url).await?,
+            None => Metadata::default(),
         };
-        let endpoints = Arc::new(self.configured.complete(metadata.as_ref())?);
+        let endpoints = Arc::new(self.select_endpoints(&metadata)?);
         *self.discovered() = Some(Arc::clone(&endpoints));
         Ok(endpoints)
+    }
+
+    /// The endpoints of the settings, and else those of the discovery document.
+    fn select_endpoints(&self, metadata: &Metadata) -> Result<Endpoints, IamError> {
+        let settings = &self.settings;
+        // An endpoint of the discovery document must be https if the issuer is.
+        let only_https = settings.issuer.starts_with("https:");
+        let usable = |url: &Url| {
+            matches!((url.scheme(), only_https), ("https", _) | ("http", false))
+                && url.username().is_empty()
+                && url.password().is_none()
+        };
+        let select = |configured: Option<&Url>, name: &str, discovered: Option<&String>| {
+            let discovered = discovered.and_then(|url| Url::parse(url).ok());
+            let selected = configured.cloned().or_else(|| discovered.filter(usable));
+            selected.ok_or_else(|| {
+                IamError::misconfigured(
+                    Misconfiguration::Other,
+                    format!("the discovery document has no usable {name}: set {name}"),
+                )
+            })
+        };
+        Ok(Endpoints {
+            token: select(
+                settings.token_endpoint.as_ref(),
+                "token_endpoint",
+                metadata.token_endpoint.as_ref(),
+            )?,
+            introspection: select(
+                settings.introspection_endpoint.as_ref(),
+                "introspection_endpoint",
+                metadata.introspection_endpoint.as_ref(),
+            )?,
+            revocation: match &settings.revocation_endpoint {
+                Some(RevocationEndpoint::None) => None,
+                Some(RevocationEndpoint::At(url)) => Some(url.clone()),
+                None => Some(select(
+                    None,
+                    "revocation_endpoint",
+                    metadata.revocation_endpoint.as_ref(),
+                )?),
+            },
+        })
     }
 
     fn discovered(&self) -> MutexGuard<'_, Option<Arc<Endpoints>>> {
@@ -226,8 +218,8 @@ impl OAuth2 {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        let is_confirmed = self.discovery.is_none() || self.server.has_confirmed_issuer();
-        let endpoints = if is_confirmed {
+        let is_confirmed = self.server.proofs.issuer.is_recorded();
+        let endpoints = if is_confirmed || self.settings.discovery().is_none() {
             self.endpoints().await?
         } else {
             self.discover().await?
@@ -285,8 +277,8 @@ impl OAuth2 {
             }
         };
         let session_tokens = SessionTokens {
-            client_id: self.client_id.clone(),
-            introspected: self.introspected,
+            client_id: self.settings.client_id.clone(),
+            introspected: self.settings.introspect(),
             access_token,
             refresh_token,
         };
@@ -294,7 +286,7 @@ impl OAuth2 {
         if !self.is_active(&introspected)? {
             return Err(self.server.active_session_reported_inactive());
         }
-        let subject = introspected.subject(&self.subject_claim);
+        let subject = introspected.subject(self.settings.subject_claim());
         let subject = subject.ok_or_else(|| IamError::Unreadable(NO_SUBJECT.to_owned()))?;
         let session = session_tokens.seal(subject)?;
         let permissions = self.permissions(&introspected)?;
@@ -317,7 +309,8 @@ impl OAuth2 {
         expires_in: Option<&Value>,
         introspected: &Introspected,
     ) -> Result<Option<Duration>, IamError> {
-        let of_access_token = expires_in.filter(|_| self.introspected == TokenKind::AccessToken);
+        let is_of_session = self.settings.introspect() == TokenKind::AccessToken;
+        let of_access_token = expires_in.filter(|_| is_of_session);
         let granted = of_access_token.map(|value| {
             let unreadable = || IamError::Unreadable("token response: expires_in".to_owned());
             seconds(value).ok_or_else(unreadable)
@@ -341,10 +334,10 @@ impl OAuth2 {
     }
 
     fn is_active(&self, introspected: &Introspected) -> Result<bool, IamError> {
-        let (issuer, now) = (self.server.issuer(), self.clock.now());
-        let is_active = introspected.is_active(issuer, &self.client_id, now)?;
+        let (issuer, now) = (&self.server.issuer, self.clock.now());
+        let is_active = introspected.is_active(issuer, &self.settings.client_id, now)?;
         if is_active {
-            self.server.record_active();
+            self.server.proofs.record_active();
         }
         Ok(is_active)
     }
@@ -353,7 +346,7 @@ impl OAuth2 {
     /// them.
     fn tokens(&self, session: &UpstreamSession) -> Result<SessionTokens, IamError> {
         let tokens = SessionTokens::open(session)?;
-        if tokens.client_id == self.client_id {
+        if tokens.client_id == self.settings.client_id {
             Ok(tokens)
         } else {
             Err(IamError::misconfigured(
@@ -381,22 +374,22 @@ impl OAuth2 {
             fault => fault,
         })?;
         if !is_active {
-            return if self.server.has_failed_introspection() {
+            return if self.server.proofs.failed_introspection.is_recorded() {
                 Err(self.server.active_session_reported_inactive())
             } else {
                 Ok(Introspection::Inactive)
             };
         }
         // So is the subject.
-        let subject = match introspected.subject(&self.subject_claim) {
+        let subject = match introspected.subject(self.settings.subject_claim()) {
             Some(subject) if subject == session.subject => subject,
             Some(_) => {
                 return Err(IamError::UnreadableSession(
                     "the introspection response is about another subject".to_owned(),
                 ));
             }
-            None if self.deleted_account == DeletedAccount::WithoutSubject
-                && !introspected.has(&self.subject_claim) =>
+            None if self.settings.deleted_account() == DeletedAccount::WithoutSubject
+                && !introspected.has(self.settings.subject_claim()) =>
             {
                 return Ok(Introspection::Inactive);
             }
@@ -412,7 +405,7 @@ impl OAuth2 {
     /// The names in the claim, without the scopes of OpenID Connect Core 1.0 sections 5.4 and 11, and
     /// Ory's name for the last of them, which are about the login.
     fn permissions(&self, introspected: &Introspected) -> Result<Permissions, IamError> {
-        let Some(claim) = &self.permissions_claim else {
+        let Some(claim) = self.settings.permissions_claim() else {
             return Ok(Permissions::default());
         };
         let names = introspected.names(claim)?;
@@ -426,8 +419,8 @@ impl OAuth2 {
 
     /// The names in the claim; `None`: the response does not state groups.
     fn groups(&self, introspected: &Introspected) -> Option<Vec<String>> {
-        let claim = self.groups_claim.as_ref()?;
-        introspected.groups(claim, self.groups_delimiter.as_deref())
+        let claim = self.settings.groups_claim.as_deref()?;
+        introspected.groups(claim, self.settings.groups_delimiter.as_deref())
     }
 
     /// Revokes all tokens of a session, the refresh token first, because many servers then revoke the
@@ -525,11 +518,26 @@ impl IamAdapter for OAuth2 {
     }
 
     fn issuer(&self) -> &str {
-        self.server.issuer()
+        &self.server.issuer
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.capabilities
+        let deleted_account = self.settings.deleted_account();
+        Capabilities {
+            sessions: match self.settings.revocation_endpoint {
+                // Introspection may still find one that has ended.
+                Some(RevocationEndpoint::None) => SessionLocation::SessionToken,
+                Some(RevocationEndpoint::At(_)) | None => SessionLocation::Iam,
+            },
+            detects_disabled: self.settings.detects_disabled,
+            detects_deleted: deleted_account != DeletedAccount::Active,
+            permissions: if self.settings.current_permissions {
+                PermissionAge::Current
+            } else {
+                PermissionAge::Login
+            },
+            back_channel_logout: false,
+        }
     }
 
     async fn authenticate(
@@ -563,53 +571,6 @@ impl IamAdapter for OAuth2 {
     async fn probe_logout(&self) -> Result<(), IamError> {
         let proven = self.prove_revocation().await;
         proven.map_err(|fault| fault.with_hint("; check revocation_endpoint"))
-    }
-}
-
-impl ConfiguredEndpoints {
-    /// Adds those of the discovery document.
-    fn complete(&self, metadata: Option<&Metadata>) -> Result<Endpoints, IamError> {
-        let select = |configured: Option<&Url>, name: &str, discovered: Option<&String>| {
-            let usable = |url: &Url| {
-                matches!(
-                    (url.scheme(), self.only_https),
-                    ("https", _) | ("http", false)
-                ) && url.username().is_empty()
-                    && url.password().is_none()
-            };
-            let discovered = discovered.and_then(|url| Url::parse(url).ok());
-            let selected = configured.cloned().or_else(|| discovered.filter(usable));
-            selected.ok_or_else(|| {
-                IamError::misconfigured(
-                    Misconfiguration::Other,
-                    format!("the discovery document has no usable {name}: set {name}"),
-                )
-            })
-        };
-        let revocation = || {
-            let configured = self.revocation.as_ref().and_then(RevocationEndpoint::url);
-            select(
-                configured,
-                "revocation_endpoint",
-                metadata.and_then(|metadata| metadata.revocation_endpoint.as_ref()),
-            )
-        };
-        Ok(Endpoints {
-            token: select(
-                self.token.as_ref(),
-                "token_endpoint",
-                metadata.and_then(|metadata| metadata.token_endpoint.as_ref()),
-            )?,
-            introspection: select(
-                self.introspection.as_ref(),
-                "introspection_endpoint",
-                metadata.and_then(|metadata| metadata.introspection_endpoint.as_ref()),
-            )?,
-            revocation: match self.revocation {
-                Some(RevocationEndpoint::None) => None,
-                Some(RevocationEndpoint::At(_)) | None => Some(revocation()?),
-            },
-        })
     }
 }
 

@@ -1,5 +1,5 @@
 //! A confidential client of an authorization server, for adapters: its requests, the meaning of error
-//! responses, and what has been proven about the server.
+//! responses, and what has been proven about the server. Each [`IamError`] of it is a fault.
 
 use std::time::Duration;
 
@@ -20,17 +20,15 @@ mod error_response;
 mod issued_tokens;
 mod permission_names;
 mod proofs;
-mod setup;
+mod section;
 
-pub use client_authentication::{
-    AssertionAudience, ClientAssertions, ClientAuthentication, ClientSecret, SigningKey,
-};
-pub use error_response::{
+pub(crate) use client_authentication::{AssertionKey, ClientAssertions, ClientAuthentication};
+pub(crate) use error_response::{
     Dialect, ErrorResponse, RefusedStatus, Rejected, UNSUPPORTED_TOKEN_TYPE, as_code, error_code,
 };
 pub use issued_tokens::TokenKind;
-pub use permission_names::PermissionNames;
-pub use setup::{client_secret, http_client, is_issuer, plain_url, secret_problems, shown_issuer};
+pub(crate) use permission_names::PermissionNames;
+pub(crate) use section::{SectionProblems, client_secret, http_client, plain_url, shown_issuer};
 
 use issued_tokens::issued_tokens;
 use proofs::Proofs;
@@ -40,41 +38,38 @@ const ABANDONED_SESSION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A confidential client of an authorization server.
 #[derive(Debug)]
-pub struct OAuth2Client {
+pub(crate) struct OAuth2Client {
     http: UpstreamClient,
     authentication: ClientAuthentication,
-    issuer: String,
+    /// The configured issuer.
+    pub(crate) issuer: String,
     dialect: Dialect,
-    proofs: Proofs,
+    pub(crate) proofs: Proofs,
 }
 
 /// Authorization server metadata (RFC 8414 section 2), as far as adapters use it.
-#[derive(Debug, Deserialize)]
-pub struct Metadata {
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Metadata {
     issuer: String,
     /// The token endpoint.
-    #[serde(default)]
-    pub token_endpoint: Option<String>,
+    pub(crate) token_endpoint: Option<String>,
     /// The introspection endpoint (RFC 7662).
-    #[serde(default)]
-    pub introspection_endpoint: Option<String>,
+    pub(crate) introspection_endpoint: Option<String>,
     /// The revocation endpoint (RFC 7009).
-    #[serde(default)]
-    pub revocation_endpoint: Option<String>,
+    pub(crate) revocation_endpoint: Option<String>,
 }
 
 /// The response to a password grant.
-pub struct Granted<T> {
+pub(crate) struct Granted<T> {
     /// Every token in it, which begins a session whether the rest can be used or not.
-    pub tokens: Vec<(TokenKind, SecretString)>,
+    pub(crate) tokens: Vec<(TokenKind, SecretString)>,
     /// Its meaning.
-    pub response: Result<T, Rejected>,
+    pub(crate) response: Result<T, Rejected>,
 }
 
 impl OAuth2Client {
     /// A client of the server with this issuer.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         http: UpstreamClient,
         authentication: ClientAuthentication,
         issuer: String,
@@ -89,18 +84,8 @@ impl OAuth2Client {
         }
     }
 
-    /// The configured issuer.
-    #[must_use]
-    pub fn issuer(&self) -> &str {
-        &self.issuer
-    }
-
     /// An authenticated POST request to an endpoint, with these parameters.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub fn post(
+    pub(crate) fn post(
         &self,
         endpoint: &Url,
         parameters: &[(&str, &str)],
@@ -110,11 +95,7 @@ impl OAuth2Client {
     }
 
     /// Sends a request, and reads the JSON object of a 200 response. `what` names the object in errors.
-    ///
-    /// # Errors
-    ///
-    /// [`Rejected`] for any other response.
-    pub async fn call<T: DeserializeOwned>(
+    pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
         what: &str,
@@ -131,21 +112,17 @@ impl OAuth2Client {
     }
 
     /// Fetches a JSON object without client authentication, such as a discovery document.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn fetch<T: DeserializeOwned>(&self, url: &Url, what: &str) -> Result<T, IamError> {
+    pub(crate) async fn fetch<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        what: &str,
+    ) -> Result<T, IamError> {
         let fetched = self.call(self.http.get(url), what).await;
         fetched.map_err(Rejected::into_fault)
     }
 
     /// Fetches any document without client authentication.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn fetch_bytes(&self, url: &Url) -> Result<Vec<u8>, IamError> {
+    pub(crate) async fn fetch_bytes(&self, url: &Url) -> Result<Vec<u8>, IamError> {
         let response = self.send(self.http.get(url)).await?;
         if response.status == StatusCode::OK {
             Ok(response.body)
@@ -155,27 +132,18 @@ impl OAuth2Client {
     }
 
     /// Sends a request and returns the response, with any status.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn send(&self, request: RequestBuilder) -> Result<Response, IamError> {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, IamError> {
         self.http.send(request).await
     }
 
     /// The meaning of a response that is not the expected success.
-    #[must_use]
-    pub fn rejected(&self, response: &Response) -> Rejected {
+    pub(crate) fn rejected(&self, response: &Response) -> Rejected {
         error_response::meaning(response, &self.dialect)
     }
 
     /// Resource owner password credentials grant (RFC 6749 section 4.3). Sends the client's address and
     /// the request id in `X-Forwarded-For` and `X-Request-Id`. `more` are further parameters.
-    ///
-    /// # Errors
-    ///
-    /// Faults only: there is no response.
-    pub async fn password_grant<T: DeserializeOwned>(
+    pub(crate) async fn password_grant<T: DeserializeOwned>(
         &self,
         endpoint: &Url,
         credentials: &Credentials,
@@ -201,21 +169,17 @@ impl OAuth2Client {
         let response = self.read(&response, TOKEN_RESPONSE);
         match &response {
             Ok(_) => {
-                self.proofs.record_grant();
-                self.proofs.record_login();
+                self.proofs.grant.record();
+                self.proofs.login.record();
             }
-            Err(Rejected::InvalidGrant(_) | Rejected::Unproven) => self.proofs.record_grant(),
+            Err(Rejected::InvalidGrant(_) | Rejected::Unproven) => self.proofs.grant.record(),
             Err(Rejected::Unclassified { .. } | Rejected::Fault(_)) => {}
         }
         Ok(Granted { tokens, response })
     }
 
     /// Refresh grant (RFC 6749 section 6). A server that rotates refresh tokens invalidates this one.
-    ///
-    /// # Errors
-    ///
-    /// [`Rejected`].
-    pub async fn refresh_grant<T: DeserializeOwned>(
+    pub(crate) async fn refresh_grant<T: DeserializeOwned>(
         &self,
         endpoint: &Url,
         refresh_token: &SecretString,
@@ -229,11 +193,7 @@ impl OAuth2Client {
     }
 
     /// Introspection (RFC 7662 section 2.1). `hint` is the `token_type_hint`.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn introspect<T: DeserializeOwned>(
+    pub(crate) async fn introspect<T: DeserializeOwned>(
         &self,
         endpoint: &Url,
         token: &str,
@@ -257,11 +217,7 @@ impl OAuth2Client {
     }
 
     /// Sends requests that end an abandoned session, each whether the others succeed or not.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn end_abandoned(
+    pub(crate) async fn end_abandoned(
         requests: Result<Vec<RequestBuilder>, IamError>,
     ) -> Result<(), IamError> {
         let mut ended = Ok(());
@@ -280,11 +236,7 @@ impl OAuth2Client {
 
     /// Fetches the metadata, and checks that the server is the configured issuer (RFC 8414 section 3.3:
     /// identical).
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn confirm_issuer(&self, metadata: &Url) -> Result<Metadata, IamError> {
+    pub(crate) async fn confirm_issuer(&self, metadata: &Url) -> Result<Metadata, IamError> {
         let metadata: Metadata = self.fetch(metadata, "discovery document").await?;
         if metadata.issuer != self.issuer {
             return Err(IamError::misconfigured(
@@ -296,39 +248,25 @@ impl OAuth2Client {
                 ),
             ));
         }
-        self.proofs.record_issuer();
+        self.proofs.issuer.record();
         Ok(metadata)
     }
 
-    /// Whether [`Self::confirm_issuer`] has succeeded since the last misconfiguration.
-    #[must_use]
-    pub fn has_confirmed_issuer(&self) -> bool {
-        self.proofs.has_issuer()
-    }
-
     /// Proves that the server accepts this client and its grants, without a user.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn prove(&self, token: &Url, introspection: &Url) -> Result<(), IamError> {
+    pub(crate) async fn prove(&self, token: &Url, introspection: &Url) -> Result<(), IamError> {
         self.prove_credentials(introspection).await?;
         // Only until they are proven, because the server may record it as a failed login.
-        if !self.proofs.has_grant() {
+        if !self.proofs.grant.is_recorded() {
             self.prove_grants(token).await?;
         }
-        if self.proofs.has_failed_introspection() {
+        if self.proofs.failed_introspection.is_recorded() {
             return Err(self.active_session_reported_inactive());
         }
         Ok(())
     }
 
     /// Proves the client's own credentials by the introspection of an invalid token.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn prove_credentials(&self, introspection: &Url) -> Result<(), IamError> {
+    pub(crate) async fn prove_credentials(&self, introspection: &Url) -> Result<(), IamError> {
         #[derive(Deserialize)]
         struct Introspected {
             active: bool,
@@ -345,11 +283,7 @@ impl OAuth2Client {
 
     /// Proves that password grants are enabled by one without a user. A server that checks the client
     /// first rejects the missing user only afterwards.
-    ///
-    /// # Errors
-    ///
-    /// Faults only.
-    pub async fn prove_grants(&self, token: &Url) -> Result<(), IamError> {
+    pub(crate) async fn prove_grants(&self, token: &Url) -> Result<(), IamError> {
         let request = self.post(token, &[("grant_type", "password")])?;
         let response = self.send(request).await?;
         if response.status != StatusCode::OK {
@@ -368,51 +302,30 @@ impl OAuth2Client {
                 rejected => return Err(rejected.into_fault()),
             }
         }
-        self.proofs.record_grant();
+        self.proofs.grant.record();
         Ok(())
     }
 
     /// The fault of a password grant that was [`Rejected::Unclassified`]: the reason that introspection
     /// states, if it does not accept the client. Otherwise the server may refuse the user like this.
     /// Without a login that has succeeded, the cause may as well be the client or its grants.
-    pub async fn unclassified(&self, fault: IamError, introspection: &Url) -> IamError {
+    pub(crate) async fn unclassified(&self, fault: IamError, introspection: &Url) -> IamError {
         match self.client_fault(introspection).await {
             Some(reason) => reason,
-            None if self.proofs.has_login() => IamError::PossibleRefusal(Box::new(fault)),
+            None if self.proofs.login.is_recorded() => IamError::PossibleRefusal(Box::new(fault)),
             None => fault,
         }
     }
 
     /// Why introspection does not accept the client; `None`: it does, or does not respond.
-    pub async fn client_fault(&self, introspection: &Url) -> Option<IamError> {
+    pub(crate) async fn client_fault(&self, introspection: &Url) -> Option<IamError> {
         let proven = self.prove_credentials(introspection).await;
         let fault = proven.err()?;
         matches!(fault, IamError::Misconfigured { .. }).then_some(fault)
     }
 
-    /// Records that introspection has reported a session as active.
-    pub fn record_active(&self) {
-        self.proofs.record_active();
-    }
-
-    /// Whether introspection has reported a session as active since the last misconfiguration.
-    #[must_use]
-    pub fn has_reported_active(&self) -> bool {
-        self.proofs.has_active()
-    }
-
-    /// Whether introspection has reported an active session as inactive, and no session as active since.
-    #[must_use]
-    pub fn has_failed_introspection(&self) -> bool {
-        self.proofs.has_failed_introspection()
-    }
-
     /// Resets what was proven if the result is a misconfiguration.
-    ///
-    /// # Errors
-    ///
-    /// That of the result.
-    pub fn record<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
+    pub(crate) fn record<T>(&self, result: Result<T, IamError>) -> Result<T, IamError> {
         if let Err(IamError::Misconfigured { what, .. }) = &result {
             self.proofs.record_misconfiguration(*what);
         }
@@ -420,8 +333,7 @@ impl OAuth2Client {
     }
 
     /// The error for an active session that introspection reports as inactive.
-    #[must_use]
-    pub fn active_session_reported_inactive(&self) -> IamError {
+    pub(crate) fn active_session_reported_inactive(&self) -> IamError {
         IamError::misconfigured(
             Misconfiguration::Introspection,
             format!(

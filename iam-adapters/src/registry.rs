@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{ConfigError, Value};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_aux::serde_introspection::serde_introspect;
 
@@ -23,9 +24,6 @@ use crate::oauth2::{self, OAuth2Settings};
 pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// The adapter's name, as in the configuration, the logs and the metrics.
     fn name(&self) -> &'static str;
-
-    /// The settings by their keys, with [`HIDDEN`](crate::secret_file::HIDDEN) for secrets.
-    fn to_json(&self) -> serde_json::Value;
 
     /// All problems of the settings, each as one line that begins with the key and a colon. There are
     /// more rules in production. Reads the files that the settings name.
@@ -76,20 +74,32 @@ pub struct PublicCredentials {
 }
 
 /// The settings of the IAM, of any kind.
-#[derive(Debug, Clone)]
-pub struct IamSettings(Arc<dyn AdapterSettings>);
+#[derive(Clone)]
+pub struct IamSettings {
+    settings: Arc<dyn AdapterSettings>,
+    json: serde_json::Value,
+}
 
 impl IamSettings {
     /// Wraps the settings of an adapter.
     #[must_use]
-    pub fn new(settings: impl AdapterSettings) -> Self {
-        Self(Arc::new(settings))
+    pub fn new(settings: impl AdapterSettings + Serialize) -> Self {
+        Self {
+            json: serde_json::to_value(&settings).unwrap_or_default(),
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// The settings by their keys, with [`HIDDEN`](crate::secret_file::HIDDEN) for secrets.
+    #[must_use]
+    pub const fn json(&self) -> &serde_json::Value {
+        &self.json
     }
 
     /// The settings, if they are of this type.
     #[must_use]
     pub fn downcast_ref<S: AdapterSettings>(&self) -> Option<&S> {
-        let settings: &dyn Any = &*self.0;
+        let settings: &dyn Any = &*self.settings;
         settings.downcast_ref()
     }
 }
@@ -98,7 +108,14 @@ impl Deref for IamSettings {
     type Target = dyn AdapterSettings;
 
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        &*self.settings
+    }
+}
+
+/// Without the values by their keys, which can be addresses with credentials.
+impl fmt::Debug for IamSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.settings.fmt(f)
     }
 }
 
@@ -112,19 +129,16 @@ impl Default for IamSettings {
 }
 
 /// Stands for a missing section `[iam.…]`. Commands that need no IAM accept it.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct Unconfigured {
     /// The possible sections.
+    #[serde(skip)]
     sections: String,
 }
 
 impl AdapterSettings for Unconfigured {
     fn name(&self) -> &'static str {
         "none"
-    }
-
-    fn to_json(&self) -> serde_json::Value {
-        serde_json::Value::Null
     }
 
     fn problems(&self, _: bool) -> Vec<String> {
@@ -154,7 +168,7 @@ pub struct AdapterKind {
 impl AdapterKind {
     /// The kind whose section `[iam.<name>]` is deserialized into `S`.
     #[must_use]
-    pub const fn of<S: AdapterSettings + DeserializeOwned>(name: &'static str) -> Self {
+    pub const fn of<S: AdapterSettings + DeserializeOwned + Serialize>(name: &'static str) -> Self {
         Self {
             name,
             fields: serde_introspect::<S>,
@@ -217,7 +231,7 @@ impl Registry {
     #[must_use]
     pub fn with_default<S>(mut self, name: &'static str) -> Self
     where
-        S: AdapterSettings + DeserializeOwned + Default,
+        S: AdapterSettings + DeserializeOwned + Serialize + Default,
     {
         self.kinds.push(AdapterKind::of::<S>(name));
         self.default = Some(IamSettings::new(S::default()));

@@ -308,7 +308,7 @@ fn nothing_stated(
         Some(_) if rights.has_no_groups() => ("groups", &["groups_claim"]),
         _ => return None,
     };
-    let settings = iam.adapter.to_json();
+    let settings = iam.adapter.json();
     let cause = names.iter().find_map(|name| {
         let value = settings.get(name).and_then(Value::as_str);
         let value = value.filter(|value| !value.is_empty())?;

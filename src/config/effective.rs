@@ -80,7 +80,7 @@ impl EffectiveSettings {
             // Without a section there may be no IAM.
             if registry.kind(iam.adapter.name()).is_some() {
                 let mut section = object(&iam.options);
-                section.extend(object(&iam.adapter.to_json()));
+                section.extend(object(iam.adapter.json()));
                 shown.add(&join("iam", &iam.name), section, &known, layers);
             }
         }

@@ -37,10 +37,6 @@ impl AdapterSettings for SampleSettings {
         NAME
     }
 
-    fn to_json(&self) -> serde_json::Value {
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
     fn problems(&self, production: bool) -> Vec<String> {
         let problem = production.then(|| "iam.sample: is for development".to_owned());
         problem.into_iter().collect()

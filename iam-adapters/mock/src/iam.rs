@@ -68,10 +68,6 @@ impl AdapterSettings for MockSettings {
         NAME
     }
 
-    fn to_json(&self) -> serde_json::Value {
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
     fn connect(
         &self,
         clock: Arc<dyn Clock>,

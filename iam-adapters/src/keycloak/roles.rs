@@ -40,11 +40,6 @@ impl RoleReader {
             .read(names.filter(|name| !self.is_built_in(name)))
     }
 
-    /// How many names were dropped since the start; repeats count.
-    pub(super) fn dropped(&self) -> u64 {
-        self.names.dropped()
-    }
-
     fn is_built_in(&self, name: &str) -> bool {
         name == self.default_roles || matches!(name, "offline_access" | "uma_authorization")
     }

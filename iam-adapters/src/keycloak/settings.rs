@@ -12,9 +12,9 @@ use url::Url;
 
 use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
-use crate::client::{ClientSettings, address_problems};
+use crate::client::ClientSettings;
 use crate::clock::Clock;
-use crate::oauth2_client::{client_secret, is_issuer, plain_url, secret_problems};
+use crate::oauth2_client::{SectionProblems, client_secret, plain_url};
 use crate::registry::AdapterSettings;
 
 /// The section, as in the configuration.
@@ -31,46 +31,31 @@ pub struct KeycloakSettings {
     /// The confidential client of this gateway.
     pub client_id: String,
     /// The secret of the client.
-    #[serde(default)]
     #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
     pub client_secret: Option<SecretString>,
     /// The file with the secret. Loading the configuration replaces it by `client_secret`.
-    #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
     /// The client whose roles are the permissions; `None`: the realm's roles.
-    #[serde(default)]
     pub permissions_client: Option<String>,
     /// PEM certificates to trust in addition to the machine's own.
-    #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// Keycloak's issuer, if `url` is not its public address; `None`: `{url}/realms/{realm}`.
-    #[serde(default)]
     pub issuer: Option<String>,
 }
 
-/// Without the secret, and without the user, password, query and fragment of the address.
+/// Only what identifies the IAM. The other settings have the secret, or may have one by mistake.
 impl fmt::Debug for KeycloakSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeycloakSettings")
             .field("url", &format_args!("{}", plain_url(&self.url)))
             .field("realm", &self.realm)
-            .field("client_id", &self.client_id)
-            .field("client_secret", &self.client_secret)
-            .field("client_secret_file", &self.client_secret_file)
-            .field("permissions_client", &self.permissions_client)
-            .field("ca_file", &self.ca_file)
-            .field("issuer", &self.issuer)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
 impl AdapterSettings for KeycloakSettings {
     fn name(&self) -> &'static str {
         NAME
-    }
-
-    fn to_json(&self) -> serde_json::Value {
-        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
@@ -96,34 +81,20 @@ impl KeycloakSettings {
     /// that they name. Empty: the settings can be used.
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = self.address_problems(production);
-        for (key, value) in [
-            ("client_id", Some(&self.client_id)),
-            ("permissions_client", self.permissions_client.as_ref()),
-        ] {
-            if value.is_some_and(String::is_empty) {
-                problems.push(format!("iam.keycloak.{key}: must not be empty"));
-            }
-        }
-        let secret = self.client_secret.as_ref();
-        problems.extend(secret_problems(SECTION, secret, production));
-        if let Err(error) = self.client(Duration::ZERO).certificates() {
-            problems.push(format!("iam.keycloak.{error}"));
-        }
-        problems
-    }
-
-    fn address_problems(&self, production: bool) -> Vec<String> {
-        let mut problems = address_problems("iam.keycloak.url", &self.url, production);
-        let mut add = |problem: &str| problems.push(format!("iam.keycloak.{problem}"));
+        let mut problems = SectionProblems::of(SECTION, production);
+        problems.address("url", Some(&self.url));
         // In a path, dots mean another folder.
         if matches!(self.realm.as_str(), "" | "." | "..") {
-            add("realm: must be the name of a realm");
+            problems.add("realm: must be the name of a realm");
         }
-        if !self.issuer.as_deref().is_none_or(is_issuer) {
-            add("issuer: must be an http or https address without query and fragment");
+        if let Some(issuer) = &self.issuer {
+            problems.issuer(issuer);
         }
-        problems
+        problems.not_empty("client_id", Some(&self.client_id));
+        problems.not_empty("permissions_client", self.permissions_client.as_ref());
+        problems.secret(self.client_secret.as_ref());
+        problems.certificates(&self.client(Duration::ZERO));
+        problems.found
     }
 
     /// The client secret.

@@ -17,13 +17,11 @@ pub(super) struct Grant {
     #[serde(rename = "access_token")]
     _access_token: SecretString,
     /// Missing if refresh tokens are disabled for the client.
-    #[serde(default)]
     pub(super) refresh_token: Option<SecretString>,
     /// In seconds; 0 or missing: unlimited.
     #[serde(default)]
     pub(super) refresh_expires_in: u64,
     /// The id of the user session. A member of Keycloak's own.
-    #[serde(default)]
     pub(super) session_state: Option<String>,
 }
 
@@ -32,13 +30,9 @@ pub(super) struct Grant {
 #[derive(Deserialize)]
 pub(super) struct Introspected {
     pub(super) active: bool,
-    #[serde(default)]
     pub(super) sub: Option<String>,
-    #[serde(default)]
     pub(super) sid: Option<String>,
-    #[serde(default)]
     pub(super) azp: Option<String>,
-    #[serde(default)]
     pub(super) client_id: Option<String>,
     #[serde(default)]
     pub(super) realm_access: Roles,

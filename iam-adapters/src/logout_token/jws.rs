@@ -41,7 +41,6 @@ pub(super) struct Jws<'t> {
 struct Header {
     alg: String,
     kid: String,
-    #[serde(default)]
     typ: Option<String>,
     #[serde(default, deserialize_with = "present")]
     crit: bool,

@@ -13,34 +13,6 @@ use crate::logout_token::SKEW_MAX;
 use crate::oauth2_client::shown_issuer;
 use crate::types::Subject;
 
-/// Which member of a response: a name, or a JSON pointer (RFC 6901) that begins with `/`.
-#[derive(Debug)]
-pub(super) struct Claim(String);
-
-impl Claim {
-    pub(super) fn new(name: &str) -> Self {
-        Self(name.to_owned())
-    }
-
-    /// `None`: it is missing or null.
-    fn of<'a>(&self, claims: &'a Map<String, Value>) -> Option<&'a Value> {
-        let found = match self.0.strip_prefix('/') {
-            None => claims.get(&self.0),
-            Some(path) => {
-                let (first, rest) = path
-                    .split_once('/')
-                    .map_or((path, None), |(first, rest)| (first, Some(rest)));
-                let first = claims.get(&first.replace("~1", "/").replace("~0", "~"))?;
-                match rest {
-                    None => Some(first),
-                    Some(rest) => first.pointer(&format!("/{rest}")),
-                }
-            }
-        };
-        found.filter(|value| !value.is_null())
-    }
-}
-
 /// The 200 of the introspection endpoint.
 pub(super) struct Introspected {
     active: bool,
@@ -145,14 +117,35 @@ impl Introspected {
         }
     }
 
+    /// The member with this name, or at this JSON pointer (RFC 6901), which begins with `/`; `None`: it is
+    /// missing or null.
+    fn claim(&self, name: &str) -> Option<&Value> {
+        let found = match name.strip_prefix('/') {
+            None => self.claims.get(name),
+            Some(path) => {
+                let (first, rest) = path
+                    .split_once('/')
+                    .map_or((path, None), |(first, rest)| (first, Some(rest)));
+                let first = self
+                    .claims
+                    .get(&first.replace("~1", "/").replace("~0", "~"))?;
+                match rest {
+                    None => Some(first),
+                    Some(rest) => first.pointer(&format!("/{rest}")),
+                }
+            }
+        };
+        found.filter(|value| !value.is_null())
+    }
+
     /// Whether the response has the claim.
-    pub(super) fn has(&self, claim: &Claim) -> bool {
-        claim.of(&self.claims).is_some()
+    pub(super) fn has(&self, claim: &str) -> bool {
+        self.claim(claim).is_some()
     }
 
     /// The subject: a text or an integer; `None`: neither, or missing.
-    pub(super) fn subject(&self, claim: &Claim) -> Option<Subject> {
-        let subject = match claim.of(&self.claims) {
+    pub(super) fn subject(&self, claim: &str) -> Option<Subject> {
+        let subject = match self.claim(claim) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) if number.is_u64() => Some(number.to_string()),
             _ => None,
@@ -162,8 +155,8 @@ impl Introspected {
 
     /// The names in a text with spaces between them (RFC 7662: `scope`) or in an array. A missing claim
     /// has none.
-    pub(super) fn names(&self, claim: &Claim) -> Result<Vec<&str>, IamError> {
-        let names = match claim.of(&self.claims) {
+    pub(super) fn names(&self, claim: &str) -> Result<Vec<&str>, IamError> {
+        let names = match self.claim(claim) {
             None => Some(Vec::new()),
             Some(Value::String(text)) => Some(text.split_ascii_whitespace().collect()),
             Some(Value::Array(names)) => names.iter().map(Value::as_str).collect(),
@@ -180,8 +173,8 @@ impl Introspected {
 
     /// The texts in an array, or those between the delimiters in a text, which may contain spaces;
     /// `None`: neither. A missing claim is an empty array.
-    pub(super) fn groups(&self, claim: &Claim, delimiter: Option<&str>) -> Option<Vec<String>> {
-        match claim.of(&self.claims) {
+    pub(super) fn groups(&self, claim: &str, delimiter: Option<&str>) -> Option<Vec<String>> {
+        match self.claim(claim) {
             None => Some(Vec::new()),
             Some(Value::Array(names)) => names
                 .iter()

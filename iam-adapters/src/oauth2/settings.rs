@@ -13,11 +13,11 @@ use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind};
 use crate::adapter::{IamAdapter, SetupError};
-use crate::client::{ClientSettings, address_problems};
+use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    AssertionAudience, ClientAssertions, ClientAuthentication, RefusedStatus, SigningKey, as_code,
-    client_secret, is_issuer, plain_url, secret_problems,
+    AssertionKey, ClientAssertions, ClientAuthentication, RefusedStatus, SectionProblems, as_code,
+    client_secret, plain_url,
 };
 use crate::registry::AdapterSettings;
 use crate::scope::Scope;
@@ -45,24 +45,18 @@ const GATEWAY_PARAMETERS: [&str; 8] = [
 #[serde(deny_unknown_fields)]
 pub struct OAuth2Settings {
     /// Sets the defaults for a known server.
-    #[serde(default)]
     pub preset: Option<Preset>,
     /// The issuer (RFC 8414 section 2), which identifies the server.
     pub issuer: String,
     /// The discovery document; `None`: as the preset, or `{issuer}/.well-known/openid-configuration`.
-    #[serde(default)]
     pub discovery_url: Option<Url>,
     /// The token endpoint; `None`: that of the discovery document. So are the next two.
-    #[serde(default)]
     pub token_endpoint: Option<Url>,
     /// The introspection endpoint (RFC 7662).
-    #[serde(default)]
     pub introspection_endpoint: Option<Url>,
     /// The revocation endpoint (RFC 7009), or that there is none.
-    #[serde(default)]
     pub revocation_endpoint: Option<RevocationEndpoint>,
     /// PEM certificates to trust in addition to the machine's own.
-    #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// The confidential client of this gateway.
     pub client_id: String,
@@ -70,55 +64,40 @@ pub struct OAuth2Settings {
     #[serde(default)]
     pub client_auth_method: ClientAuthMethod,
     /// The secret of the client.
-    #[serde(default)]
     #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
     pub client_secret: Option<SecretString>,
     /// The file with the secret. Loading the configuration replaces it by `client_secret`.
-    #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
     /// The private key of the client in PEM, for `private_key_jwt`.
-    #[serde(default)]
     pub private_key_file: Option<PathBuf>,
     /// The `kid` of that key.
-    #[serde(default)]
     pub private_key_id: Option<String>,
     /// The audience of client assertions; `None`: as the preset, or the issuer.
-    #[serde(default)]
     pub assertion_audience: Option<Audience>,
     /// The scope that a login requests; `None`: the server's default.
-    #[serde(default)]
     pub scope: Option<String>,
     /// Further parameters of the token request of a login, form-encoded.
-    #[serde(default)]
     pub token_parameters: Option<String>,
     /// Which token is introspected; `None`: as the preset, or the refresh token.
-    #[serde(default)]
     pub introspect: Option<TokenKind>,
     /// The claim with the subject; `None`: as the preset, or `sub`.
-    #[serde(default)]
     pub subject_claim: Option<String>,
     /// The claim with the permissions; `None`: `scope`, empty: no permissions.
-    #[serde(default)]
     pub permissions_claim: Option<String>,
     /// The claim with the names of the groups; `None`: the server states none.
-    #[serde(default)]
     pub groups_claim: Option<String>,
     /// The text between the names of groups in a text; `None`: groups are a list.
-    #[serde(default)]
     pub groups_delimiter: Option<String>,
     /// An error code that refuses the credentials, in addition to `invalid_grant`.
-    #[serde(default)]
     pub refused_error: Option<String>,
     /// A status that refuses the credentials, with any body without an error code of another meaning;
     /// `None`: as the preset.
-    #[serde(default)]
     pub refused_status: Option<u16>,
     /// Whether the server reports the session of a disabled account as inactive.
     #[serde(default)]
     pub detects_disabled: bool,
     /// What introspection states about the session of a deleted account; `None`: as the preset, or
     /// [`DeletedAccount::Active`].
-    #[serde(default)]
     pub deleted_account: Option<DeletedAccount>,
     /// Whether introspection returns the permissions that the user has now.
     #[serde(default)]
@@ -207,56 +186,19 @@ pub enum DeletedAccount {
     WithoutSubject,
 }
 
-/// Without the secret, and without the user, password, query and fragment of addresses.
+/// Only what identifies the server. The other settings have the secret, or may have one by mistake.
 impl fmt::Debug for OAuth2Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |url: Option<&Url>| url.map(|url| plain_url(url).to_string());
         let issuer = Url::parse(&self.issuer).ok();
-        let revocation = self
-            .revocation_endpoint
-            .as_ref()
-            .map(RevocationEndpoint::url);
         f.debug_struct("OAuth2Settings")
-            .field("preset", &self.preset)
-            .field("issuer", &plain(issuer.as_ref()))
-            .field("discovery_url", &plain(self.discovery_url.as_ref()))
-            .field("token_endpoint", &plain(self.token_endpoint.as_ref()))
-            .field(
-                "introspection_endpoint",
-                &plain(self.introspection_endpoint.as_ref()),
-            )
-            .field("revocation_endpoint", &revocation.map(plain))
-            .field("ca_file", &self.ca_file)
-            .field("client_id", &self.client_id)
-            .field("client_auth_method", &self.client_auth_method)
-            .field("client_secret", &self.client_secret)
-            .field("client_secret_file", &self.client_secret_file)
-            .field("private_key_file", &self.private_key_file)
-            .field("private_key_id", &self.private_key_id)
-            .field("assertion_audience", &self.assertion_audience)
-            .field("scope", &self.scope)
-            .field("token_parameters", &self.token_parameters)
-            .field("introspect", &self.introspect)
-            .field("subject_claim", &self.subject_claim)
-            .field("permissions_claim", &self.permissions_claim)
-            .field("groups_claim", &self.groups_claim)
-            .field("groups_delimiter", &self.groups_delimiter)
-            .field("refused_error", &self.refused_error)
-            .field("refused_status", &self.refused_status)
-            .field("detects_disabled", &self.detects_disabled)
-            .field("deleted_account", &self.deleted_account)
-            .field("current_permissions", &self.current_permissions)
-            .finish()
+            .field("issuer", &issuer.map(|url| plain_url(&url).to_string()))
+            .finish_non_exhaustive()
     }
 }
 
 impl AdapterSettings for OAuth2Settings {
     fn name(&self) -> &'static str {
         NAME
-    }
-
-    fn to_json(&self) -> serde_json::Value {
-        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
@@ -286,9 +228,9 @@ impl OAuth2Settings {
     /// they name. Empty: the settings can be used.
     #[must_use]
     pub fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = SectionProblems::of(SECTION, production);
         let revocation = self.revocation_endpoint.as_ref();
-        let endpoints = [
+        for (key, url) in [
             ("discovery_url", self.discovery_url.as_ref()),
             ("token_endpoint", self.token_endpoint.as_ref()),
             (
@@ -299,80 +241,71 @@ impl OAuth2Settings {
                 "revocation_endpoint",
                 revocation.and_then(RevocationEndpoint::url),
             ),
-        ];
-        for (key, url) in endpoints {
-            if let Some(url) = url {
-                let key = format!("{SECTION}.{key}");
-                problems.extend(address_problems(&key, url, production));
-            }
+        ] {
+            problems.address(key, url);
         }
-        let mut add = |problem: &str| problems.push(format!("{SECTION}.{problem}"));
-        if !is_issuer(&self.issuer) {
-            add("issuer: must be an http or https address without query and fragment");
-        } else if production && !self.issuer.starts_with("https:") {
-            add("issuer: must be https in production");
+        if problems.issuer(&self.issuer) && production && !self.issuer.starts_with("https:") {
+            problems.add("issuer: must be https in production");
         }
-        for (key, value) in [
+        for (key, text) in [
             ("client_id", Some(&self.client_id)),
             ("private_key_id", self.private_key_id.as_ref()),
             ("subject_claim", self.subject_claim.as_ref()),
             ("groups_claim", self.groups_claim.as_ref()),
             ("groups_delimiter", self.groups_delimiter.as_ref()),
         ] {
-            if value.is_some_and(String::is_empty) {
-                add(&format!("{key}: must not be empty"));
-            }
+            problems.not_empty(key, text);
         }
         if let Some(Err(invalid)) = self.scope.as_deref().map(Scope::parse) {
-            add(&format!("scope: {invalid}"));
+            problems.add(format_args!("scope: {invalid}"));
         }
         if self.groups_delimiter.is_some() && self.groups_claim.is_none() {
-            add("groups_delimiter: needs groups_claim");
+            problems.add("groups_delimiter: needs groups_claim");
         }
         let mut names = BTreeSet::new();
         for (name, value) in self.token_parameters() {
             if name.is_empty() || value.is_empty() {
-                add("token_parameters: must be name=value, several of them with & between them");
+                problems.add(
+                    "token_parameters: must be name=value, several of them with & between them",
+                );
             } else if GATEWAY_PARAMETERS.contains(&name.as_str()) {
-                add(&format!(
+                problems.add(format_args!(
                     "token_parameters: {name} is a parameter of the gateway's own"
                 ));
             } else if !names.insert(name) {
-                add("token_parameters: a name occurs twice (RFC 6749 section 3.2)");
+                problems.add("token_parameters: a name occurs twice (RFC 6749 section 3.2)");
             }
         }
         // Other codes of a server are read as free text.
         if let Some(code) = &self.refused_error
             && as_code(code).is_none()
         {
-            add("refused_error: must be 1 to 40 letters, _ and -");
+            problems.add("refused_error: must be 1 to 40 letters, _ and -");
         }
         // Other statuses have a meaning of their own.
         if self
             .refused_status
             .is_some_and(|status| !matches!(status, 400..=403 | 422))
         {
-            add("refused_status: must be 400, 401, 402, 403 or 422");
+            problems.add("refused_status: must be 400, 401, 402, 403 or 422");
         }
         match self.client_auth_method {
             ClientAuthMethod::PrivateKeyJwt => {
                 if self.client_secret.is_some() {
-                    add("client_secret: private_key_jwt uses no secret");
+                    problems.add("client_secret: private_key_jwt uses no secret");
                 }
-                problems.extend(self.signing_key().err());
+                problems.found.extend(self.assertion_key().err());
             }
             ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost => {
                 if self.private_key_file.is_some() {
-                    add("private_key_file: needs client_auth_method = \"private_key_jwt\"");
+                    problems
+                        .add("private_key_file: needs client_auth_method = \"private_key_jwt\"");
                 }
-                let secret = self.client_secret.as_ref();
-                problems.extend(secret_problems(SECTION, secret, production));
+                problems.secret(self.client_secret.as_ref());
             }
         }
-        if let Err(error) = self.client(Duration::ZERO).certificates() {
-            problems.push(format!("{SECTION}.{error}"));
-        }
-        problems
+        problems.certificates(&self.client(Duration::ZERO));
+        problems.found
     }
 
     /// The client authentication.
@@ -388,40 +321,38 @@ impl OAuth2Settings {
         Ok(match self.client_auth_method {
             // It does not decode them.
             ClientAuthMethod::ClientSecretBasic if self.preset == Some(Preset::Glewlwyd) => {
-                ClientAuthentication::unencoded_client_secret_basic(&self.client_id, secret()?)
+                ClientAuthentication::ClientSecretBasic {
+                    id: self.client_id.clone(),
+                    secret: secret()?,
+                }
             }
             ClientAuthMethod::ClientSecretBasic => {
                 ClientAuthentication::client_secret_basic(&self.client_id, &secret()?)
             }
-            ClientAuthMethod::ClientSecretPost => {
-                ClientAuthentication::client_secret_post(&self.client_id, secret()?)
-            }
+            ClientAuthMethod::ClientSecretPost => ClientAuthentication::ClientSecretPost {
+                id: self.client_id.clone(),
+                secret: secret()?,
+            },
             ClientAuthMethod::PrivateKeyJwt => {
-                let audience = match (self.assertion_audience, self.preset) {
-                    (Some(Audience::Endpoint), _) | (None, Some(Preset::Glewlwyd)) => {
-                        AssertionAudience::Endpoint
-                    }
-                    (Some(Audience::Issuer) | None, _) => {
-                        AssertionAudience::Issuer(self.issuer.clone())
-                    }
-                };
-                let key = self.signing_key()?;
-                ClientAuthentication::PrivateKeyJwt(ClientAssertions::new(
-                    &self.client_id,
-                    audience,
-                    key,
+                ClientAuthentication::PrivateKeyJwt(ClientAssertions {
+                    client_id: self.client_id.clone(),
+                    audience: match (self.assertion_audience, self.preset) {
+                        (Some(Audience::Endpoint), _) | (None, Some(Preset::Glewlwyd)) => None,
+                        (Some(Audience::Issuer) | None, _) => Some(self.issuer.clone()),
+                    },
+                    key: self.assertion_key()?,
                     clock,
-                ))
+                })
             }
         })
     }
 
-    fn signing_key(&self) -> Result<SigningKey, String> {
+    fn assertion_key(&self) -> Result<AssertionKey, String> {
         let key = format!("{SECTION}.private_key_file");
         let Some(file) = &self.private_key_file else {
             return Err(format!("{key}: private_key_jwt needs it"));
         };
-        let read = SigningKey::read(file, self.private_key_id.clone());
+        let read = AssertionKey::read(file, self.private_key_id.clone());
         read.map_err(|problem| format!("{key}: {problem}"))
     }
 

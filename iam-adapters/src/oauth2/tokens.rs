@@ -31,7 +31,6 @@ pub(super) struct SessionTokens {
     /// Which of them is introspected. Kept with the session, because the setting may change.
     pub(super) introspected: TokenKind,
     pub(super) access_token: Token,
-    #[serde(default)]
     pub(super) refresh_token: Option<Token>,
 }
 

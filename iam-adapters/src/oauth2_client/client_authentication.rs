@@ -28,55 +28,22 @@ const ASSERTION_LIFETIME: Duration = Duration::from_secs(60);
 
 /// How a client authenticates. The names are those of RFC 7591 section 2.
 #[derive(Debug)]
-pub enum ClientAuthentication {
+pub(crate) enum ClientAuthentication {
     /// `client_secret_basic`: HTTP Basic.
-    ClientSecretBasic(ClientSecret),
+    ClientSecretBasic { id: String, secret: SecretString },
     /// `client_secret_post`: in the body of the request.
-    ClientSecretPost(ClientSecret),
+    ClientSecretPost { id: String, secret: SecretString },
     /// `private_key_jwt`: a JWT that the client signs (RFC 7523).
     PrivateKeyJwt(ClientAssertions),
 }
 
-/// A client id with its secret.
-pub struct ClientSecret {
-    id: String,
-    secret: SecretString,
-}
-
-/// Without the secret.
-impl fmt::Debug for ClientSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientSecret([REDACTED])")
-    }
-}
-
 impl ClientAuthentication {
-    /// HTTP Basic with this id and secret, for a server that does not form-decode them.
-    #[must_use]
-    pub fn unencoded_client_secret_basic(id: &str, secret: SecretString) -> Self {
-        Self::ClientSecretBasic(ClientSecret {
-            id: id.to_owned(),
-            secret,
-        })
-    }
-
-    /// HTTP Basic with this id and secret.
-    #[must_use]
-    pub fn client_secret_basic(id: &str, secret: &SecretString) -> Self {
-        // RFC 6749 section 2.3.1: form-encoded before base64.
-        Self::ClientSecretBasic(ClientSecret {
+    /// HTTP Basic, with this id and secret form-encoded before base64 (RFC 6749 section 2.3.1).
+    pub(crate) fn client_secret_basic(id: &str, secret: &SecretString) -> Self {
+        Self::ClientSecretBasic {
             id: form_encoded(id),
             secret: form_encoded(secret.expose_secret()).into(),
-        })
-    }
-
-    /// This id and secret in the body.
-    #[must_use]
-    pub fn client_secret_post(id: &str, secret: SecretString) -> Self {
-        Self::ClientSecretPost(ClientSecret {
-            id: id.to_owned(),
-            secret,
-        })
+        }
     }
 
     /// Adds the parameters and the client authentication to a request to this endpoint.
@@ -87,10 +54,10 @@ impl ClientAuthentication {
         parameters: &[(&str, &str)],
     ) -> Result<RequestBuilder, IamError> {
         Ok(match self {
-            Self::ClientSecretBasic(ClientSecret { id, secret }) => request
+            Self::ClientSecretBasic { id, secret } => request
                 .basic_auth(id, Some(secret.expose_secret()))
                 .form(parameters),
-            Self::ClientSecretPost(ClientSecret { id, secret }) => {
+            Self::ClientSecretPost { id, secret } => {
                 let secret = ("client_secret", secret.expose_secret());
                 request.form(&[parameters, &[("client_id", id), secret]].concat())
             }
@@ -108,49 +75,22 @@ impl ClientAuthentication {
     }
 }
 
-/// The audience of client assertions. Servers differ.
-#[derive(Debug)]
-pub enum AssertionAudience {
-    /// The issuer of the server.
-    Issuer(String),
-    /// The address of the endpoint that is called.
-    Endpoint,
-}
-
 /// Signs client assertions (RFC 7523 section 3).
 #[derive(Debug)]
-pub struct ClientAssertions {
-    client_id: String,
-    audience: AssertionAudience,
-    key: SigningKey,
-    clock: Arc<dyn Clock>,
+pub(crate) struct ClientAssertions {
+    pub(crate) client_id: String,
+    /// `None`: the address of the endpoint that is called. Servers differ.
+    pub(crate) audience: Option<String>,
+    pub(crate) key: AssertionKey,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl ClientAssertions {
-    /// Assertions of this client for this audience.
-    #[must_use]
-    pub fn new(
-        client_id: &str,
-        audience: AssertionAudience,
-        key: SigningKey,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self {
-            client_id: client_id.to_owned(),
-            audience,
-            key,
-            clock,
-        }
-    }
-
     /// A new assertion. Servers accept each `jti` once.
     fn next(&self, endpoint: &Url) -> Result<SecretString, IamError> {
         let mut jti = [0; 16];
         rand::fill(&mut jti).map_err(|_| IamError::Failed("no random numbers".to_owned()))?;
-        let audience = match &self.audience {
-            AssertionAudience::Issuer(issuer) => issuer.as_str(),
-            AssertionAudience::Endpoint => endpoint.as_str(),
-        };
+        let audience = self.audience.as_deref().unwrap_or(endpoint.as_str());
         let signed = self.sign(audience, self.clock.now().unix_seconds(), jti);
         signed.map_err(|_| {
             IamError::misconfigured(
@@ -186,28 +126,24 @@ impl ClientAssertions {
 }
 
 /// The private key of a client and its `kid`.
-pub struct SigningKey {
+pub(crate) struct AssertionKey {
     id: Option<String>,
     signer: Box<dyn JwsSigner>,
 }
 
 /// Without the private key.
-impl fmt::Debug for SigningKey {
+impl fmt::Debug for AssertionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningKey")
+        f.debug_struct("AssertionKey")
             .field("id", &self.id)
             .field("algorithm", &self.signer.algorithm().name())
             .finish_non_exhaustive()
     }
 }
 
-impl SigningKey {
+impl AssertionKey {
     /// Reads a private key in PEM: P-256 for `ES256`, Ed25519 for `EdDSA`, RSA for `RS256`.
-    ///
-    /// # Errors
-    ///
-    /// The problem of the file, without its content.
-    pub fn read(file: &Path, id: Option<String>) -> Result<Self, String> {
+    pub(crate) fn read(file: &Path, id: Option<String>) -> Result<Self, String> {
         let pem = secret_file::read(file).map_err(|error| error.to_string())?;
         let pem = pem.expose_secret();
         let signer: Box<dyn JwsSigner> = if let Ok(signer) = ES256.signer_from_pem(pem) {

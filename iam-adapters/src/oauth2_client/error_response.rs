@@ -9,11 +9,11 @@ use crate::error::{IamError, Misconfiguration};
 use crate::json;
 
 /// The error code of a server that cannot revoke this kind of token.
-pub const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
+pub(crate) const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
 
 /// Why a call failed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Rejected {
+pub(crate) enum Rejected {
     /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
     /// The server answered with [`Dialect::refused_error`] or [`Dialect::refused_status`]: it refuses the
@@ -34,8 +34,7 @@ pub enum Rejected {
 
 impl Rejected {
     /// For calls without a grant, for which `invalid_grant` is unexpected.
-    #[must_use]
-    pub fn into_fault(self) -> IamError {
+    pub(crate) fn into_fault(self) -> IamError {
         match self {
             Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".to_owned()),
             Self::Unproven => IamError::Unreadable("unexpected refusal".to_owned()),
@@ -52,49 +51,47 @@ impl From<IamError> for Rejected {
 
 /// An error response (RFC 6749 section 5.2).
 #[derive(Debug, Clone, Copy)]
-pub struct ErrorResponse<'a> {
+pub(crate) struct ErrorResponse<'a> {
     /// The status.
-    pub status: u16,
+    pub(crate) status: u16,
     /// `error`, a code of letters, `_` and `-`; empty if the body is empty.
-    pub code: &'a str,
+    pub(crate) code: &'a str,
     /// `error_description`; empty if missing.
-    pub description: &'a str,
+    pub(crate) description: &'a str,
 }
 
 /// The meaning of a server's error responses beyond the standard.
 #[derive(Debug, Clone)]
-pub struct Dialect {
+pub(crate) struct Dialect {
     /// The meaning of a 404, and the settings to check.
-    pub not_found: (Misconfiguration, &'static str),
+    pub(crate) not_found: (Misconfiguration, &'static str),
     /// The settings to check if introspection reports active sessions as inactive.
-    pub introspection_hint: &'static str,
+    pub(crate) introspection_hint: &'static str,
     /// An error code that refuses the user, in addition to `invalid_grant`.
-    pub refused_error: Option<String>,
+    pub(crate) refused_error: Option<String>,
     /// A response without a known code that refuses the user.
-    pub refused_status: Option<RefusedStatus>,
+    pub(crate) refused_status: Option<RefusedStatus>,
     /// The meaning of a response, and the settings to check; `None`: the standard applies.
-    pub explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,
+    pub(crate) explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,
 }
 
 /// A status without a known error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefusedStatus {
+pub(crate) struct RefusedStatus {
     /// The status.
-    pub status: u16,
+    pub(crate) status: u16,
     /// Whether the body must be empty, so that the page of a proxy is not that response.
-    pub without_body: bool,
+    pub(crate) without_body: bool,
 }
 
 #[derive(Deserialize)]
 struct Body {
     error: String,
-    #[serde(default)]
     error_description: Option<String>,
 }
 
 /// The error code of a response (RFC 6749 section 5.2).
-#[must_use]
-pub fn error_code(response: &Response) -> Option<String> {
+pub(crate) fn error_code(response: &Response) -> Option<String> {
     let body: Body = json::object(&response.body).ok()?;
     Some(as_code(&body.error)?.to_owned())
 }
@@ -195,8 +192,7 @@ fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
 }
 
 /// The server's error code, if it is a code and not free text: 1 to 40 letters, `_` and `-`.
-#[must_use]
-pub fn as_code(error: &str) -> Option<&str> {
+pub(crate) fn as_code(error: &str) -> Option<&str> {
     let is_code = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-');
     ((1..=40).contains(&error.len()) && error.bytes().all(is_code)).then_some(error)
 }

@@ -20,8 +20,7 @@ pub enum TokenKind {
 
 impl TokenKind {
     /// The value of `token_type_hint`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::AccessToken => "access_token",
             Self::RefreshToken => "refresh_token",

@@ -1,7 +1,6 @@
 //! Permissions from the names in a response of the IAM.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::scope::{Permission, Permissions};
@@ -12,27 +11,24 @@ const LOGGED_NAMES_MAX: usize = 256;
 /// The maximum length of a name in the log, in characters.
 const LOGGED_LENGTH: usize = 64;
 
-/// Reads permissions, and counts the names that are not valid in a scope.
+/// Reads permissions, and logs the names that are not valid in a scope.
 #[derive(Debug)]
-pub struct PermissionNames {
+pub(crate) struct PermissionNames {
     log: fn(&str),
-    dropped: AtomicU64,
     logged: Mutex<HashSet<String>>,
 }
 
 impl PermissionNames {
     /// `log` writes the line about a name that is dropped, in the words of the adapter.
-    #[must_use]
-    pub fn new(log: fn(&str)) -> Self {
+    pub(crate) fn new(log: fn(&str)) -> Self {
         Self {
             log,
-            dropped: AtomicU64::new(0),
             logged: Mutex::default(),
         }
     }
 
     /// The permissions with these names, without those that are not valid in a scope.
-    pub fn read<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Permissions {
+    pub(crate) fn read<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Permissions {
         names
             .into_iter()
             .filter_map(|name| {
@@ -45,14 +41,7 @@ impl PermissionNames {
             .collect()
     }
 
-    /// How many names were dropped since the start; repeats count.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
     fn drop_name(&self, name: &str) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
         let name: String = name.chars().take(LOGGED_LENGTH).collect();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() < LOGGED_NAMES_MAX && logged.insert(name.clone()) {
