@@ -14,16 +14,16 @@ use crate::error::IamError;
 static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(watch::Sender::default);
 
 /// Counts a call in flight until it is dropped, also with its runtime.
-struct InFlight;
+struct CallInFlight;
 
-impl InFlight {
+impl CallInFlight {
     fn new() -> Self {
         IN_FLIGHT.send_modify(|calls| *calls += 1);
         Self
     }
 }
 
-impl Drop for InFlight {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         IN_FLIGHT.send_modify(|calls| *calls -= 1);
     }
@@ -79,7 +79,7 @@ where
     let Ok(runtime) = Handle::try_current() else {
         return;
     };
-    let in_flight = InFlight::new();
+    let in_flight = CallInFlight::new();
     let call = async move {
         let _in_flight = in_flight;
         if let Err(error) = end.await {

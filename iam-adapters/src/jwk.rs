@@ -40,13 +40,13 @@ pub(crate) struct VerificationKey {
 }
 
 #[derive(Deserialize)]
-struct KeySet {
-    keys: Vec<Entry>,
+struct JwkSet {
+    keys: Vec<SetMember>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Entry {
+enum SetMember {
     Key(Box<Jwk>),
     /// A key of an unsupported kind (RFC 7517 section 5).
     Other(IgnoredAny),
@@ -75,10 +75,10 @@ impl VerificationKeys {
     ///
     /// [`NoKeys`].
     pub fn parse(json: &[u8]) -> Result<Self, NoKeys> {
-        let set: KeySet = object(json).map_err(|_| NoKeys)?;
+        let set: JwkSet = object(json).map_err(|_| NoKeys)?;
         let mut by_id = HashMap::new();
         for entry in set.keys {
-            if let Entry::Key(jwk) = entry
+            if let SetMember::Key(jwk) = entry
                 && let Some(id) = jwk.kid.clone()
                 && jwk.is_for_signatures()
                 && let Some(key) = jwk.key()

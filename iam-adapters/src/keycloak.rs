@@ -18,6 +18,7 @@ use crate::jwk::{NoKeys, VerificationKeys};
 use crate::oauth2_client::{
     ClientAuthentication, Granted, OAuth2Client, Rejected, TokenKind, http_client,
 };
+use crate::registry::AdapterSettings as _;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -32,7 +33,7 @@ pub use settings::KeycloakSettings;
 use dialect::DIALECT;
 use roles::RoleReader;
 use settings::SECTION;
-use wire::{Grant, Introspected, UnverifiedRefreshToken};
+use wire::{IntrospectedToken, TokenGrant, UnverifiedRefreshToken};
 
 /// A section of the settings to start from.
 pub(crate) const EXAMPLE: &str = include_str!("keycloak/example.toml");
@@ -163,7 +164,7 @@ impl Keycloak {
         let introspected = self
             .server
             .introspect(&self.introspection, token, "refresh_token");
-        let response: Introspected = introspected.await?;
+        let response: IntrospectedToken = introspected.await?;
         if !response.active {
             return Ok(Introspection::Inactive);
         }
@@ -195,7 +196,7 @@ impl Keycloak {
         // Only until introspection is proven, because a refresh writes at Keycloak, extends the idle
         // timeout and, in a realm that rotates refresh tokens, invalidates this one.
         let refreshed = self.server.refresh_grant(&self.token, &session.secret);
-        match refreshed.await.map(|_: Grant| ()) {
+        match refreshed.await.map(|_: TokenGrant| ()) {
             Ok(()) => Err(self.server.active_session_reported_inactive()),
             Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
             Err(rejected) => Err(rejected.into_fault()),
@@ -217,6 +218,7 @@ impl Keycloak {
     async fn log_out(&self, session: &UpstreamSession) -> Result<(), IamError> {
         let response = self
             .server
+            .http
             .send(self.logout_request(&session.secret)?)
             .await?;
         match response.status {
@@ -332,7 +334,7 @@ impl IamAdapter for Keycloak {
 }
 
 /// Reads the response of a password grant.
-fn read_grant(grant: Grant, client_id: &str) -> Result<Authenticated, IamError> {
+fn read_grant(grant: TokenGrant, client_id: &str) -> Result<Authenticated, IamError> {
     let Some(secret) = grant.refresh_token else {
         return Err(IamError::misconfigured(
             Misconfiguration::Other,

@@ -27,6 +27,7 @@ use crate::oauth2_client::{
     Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
     UNSUPPORTED_TOKEN_TYPE, error_code, http_client,
 };
+use crate::registry::AdapterSettings as _;
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
@@ -36,12 +37,12 @@ mod tokens;
 
 pub use crate::oauth2_client::TokenKind;
 pub use settings::{
-    Audience, ClientAuthMethod, DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint,
+    AssertionAudience, ClientAuthMethod, DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint,
 };
 
-use claims::{Introspected, seconds};
+use claims::{IntrospectionClaims, seconds};
 use settings::SECTION;
-use tokens::{SessionTokens, Token};
+use tokens::{Token, UpstreamTokens};
 
 const NAME: &str = "oauth2";
 
@@ -76,7 +77,7 @@ struct Endpoints {
 
 /// The 200 of a grant (RFC 6749 section 5.1).
 #[derive(Deserialize)]
-struct Grant {
+struct IssuedTokens {
     access_token: Token,
     refresh_token: Option<Token>,
     /// Of the access token, in seconds; read only if that is the session's.
@@ -239,7 +240,7 @@ impl OAuth2 {
             });
             OAuth2Client::end_abandoned(requests.collect())
         });
-        let Grant {
+        let IssuedTokens {
             access_token,
             refresh_token,
             expires_in,
@@ -276,7 +277,7 @@ impl OAuth2 {
                 return Err(of_client.unwrap_or(fault));
             }
         };
-        let session_tokens = SessionTokens {
+        let session_tokens = UpstreamTokens {
             client_id: self.settings.client_id.clone(),
             introspected: self.settings.introspect(),
             access_token,
@@ -307,7 +308,7 @@ impl OAuth2 {
     fn lifetime(
         &self,
         expires_in: Option<&Value>,
-        introspected: &Introspected,
+        introspected: &IntrospectionClaims,
     ) -> Result<Option<Duration>, IamError> {
         let is_of_session = self.settings.introspect() == TokenKind::AccessToken;
         let of_access_token = expires_in.filter(|_| is_of_session);
@@ -324,8 +325,8 @@ impl OAuth2 {
     async fn introspect_tokens(
         &self,
         endpoints: &Endpoints,
-        tokens: &SessionTokens,
-    ) -> Result<Introspected, IamError> {
+        tokens: &UpstreamTokens,
+    ) -> Result<IntrospectionClaims, IamError> {
         let token = tokens.introspected()?;
         let hint = tokens.introspected.as_str();
         self.server
@@ -333,7 +334,7 @@ impl OAuth2 {
             .await
     }
 
-    fn is_active(&self, introspected: &Introspected) -> Result<bool, IamError> {
+    fn is_active(&self, introspected: &IntrospectionClaims) -> Result<bool, IamError> {
         let (issuer, now) = (&self.server.issuer, self.clock.now());
         let is_active = introspected.is_active(issuer, &self.settings.client_id, now)?;
         if is_active {
@@ -344,8 +345,8 @@ impl OAuth2 {
 
     /// The tokens of a session of this client, because only that client may introspect and revoke
     /// them.
-    fn tokens(&self, session: &UpstreamSession) -> Result<SessionTokens, IamError> {
-        let tokens = SessionTokens::open(session)?;
+    fn tokens(&self, session: &UpstreamSession) -> Result<UpstreamTokens, IamError> {
+        let tokens = UpstreamTokens::open(session)?;
         if tokens.client_id == self.settings.client_id {
             Ok(tokens)
         } else {
@@ -404,7 +405,7 @@ impl OAuth2 {
 
     /// The names in the claim, without the scopes of OpenID Connect Core 1.0 sections 5.4 and 11, and
     /// Ory's name for the last of them, which are about the login.
-    fn permissions(&self, introspected: &Introspected) -> Result<Permissions, IamError> {
+    fn permissions(&self, introspected: &IntrospectionClaims) -> Result<Permissions, IamError> {
         let Some(claim) = self.settings.permissions_claim() else {
             return Ok(Permissions::default());
         };
@@ -418,7 +419,7 @@ impl OAuth2 {
     }
 
     /// The names in the claim; `None`: the response does not state groups.
-    fn groups(&self, introspected: &Introspected) -> Option<Vec<String>> {
+    fn groups(&self, introspected: &IntrospectionClaims) -> Option<Vec<String>> {
         let claim = self.settings.groups_claim.as_deref()?;
         introspected.groups(claim, self.settings.groups_delimiter.as_deref())
     }
@@ -433,7 +434,7 @@ impl OAuth2 {
         };
         for (token, kind) in tokens.all() {
             let request = self.revocation_request(revocation, token, kind)?;
-            let response = self.server.send(request).await?;
+            let response = self.server.http.send(request).await?;
             // Then the introspected token, which is the session, is revoked all the same.
             let is_dispensable = kind != tokens.introspected
                 && error_code(&response).as_deref() == Some(UNSUPPORTED_TOKEN_TYPE);

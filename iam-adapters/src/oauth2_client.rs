@@ -39,7 +39,7 @@ const ABANDONED_SESSION_DEADLINE: Duration = Duration::from_secs(10);
 /// A confidential client of an authorization server.
 #[derive(Debug)]
 pub(crate) struct OAuth2Client {
-    http: UpstreamClient,
+    pub(crate) http: UpstreamClient,
     authentication: ClientAuthentication,
     /// The configured issuer.
     pub(crate) issuer: String,
@@ -100,7 +100,7 @@ impl OAuth2Client {
         request: RequestBuilder,
         what: &str,
     ) -> Result<T, Rejected> {
-        self.read(&self.send(request).await?, what)
+        self.read(&self.http.send(request).await?, what)
     }
 
     fn read<T: DeserializeOwned>(&self, response: &Response, what: &str) -> Result<T, Rejected> {
@@ -111,29 +111,14 @@ impl OAuth2Client {
             .map_err(|_| IamError::Unreadable(format!("{what} with status 200")).into())
     }
 
-    /// Fetches a JSON object without client authentication, such as a discovery document.
-    pub(crate) async fn fetch<T: DeserializeOwned>(
-        &self,
-        url: &Url,
-        what: &str,
-    ) -> Result<T, IamError> {
-        let fetched = self.call(self.http.get(url), what).await;
-        fetched.map_err(Rejected::into_fault)
-    }
-
     /// Fetches any document without client authentication.
     pub(crate) async fn fetch_bytes(&self, url: &Url) -> Result<Vec<u8>, IamError> {
-        let response = self.send(self.http.get(url)).await?;
+        let response = self.http.send(self.http.get(url)).await?;
         if response.status == StatusCode::OK {
             Ok(response.body)
         } else {
             Err(self.rejected(&response).into_fault())
         }
-    }
-
-    /// Sends a request and returns the response, with any status.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, IamError> {
-        self.http.send(request).await
     }
 
     /// The meaning of a response that is not the expected success.
@@ -164,7 +149,7 @@ impl OAuth2Client {
         if let Ok(request_id) = HeaderValue::from_str(&client.request_id) {
             request = request.header("x-request-id", request_id);
         }
-        let response = self.send(request).await?;
+        let response = self.http.send(request).await?;
         let tokens = issued_tokens(&response.body);
         let response = self.read(&response, TOKEN_RESPONSE);
         match &response {
@@ -237,7 +222,9 @@ impl OAuth2Client {
     /// Fetches the metadata, and checks that the server is the configured issuer (RFC 8414 section 3.3:
     /// identical).
     pub(crate) async fn confirm_issuer(&self, metadata: &Url) -> Result<Metadata, IamError> {
-        let metadata: Metadata = self.fetch(metadata, "discovery document").await?;
+        let request = self.http.get(metadata);
+        let fetched = self.call(request, "discovery document").await;
+        let metadata: Metadata = fetched.map_err(Rejected::into_fault)?;
         if metadata.issuer != self.issuer {
             return Err(IamError::misconfigured(
                 Misconfiguration::Issuer,
@@ -268,11 +255,11 @@ impl OAuth2Client {
     /// Proves the client's own credentials by the introspection of an invalid token.
     pub(crate) async fn prove_credentials(&self, introspection: &Url) -> Result<(), IamError> {
         #[derive(Deserialize)]
-        struct Introspected {
+        struct Activity {
             active: bool,
         }
         let hint = "refresh_token";
-        let response: Introspected = self.introspect(introspection, "probe", hint).await?;
+        let response: Activity = self.introspect(introspection, "probe", hint).await?;
         if response.active {
             return Err(IamError::Unreadable(
                 "introspection reports an invalid token as active".to_owned(),
@@ -285,7 +272,7 @@ impl OAuth2Client {
     /// first rejects the missing user only afterwards.
     pub(crate) async fn prove_grants(&self, token: &Url) -> Result<(), IamError> {
         let request = self.post(token, &[("grant_type", "password")])?;
-        let response = self.send(request).await?;
+        let response = self.http.send(request).await?;
         if response.status != StatusCode::OK {
             match self.rejected(&response) {
                 // `invalid_request`: the user is missing.

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
 use crate::replaceable::Replaceable;
-use crate::resilient::{Layers, Limit, Observer, Operation, Requester};
+use crate::resilient::{CallLayers, Limit, Observer, Operation, Requester};
 use crate::scope::Permissions;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
@@ -84,7 +84,7 @@ pub struct WithPermissionSource {
     name: Arc<str>,
     iam: Arc<dyn IamAdapter>,
     source: Arc<Replaceable<PermissionSource>>,
-    layers: Layers,
+    layers: CallLayers,
 }
 
 impl WithPermissionSource {
@@ -100,7 +100,7 @@ impl WithPermissionSource {
     ) -> Self {
         let (operation, limit) = (Operation::Permissions, source.get().limit());
         Self {
-            layers: Layers::new((name, iam.name()), operation, limit, clock, observer),
+            layers: CallLayers::new((name, iam.name()), operation, limit, clock, observer),
             name: Arc::clone(name),
             iam,
             source,

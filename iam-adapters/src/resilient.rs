@@ -1,5 +1,5 @@
 //! Resilience around every adapter, in layers with one concern each: observation, circuit breaker,
-//! concurrency limit, deadline, retries. [`Layers::call`] has their order.
+//! concurrency limit, deadline, retries. [`CallLayers::call`] has their order.
 
 mod circuit_breaker;
 mod concurrency_limit;
@@ -140,7 +140,7 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 
 /// The layers around the calls of one operation.
 #[derive(Debug)]
-pub(crate) struct Layers {
+pub(crate) struct CallLayers {
     observation: Observation,
     /// None for [`Operation::Probe`].
     circuit: Option<CircuitBreaker>,
@@ -148,7 +148,7 @@ pub(crate) struct Layers {
     deadline: Deadline,
 }
 
-impl Layers {
+impl CallLayers {
     /// The layers of calls to the IAM with this name, by an adapter of this kind.
     pub(crate) fn new(
         (iam, kind): (&Arc<str>, &'static str),
@@ -222,7 +222,7 @@ impl Layers {
     }
 }
 
-/// An adapter with [`Layers`] around each operation: a deadline, a concurrency limit and a circuit
+/// An adapter with [`CallLayers`] around each operation: a deadline, a concurrency limit and a circuit
 /// breaker, and one retry of idempotent calls if the IAM could not be reached.
 #[derive(Debug)]
 pub struct ResilientAdapter {
@@ -232,11 +232,11 @@ pub struct ResilientAdapter {
     issuer: Box<str>,
     logout_audience: Option<Box<str>>,
     capabilities: Capabilities,
-    login: Layers,
-    introspection: Layers,
-    logout: Layers,
-    keys: Layers,
-    probe: Layers,
+    login: CallLayers,
+    introspection: CallLayers,
+    logout: CallLayers,
+    keys: CallLayers,
+    probe: CallLayers,
 }
 
 impl ResilientAdapter {
@@ -253,7 +253,8 @@ impl ResilientAdapter {
     ) -> Self {
         let current = adapter.get();
         let kind = current.name();
-        let layers = |operation, limit| Layers::new((iam, kind), operation, limit, clock, observer);
+        let layers =
+            |operation, limit| CallLayers::new((iam, kind), operation, limit, clock, observer);
         Self {
             kind,
             issuer: current.issuer().into(),

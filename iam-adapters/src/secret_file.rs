@@ -34,18 +34,18 @@ const BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Error)]
 pub struct SecretFileError {
     path: PathBuf,
-    reason: Reason,
+    reason: SecretProblem,
 }
 
 impl fmt::Display for SecretFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, reason } = self;
         match reason {
-            Reason::Io(_) if path.is_relative() => write!(
+            SecretProblem::Io(_) if path.is_relative() => write!(
                 f,
                 "{reason} (a relative path, not shown because it may be the secret itself)"
             ),
-            Reason::Io(_) | Reason::Exposed(_) | Reason::NotASecret => {
+            SecretProblem::Io(_) | SecretProblem::Exposed(_) | SecretProblem::NotASecret => {
                 write!(f, "{}: {reason}", path.display())
             }
         }
@@ -53,7 +53,7 @@ impl fmt::Display for SecretFileError {
 }
 
 #[derive(Debug, Error)]
-enum Reason {
+enum SecretProblem {
     #[error("{}", files::reason(.0))]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -74,15 +74,15 @@ pub fn read(path: &Path) -> Result<SecretString, SecretFileError> {
     })
 }
 
-fn contents(path: &Path) -> Result<SecretString, Reason> {
+fn contents(path: &Path) -> Result<SecretString, SecretProblem> {
     let file = File::open(path)?;
     Exposed::refuse(path, files::mode(&file.metadata()?))?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(BYTES_MAX + 1));
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > BYTES_MAX {
-        return Err(Reason::NotASecret);
+        return Err(SecretProblem::NotASecret);
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| Reason::NotASecret)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| SecretProblem::NotASecret)?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
 }
 

@@ -1,6 +1,6 @@
 //! Selects the roles that are permissions.
 
-use super::wire::Introspected;
+use super::wire::IntrospectedToken;
 use crate::oauth2_client::PermissionNames;
 use crate::scope::Permissions;
 
@@ -29,7 +29,7 @@ impl RoleReader {
 
     /// The permissions in a response, without the roles that every user has for Keycloak's own
     /// purposes, and without names that are not valid in a scope.
-    pub(super) fn permissions(&self, response: &Introspected) -> Permissions {
+    pub(super) fn permissions(&self, response: &IntrospectedToken) -> Permissions {
         let roles = match &self.client {
             None => Some(&response.realm_access),
             Some(client) => response.resource_access.get(client),

@@ -59,7 +59,20 @@ impl AdapterSettings for KeycloakSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        Self::problems(self, production)
+        let mut problems = SectionProblems::of(SECTION, production);
+        problems.address("url", Some(&self.url));
+        // In a path, dots mean another folder.
+        if matches!(self.realm.as_str(), "" | "." | "..") {
+            problems.add("realm: must be the name of a realm");
+        }
+        if let Some(issuer) = &self.issuer {
+            problems.issuer(issuer);
+        }
+        problems.not_empty("client_id", Some(&self.client_id));
+        problems.not_empty("permissions_client", self.permissions_client.as_ref());
+        problems.secret(self.client_secret.as_ref());
+        problems.certificates(&self.client(Duration::ZERO));
+        problems.found
     }
 
     fn connect(
@@ -77,26 +90,6 @@ impl AdapterSettings for KeycloakSettings {
 }
 
 impl KeycloakSettings {
-    /// All problems of these settings, each with its key and without its value. Reads the certificates
-    /// that they name. Empty: the settings can be used.
-    #[must_use]
-    pub fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::of(SECTION, production);
-        problems.address("url", Some(&self.url));
-        // In a path, dots mean another folder.
-        if matches!(self.realm.as_str(), "" | "." | "..") {
-            problems.add("realm: must be the name of a realm");
-        }
-        if let Some(issuer) = &self.issuer {
-            problems.issuer(issuer);
-        }
-        problems.not_empty("client_id", Some(&self.client_id));
-        problems.not_empty("permissions_client", self.permissions_client.as_ref());
-        problems.secret(self.client_secret.as_ref());
-        problems.certificates(&self.client(Duration::ZERO));
-        problems.found
-    }
-
     /// The client secret.
     ///
     /// # Errors

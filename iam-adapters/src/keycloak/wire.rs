@@ -12,7 +12,7 @@ use crate::json::object;
 
 /// The 200 of a grant (RFC 6749 section 5.1).
 #[derive(Deserialize)]
-pub(super) struct Grant {
+pub(super) struct TokenGrant {
     /// Not used, but required: a response without it is not that of a token endpoint.
     #[serde(rename = "access_token")]
     _access_token: SecretString,
@@ -28,7 +28,7 @@ pub(super) struct Grant {
 /// The 200 of the introspection endpoint (RFC 7662 section 2.2), with Keycloak's own members for the
 /// roles.
 #[derive(Deserialize)]
-pub(super) struct Introspected {
+pub(super) struct IntrospectedToken {
     pub(super) active: bool,
     pub(super) sub: Option<String>,
     pub(super) sid: Option<String>,
@@ -69,7 +69,7 @@ impl GroupsClaim {
     }
 }
 
-impl Introspected {
+impl IntrospectedToken {
     /// Whether the response is about a token of this client: at least one member names a client, and
     /// all of them name this one.
     pub(super) fn is_of_client(&self, client_id: &str) -> bool {

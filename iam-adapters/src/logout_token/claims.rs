@@ -26,9 +26,9 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 /// Deserialized directly from the JSON, so that a repeated member, a number in a string and `null` are
 /// refused.
 #[derive(Deserialize)]
-struct Claims {
+struct LogoutClaims {
     iss: String,
-    aud: Audience,
+    aud: LogoutAudience,
     iat: u64,
     jti: String,
     events: Events,
@@ -48,12 +48,12 @@ struct Claims {
 /// RFC 7519 section 4.1.3.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Audience {
+enum LogoutAudience {
     One(String),
     Many(Vec<String>),
 }
 
-impl Audience {
+impl LogoutAudience {
     fn names(&self, audience: &str) -> bool {
         match self {
             Self::One(one) => one == audience,
@@ -75,9 +75,9 @@ struct Events(bool);
 
 impl<'de> Deserialize<'de> for Events {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct EventsVisitor;
 
-        impl<'de> Visitor<'de> for Reader {
+        impl<'de> Visitor<'de> for EventsVisitor {
             type Value = Events;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for Events {
             }
         }
 
-        deserializer.deserialize_map(Reader)
+        deserializer.deserialize_map(EventsVisitor)
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn check(
     audience: &str,
     now: Moment,
 ) -> Result<LogoutNotice, InvalidLogoutToken> {
-    let claims: Claims = object(claims).map_err(|_| InvalidLogoutToken::Claims)?;
+    let claims: LogoutClaims = object(claims).map_err(|_| InvalidLogoutToken::Claims)?;
     let now = now.unix_seconds();
     let latest = now.saturating_add(SKEW_MAX.as_secs());
     if claims.iss != issuer {

@@ -30,12 +30,12 @@ const WAITING_MAX: usize = 64;
 pub(super) struct KeyCache {
     iam: Arc<dyn IamAdapter>,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     permits: Semaphore,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     /// The keys, and when their fetch started.
     keys: Option<(Moment, Arc<VerificationKeys>)>,
     /// When the last fetch ended, and its result.
@@ -44,10 +44,10 @@ struct State {
     in_flight: Option<watch::Receiver<()>>,
 }
 
-type Found = Result<Arc<VerificationKeys>, LogoutTokenError>;
+type FoundKeys = Result<Arc<VerificationKeys>, LogoutTokenError>;
 
 enum Lookup {
-    Done(Found),
+    Done(FoundKeys),
     Wait(watch::Receiver<()>),
 }
 
@@ -62,7 +62,7 @@ impl KeyCache {
     }
 
     /// Keys that contain the key with this id.
-    pub(super) async fn containing(self: &Arc<Self>, id: &str) -> Found {
+    pub(super) async fn containing(self: &Arc<Self>, id: &str) -> FoundKeys {
         let mut in_flight = match self.look_up(id) {
             Lookup::Done(found) => return found,
             Lookup::Wait(in_flight) => in_flight,
@@ -117,12 +117,12 @@ impl KeyCache {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CacheState {
     fn keys_with(&self, id: &str, now: Moment, age: Duration) -> Option<Arc<VerificationKeys>> {
         let (fetched_at, keys) = self.keys.as_ref()?;
         let is_usable = now.since(*fetched_at) < age && keys.key(id).is_some();
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// The result without another fetch.
-    fn decide(&self, id: &str, now: Moment) -> Found {
+    fn decide(&self, id: &str, now: Moment) -> FoundKeys {
         match (self.keys_with(id, now, STALE), &self.last_fetch) {
             (Some(keys), _) => Ok(keys),
             (None, Some((_, Err(fault)))) => Err(LogoutTokenError::NoKeys(fault.clone())),

@@ -14,7 +14,7 @@ use crate::oauth2_client::shown_issuer;
 use crate::types::Subject;
 
 /// The 200 of the introspection endpoint.
-pub(super) struct Introspected {
+pub(super) struct IntrospectionClaims {
     active: bool,
     /// Optional: RFC 7662 requires only `active`.
     client_id: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Introspected {
     claims: Map<String, Value>,
 }
 
-impl<'de> Deserialize<'de> for Introspected {
+impl<'de> Deserialize<'de> for IntrospectionClaims {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let claims = deserializer.deserialize_map(UniqueMembers)?;
         let text = |name: &str| match claims.get(name) {
@@ -63,7 +63,7 @@ impl<'de> Visitor<'de> for UniqueMembers {
     }
 }
 
-impl Introspected {
+impl IntrospectionClaims {
     /// Whether the token is active by all members of the response. A token after its `exp` is not, even
     /// if `active` is `true`, because it never becomes valid again. Another issuer or client, and a
     /// token before its `nbf`, are faults: they do not say that the session has ended.

@@ -73,7 +73,7 @@ pub struct OAuth2Settings {
     /// The `kid` of that key.
     pub private_key_id: Option<String>,
     /// The audience of client assertions; `None`: as the preset, or the issuer.
-    pub assertion_audience: Option<Audience>,
+    pub assertion_audience: Option<AssertionAudience>,
     /// The scope that a login requests; `None`: the server's default.
     pub scope: Option<String>,
     /// Further parameters of the token request of a login, form-encoded.
@@ -167,7 +167,7 @@ pub enum ClientAuthMethod {
 /// The audience of client assertions (RFC 7523 section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Audience {
+pub enum AssertionAudience {
     /// The issuer.
     Issuer,
     /// The address of the endpoint that is called.
@@ -202,32 +202,6 @@ impl AdapterSettings for OAuth2Settings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        Self::problems(self, production)
-    }
-
-    fn connect(
-        &self,
-        clock: Arc<dyn Clock>,
-        connect_deadline: Duration,
-    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(Arc::new(OAuth2::new(self, connect_deadline, clock)?))
-    }
-
-    fn missing_for_groups(&self) -> Option<&'static str> {
-        self.groups_claim.is_none().then_some("groups_claim")
-    }
-
-    /// As Keycloak's; small servers that hash passwords with one core are slower.
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(30)
-    }
-}
-
-impl OAuth2Settings {
-    /// All problems of these settings, each with its key and without its value. Reads the files that
-    /// they name. Empty: the settings can be used.
-    #[must_use]
-    pub fn problems(&self, production: bool) -> Vec<String> {
         let mut problems = SectionProblems::of(SECTION, production);
         let revocation = self.revocation_endpoint.as_ref();
         for (key, url) in [
@@ -308,6 +282,25 @@ impl OAuth2Settings {
         problems.found
     }
 
+    fn connect(
+        &self,
+        clock: Arc<dyn Clock>,
+        connect_deadline: Duration,
+    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
+        Ok(Arc::new(OAuth2::new(self, connect_deadline, clock)?))
+    }
+
+    fn missing_for_groups(&self) -> Option<&'static str> {
+        self.groups_claim.is_none().then_some("groups_claim")
+    }
+
+    /// As Keycloak's; small servers that hash passwords with one core are slower.
+    fn logins_per_second(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(30)
+    }
+}
+
+impl OAuth2Settings {
     /// The client authentication.
     ///
     /// # Errors
@@ -337,8 +330,10 @@ impl OAuth2Settings {
                 ClientAuthentication::PrivateKeyJwt(ClientAssertions {
                     client_id: self.client_id.clone(),
                     audience: match (self.assertion_audience, self.preset) {
-                        (Some(Audience::Endpoint), _) | (None, Some(Preset::Glewlwyd)) => None,
-                        (Some(Audience::Issuer) | None, _) => Some(self.issuer.clone()),
+                        (Some(AssertionAudience::Endpoint), _) | (None, Some(Preset::Glewlwyd)) => {
+                            None
+                        }
+                        (Some(AssertionAudience::Issuer) | None, _) => Some(self.issuer.clone()),
                     },
                     key: self.assertion_key()?,
                     clock,

@@ -25,7 +25,7 @@ impl Serialize for Token {
 /// The tokens of a login. As JSON, they are the secret of the session.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SessionTokens {
+pub(super) struct UpstreamTokens {
     /// The client to which they were issued.
     pub(super) client_id: String,
     /// Which of them is introspected. Kept with the session, because the setting may change.
@@ -34,7 +34,7 @@ pub(super) struct SessionTokens {
     pub(super) refresh_token: Option<Token>,
 }
 
-impl SessionTokens {
+impl UpstreamTokens {
     /// The session of this subject.
     pub(super) fn seal(&self, subject: Subject) -> Result<UpstreamSession, IamError> {
         let secret = serde_json::to_string(self);

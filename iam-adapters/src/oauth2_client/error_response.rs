@@ -85,14 +85,14 @@ pub(crate) struct RefusedStatus {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct ErrorBody {
     error: String,
     error_description: Option<String>,
 }
 
 /// The error code of a response (RFC 6749 section 5.2).
 pub(crate) fn error_code(response: &Response) -> Option<String> {
-    let body: Body = json::object(&response.body).ok()?;
+    let body: ErrorBody = json::object(&response.body).ok()?;
     Some(as_code(&body.error)?.to_owned())
 }
 
@@ -102,7 +102,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
         return fault.into();
     }
     let status = response.status.as_u16();
-    let body: Option<Body> = json::object(&response.body).ok();
+    let body: Option<ErrorBody> = json::object(&response.body).ok();
     let code = body.as_ref().and_then(|body| as_code(&body.error));
     let is_refusal = code.is_some_and(|code| dialect.is_refusing_code(code))
         && response.status.is_client_error();

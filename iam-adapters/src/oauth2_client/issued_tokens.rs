@@ -33,14 +33,14 @@ impl TokenKind {
 pub(super) fn issued_tokens(body: &[u8]) -> Vec<(TokenKind, SecretString)> {
     let mut tokens = Vec::new();
     // An error ends the reading; what was read is kept.
-    let _ = Deserializer::from_slice(body).deserialize_map(Reader(&mut tokens));
+    let _ = Deserializer::from_slice(body).deserialize_map(TokensVisitor(&mut tokens));
     tokens.sort_by_key(|(kind, _)| *kind == TokenKind::AccessToken);
     tokens
 }
 
-struct Reader<'t>(&'t mut Vec<(TokenKind, SecretString)>);
+struct TokensVisitor<'t>(&'t mut Vec<(TokenKind, SecretString)>);
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for TokensVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

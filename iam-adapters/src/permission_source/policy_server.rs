@@ -38,12 +38,12 @@ pub struct PolicyServer {
 }
 
 #[derive(Serialize)]
-struct Request<'a> {
-    input: Input<'a>,
+struct DecisionRequest<'a> {
+    input: DecisionInput<'a>,
 }
 
 #[derive(Serialize)]
-struct Input<'a> {
+struct DecisionInput<'a> {
     iam: &'a str,
     subject: &'a str,
     groups: Option<&'a [String]>,
@@ -52,7 +52,7 @@ struct Input<'a> {
 
 /// Without `result` the decision is undefined, which is not "no permissions".
 #[derive(Deserialize)]
-struct Response {
+struct DecisionResponse {
     result: Option<Vec<String>>,
 }
 
@@ -76,8 +76,8 @@ impl PolicyServer {
         at_iam: &Permissions,
         groups: Option<&[String]>,
     ) -> Result<Permissions, IamError> {
-        let request = Request {
-            input: Input {
+        let request = DecisionRequest {
+            input: DecisionInput {
                 iam,
                 subject: subject.as_str(),
                 groups,
@@ -108,7 +108,7 @@ impl PolicyServer {
 /// The scopes of an answer.
 fn scopes(body: &[u8]) -> Result<Permissions, IamError> {
     let unreadable = |why: &str| IamError::Unreadable(format!("policy server: {why}"));
-    let response: Response =
+    let response: DecisionResponse =
         json::object(body).map_err(|invalid| unreadable(&invalid.to_string()))?;
     let result = response.result.ok_or_else(|| {
         unreadable(

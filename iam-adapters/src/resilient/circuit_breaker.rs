@@ -78,11 +78,11 @@ pub enum Requester {
 pub struct CircuitBreaker {
     clock: Arc<dyn Clock>,
     changed: Box<dyn Fn(Circuit) + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BreakerState {
     phase: Phase,
     /// Counts the phases, so that the result of a call counts only in the phase in which it started.
     number: u64,
@@ -92,7 +92,7 @@ struct State {
     failed: HashMap<Requester, Moment>,
 }
 
-impl State {
+impl BreakerState {
     /// Whether a failure counts. Without requesters it is one of the whole server.
     fn counts_failure(&mut self, requesters: &[Requester], now: Moment) -> bool {
         if self.is_down || requesters.is_empty() {
@@ -130,7 +130,7 @@ impl CircuitBreaker {
         Self {
             clock,
             changed: Box::new(changed),
-            state: Mutex::new(State {
+            state: Mutex::new(BreakerState {
                 phase,
                 number: 0,
                 is_down: false,
@@ -173,7 +173,7 @@ impl CircuitBreaker {
         }
     }
 
-    fn admits_in(&self, state: &mut State) -> bool {
+    fn admits_in(&self, state: &mut BreakerState) -> bool {
         if let Phase::Open { since } = state.phase
             && self.clock.now().since(since) >= PAUSE
         {
@@ -187,7 +187,7 @@ impl CircuitBreaker {
     }
 
     /// Reports the change under the lock, so that changes are reported in their order.
-    fn enter(&self, state: &mut State, next: Phase) {
+    fn enter(&self, state: &mut BreakerState, next: Phase) {
         let circuit = match next {
             Phase::Closed(_) => Circuit::Closed,
             Phase::Open { .. } => Circuit::Open,
@@ -198,7 +198,7 @@ impl CircuitBreaker {
         (self.changed)(circuit);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
