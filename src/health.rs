@@ -107,7 +107,7 @@ impl Calls {
                 );
             }
             (old, Err(new)) if old != Some(new) => {
-                tracing::warn!(iam.name = iam, iam.operation = operation, error = %new, "calls to the {callee} fail");
+                tracing::warn!(iam.name = iam, iam.operation = operation, error = %format_args!("{new:#}"), "calls to the {callee} fail");
             }
             _ => {}
         }
@@ -333,7 +333,7 @@ impl IamHealth {
                 | IamError::PermissionSource(_)
                 | IamError::PossibleRefusal(_) => Readiness::Degraded,
             };
-            reasons.push(self.reason(code, fault.to_string()));
+            reasons.push(self.reason(code, format!("{fault:#}")));
         }
         // The first probe ends within `upstream.probe_deadline`, with or without a response.
         if state.iam.last.is_none() {
@@ -348,7 +348,7 @@ impl IamHealth {
             reasons.push(self.reason(code, message));
         };
         if let Some(fault) = state.permission_source.fault() {
-            also(ReasonCode::PermissionSource, fault.to_string());
+            also(ReasonCode::PermissionSource, format!("{fault:#}"));
         }
         let open: Vec<_> = state
             .circuits

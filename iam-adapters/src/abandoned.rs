@@ -85,7 +85,7 @@ where
         if let Err(error) = end.await {
             tracing::warn!(
                 iam.adapter = adapter,
-                %error,
+                error = %format_args!("{error:#}"),
                 "could not end the IAM session of a failed or cancelled login"
             );
         }

@@ -340,7 +340,7 @@ fn client_builder(
 }
 
 fn too_long() -> IamError {
-    IamError::Unreadable(format!("the body is longer than {BODY_MAX} bytes"))
+    IamError::Unreadable(format!("the body is longer than {BODY_MAX} bytes").into())
 }
 
 #[cfg(test)]

@@ -1,11 +1,65 @@
 //! The errors of an adapter. Their texts are for logs and readiness, not for clients. They contain no
 //! secret, no credential and no free text of the IAM.
 
+use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
+use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+/// What was found, and the error of a library that caused it, if there is one.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    text: Cow<'static, str>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Detail {
+    /// This text, with its cause. The texts of the cause, also for `Debug`, must contain nothing of the IAM.
+    pub fn caused_by(
+        text: impl Into<Cow<'static, str>>,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            text: text.into(),
+            source: Some(Arc::new(source)),
+        }
+    }
+}
+
+impl<T: Into<Cow<'static, str>>> From<T> for Detail {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            source: None,
+        }
+    }
+}
+
+/// Equal texts, also of the causes.
+impl PartialEq for Detail {
+    fn eq(&self, other: &Self) -> bool {
+        let cause = |detail: &Self| detail.source.as_ref().map(ToString::to_string);
+        self.text == other.text && cause(self) == cause(other)
+    }
+}
+
+impl Eq for Detail {}
+
+/// The alternate form, `{:#}`, has the cause.
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.source {
+            Some(cause) if f.alternate() => write!(f, ": {cause}"),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Why a call to the IAM did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +67,7 @@ pub enum IamError {
     /// The IAM refuses this user. The only variant that is not a fault.
     Refused(Refusal),
     /// No response: connection refused or reset, no such host.
-    Unreachable(String),
+    Unreachable(Detail),
     /// No response within the deadline of the operation.
     TimedOut(Duration),
     /// The IAM reported its own failure (a 5xx).
@@ -24,7 +78,7 @@ pub enum IamError {
         retry_after: Option<Duration>,
     },
     /// The adapter does not understand the response of the IAM.
-    Unreadable(String),
+    Unreadable(Detail),
     /// The adapter does not understand what the IAM states about one session. The IAM and other sessions
     /// work.
     UnreadableSession(String),
@@ -48,16 +102,32 @@ pub enum IamError {
     PossibleRefusal(Box<Self>),
 }
 
+/// The alternate form, `{:#}`, has the chain of causes.
 impl fmt::Display for IamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PermissionSource(fault) => fault.describe("the permission source", f),
-            fault => fault.describe("the IAM", f),
+        let server = match self {
+            Self::PermissionSource(_) => "the permission source",
+            _ => "the IAM",
+        };
+        if f.alternate() {
+            self.about(server).fmt(f)
+        } else {
+            self.describe(server, f)
         }
     }
 }
 
-impl std::error::Error for IamError {}
+impl StdError for IamError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Unreachable(detail) | Self::Unreadable(detail) => {
+                detail.source.as_deref().map(|cause| cause as _)
+            }
+            Self::PermissionSource(fault) | Self::PossibleRefusal(fault) => fault.source(),
+            _ => None,
+        }
+    }
+}
 
 impl IamError {
     /// The stable name of the variant in logs and metrics.
@@ -94,10 +164,14 @@ impl IamError {
         Self::PermissionSource(Box::new(self))
     }
 
-    /// The text about a server that is not an IAM.
+    /// The text about a server that may not be an IAM, with the chain of causes.
     #[must_use]
     pub fn about<'e>(&'e self, server: &'e str) -> impl fmt::Display + 'e {
-        fmt::from_fn(move |f| self.describe(server, f))
+        fmt::from_fn(move |f| {
+            self.describe(server, f)?;
+            iter::successors(self.source(), |cause| (*cause).source())
+                .try_for_each(|cause| write!(f, ": {cause}"))
+        })
     }
 
     /// The text about the server that was called.
@@ -108,7 +182,10 @@ impl IamError {
             Self::TimedOut(deadline) => write!(f, "{server} did not answer within {deadline:?}"),
             Self::Failed(detail) => write!(f, "{server} failed: {detail}"),
             Self::Throttled { .. } => write!(f, "{server} limits the rate of calls"),
-            Self::Unreadable(detail) | Self::UnreadableSession(detail) => {
+            Self::Unreadable(detail) => {
+                write!(f, "the response of {server} cannot be read: {detail}")
+            }
+            Self::UnreadableSession(detail) => {
                 write!(f, "the response of {server} cannot be read: {detail}")
             }
             Self::Misconfigured { what, detail } => {
@@ -130,12 +207,12 @@ impl IamError {
     /// The fault, with more to check in its text.
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {
-        if let Self::Unreachable(detail)
-        | Self::Failed(detail)
-        | Self::Unreadable(detail)
-        | Self::Misconfigured { detail, .. } = &mut self
-        {
-            detail.push_str(hint);
+        match &mut self {
+            Self::Unreachable(detail) | Self::Unreadable(detail) => {
+                detail.text.to_mut().push_str(hint);
+            }
+            Self::Failed(detail) | Self::Misconfigured { detail, .. } => detail.push_str(hint),
+            _ => {}
         }
         self
     }

@@ -13,8 +13,8 @@ use url::Url;
 use crate::abandoned::AbandonedSession;
 use crate::adapter::{Capabilities, IamAdapter, SetupError};
 use crate::clock::Clock;
-use crate::error::{IamError, Misconfiguration};
-use crate::jwk::{NoKeys, VerificationKeys};
+use crate::error::{Detail, IamError, Misconfiguration};
+use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
     ClientAuthentication, Granted, OAuth2Client, Rejected, TokenKind, http_client,
 };
@@ -143,7 +143,7 @@ impl Keycloak {
             Err(error) => {
                 tracing::warn!(
                     iam.adapter = NAME,
-                    %error,
+                    error = %format_args!("{error:#}"),
                     "login without permissions: the introspection of the new session failed"
                 );
                 (None, None)
@@ -174,7 +174,7 @@ impl Keycloak {
         if !is_same {
             self.check_client(session)?;
             return Err(IamError::Unreadable(
-                "the introspection response is about another session, subject or client".to_owned(),
+                "the introspection response is about another session, subject or client".into(),
             ));
         }
         self.server.proofs.record_active();
@@ -246,7 +246,7 @@ impl Keycloak {
     async fn fetch_keys(&self) -> Result<VerificationKeys, IamError> {
         let keys = self.server.fetch_bytes(&self.keys).await?;
         VerificationKeys::parse(&keys)
-            .map_err(|NoKeys| IamError::Unreadable("the realm's keys".to_owned()))
+            .map_err(|none| IamError::Unreadable(Detail::caused_by("the realm's keys", none)))
     }
 
     async fn prove(&self) -> Result<(), IamError> {
@@ -341,7 +341,7 @@ fn read_grant(grant: TokenGrant, client_id: &str) -> Result<Authenticated, IamEr
             "a login returns no refresh token: enable refresh tokens for the client",
         ));
     };
-    let unreadable = |what: &str| IamError::Unreadable(format!("token response: {what}"));
+    let unreadable = |what: &str| IamError::Unreadable(format!("token response: {what}").into());
     let token = UnverifiedRefreshToken::read(&secret)
         .ok_or_else(|| unreadable("the refresh token is no JWT"))?;
     if token.azp != client_id {

@@ -27,7 +27,7 @@ pub mod types;
 pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
 pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
-pub use error::{IamError, Misconfiguration, Refusal};
+pub use error::{Detail, IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
 pub use replaceable::Replaceable;
 pub use resilient::ResilientAdapter;

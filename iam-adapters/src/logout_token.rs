@@ -126,11 +126,11 @@ pub fn unverified_issuer(token: &str) -> Result<String, InvalidLogoutToken> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LogoutTokenError {
     /// The token is invalid, and will stay invalid.
-    #[error("invalid logout token: {0}")]
-    Invalid(InvalidLogoutToken),
+    #[error("invalid logout token")]
+    Invalid(#[source] InvalidLogoutToken),
     /// The IAM's keys are not available now, so the token could not be verified.
-    #[error("no keys to verify a logout token with: {0}")]
-    NoKeys(IamError),
+    #[error("no keys to verify a logout token with")]
+    NoKeys(#[source] IamError),
 }
 
 impl From<InvalidLogoutToken> for LogoutTokenError {

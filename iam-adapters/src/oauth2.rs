@@ -288,7 +288,7 @@ impl OAuth2 {
             return Err(self.server.active_session_reported_inactive());
         }
         let subject = introspected.subject(self.settings.subject_claim());
-        let subject = subject.ok_or_else(|| IamError::Unreadable(NO_SUBJECT.to_owned()))?;
+        let subject = subject.ok_or_else(|| IamError::Unreadable(NO_SUBJECT.into()))?;
         let session = session_tokens.seal(subject)?;
         let permissions = self.permissions(&introspected)?;
         let expires_in = self.lifetime(expires_in.as_ref(), &introspected)?;
@@ -313,7 +313,7 @@ impl OAuth2 {
         let is_of_session = self.settings.introspect() == TokenKind::AccessToken;
         let of_access_token = expires_in.filter(|_| is_of_session);
         let granted = of_access_token.map(|value| {
-            let unreadable = || IamError::Unreadable("token response: expires_in".to_owned());
+            let unreadable = || IamError::Unreadable("token response: expires_in".into());
             seconds(value).ok_or_else(unreadable)
         });
         let granted = granted.transpose()?.map(Duration::from_secs);
@@ -369,9 +369,8 @@ impl OAuth2 {
         // What does not fit is about this session alone, because at its login it did.
         let is_active = self.is_active(&introspected);
         let is_active = is_active.map_err(|fault| match fault {
-            IamError::Unreadable(detail) | IamError::Misconfigured { detail, .. } => {
-                IamError::UnreadableSession(detail)
-            }
+            IamError::Unreadable(detail) => IamError::UnreadableSession(detail.to_string()),
+            IamError::Misconfigured { detail, .. } => IamError::UnreadableSession(detail),
             fault => fault,
         })?;
         if !is_active {
@@ -562,7 +561,7 @@ impl IamAdapter for OAuth2 {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable("no logout tokens are read".to_owned()))
+        Err(IamError::Unreadable("no logout tokens are read".into()))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::client::{Response, UpstreamClient};
-use crate::error::{IamError, Misconfiguration};
+use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
 use crate::types::{ClientContext, Credentials};
 
@@ -107,8 +107,10 @@ impl OAuth2Client {
         if response.status != StatusCode::OK {
             return Err(self.rejected(response));
         }
-        json::object(&response.body)
-            .map_err(|_| IamError::Unreadable(format!("{what} with status 200")).into())
+        json::object(&response.body).map_err(|invalid| {
+            let what = format!("{what} with status 200");
+            IamError::Unreadable(Detail::caused_by(what, invalid)).into()
+        })
     }
 
     /// Fetches any document without client authentication.
@@ -212,7 +214,7 @@ impl OAuth2Client {
                 match request.send().await.map(|response| response.status()) {
                     Ok(status) if status.is_success() => Ok(()),
                     Ok(status) => Err(IamError::Failed(format!("status {}", status.as_u16()))),
-                    Err(_) => Err(IamError::Unreachable("no response".to_owned())),
+                    Err(_) => Err(IamError::Unreachable("no response".into())),
                 },
             );
         }
@@ -262,7 +264,7 @@ impl OAuth2Client {
         let response: Activity = self.introspect(introspection, "probe", hint).await?;
         if response.active {
             return Err(IamError::Unreadable(
-                "introspection reports an invalid token as active".to_owned(),
+                "introspection reports an invalid token as active".into(),
             ));
         }
         Ok(())

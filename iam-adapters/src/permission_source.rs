@@ -68,7 +68,7 @@ impl PermissionSource {
             Self::Groups(table) => match groups {
                 Some(groups) => Ok(table.permissions(iam, groups)),
                 None => Err(IamError::Unreadable(
-                    "the IAM does not state the groups of its users".to_owned(),
+                    "the IAM does not state the groups of its users".into(),
                 )),
             },
             Self::Http(server, _) => server.permissions(iam, subject, at_iam, groups).await,

@@ -153,7 +153,7 @@ impl IamAdapter for ScriptedAdapter {
         self.next_result().await?;
         let keys = self.keys.lock().unwrap().clone().unwrap_or_default();
         VerificationKeys::parse(keys.as_bytes())
-            .map_err(|none| IamError::Unreadable(none.to_string()))
+            .map_err(|none| IamError::Unreadable(none.to_string().into()))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -276,11 +276,11 @@ fn each_reason_is_in_the_documentation() {
         InvalidSession::Ended,
     ];
     let faults = [
-        IamError::Unreachable(String::new()),
+        IamError::Unreachable("".into()),
         IamError::TimedOut(Duration::ZERO),
         IamError::Failed(String::new()),
         IamError::Throttled { retry_after: None },
-        IamError::Unreadable(String::new()),
+        IamError::Unreadable("".into()),
         IamError::misconfigured(Misconfiguration::Other, ""),
         IamError::Saturated,
         IamError::CircuitOpen,

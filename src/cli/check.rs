@@ -124,7 +124,7 @@ async fn call(
             )?,
             Err(fault) => {
                 all_respond = false;
-                writeln!(out, "  IAM           {name}{fault}")?;
+                writeln!(out, "  IAM           {name}{fault:#}")?;
             }
         }
     }
@@ -179,7 +179,7 @@ async fn call(
             && let Err(problem) = iam.adapter().probe_logout().await
         {
             passed = false;
-            writeln!(out, "  logout        {}{problem}", name_of(iam))?;
+            writeln!(out, "  logout        {}{problem:#}", name_of(iam))?;
         }
     }
     let Some((email, password)) = account else {
@@ -211,7 +211,7 @@ async fn try_made_up_account(adapter: &dyn IamAdapter) -> Result<(), String> {
         .await
     {
         Err(IamError::Refused(_)) => Ok(()),
-        Err(fault) => Err(format!("a made-up account is not refused: {fault}")),
+        Err(fault) => Err(format!("a made-up account is not refused: {fault:#}")),
         Ok(begun) => {
             // The problem is the same if this fails.
             drop(adapter.end_session(&begun.session).await);
@@ -283,7 +283,7 @@ async fn run_session(
             write_lines(scopes, &rights, iam, source, out)?;
             Ok(())
         }
-        Some((_, _, Err(fault))) => Err(format!("permissions   {fault}")),
+        Some((_, _, Err(fault))) => Err(format!("permissions   {fault:#}")),
     })
 }
 

@@ -28,8 +28,8 @@ pub(super) fn healthcheck(
     let url = management_url(settings.management.listen, PATH)?;
     let problem = match call(DEADLINE, async |client| client.send(client.get(&url)).await)? {
         None => "no response".to_owned(),
-        Some(Err(IamError::Unreachable(why))) => why,
-        Some(Err(other)) => other.to_string(),
+        Some(Err(IamError::Unreachable(why))) => format!("{why:#}"),
+        Some(Err(other)) => format!("{other:#}"),
         Some(Ok(response)) => match serde_json::from_slice::<Report>(&response.body) {
             Ok(report) if response.status.as_u16() == 200 => {
                 writeln!(invocation.out, "{report}")?;

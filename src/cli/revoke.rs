@@ -165,8 +165,8 @@ pub(super) fn revoke(command: &Revoke, invocation: &mut Invocation<'_>) -> anyho
     })?;
     let problem = match answer {
         None => "no response: it is unknown whether the sessions are revoked".to_owned(),
-        Some(Err(IamError::Unreachable(why))) => why,
-        Some(Err(other)) => other.to_string(),
+        Some(Err(IamError::Unreachable(why))) => format!("{why:#}"),
+        Some(Err(other)) => format!("{other:#}"),
         Some(Ok(response)) => match response.status.as_u16() {
             200 => match serde_json::from_slice::<Revoked>(&response.body) {
                 Ok(revoked) => {

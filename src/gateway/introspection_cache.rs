@@ -548,7 +548,7 @@ impl IntrospectionCache {
         match introspection {
             // An adapter that confuses responses must not write the cached data of another subject.
             Introspection::Active { subject, .. } if subject != request.upstream.subject => Err(
-                IamError::Unreadable("the response is about another subject".to_owned()),
+                IamError::Unreadable("the response is about another subject".into()),
             ),
             Introspection::Active { permissions, .. } => {
                 let permissions = Arc::new(permissions);

@@ -37,7 +37,7 @@ fn misconfigured(what: Misconfiguration) -> Result<(), IamError> {
 
 #[test]
 fn outage_of_the_iam_alone_keeps_a_replica_in_service() {
-    let outage = || Err(IamError::Unreachable("refused".to_owned()));
+    let outage = || Err(IamError::Unreachable("refused".into()));
     for results in [vec![outage()], vec![Ok(()), outage()]] {
         let report = after(&results);
         assert_eq!(report.readiness, Readiness::Degraded);
@@ -138,7 +138,7 @@ fn refusal_does_not_end_a_fault_that_only_the_right_password_meets() {
     for (fault, stays) in [
         (misconfigured(Misconfiguration::Other), true),
         (misconfigured(Misconfiguration::Introspection), true),
-        (Err(IamError::Unreadable("no subject".to_owned())), true),
+        (Err(IamError::Unreadable("no subject".into())), true),
         // The IAM has accepted the client, and responded.
         (misconfigured(Misconfiguration::ClientSecret), false),
         (Err(IamError::Failed("500".to_owned())), false),
@@ -286,7 +286,7 @@ fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
 
 #[test]
 fn faults_of_the_permission_source_are_a_reason_of_their_own_and_logged_like_those_of_the_iam() {
-    let gone = IamError::Unreachable("gone".to_owned());
+    let gone = IamError::Unreachable("gone".into());
     let calls = [Ok(()), Err(&gone), Err(&gone), Ok(()), Ok(())];
     for (operation, code, callee) in [
         (Operation::Probe, ReasonCode::Unreachable, "IAM"),
@@ -326,7 +326,7 @@ fn faults_of_the_permission_source_are_a_reason_of_their_own_and_logged_like_tho
 #[test]
 fn replica_is_not_ready_only_if_no_iam_is_and_each_reason_names_its_iam() {
     let wrong = || misconfigured(Misconfiguration::ClientSecret);
-    let gone = || Err(IamError::Unreachable("gone".to_owned()));
+    let gone = || Err(IamError::Unreachable("gone".into()));
     for (one, other, readiness, reasons) in [
         (Some(Ok(())), Some(Ok(())), Readiness::Ready, vec![]),
         (

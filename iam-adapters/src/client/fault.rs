@@ -1,12 +1,14 @@
 //! Maps errors of the HTTP client to [`IamError`]. The texts are constant or those of libraries. They
 //! contain neither the URL nor text of the server, such as the names in a certificate.
 
-use std::error::Error;
+use std::error::Error as StdError;
+use std::fmt;
 use std::io;
 
 use rustls::{CertificateError, Error as TlsError};
+use thiserror::Error;
 
-use crate::error::{IamError, Misconfiguration};
+use crate::error::{Detail, IamError, Misconfiguration};
 
 /// The fault that an error of the HTTP client means.
 pub(super) fn of(error: reqwest::Error) -> IamError {
@@ -35,22 +37,31 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
                 )
             });
     if not_http || broken_framing {
-        return IamError::Unreadable(format!("not HTTP/1.1{hint}"));
+        return IamError::Unreadable(format!("not HTTP/1.1{hint}").into());
     }
     if error.is_builder() {
         return IamError::misconfigured(Misconfiguration::Other, "the request cannot be written");
     }
     if error.is_connect() && error.is_timeout() {
-        return IamError::Unreachable("no connection within the connect deadline".to_owned());
+        return IamError::Unreachable("no connection within the connect deadline".into());
     }
-    let (phase, hint) = match (error.is_connect(), error.is_body() || error.is_decode()) {
-        (true, _) => ("no connection", ""),
-        (_, true) => ("the connection broke within the answer", ""),
-        _ => ("the connection broke", hint),
+    let phase = match (error.is_connect(), error.is_body() || error.is_decode()) {
+        (true, _) => "no connection".into(),
+        (_, true) => "the connection broke within the answer".into(),
+        _ => format!("the connection broke{hint}"),
     };
-    // The innermost cause is an error of the operating system or of hyper.
-    let cause = chain().last().map(ToString::to_string).unwrap_or_default();
-    IamError::Unreachable(format!("{phase}: {cause}{hint}"))
+    IamError::Unreachable(Detail::caused_by(phase, InnermostCause(error)))
+}
+
+/// An error of the operating system or of hyper. The errors around it have addresses.
+#[derive(Error)]
+#[error("{}", causes(.0).last().map(ToString::to_string).unwrap_or_default())]
+struct InnermostCause(reqwest::Error);
+
+impl fmt::Debug for InnermostCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// What servers of TLS say about a request without it, with status 400: nginx, Go, Apache and Tomcat.
@@ -71,7 +82,7 @@ pub(super) fn of_missing_tls(body: &[u8]) -> Option<IamError> {
 
 /// The causes of the error. An `io::Error` that contains another error does not return it as its
 /// source, and TLS errors are wrapped in two of them.
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(error.source(), |cause| {
         match cause
             .downcast_ref::<io::Error>()

@@ -91,7 +91,7 @@ impl IntrospectionClaims {
             .is_some_and(|named| named != client_id)
         {
             return Err(IamError::Unreadable(
-                "the introspection response is about another client".to_owned(),
+                "the introspection response is about another client".into(),
             ));
         }
         let (now, skew) = (now.unix_seconds(), SKEW_MAX.as_secs());
@@ -100,7 +100,7 @@ impl IntrospectionClaims {
             .is_some_and(|begin| begin > now.saturating_add(skew))
         {
             return Err(IamError::Unreadable(
-                "the introspected token is not valid yet: compare the clocks".to_owned(),
+                "the introspected token is not valid yet: compare the clocks".into(),
             ));
         }
         let end = self.time("exp")?;
@@ -112,7 +112,7 @@ impl IntrospectionClaims {
         match self.claims.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => seconds(value).map(Some).ok_or_else(|| {
-                IamError::Unreadable(format!("{name} in the introspection response"))
+                IamError::Unreadable(format!("{name} in the introspection response").into())
             }),
         }
     }
@@ -165,8 +165,7 @@ impl IntrospectionClaims {
         names.ok_or_else(|| {
             IamError::Unreadable(
                 "the permissions in the introspection response are neither text nor a list of texts: \
-                 check permissions_claim"
-                    .to_owned(),
+                 check permissions_claim".into(),
             )
         })
     }

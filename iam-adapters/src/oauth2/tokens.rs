@@ -38,7 +38,7 @@ impl UpstreamTokens {
     /// The session of this subject.
     pub(super) fn seal(&self, subject: Subject) -> Result<UpstreamSession, IamError> {
         let secret = serde_json::to_string(self);
-        let secret = secret.map_err(|_| IamError::Unreadable("token response".to_owned()))?;
+        let secret = secret.map_err(|_| IamError::Unreadable("token response".into()))?;
         Ok(UpstreamSession {
             subject,
             id: id_of(&secret),
@@ -55,7 +55,7 @@ impl UpstreamTokens {
             return Ok(tokens);
         }
         Err(IamError::Unreadable(
-            "the session is not one of this adapter".to_owned(),
+            "the session is not one of this adapter".into(),
         ))
     }
 

@@ -36,8 +36,8 @@ impl Rejected {
     /// For calls without a grant, for which `invalid_grant` is unexpected.
     pub(crate) fn into_fault(self) -> IamError {
         match self {
-            Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".to_owned()),
-            Self::Unproven => IamError::Unreadable("unexpected refusal".to_owned()),
+            Self::InvalidGrant(_) => IamError::Unreadable("unexpected invalid_grant".into()),
+            Self::Unproven => IamError::Unreadable("unexpected refusal".into()),
             Self::Unclassified { fault, .. } | Self::Fault(fault) => fault,
         }
     }
@@ -142,7 +142,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
     let fault = match explained.or_else(|| standard(code?)) {
         Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
         None if is_refused_status => return Rejected::Unproven,
-        None => IamError::Unreadable(named),
+        None => IamError::Unreadable(named.into()),
     };
     let is_known = match &fault {
         // A code that says what the server refuses. A status alone does not.

@@ -85,7 +85,7 @@ impl PolicyServer {
             },
         };
         let body = serde_json::to_vec(&request)
-            .map_err(|_| IamError::Unreadable("the request cannot be written".to_owned()))?;
+            .map_err(|_| IamError::Unreadable("the request cannot be written".into()))?;
         let mut call = self.client.post(&self.settings.url);
         call = call.header(CONTENT_TYPE, "application/json").body(body);
         if let Some(token) = &self.settings.token {
@@ -107,7 +107,7 @@ impl PolicyServer {
 
 /// The scopes of an answer.
 fn scopes(body: &[u8]) -> Result<Permissions, IamError> {
-    let unreadable = |why: &str| IamError::Unreadable(format!("policy server: {why}"));
+    let unreadable = |why: &str| IamError::Unreadable(format!("policy server: {why}").into());
     let response: DecisionResponse =
         json::object(body).map_err(|invalid| unreadable(&invalid.to_string()))?;
     let result = response.result.ok_or_else(|| {

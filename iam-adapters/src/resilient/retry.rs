@@ -54,5 +54,5 @@ async fn catch_panic<T>(attempt: impl Future<Output = Result<T, IamError>>) -> R
     });
     polled
         .await
-        .unwrap_or_else(|_| Err(IamError::Unreadable("the adapter panicked".to_owned())))
+        .unwrap_or_else(|_| Err(IamError::Unreadable("the adapter panicked".into())))
 }

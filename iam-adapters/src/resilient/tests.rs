@@ -74,7 +74,7 @@ fn resilient_at(
 }
 
 fn unreachable() -> IamError {
-    IamError::Unreachable("refused".to_owned())
+    IamError::Unreachable("refused".into())
 }
 
 /// A login of an account that no other call of the tests has.

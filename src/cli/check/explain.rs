@@ -69,7 +69,7 @@ pub(super) async fn rights(
     } = adapter.introspect(session).await?
     else {
         return Err(IamError::Unreadable(
-            "a new session is reported as inactive".to_owned(),
+            "a new session is reported as inactive".into(),
         ));
     };
     let effective = match source {

@@ -53,7 +53,7 @@ async fn exchanges_that_share_an_introspection_share_its_fault() {
 async fn fault_that_may_be_of_one_session_is_held_for_a_second() {
     // Without a decision of the policy server, the IAM was called too.
     let undecided = [
-        IamError::Unreachable("refused".to_owned()),
+        IamError::Unreachable("refused".into()),
         IamError::Failed("500".to_owned()),
     ];
     let undecided = undecided.map(|fault| IamError::PermissionSource(Box::new(fault)));

@@ -182,7 +182,7 @@ async fn outage_fails_fast_after_the_first_calls_and_its_end_is_detected() {
     let fixture = Fixture::new(CONCURRENCY, |_| QUICK);
     let sessions = fixture.sessions(500).await;
     fixture.gateway.clock.advance(LIVENESS);
-    let unreachable = IamError::Unreachable("refused".to_owned());
+    let unreachable = IamError::Unreachable("refused".into());
     fixture.gateway.iam.set_outage(Some(unreachable.clone()));
     for _ in 0..3 {
         for (end, _) in fixture.exchange_all(&sessions).await {

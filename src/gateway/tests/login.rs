@@ -248,13 +248,13 @@ async fn upstream_session_too_large_for_a_token_fails_the_login_and_is_ended() {
 /// One of each fault.
 pub(super) fn faults() -> Vec<IamError> {
     vec![
-        IamError::Unreachable("refused".to_owned()),
+        IamError::Unreachable("refused".into()),
         IamError::TimedOut(Duration::from_secs(2)),
         IamError::Failed("502".to_owned()),
         IamError::Throttled { retry_after: None },
         IamError::Saturated,
         IamError::CircuitOpen,
-        IamError::Unreadable("html".to_owned()),
+        IamError::Unreadable("html".into()),
         IamError::misconfigured(Misconfiguration::ClientSecret, "401"),
     ]
 }

@@ -140,7 +140,7 @@ async fn logout_token_is_accepted_once_and_again_only_after_a_fault() {
     let gateway = test_gateway();
     let session = gateway.log_in("alice").await;
     let notice = token(&gateway, Some("alice"), None, START);
-    let fault = IamError::Unreachable("refused".to_owned());
+    let fault = IamError::Unreachable("refused".into());
     gateway
         .iam
         .script(Operation::Keys, Reply::Fault(fault.clone()));

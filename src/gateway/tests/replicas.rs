@@ -220,7 +220,7 @@ async fn after_a_gap_stale_data_is_not_used() {
     policy.iam.freshness.stale_if_error = LIVENESS;
     let gateway = TestGateway::with(ScriptedIam::default(), policy);
     let session = gateway.log_in("alice").await;
-    let unreachable = || Reply::Fault(IamError::Unreachable("refused".to_owned()));
+    let unreachable = || Reply::Fault(IamError::Unreachable("refused".into()));
     gateway.clock.advance(LIVENESS);
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap();

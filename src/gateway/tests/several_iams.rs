@@ -147,7 +147,7 @@ async fn password_is_never_tried_at_a_second_iam() {
         .try_log_in("alice@other.test", "wrong")
         .await;
     assert_eq!(wrong.err(), Some(REFUSED));
-    let gone = IamError::Unreachable("gone".to_owned());
+    let gone = IamError::Unreachable("gone".into());
     gateway.iams[OTHER].set_outage(Some(gone.clone()));
     let failed = gateway.try_log_in("alice@other.test").await;
     assert_eq!(failed.err(), Some(gone.into()));
@@ -233,7 +233,7 @@ async fn one_iam_that_is_down_affects_no_user_of_another_one() {
         gateway.log_in("alice@example.test").await,
         gateway.log_in("alice@other.test").await,
     );
-    let gone = IamError::Unreachable("gone".to_owned());
+    let gone = IamError::Unreachable("gone".into());
     gateway.iams[OTHER].set_outage(Some(gone.clone()));
     gateway.gateway.clock.advance(LIVENESS);
     assert_eq!(

@@ -429,7 +429,7 @@ async fn shared_data_is_used_while_the_iam_does_not_respond() {
     let (here, there, cache) = replicas(policy);
     let session = here.log_in("alice").await;
     here.iam
-        .set_outage(Some(IamError::Unreachable("refused".to_owned())));
+        .set_outage(Some(IamError::Unreachable("refused".into())));
     cache.advance(&[&here, &there], just_before(LIVENESS));
     assert_eq!(source(&there, &session).await, Source::Stale);
 }

@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn outage() -> IamError {
-    IamError::Unreachable("outage".to_owned())
+    IamError::Unreachable("outage".into())
 }
 
 impl TestGateway {

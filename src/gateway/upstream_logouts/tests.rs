@@ -208,10 +208,10 @@ fn every_fault_is_repeated_unless_only_other_settings_could_change_the_answer() 
     let text = || "text".to_owned();
     for (fault, effect) in [
         (IamError::Refused(Refusal::Disabled), FaultEffect::Final),
-        (IamError::Unreachable(text()), FaultEffect::FAILED),
+        (IamError::Unreachable(text().into()), FaultEffect::FAILED),
         (IamError::TimedOut(PAUSE_MIN), FaultEffect::FAILED),
         (IamError::Failed(text()), FaultEffect::FAILED),
-        (IamError::Unreadable(text()), FaultEffect::FAILED),
+        (IamError::Unreadable(text().into()), FaultEffect::FAILED),
         (
             IamError::Throttled { retry_after: None },
             FaultEffect::FAILED,

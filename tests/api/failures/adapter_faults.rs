@@ -27,7 +27,7 @@ async fn check(faults: &[(IamError, Expected)]) {
 #[tokio::test]
 async fn unavailable_iam_is_a_500_with_retry_after() {
     check(&[
-        (IamError::Unreachable("unreachable".to_owned()), UNAVAILABLE),
+        (IamError::Unreachable("unreachable".into()), UNAVAILABLE),
         (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
         (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
         (IamError::CircuitOpen, UNAVAILABLE),
@@ -37,7 +37,7 @@ async fn unavailable_iam_is_a_500_with_retry_after() {
 
 #[tokio::test]
 async fn unreadable_response_of_the_iam_is_a_500() {
-    check(&[(IamError::Unreadable("HTML".to_owned()), BROKEN)]).await;
+    check(&[(IamError::Unreadable("HTML".into()), BROKEN)]).await;
 }
 
 #[tokio::test]
@@ -106,10 +106,10 @@ async fn stale_data_is_used_during_an_outage_only() {
     let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
     let session = fixture.log_in().await.session();
     fixture.clock.advance(super::STALE);
-    let silent = IamError::Unreachable("unreachable".to_owned());
+    let silent = IamError::Unreachable("unreachable".into());
     fixture.fails(Operation::Introspection, Fault::Error(silent));
     assert_eq!(fixture.exchange(&session).await.status, 200);
-    let unreadable = IamError::Unreadable("HTML".to_owned());
+    let unreadable = IamError::Unreadable("HTML".into());
     fixture.fails(Operation::Introspection, Fault::Error(unreadable));
     BROKEN.is_in(&fixture.exchange(&session).await, false, "the IAM responds");
 }

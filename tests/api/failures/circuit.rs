@@ -21,7 +21,7 @@ const ENOUGH: usize = 20;
 const PAUSE: Duration = Duration::from_secs(3);
 
 fn outage() -> Fault {
-    Fault::Error(IamError::Unreachable("outage".to_owned()))
+    Fault::Error(IamError::Unreachable("outage".into()))
 }
 
 /// The state of the operation's circuit breaker: 0 closed, 1 half-open, 2 open.

@@ -17,7 +17,7 @@ async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated(
     let tls = IamError::misconfigured(Misconfiguration::Tls, "expired");
     for (fault, expected) in [
         (
-            fails_with(IamError::Unreachable("unreachable".to_owned())),
+            fails_with(IamError::Unreachable("unreachable".into())),
             UNAVAILABLE,
         ),
         (
@@ -28,7 +28,7 @@ async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated(
             fails_with(IamError::Throttled { retry_after: None }),
             throttled(5),
         ),
-        (fails_with(IamError::Unreadable("HTML".to_owned())), BROKEN),
+        (fails_with(IamError::Unreadable("HTML".into())), BROKEN),
         (fails_with(tls), BROKEN),
         (Fault::Panics, BROKEN),
     ] {
@@ -54,7 +54,7 @@ async fn unconfirmed_logout_ends_the_session_at_the_gateway_and_can_be_repeated(
 /// A session whose logout does not reach the IAM.
 async fn failed_logout(fixture: &AdapterFixture) -> Session {
     let session = fixture.log_in().await.session();
-    let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".to_owned()));
+    let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".into()));
     fixture.fails(Operation::Logout, unreachable_iam);
     let answer = fixture.gateway.log_out(&session).await;
     UNAVAILABLE.is_in(&answer, false, "not reached");

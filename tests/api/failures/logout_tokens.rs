@@ -12,7 +12,7 @@ use super::faulty_adapter::{AdapterFixture, Fault};
 async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again() {
     for (fault, status, code) in [
         (
-            IamError::Unreachable("refused".to_owned()),
+            IamError::Unreachable("refused".into()),
             503,
             "temporarily_unavailable",
         ),
@@ -21,7 +21,7 @@ async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again(
             503,
             "temporarily_unavailable",
         ),
-        (IamError::Unreadable("html".to_owned()), 502, "server_error"),
+        (IamError::Unreadable("html".into()), 502, "server_error"),
     ] {
         for precise in [false, true] {
             let setting = ("http.precise_backend_status", &*precise.to_string());

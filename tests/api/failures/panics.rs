@@ -54,7 +54,7 @@ async fn probing_continues_after_a_panic() {
         .gateway
         .wait_for_readiness("degraded", &["unreadable"])
         .await;
-    let unreachable_iam = IamError::Unreachable("unreachable".to_owned());
+    let unreachable_iam = IamError::Unreachable("unreachable".into());
     fixture.fails(Operation::Probe, Fault::Error(unreachable_iam));
     fixture
         .gateway

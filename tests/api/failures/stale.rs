@@ -24,7 +24,7 @@ async fn tokens_signed_on_stale_data_are_counted_and_reported_in_readiness_while
     assert_eq!(stale_tokens(&fixture).await, 0);
     fixture.gateway.wait_for_readiness("ready", &[]).await;
 
-    let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".to_owned()));
+    let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".into()));
     fixture.fails(Operation::Introspection, unreachable_iam);
     // More calls than open the circuit: stale data is also used while it is open.
     for _ in 0..30 {

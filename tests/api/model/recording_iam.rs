@@ -49,11 +49,11 @@ impl Outage {
 
     fn error(self) -> IamError {
         match self {
-            Self::Refused => IamError::Unreachable("connection refused".to_owned()),
+            Self::Refused => IamError::Unreachable("connection refused".into()),
             Self::TimedOut | Self::ResponseLost => IamError::TimedOut(Duration::from_secs(2)),
             Self::Failed => IamError::Failed("status 502".to_owned()),
             Self::Throttled => IamError::Throttled { retry_after: None },
-            Self::Unreadable => IamError::Unreadable("HTML".to_owned()),
+            Self::Unreadable => IamError::Unreadable("HTML".into()),
             Self::Misconfigured => IamError::misconfigured(Misconfiguration::ClientSecret, "401"),
         }
     }

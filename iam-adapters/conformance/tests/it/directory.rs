@@ -68,7 +68,7 @@ impl IamAdapter for Directory {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable("a directory signs nothing".to_owned()))
+        Err(IamError::Unreadable("a directory signs nothing".into()))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -227,7 +227,7 @@ impl IamAdapter for Flawed {
                 Ok(begun)
             }
             Err(_) if self.is(Flaw::ReportsRefusalsAsFaults) => {
-                Err(IamError::Unreadable("400".to_owned()))
+                Err(IamError::Unreadable("400".into()))
             }
             Err(error) => Err(error),
         }
@@ -274,7 +274,7 @@ impl IamAdapter for Flawed {
         match self.flaw {
             Flaw::EndsNothing => {}
             Flaw::EndsOnlyActiveSessions if !active => {
-                return Err(IamError::Unreadable("404".to_owned()));
+                return Err(IamError::Unreadable("404".into()));
             }
             Flaw::EndsEverything => {
                 for user in directory.users() {

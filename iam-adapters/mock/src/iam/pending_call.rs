@@ -99,11 +99,11 @@ impl Drop for PendingCall<'_> {
 /// The error that a fault causes; none: it is not an error, or works over the wire only.
 pub(super) fn error(answer: Answer, deadline: Duration) -> Option<IamError> {
     Some(match answer {
-        Answer::Unreachable => IamError::Unreachable("injected by the mock".to_owned()),
+        Answer::Unreachable => IamError::Unreachable("injected by the mock".into()),
         Answer::Timeout => IamError::TimedOut(deadline),
         Answer::Throttled { retry_after } => IamError::Throttled { retry_after },
         Answer::ServerError => IamError::Failed("injected by the mock".to_owned()),
-        Answer::Unreadable => IamError::Unreadable("injected by the mock".to_owned()),
+        Answer::Unreadable => IamError::Unreadable("injected by the mock".into()),
         Answer::Misconfigured => {
             IamError::misconfigured(Misconfiguration::ClientSecret, "injected by the mock")
         }

@@ -77,7 +77,7 @@ async fn unknown_key_ids_cause_one_fetch_in_ten_seconds_and_valid_tokens_are_acc
 #[tokio::test]
 async fn without_keys_no_token_is_accepted_and_none_is_called_invalid() {
     let fixture = Fixture::new();
-    let fault = IamError::Unreachable("refused".to_owned());
+    let fault = IamError::Unreachable("refused".into());
     fixture.iam.set_fault(Some(fault.clone()));
     let no_keys = Err(LogoutTokenError::NoKeys(fault));
     for _ in 0..3 {

@@ -127,7 +127,7 @@ async fn responses_that_are_no_failures_leave_the_circuit_closed() {
     for answer in [
         IamError::Refused(Refusal::InvalidCredentials),
         IamError::Throttled { retry_after: None },
-        IamError::Unreadable("html".to_owned()),
+        IamError::Unreadable("html".into()),
         IamError::misconfigured(Misconfiguration::ClientSecret, "detail"),
         IamError::misconfigured(Misconfiguration::Tls, "detail"),
     ] {

@@ -148,7 +148,7 @@ async fn panic_of_the_adapter_is_a_fault_of_its_call_and_reported_to_the_observe
     let adapter = Arc::<ScriptedAdapter>::default();
     adapter.set_panics(true);
     let (iam, observer) = resilient(&adapter, 1);
-    let fault = IamError::Unreadable("the adapter panicked".to_owned());
+    let fault = IamError::Unreadable("the adapter panicked".into());
     for _ in 0..30 {
         assert_eq!(authenticate(&iam).await.err(), Some(fault.clone()));
         let introspected = iam.introspect(&session()).await;

@@ -80,7 +80,7 @@ async fn after_a_failed_probe_the_failures_of_one_account_open_the_circuit() {
         (Some(failed()), Circuit::Open),
         (None, Circuit::Closed),
         // The server answers.
-        (Some(IamError::Unreadable(String::new())), Circuit::Closed),
+        (Some(IamError::Unreadable("".into())), Circuit::Closed),
     ] {
         let fixture = Fixture::new();
         for probe in [Some(failed()), probe.clone()] {

@@ -34,7 +34,7 @@ async fn only_an_unreachable_iam_causes_a_retry() {
     for fault in [
         IamError::Failed("status 503".to_owned()),
         IamError::Throttled { retry_after: None },
-        IamError::Unreadable("html".to_owned()),
+        IamError::Unreadable("html".into()),
         IamError::TimedOut(Duration::from_secs(1)),
     ] {
         let adapter = ScriptedAdapter::failing(std::slice::from_ref(&fault));

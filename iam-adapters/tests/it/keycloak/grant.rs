@@ -117,10 +117,7 @@ async fn unknown_error_is_unreadable_and_only_its_code_is_repeated() {
         let answer = keycloak
             .authenticate(&credentials(PASSWORD), &client())
             .await;
-        assert_eq!(
-            answer.err(),
-            Some(IamError::Unreadable(expected.to_owned()))
-        );
+        assert_eq!(answer.err(), Some(IamError::Unreadable(expected.into())));
     }
 }
 

@@ -247,7 +247,7 @@ async fn invalid_grant_from_introspection_is_unreadable() {
     let answer = adapter(&upstream.url()).introspect(&session()).await;
     assert_eq!(
         answer,
-        Err(IamError::Unreadable("unexpected invalid_grant".to_owned()))
+        Err(IamError::Unreadable("unexpected invalid_grant".into()))
     );
 }
 

@@ -52,11 +52,11 @@ fn successful_logins_of_one_address_or_account_are_not_limited() {
 fn fault_does_not_count_against_its_account() {
     let mut limiter = TestLimiter::new(defaults());
     for fault in [
-        IamError::Unreachable(String::new()),
+        IamError::Unreachable("".into()),
         IamError::TimedOut(Duration::ZERO),
         IamError::Failed(String::new()),
         IamError::Throttled { retry_after: None },
-        IamError::Unreadable(String::new()),
+        IamError::Unreadable("".into()),
         IamError::Saturated,
     ] {
         for _ in 0..20 {
@@ -74,8 +74,8 @@ fn fault_that_may_be_of_one_account_counts_against_the_address() {
     for (fault, counts) in [
         (IamError::TimedOut(Duration::ZERO), true),
         (IamError::Failed(String::new()), true),
-        (IamError::Unreadable(String::new()), true),
-        (IamError::Unreachable(String::new()), false),
+        (IamError::Unreadable("".into()), true),
+        (IamError::Unreachable("".into()), false),
         (IamError::Throttled { retry_after: None }, false),
         (IamError::Saturated, false),
         (IamError::CircuitOpen, false),
@@ -109,7 +109,7 @@ fn account_whose_logins_fail_does_not_use_up_the_attempts_of_its_address() {
 #[test]
 fn possible_refusal_counts_as_a_refusal_and_stays_the_fault() {
     let mut limiter = TestLimiter::without_rate(defaults());
-    let fault = IamError::Unreadable("status 400".to_owned());
+    let fault = IamError::Unreadable("status 400".into());
     let possible = IamError::PossibleRefusal(Box::new(fault));
     for _ in 0..10 {
         let result = limiter.log_in_with(ALICE, "x", Some(HOME), |_| Err(possible.clone()));
