@@ -16,22 +16,22 @@ use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
-    ClientAuthentication, Granted, OAuth2Client, Rejected, TokenKind, http_client,
+    ClientAuthentication, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind,
+    foreign_client, http_client,
 };
 use crate::registry::AdapterSettings as _;
+use crate::scope::Permissions;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
 
 mod dialect;
-mod roles;
 mod settings;
 mod wire;
 
 pub use settings::KeycloakSettings;
 
 use dialect::DIALECT;
-use roles::RoleReader;
 use settings::SECTION;
 use wire::{IntrospectedToken, TokenGrant, UnverifiedRefreshToken};
 
@@ -52,8 +52,10 @@ pub struct Keycloak {
     introspection: Url,
     logout: Url,
     keys: Url,
-    client_id: String,
-    roles: RoleReader,
+    settings: KeycloakSettings,
+    /// The role with the default roles of the realm, which every user has.
+    default_roles: String,
+    names: PermissionNames,
 }
 
 impl Keycloak {
@@ -87,8 +89,15 @@ impl Keycloak {
             introspection: protocol(&["token", "introspect"]),
             logout: protocol(&["logout"]),
             keys: protocol(&["certs"]),
-            client_id: settings.client_id.clone(),
-            roles: RoleReader::new(&settings.realm, settings.permissions_client.clone()),
+            default_roles: format!("default-roles-{}", settings.realm.to_lowercase()),
+            settings: settings.clone(),
+            names: PermissionNames::new(|role| {
+                tracing::warn!(
+                    iam.adapter = NAME,
+                    role,
+                    "role dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
+                );
+            }),
         })
     }
 
@@ -116,7 +125,7 @@ impl Keycloak {
             OAuth2Client::end_abandoned(requests.collect())
         });
         let login = match response {
-            Ok(grant) => read_grant(grant, &self.client_id)?,
+            Ok(grant) => read_grant(grant, &self.settings.client_id)?,
             Err(Rejected::InvalidGrant(description)) => {
                 return Err(IamError::Refused(dialect::login_refusal(&description)));
             }
@@ -170,7 +179,7 @@ impl Keycloak {
         }
         let is_same = response.sub.as_deref() == Some(session.subject.as_str())
             && response.sid.as_deref() == Some(session.id.as_str())
-            && response.is_of_client(&self.client_id);
+            && response.is_of_client(&self.settings.client_id);
         if !is_same {
             self.check_client(session)?;
             return Err(IamError::Unreadable(
@@ -180,9 +189,22 @@ impl Keycloak {
         self.server.proofs.record_active();
         Ok(Introspection::Active {
             subject: session.subject.clone(),
-            permissions: self.roles.permissions(&response),
+            permissions: self.permissions(&response),
             groups: response.groups.names(),
         })
+    }
+
+    /// The roles of the client, or of the realm, without those that every user has for Keycloak's own
+    /// purposes, and without names that are not valid in a scope.
+    fn permissions(&self, response: &IntrospectedToken) -> Permissions {
+        let roles = match &self.settings.permissions_client {
+            None => Some(&response.realm_access),
+            Some(client) => response.resource_access.get(client),
+        };
+        let names = roles.into_iter().flat_map(|roles| &roles.roles);
+        self.names.read(names.map(String::as_str).filter(|name| {
+            *name != self.default_roles && !matches!(*name, "offline_access" | "uma_authorization")
+        }))
     }
 
     /// Decides whether "inactive" means that the session has ended. Keycloak also reports an active
@@ -207,10 +229,7 @@ impl Keycloak {
     /// A refresh token that names no client is accepted.
     fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
         match UnverifiedRefreshToken::read(&session.secret) {
-            Some(token) if token.azp != self.client_id => Err(IamError::misconfigured(
-                Misconfiguration::ForeignClient,
-                "check client_id: was it changed while sessions exist?",
-            )),
+            Some(token) if token.azp != self.settings.client_id => Err(foreign_client()),
             Some(_) | None => Ok(()),
         }
     }
@@ -312,7 +331,7 @@ impl IamAdapter for Keycloak {
     }
 
     fn logout_audience(&self) -> Option<&str> {
-        Some(&self.client_id)
+        Some(&self.settings.client_id)
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {

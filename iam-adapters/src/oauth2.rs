@@ -25,7 +25,7 @@ use crate::json;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
     Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
-    UNSUPPORTED_TOKEN_TYPE, error_code, http_client,
+    UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client, http_client,
 };
 use crate::registry::AdapterSettings as _;
 use crate::scope::Permissions;
@@ -350,10 +350,7 @@ impl OAuth2 {
         if tokens.client_id == self.settings.client_id {
             Ok(tokens)
         } else {
-            Err(IamError::misconfigured(
-                Misconfiguration::ForeignClient,
-                "check client_id: was it changed while sessions exist?",
-            ))
+            Err(foreign_client())
         }
     }
 

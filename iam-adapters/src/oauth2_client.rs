@@ -335,3 +335,11 @@ impl OAuth2Client {
 
 /// The name of the 200 response of a token endpoint in errors.
 const TOKEN_RESPONSE: &str = "token response";
+
+/// The error for a session of another client, because only that client may introspect or end it.
+pub(crate) fn foreign_client() -> IamError {
+    IamError::misconfigured(
+        Misconfiguration::ForeignClient,
+        "check client_id: was it changed while sessions exist?",
+    )
+}
