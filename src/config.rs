@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 mod audit;
@@ -27,6 +27,8 @@ mod public_url;
 mod reading;
 mod redis;
 mod safety;
+mod section;
+mod server_url;
 mod session;
 mod source;
 mod token;
@@ -42,7 +44,7 @@ mod load_tests;
 #[cfg(test)]
 mod safety_tests;
 #[cfg(test)]
-pub(crate) mod sample;
+mod tests;
 
 pub use audit::{AuditDestination, AuditSettings};
 pub use cache::CacheSettings;
@@ -60,11 +62,17 @@ pub use permissions::{PermissionSettings, PermissionSourceKind};
 pub(crate) use problems::Problems;
 pub use public_url::{InvalidPublicUrl, PublicUrl};
 pub use redis::{RedisSettings, SentinelAddress, SentinelSettings};
+pub use server_url::ServerUrl;
 pub use session::SessionSettings;
 pub use source::{NamedFiles, Source};
+#[cfg(test)]
+pub(crate) use tests::sample;
 pub use token::TokenSettings;
 pub use traces::TraceSettings;
 pub use upstream::UpstreamSettings;
+
+use known::join;
+use section::choice;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
 /// for so long.
@@ -115,43 +123,14 @@ pub struct Settings {
     pub files: NamedFiles,
 }
 
-/// The purpose of the gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Environment {
-    /// For development: built-in users and ephemeral keys are allowed on loopback addresses.
-    #[default]
-    Development,
-    /// For real users: unsafe settings are refused.
-    Production,
-}
-
-impl Environment {
-    /// The name, as in the configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Development => "development",
-            Self::Production => "production",
-        }
-    }
-}
-
-impl Serialize for Environment {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl TryFrom<String> for Environment {
-    type Error = &'static str;
-
-    fn try_from(name: String) -> Result<Self, Self::Error> {
-        match name.as_str() {
-            "development" => Ok(Self::Development),
-            "production" => Ok(Self::Production),
-            _ => Err("expected `development` or `production`"),
-        }
+choice! {
+    /// The purpose of the gateway.
+    pub enum Environment {
+        /// For development: built-in users and ephemeral keys are allowed on loopback addresses.
+        #[default]
+        Development = "development",
+        /// For real users: unsafe settings are refused.
+        Production = "production",
     }
 }
 
@@ -196,22 +175,27 @@ impl Settings {
     }
 
     fn check(&self, problems: &mut Problems) {
-        problems.duration_within(
+        problems.within(
             "stale_if_error",
             self.stale_if_error,
-            Duration::ZERO..=STALE_IF_ERROR_MAX,
+            &(Duration::ZERO..=STALE_IF_ERROR_MAX),
         );
         self.http.check(problems);
-        self.session
-            .check(&self.upstream, &self.permissions, problems);
-        self.login_limits.check(problems);
+        (self.session).check_ranges(|name| join("session", name), problems);
+        self.upstream.check_outlived_by(
+            "session.freshness",
+            self.session.freshness,
+            &self.permissions,
+            problems,
+        );
+        (self.login_limits).check_ranges(|name| join("login_limits", name), problems);
         let production = self.environment == Environment::Production;
         self.permissions.check(&self.upstream, production, problems);
         self.token.check(problems);
         self.keys.check(problems);
-        self.upstream.check("upstream", problems);
+        (self.upstream).check_ranges(|name| join("upstream", name), problems);
         iam::check(self, problems);
-        self.cache.check(problems);
+        (self.cache).check_ranges(|name| join("cache", name), problems);
         self.log.check(problems);
         self.audit.check(problems);
         self.check_listeners(problems);

@@ -92,7 +92,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         let state = Arc::new(state);
         states.push(Arc::clone(&state));
         let observer: Arc<dyn Observer> = state;
-        let limits = iam.upstream(&settings.upstream).limits();
+        let limits = iam.upstream.limits();
         let adapter = Arc::clone(adapter);
         let resilient = ResilientAdapter::new(&name, adapter, limits, clock, &observer);
         let mut adapter: Arc<dyn IamAdapter> = Arc::new(resilient);
@@ -219,7 +219,7 @@ impl Application {
         let management = bind(management, &app_state, management_app)?;
         let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
         let probing = iams.map(|(section, iam)| {
-            let interval = section.upstream(&settings.upstream).probe_interval;
+            let interval = section.upstream.probe_interval;
             probe::run(Arc::clone(iam.adapter()), interval)
         });
         let probing = join_all(probing);

@@ -80,7 +80,7 @@ pub(super) fn check(
         .enable_all()
         .build()?;
     let deadlines = settings.iams.iter();
-    let deadlines = deadlines.map(|iam| iam.upstream(&settings.upstream).logout_deadline);
+    let deadlines = deadlines.map(|iam| iam.upstream.logout_deadline);
     let logout_deadline = deadlines.max().unwrap_or_default();
     let passed = runtime.block_on(async {
         let passed = call(&settings, &parts, account, explain, out).await;

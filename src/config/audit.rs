@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::problems::Problems;
+use super::section::choice;
 
 /// The audit log.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -22,29 +23,16 @@ pub struct AuditSettings {
     pub email_addresses: bool,
 }
 
-/// Where the lines of the audit log go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
-#[serde(try_from = "String", rename_all = "snake_case")]
-pub enum AuditDestination {
-    /// There is no audit log.
-    #[default]
-    None,
-    /// Standard output, between the lines of the ordinary log.
-    Stdout,
-    /// A file.
-    File,
-}
-
-impl TryFrom<String> for AuditDestination {
-    type Error = &'static str;
-
-    fn try_from(name: String) -> Result<Self, Self::Error> {
-        match name.as_str() {
-            "none" => Ok(Self::None),
-            "stdout" => Ok(Self::Stdout),
-            "file" => Ok(Self::File),
-            _ => Err("expected `none`, `stdout` or `file`"),
-        }
+choice! {
+    /// Where the lines of the audit log go.
+    pub enum AuditDestination {
+        /// There is no audit log.
+        #[default]
+        None = "none",
+        /// Standard output, between the lines of the ordinary log.
+        Stdout = "stdout",
+        /// A file.
+        File = "file",
     }
 }
 

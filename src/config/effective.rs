@@ -1,15 +1,15 @@
 //! The settings in effect and their origins, for `config show`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use iam_adapters::registry::Registry;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::known::{KnownSettings, join};
+use super::known::join;
 use super::layers::Layers;
 
 /// Where the value of a setting comes from.
@@ -24,12 +24,23 @@ pub enum Origin {
     Environment(String),
 }
 
+impl Origin {
+    /// The file or the variable.
+    pub(super) fn place(&self) -> Cow<'_, str> {
+        match self {
+            Self::Default => "default".into(),
+            Self::File(path) => path.to_string_lossy(),
+            Self::Environment(variable) => variable.into(),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
             // In quotes, so that a path with a line break stays in its comment.
-            Self::File(path) => write!(f, "file {:?}", path.to_string_lossy()),
+            Self::File(_) => write!(f, "file {:?}", self.place()),
             Self::Environment(variable) => write!(f, "environment {variable}"),
         }
     }
@@ -42,18 +53,10 @@ pub struct EffectiveSetting {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// Whether the value is a secret, which is not shown.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
     /// Where the value comes from.
     pub origin: Origin,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// All settings in effect. A setting without a value has no entry.
@@ -68,20 +71,23 @@ pub struct EffectiveSettings {
 }
 
 impl EffectiveSettings {
-    pub(super) fn new(settings: &Settings, layers: &Layers, registry: &Registry) -> Self {
+    pub(super) fn new(settings: &Settings, layers: &Layers) -> Self {
         let mut shown = Self {
             settings: BTreeMap::new(),
             sections: BTreeSet::new(),
         };
-        let known = KnownSettings::new(registry, &layers.iams);
+        let known = &layers.known;
         // Secrets serialize as a placeholder; a type with a secret that does not is not compiled.
-        shown.add("", object(settings), &known, layers);
+        shown.add("", object(settings), layers);
         for iam in &settings.iams {
             // Without a section there may be no IAM.
-            if registry.kind(iam.adapter.name()).is_some() {
-                let mut section = object(&iam.options);
+            if known.is_section(&join("iam", &iam.name)) {
+                let mut section = object(&iam.session);
+                section.extend(object(&iam.upstream));
+                section.retain(|name, _| iam.replaced.contains(name));
+                section.extend(object(&iam.options));
                 section.extend(object(iam.adapter.json()));
-                shown.add(&join("iam", &iam.name), section, &known, layers);
+                shown.add(&join("iam", &iam.name), section, layers);
             }
         }
         for key in known.secrets() {
@@ -90,26 +96,20 @@ impl EffectiveSettings {
         shown
     }
 
-    fn add(
-        &mut self,
-        section: &str,
-        values: Map<String, Value>,
-        known: &KnownSettings,
-        layers: &Layers,
-    ) {
+    fn add(&mut self, section: &str, values: Map<String, Value>, layers: &Layers) {
         self.sections.insert(section.to_owned());
         for (name, value) in values {
             let key = join(section, &name);
             match value {
                 Value::Null => {}
-                Value::Object(values) if known.is_section(&key) => {
-                    self.add(&key, values, known, layers);
+                Value::Object(values) if layers.known.is_section(&key) => {
+                    self.add(&key, values, layers);
                 }
                 value => {
                     let setting = EffectiveSetting {
                         value: Some(value),
                         hidden: false,
-                        origin: layers.origin_of(&key),
+                        origin: layers.origin(&key).cloned().unwrap_or(Origin::Default),
                     };
                     self.settings.insert(key, setting);
                 }
@@ -133,7 +133,8 @@ impl EffectiveSettings {
     }
 }
 
-fn object(values: &impl Serialize) -> Map<String, Value> {
+/// The values by their names; none if it has no names.
+pub(super) fn object(values: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(values) {
         Ok(Value::Object(values)) => values,
         _ => Map::new(),
@@ -303,7 +304,7 @@ mod tests {
     fn no_secret_exists_that_the_test_does_not_set() {
         let source = Source::new(Some(written(ALL).path()), &BTreeMap::new(), &registry());
         let layers = Layers::gather(&source, &mut super::super::Problems::default());
-        let known = KnownSettings::new(&registry(), &layers.iams);
+        let known = layers.expect("a file").known;
         // Those of sections that are not in the file are of the same types.
         let of_kinds = ["iam.keycloak.client_secret", "iam.oauth2.client_secret"];
         let secrets = known.secrets().filter(|key| !of_kinds.contains(key));

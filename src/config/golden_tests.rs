@@ -141,7 +141,7 @@ fn settings_of_version_0_1_0_have_the_same_effect() {
     assert_eq!((&*corp.name, &*partner.name), ("corp", "partner"));
     assert!(corp.options.default && corp.options.login && !partner.options.login);
     assert_eq!(corp.options.subject_prefix, "corp-");
-    assert_eq!(corp.options.freshness, Some(seconds(25)));
+    assert_eq!(corp.session.freshness, seconds(25));
     assert_eq!(corp.options.logins_per_second, Some(12));
     assert_eq!(partner.options.domains, ["partner.example.test"]);
 }

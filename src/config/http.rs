@@ -9,55 +9,42 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::known::join;
 use super::problems::Problems;
 use super::public_url::PublicUrl;
+use super::section::section;
 
 /// The most for `workers`.
 const WORKERS_MAX: usize = 1024;
 
-/// The public listener.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct HttpSettings {
-    /// The address; port 0: any free port.
-    pub listen: SocketAddr,
-    /// Threads that serve requests.
-    pub workers: usize,
-    /// The most open connections. Each worker has an equal share of them.
-    pub max_connections: usize,
-    /// The URL of the gateway for clients; the issuer of the tokens.
-    pub public_url: PublicUrl,
-    /// `[http.tls]`.
-    pub tls: TlsSettings,
-    /// The proxies whose `X-Forwarded-For` header is used.
-    #[serde(deserialize_with = "super::list::deserialize")]
-    pub trusted_proxies: Vec<TrustedProxy>,
-    /// Whether the response to a fault of the IAM is 502, 503 or 504 in place of 500.
-    pub precise_backend_status: bool,
-    /// How long requests in progress may take to finish after the signal to stop.
-    #[serde(with = "humantime_serde")]
-    pub shutdown_deadline: Duration,
-    /// How long new requests are still accepted after readiness became `not_ready`, so that load
-    /// balancers can stop sending them.
-    #[serde(with = "humantime_serde")]
-    pub shutdown_delay: Duration,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            workers: thread::available_parallelism()
-                .map_or(2, NonZero::get)
-                .min(WORKERS_MAX),
-            max_connections: 10_000,
-            public_url: PublicUrl::default(),
-            tls: TlsSettings::default(),
-            trusted_proxies: Vec::new(),
-            precise_backend_status: false,
-            shutdown_deadline: Duration::from_secs(10),
-            shutdown_delay: Duration::ZERO,
-        }
+section! {
+    /// The public listener.
+    pub struct HttpSettings {
+        /// The address; port 0: any free port.
+        pub listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
+        /// Threads that serve requests.
+        pub workers: usize = thread::available_parallelism()
+            .map_or(2, NonZero::get)
+            .min(WORKERS_MAX), in 1..=WORKERS_MAX;
+        /// The most open connections. Each worker has an equal share of them.
+        pub max_connections: usize = 10_000, in 1..=1_000_000;
+        /// The URL of the gateway for clients; the issuer of the tokens.
+        pub public_url: PublicUrl = PublicUrl::default();
+        /// `[http.tls]`.
+        pub tls: TlsSettings = TlsSettings::default();
+        /// The proxies whose `X-Forwarded-For` header is used.
+        #[serde(deserialize_with = "super::list::deserialize")]
+        pub trusted_proxies: Vec<TrustedProxy> = Vec::new();
+        /// Whether the response to a fault of the IAM is 502, 503 or 504 in place of 500.
+        pub precise_backend_status: bool = false;
+        /// How long requests in progress may take to finish after the signal to stop.
+        #[serde(with = "humantime_serde")]
+        pub shutdown_deadline: Duration = Duration::from_secs(10),
+            in Duration::from_millis(1)..=Duration::from_secs(3600);
+        /// How long new requests are still accepted after readiness became `not_ready`, so that load
+        /// balancers can stop sending them.
+        #[serde(with = "humantime_serde")]
+        pub shutdown_delay: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_secs(600);
     }
 }
 
@@ -69,18 +56,7 @@ impl HttpSettings {
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        problems.number_within("http.workers", self.workers, 1..=WORKERS_MAX);
-        problems.number_within("http.max_connections", self.max_connections, 1..=1_000_000);
-        problems.duration_within(
-            "http.shutdown_deadline",
-            self.shutdown_deadline,
-            Duration::from_millis(1)..=Duration::from_secs(3600),
-        );
-        problems.duration_within(
-            "http.shutdown_delay",
-            self.shutdown_delay,
-            Duration::ZERO..=Duration::from_secs(600),
-        );
+        self.check_ranges(|name| join("http", name), problems);
         self.tls.check(problems);
     }
 }
@@ -103,24 +79,11 @@ impl TlsSettings {
     }
 
     fn check(&self, problems: &mut Problems) {
-        for (key, file, other, its_file) in [
-            (
-                "certificate_file",
-                &self.certificate_file,
-                "key_file",
-                &self.key_file,
-            ),
-            (
-                "key_file",
-                &self.key_file,
-                "certificate_file",
-                &self.certificate_file,
-            ),
-        ] {
-            let key = format!("http.tls.{key}");
-            if file.is_some() && its_file.is_none() {
-                problems.add(&key, format!("requires http.tls.{other}"));
-            }
+        let (certificate, key) = ("http.tls.certificate_file", "http.tls.key_file");
+        match (&self.certificate_file, &self.key_file) {
+            (Some(_), None) => problems.add(certificate, format!("requires {key}")),
+            (None, Some(_)) => problems.add(key, format!("requires {certificate}")),
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 }

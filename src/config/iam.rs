@@ -1,73 +1,44 @@
 //! `[iam.<name>]`: the IAMs. Their common settings are here; those of an adapter are its own.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use iam_adapters::AllowedScopes;
 use iam_adapters::registry::IamSettings;
-use serde::{Deserialize, Serialize};
 
 use super::known::join;
+use super::login_limits::LOGINS;
 use super::permissions::PermissionSourceKind;
 use super::problems::Problems;
-use super::session::MAX_LIFETIME;
-use super::{Settings, UpstreamSettings, list, login_limits};
+use super::section::section;
+use super::{SessionSettings, Settings, UpstreamSettings, list};
 use crate::gateway::iams::IamPolicy;
 use crate::gateway::introspection_cache::Freshness;
 
 /// The longest `subject_prefix`, in bytes.
 const SUBJECT_PREFIX_MAX: usize = 64;
 
-/// The settings of a section `[iam.<name>]` that all adapters have.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct IamOptions {
-    /// The adapter; `None`: the one with the name of the section.
-    pub r#type: Option<String>,
-    /// Logins with an address of one of these domains go to this IAM.
-    #[serde(deserialize_with = "list::deserialize")]
-    pub domains: Vec<String>,
-    /// Logins with an address of a domain that no IAM has go to this IAM.
-    pub default: bool,
-    /// Whether sessions can begin. Otherwise the IAM serves only the sessions that exist.
-    pub login: bool,
-    /// What precedes the IAM's subject in `sub`.
-    pub subject_prefix: String,
-    /// The most that users of this IAM can get: scope names, and beginnings of them followed by `*`.
-    #[serde(deserialize_with = "allowed_scopes")]
-    pub allowed_scopes: Option<Vec<String>>,
-    /// In place of `session.freshness`.
-    #[serde(with = "humantime_serde::option")]
-    pub freshness: Option<Duration>,
-    /// In place of `session.max_lifetime`.
-    #[serde(with = "humantime_serde::option")]
-    pub max_lifetime: Option<Duration>,
-    /// In place of `login_limits.rate`; 0: no bound.
-    pub logins_per_second: Option<u32>,
-    /// In place of `upstream.connect_deadline`.
-    #[serde(with = "humantime_serde::option")]
-    pub connect_deadline: Option<Duration>,
-    /// In place of `upstream.login_deadline`.
-    #[serde(with = "humantime_serde::option")]
-    pub login_deadline: Option<Duration>,
-    /// In place of `upstream.introspection_deadline`.
-    #[serde(with = "humantime_serde::option")]
-    pub introspection_deadline: Option<Duration>,
-    /// In place of `upstream.logout_deadline`.
-    #[serde(with = "humantime_serde::option")]
-    pub logout_deadline: Option<Duration>,
-    /// In place of `upstream.probe_deadline`.
-    #[serde(with = "humantime_serde::option")]
-    pub probe_deadline: Option<Duration>,
-    /// In place of `upstream.login_concurrency`.
-    pub login_concurrency: Option<usize>,
-    /// In place of `upstream.introspection_concurrency`.
-    pub introspection_concurrency: Option<usize>,
-    /// In place of `upstream.logout_concurrency`.
-    pub logout_concurrency: Option<usize>,
-    /// In place of `upstream.probe_interval`.
-    #[serde(with = "humantime_serde::option")]
-    pub probe_interval: Option<Duration>,
+section! {
+    /// The settings of a section `[iam.<name>]` that all adapters have, besides those of `[session]` and
+    /// `[upstream]`.
+    pub struct IamOptions {
+        /// The adapter; `None`: the one with the name of the section.
+        pub r#type: Option<String> = None;
+        /// Logins with an address of one of these domains go to this IAM.
+        #[serde(deserialize_with = "list::deserialize")]
+        pub domains: Vec<String> = Vec::new();
+        /// Logins with an address of a domain that no IAM has go to this IAM.
+        pub default: bool = false;
+        /// Whether sessions can begin. Otherwise the IAM serves only the sessions that exist.
+        pub login: bool = true;
+        /// What precedes the IAM's subject in `sub`.
+        pub subject_prefix: String = String::new();
+        /// The most that users of this IAM can get: scope names, and beginnings of them followed by `*`.
+        #[serde(deserialize_with = "allowed_scopes")]
+        pub allowed_scopes: Option<Vec<String>> = None;
+        /// In place of `login_limits.rate`; 0: no bound.
+        pub logins_per_second: Option<u32> = None, in LOGINS;
+    }
 }
 
 fn allowed_scopes<'de, D: serde::Deserializer<'de>>(
@@ -76,38 +47,19 @@ fn allowed_scopes<'de, D: serde::Deserializer<'de>>(
     list::deserialize(deserializer).map(Some)
 }
 
-impl Default for IamOptions {
-    fn default() -> Self {
-        Self {
-            r#type: None,
-            domains: Vec::new(),
-            default: false,
-            login: true,
-            subject_prefix: String::new(),
-            allowed_scopes: None,
-            freshness: None,
-            max_lifetime: None,
-            logins_per_second: None,
-            connect_deadline: None,
-            login_deadline: None,
-            introspection_deadline: None,
-            logout_deadline: None,
-            probe_deadline: None,
-            login_concurrency: None,
-            introspection_concurrency: None,
-            logout_concurrency: None,
-            probe_interval: None,
-        }
-    }
-}
-
 /// A section `[iam.<name>]`.
 #[derive(Debug, Clone)]
 pub struct IamSection {
     /// The name.
     pub name: String,
+    /// The names of the settings of `[session]` and `[upstream]` in whose place the section has its own.
+    pub(super) replaced: BTreeSet<String>,
     /// The settings that all adapters have.
     pub options: IamOptions,
+    /// Those of `[session]`, or its own in their place.
+    pub session: SessionSettings,
+    /// Those of `[upstream]`, or its own in their place.
+    pub upstream: UpstreamSettings,
     /// The settings of the adapter.
     pub adapter: IamSettings,
 }
@@ -128,24 +80,12 @@ impl IamSection {
         }
     }
 
-    /// The settings of `[upstream]` for this IAM.
-    #[must_use]
-    pub fn upstream(&self, common: &UpstreamSettings) -> UpstreamSettings {
-        let own = &self.options;
-        UpstreamSettings {
-            connect_deadline: own.connect_deadline.unwrap_or(common.connect_deadline),
-            login_deadline: own.login_deadline.unwrap_or(common.login_deadline),
-            introspection_deadline: own
-                .introspection_deadline
-                .unwrap_or(common.introspection_deadline),
-            logout_deadline: own.logout_deadline.unwrap_or(common.logout_deadline),
-            probe_deadline: own.probe_deadline.unwrap_or(common.probe_deadline),
-            login_concurrency: own.login_concurrency.unwrap_or(common.login_concurrency),
-            introspection_concurrency: own
-                .introspection_concurrency
-                .unwrap_or(common.introspection_concurrency),
-            logout_concurrency: own.logout_concurrency.unwrap_or(common.logout_concurrency),
-            probe_interval: own.probe_interval.unwrap_or(common.probe_interval),
+    /// The key of a setting of this common section, or of the IAM's own in its place.
+    fn key_of(&self, common: &str, name: &str) -> String {
+        if self.replaced.contains(name) {
+            join(&self.key(), name)
+        } else {
+            join(common, name)
         }
     }
 
@@ -164,11 +104,11 @@ impl IamSection {
             allowed_scopes: allowed_scopes
                 .map(|names| AllowedScopes::parse(names).unwrap_or_default()),
             freshness: Freshness {
-                liveness: own.freshness.unwrap_or(settings.session.freshness),
+                liveness: self.session.freshness,
                 permissions: settings.permissions.ttl,
                 stale_if_error: settings.stale_if_error,
             },
-            session_max_lifetime: own.max_lifetime.unwrap_or(settings.session.max_lifetime),
+            session_max_lifetime: self.session.max_lifetime,
             logins_per_second: own.logins_per_second.map_or_else(
                 || settings.login_limits.rate_of(&self.adapter),
                 NonZeroU32::new,
@@ -178,27 +118,22 @@ impl IamSection {
 
     fn check(&self, settings: &Settings, problems: &mut Problems) {
         let (key, own) = (|name: &str| join(&self.key(), name), &self.options);
-        // Without the common settings, which have their own checks.
-        self.upstream(&UpstreamSettings::default())
-            .check(&self.key(), problems);
-        if let Some(lifetime) = own.max_lifetime {
-            problems.duration_within(&key("max_lifetime"), lifetime, MAX_LIFETIME);
-        }
-        let upstream = self.upstream(&settings.upstream);
-        let freshness = own.freshness.unwrap_or(settings.session.freshness);
-        if own.freshness.is_some() {
-            let permissions = &settings.permissions;
+        own.check_ranges(key, problems);
+        (self.session).check_ranges(|name| self.key_of("session", name), problems);
+        (self.upstream).check_ranges(|name| self.key_of("upstream", name), problems);
+        let (upstream, permissions) = (&self.upstream, &settings.permissions);
+        let freshness = self.session.freshness;
+        if self.replaced.contains("freshness") {
             upstream.check_outlived_by(&key("freshness"), freshness, permissions, problems);
-        } else if own.introspection_deadline.is_some() {
-            let name = key("introspection_deadline");
-            let decision = settings.permissions.decision_deadline();
-            let longest = upstream.introspection_deadline + decision.unwrap_or_default();
+        } else if self.replaced.contains("introspection_deadline") {
+            let decision = permissions.decision_deadline().unwrap_or_default();
             for (age_key, age) in [
                 ("session.freshness", freshness),
-                ("permissions.ttl", settings.permissions.ttl),
+                ("permissions.ttl", permissions.ttl),
             ] {
-                if age < longest {
-                    problems.add(&name, format!("must be shorter than {age_key}"));
+                if age < upstream.introspection_deadline + decision {
+                    let problem = format!("must be shorter than {age_key}");
+                    problems.add(&key("introspection_deadline"), problem);
                 }
             }
         }
@@ -207,9 +142,6 @@ impl IamSection {
         {
             let problem = "is missing: permissions.source = \"groups\" needs it";
             problems.add(&key(missing), problem);
-        }
-        if let Some(logins) = own.logins_per_second {
-            login_limits::check_rate(&key("logins_per_second"), logins, problems);
         }
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let prefix = &own.subject_prefix;

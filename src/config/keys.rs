@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use iam_adapters::files;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
 
+use super::known::join;
 use super::problems::Problems;
+use super::section::section;
 
 /// A new key is not used for this long after it was made.
 const JWKS_MAX_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -20,37 +21,26 @@ const RELOAD_INTERVAL_MAX: Duration = Duration::from_secs(30);
 /// The shortest key of identifiers, in characters: 24 random bytes in base64.
 const IDENTIFIER_KEY_MIN: usize = 32;
 
-/// The keys that all replicas share.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct KeySettings {
-    /// The directory of the signing keys; `None`: a key generated at start.
-    pub signing_dir: Option<PathBuf>,
-    /// The directory of the sealing keys; `None`: a key generated at start.
-    pub sealing_dir: Option<PathBuf>,
-    /// The key of the identifiers of accounts, sessions and networks; `None`: a key generated at start.
-    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
-    pub identifier_key: Option<SecretString>,
-    /// The file with that key; [`load`](super::load) replaces it by `identifier_key`.
-    pub identifier_key_file: Option<PathBuf>,
-    /// How long verifiers may cache the published keys; whole seconds.
-    #[serde(with = "humantime_serde")]
-    pub jwks_max_age: Duration,
-    /// The pause between two readings of the directories, and of the files that the settings name.
-    #[serde(with = "humantime_serde")]
-    pub reload_interval: Duration,
-}
-
-impl Default for KeySettings {
-    fn default() -> Self {
-        Self {
-            signing_dir: None,
-            sealing_dir: None,
-            identifier_key: None,
-            identifier_key_file: None,
-            jwks_max_age: Duration::from_secs(300),
-            reload_interval: Duration::from_secs(5),
-        }
+section! {
+    /// The keys that all replicas share.
+    pub struct KeySettings {
+        /// The directory of the signing keys; `None`: a key generated at start.
+        pub signing_dir: Option<PathBuf> = None;
+        /// The directory of the sealing keys; `None`: a key generated at start.
+        pub sealing_dir: Option<PathBuf> = None;
+        /// The key of the identifiers of accounts, sessions and networks; `None`: a key generated at start.
+        #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
+        pub identifier_key: Option<SecretString> = None;
+        /// The file with that key; [`load`](super::load) replaces it by `identifier_key`.
+        pub identifier_key_file: Option<PathBuf> = None;
+        /// How long verifiers may cache the published keys; whole seconds.
+        #[serde(with = "humantime_serde")]
+        pub jwks_max_age: Duration = Duration::from_secs(300),
+            in Duration::from_secs(1)..=JWKS_MAX_AGE_MAX;
+        /// The pause between two readings of the directories, and of the files that the settings name.
+        #[serde(with = "humantime_serde")]
+        pub reload_interval: Duration = Duration::from_secs(5),
+            in Duration::from_secs(1)..=RELOAD_INTERVAL_MAX;
     }
 }
 
@@ -93,18 +83,8 @@ impl KeySettings {
                 format!("shorter than {IDENTIFIER_KEY_MIN} characters"),
             );
         }
-        let age = self.jwks_max_age;
-        problems.duration_within(
-            "keys.jwks_max_age",
-            age,
-            Duration::from_secs(1)..=JWKS_MAX_AGE_MAX,
-        );
-        problems.duration_within(
-            "keys.reload_interval",
-            self.reload_interval,
-            Duration::from_secs(1)..=RELOAD_INTERVAL_MAX,
-        );
-        if age.subsec_nanos() != 0 {
+        self.check_ranges(|name| join("keys", name), problems);
+        if self.jwks_max_age.subsec_nanos() != 0 {
             problems.add("keys.jwks_max_age", "must be whole seconds, as max-age is");
         }
     }

@@ -26,6 +26,7 @@ pub(crate) fn is_own_variable(name: &str) -> bool {
 }
 
 /// The full keys of all settings (`http.listen`) and sections (`http`).
+#[derive(Default)]
 pub(super) struct KnownSettings {
     pub(super) keys: BTreeSet<String>,
     pub(super) sections: BTreeSet<String>,
@@ -62,9 +63,10 @@ impl KnownSettings {
         let kinds = registry.kinds().iter().map(|kind| (kind.name(), kind));
         let named = iams.iter().map(|(name, kind)| (name.as_str(), kind));
         let iams: BTreeMap<_, _> = kinds.chain(named).collect();
+        let options = Self::iam_options();
         for (name, kind) in iams {
             let section = join("iam", name);
-            let fields = kind.fields().iter().chain(Self::iam_options());
+            let fields = options.iter().chain(kind.fields());
             keys.extend(fields.map(|field| join(&section, field)));
             sections.insert(section);
         }
@@ -73,8 +75,13 @@ impl KnownSettings {
     }
 
     /// The names of the settings that all IAMs have.
-    pub(super) fn iam_options() -> &'static [&'static str] {
-        serde_introspect::<IamOptions>()
+    pub(super) fn iam_options() -> Vec<&'static str> {
+        [
+            serde_introspect::<IamOptions>(),
+            serde_introspect::<SessionSettings>(),
+            serde_introspect::<UpstreamSettings>(),
+        ]
+        .concat()
     }
 
     pub(super) fn is_section(&self, key: &str) -> bool {

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::effective::Origin;
 use super::known::{KnownSettings, PREFIX, join};
 use super::problems::Problems;
-use super::source::{NamedFiles, Source};
+use super::source::{NamedFiles, SettingsFile, Source};
 
 /// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a
 /// problem already, so no gateway runs with it.
@@ -28,70 +28,53 @@ pub(super) struct Layers {
     /// A section of the file is an empty table here, because the section alone selects an adapter.
     pub(super) values: BTreeMap<String, Value>,
     /// The variable or the file that set each key or section.
-    origins: BTreeMap<String, String>,
-    pub(super) file: Option<SettingsFile>,
+    origins: BTreeMap<String, Origin>,
+    /// The keys of the secrets that the settings file holds.
+    pub(super) secrets_in_file: Vec<String>,
     /// The files from which secrets were read, by the key of the secret.
     pub(super) secret_files: BTreeMap<String, String>,
     /// The files that settings name.
     pub(super) files: NamedFiles,
     /// The sections of IAMs that can be read, by name.
     pub(super) iams: BTreeMap<String, AdapterKind>,
-}
-
-/// The settings file that was read.
-pub(super) struct SettingsFile {
-    pub(super) path: PathBuf,
-    /// Its permission bits.
-    pub(super) mode: u32,
-    /// The keys of the secrets that it holds.
-    pub(super) secrets: Vec<String>,
+    pub(super) known: KnownSettings,
 }
 
 impl Layers {
     /// Reads the file, the environment and the files of secrets.
-    pub(super) fn gather(source: &Source, problems: &mut Problems) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The settings file cannot be read.
+    pub(super) fn gather(source: &Source, problems: &mut Problems) -> Result<Self, String> {
         let Source {
             file,
             environment,
             registry,
         } = source;
         let mut layers = Self::default();
-        let mut read = file.as_ref().and_then(|(path, text)| {
-            let values = text
-                .as_ref()
-                .map_err(String::clone)
-                .and_then(|file| Ok((file.mode, parse(file.text.expose_secret())?)));
-            match values {
-                Ok((mode, values)) => Some((path, mode, values)),
-                Err(problem) => {
-                    problems.add(&path.display().to_string(), problem);
-                    None
-                }
-            }
-        });
-        let in_file = read.as_mut().map(|(_, _, values)| values);
-        layers.iams = iam_kinds(in_file, environment, registry, problems);
-        let known = &KnownSettings::new(registry, &layers.iams);
-        match read {
-            None => {}
-            Some((path, mode, values)) => {
-                for (name, value) in values {
-                    layers.add_from_file(name, value, path, known, problems);
-                }
-                let set = |key: &&str| layers.values.contains_key(*key);
-                layers.file = Some(SettingsFile {
-                    path: path.to_owned(),
-                    mode,
-                    secrets: known.secrets().filter(set).map(str::to_owned).collect(),
-                });
-            }
+        let file = file.as_ref().map(Result::as_ref).transpose()?;
+        let in_file = file.map(SettingsFile::values).transpose()?;
+        let mut in_file = in_file.unwrap_or_default();
+        layers.iams = iam_kinds(&mut in_file, environment, registry, problems);
+        let known = KnownSettings::new(registry, &layers.iams);
+        for (name, value) in in_file {
+            let path = file.map_or(Path::new(""), |file| &file.path);
+            layers.add_from_file(name, value, path, &known, problems);
         }
+        let secrets = known.secrets().map(str::to_owned);
+        let secrets: Vec<_> = secrets.collect();
+        let in_file = secrets
+            .iter()
+            .filter(|key| layers.values.contains_key(*key));
+        layers.secrets_in_file = in_file.cloned().collect();
         for (variable, text) in environment {
             if let Some(key) = known.key_of(variable) {
                 // A text, so that a secret of digits keeps its zeros. The types parse numbers.
                 let value = Value::new(None, text.expose_secret());
                 layers.values.insert(key.to_owned(), value);
-                layers.origins.insert(key.to_owned(), variable.clone());
+                let origin = Origin::Environment(variable.clone());
+                layers.origins.insert(key.to_owned(), origin);
             } else if known.means_setting(variable) {
                 let nearest = known.nearest_variable(variable);
                 problems.add(
@@ -104,33 +87,32 @@ impl Layers {
         let files = files.filter(|(key, _)| key.ends_with("_file"));
         let paths = files.filter_map(|(_, path)| path.clone().into_string().ok());
         layers.files = NamedFiles::new(paths.map(PathBuf::from).collect());
-        for key in known.secrets() {
+        for key in &secrets {
             layers.read_secret(key, problems);
         }
-        layers
+        layers.known = known;
+        Ok(layers)
+    }
+
+    /// The values of a section, by their names in it.
+    pub(super) fn below(&self, section: &str) -> BTreeMap<String, Value> {
+        let prefix = join(section, "");
+        let values = self.values.iter().filter_map(|(key, value)| {
+            let name = key.strip_prefix(&prefix)?;
+            Some((name.to_owned(), value.clone()))
+        });
+        values.collect()
     }
 
     /// The origin of a setting, of a secret's file, or of anything in a section: an environment
     /// variable or the file.
-    pub(super) fn origin(&self, key: &str) -> Option<&str> {
+    pub(super) fn origin(&self, key: &str) -> Option<&Origin> {
         let mut origins = self.origins.iter();
         let (_, origin) = origins.find(|(set, _)| {
             let rest = set.strip_prefix(key);
             rest.is_some_and(|rest| matches!(rest, "" | "_file") || rest.starts_with('.'))
         })?;
         Some(origin)
-    }
-
-    /// The origin of a setting, or of a secret's file.
-    pub(super) fn origin_of(&self, key: &str) -> Origin {
-        let file = self.file.as_ref().map(|file| &file.path);
-        match self.origin(key) {
-            None => Origin::Default,
-            Some(origin) => match file.filter(|path| path.display().to_string() == origin) {
-                Some(path) => Origin::File(path.clone()),
-                None => Origin::Environment(origin.to_owned()),
-            },
-        }
     }
 
     fn add_from_file(
@@ -141,8 +123,8 @@ impl Layers {
         known: &KnownSettings,
         problems: &mut Problems,
     ) {
-        let origin = path.display().to_string();
-        self.origins.insert(key.clone(), origin);
+        self.origins
+            .insert(key.clone(), Origin::File(path.to_owned()));
         match value.kind {
             ValueKind::Table(table) if known.is_section(&key) => {
                 for (name, value) in BTreeMap::from_iter(table) {
@@ -210,19 +192,18 @@ impl Layers {
 /// the environment, and one of each kind's own name. Removes sections without a usable kind from the
 /// file's values.
 fn iam_kinds(
-    in_file: Option<&mut BTreeMap<String, Value>>,
+    in_file: &mut BTreeMap<String, Value>,
     environment: &BTreeMap<String, SecretString>,
     registry: &Registry,
     problems: &mut Problems,
 ) -> BTreeMap<String, AdapterKind> {
     let kinds = registry.kinds().iter();
     let mut iams: BTreeMap<_, _> = kinds.map(|kind| (kind.name().to_owned(), *kind)).collect();
-    let mut sections = in_file
-        .and_then(|values| values.get_mut("iam"))
-        .and_then(|iams| match &mut iams.kind {
-            ValueKind::Table(sections) => Some(sections),
-            _ => None,
-        });
+    let in_file = in_file.get_mut("iam").map(|iams| &mut iams.kind);
+    let mut sections = match in_file {
+        Some(ValueKind::Table(sections)) => Some(sections),
+        _ => None,
+    };
     let mut types: BTreeMap<String, String> = BTreeMap::new();
     for (name, section) in sections.iter().flat_map(|sections| sections.iter()) {
         if let ValueKind::Table(values) = &section.kind
@@ -277,14 +258,4 @@ fn read_secret_file(path: Value) -> Result<(String, Value), String> {
             Ok((path, secret))
         }
     }
-}
-
-/// The values of the settings file. An error has the number of the line but not its text, which may
-/// contain a secret.
-fn parse(text: &str) -> Result<BTreeMap<String, Value>, String> {
-    toml::from_str(text).map_err(|error| {
-        let before = error.span().and_then(|span| text.get(..span.start));
-        let line = before.unwrap_or_default().matches('\n').count() + 1;
-        format!("line {line} is not TOML: {}", error.message())
-    })
 }

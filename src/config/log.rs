@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::problems::Problems;
+use super::section::choice;
 
 /// The log.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -42,28 +43,15 @@ impl LogSettings {
     }
 }
 
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
-#[serde(try_from = "String", rename_all = "snake_case")]
-pub enum LogFormat {
-    /// For people on a terminal, JSON elsewhere.
-    #[default]
-    Auto,
-    /// For people.
-    Human,
-    /// One JSON object a line.
-    Json,
-}
-
-impl TryFrom<String> for LogFormat {
-    type Error = &'static str;
-
-    fn try_from(name: String) -> Result<Self, Self::Error> {
-        match name.as_str() {
-            "auto" => Ok(Self::Auto),
-            "human" => Ok(Self::Human),
-            "json" => Ok(Self::Json),
-            _ => Err("expected `auto`, `human` or `json`"),
-        }
+choice! {
+    /// The format of log lines.
+    pub enum LogFormat {
+        /// For people on a terminal, JSON elsewhere.
+        #[default]
+        Auto = "auto",
+        /// For people.
+        Human = "human",
+        /// One JSON object a line.
+        Json = "json",
     }
 }

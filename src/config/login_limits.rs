@@ -1,56 +1,44 @@
 //! `[login_limits]`: the limits of logins.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use iam_adapters::registry::IamSettings;
-use serde::{Deserialize, Serialize};
 
 use super::IamSection;
-use super::problems::Problems;
+use super::section::section;
 use crate::gateway::login_limiter::{Bound, Limits, SlowRate};
 
-const FAILURES_MAX: usize = 1_000_000;
+/// The range of numbers of logins.
+pub(super) const LOGINS: RangeInclusive<u32> = 0..=1_000_000;
 
-/// The limits of logins, for each replica.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct LoginLimitSettings {
-    /// The most refused logins of one account at once; 0: no bound.
-    pub account_failures: u32,
-    /// The time in which all of them expire, one after the other.
-    #[serde(with = "humantime_serde")]
-    pub account_window: Duration,
-    /// The refused logins of one account in a row, from unknown networks or from one known network,
-    /// after which the rate falls; 0: never. It never falls if `account_failures` is 0.
-    pub account_failures_in_a_row: u32,
-    /// The time until one login reaches the IAM then. It doubles with each further refused one, up to
-    /// four hours.
-    #[serde(with = "humantime_serde")]
-    pub account_slow_interval: Duration,
-    /// New sessions of one account in a minute; 0: no bound; `None`: the adapter's default.
-    pub account_sessions_per_minute: Option<u32>,
-    /// The most refused logins from one address at once; 0: no bound.
-    pub address_failures: u32,
-    /// The time in which all of them expire, one after the other.
-    #[serde(with = "humantime_serde")]
-    pub address_window: Duration,
-    /// Logins a second that reach the IAM; 0: no bound; `None`: the adapter's default.
-    pub rate: Option<u32>,
-}
+const WINDOWS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-impl Default for LoginLimitSettings {
-    fn default() -> Self {
-        Self {
-            account_failures: 10,
-            account_window: Duration::from_secs(5 * 60),
-            account_failures_in_a_row: 50,
-            account_slow_interval: Duration::from_secs(15 * 60),
-            account_sessions_per_minute: None,
-            address_failures: 100,
-            address_window: Duration::from_secs(15 * 60),
-            rate: None,
-        }
+section! {
+    /// The limits of logins, for each replica.
+    pub struct LoginLimitSettings {
+        /// The most refused logins of one account at once; 0: no bound.
+        pub account_failures: u32 = 10, in LOGINS;
+        /// The time in which all of them expire, one after the other.
+        #[serde(with = "humantime_serde")]
+        pub account_window: Duration = Duration::from_secs(5 * 60), in WINDOWS;
+        /// The refused logins of one account in a row, from unknown networks or from one known network,
+        /// after which the rate falls; 0: never. It never falls if `account_failures` is 0.
+        pub account_failures_in_a_row: u32 = 50, in LOGINS;
+        /// The time until one login reaches the IAM then. It doubles with each further refused one, up to
+        /// four hours.
+        #[serde(with = "humantime_serde")]
+        pub account_slow_interval: Duration = Duration::from_secs(15 * 60), in WINDOWS;
+        /// New sessions of one account in a minute; 0: no bound; `None`: the adapter's default.
+        pub account_sessions_per_minute: Option<u32> = None, in LOGINS;
+        /// The most refused logins from one address at once; 0: no bound.
+        pub address_failures: u32 = 100, in LOGINS;
+        /// The time in which all of them expire, one after the other.
+        #[serde(with = "humantime_serde")]
+        pub address_window: Duration = Duration::from_secs(15 * 60), in WINDOWS;
+        /// Logins a second that reach the IAM; 0: no bound; `None`: the adapter's default.
+        pub rate: Option<u32> = None, in LOGINS;
     }
 }
 
@@ -110,43 +98,6 @@ impl LoginLimitSettings {
             }
         }
     }
-
-    pub(super) fn check(&self, problems: &mut Problems) {
-        for (key, most) in [
-            ("account_failures", Some(self.account_failures)),
-            (
-                "account_failures_in_a_row",
-                Some(self.account_failures_in_a_row),
-            ),
-            (
-                "account_sessions_per_minute",
-                self.account_sessions_per_minute,
-            ),
-            ("address_failures", Some(self.address_failures)),
-        ] {
-            let most = usize::try_from(most.unwrap_or_default()).unwrap_or(usize::MAX);
-            problems.number_within(&format!("login_limits.{key}"), most, 0..=FAILURES_MAX);
-        }
-        if let Some(rate) = self.rate {
-            check_rate("login_limits.rate", rate, problems);
-        }
-        for (key, window) in [
-            ("account_window", self.account_window),
-            ("account_slow_interval", self.account_slow_interval),
-            ("address_window", self.address_window),
-        ] {
-            problems.duration_within(
-                &format!("login_limits.{key}"),
-                window,
-                Duration::from_secs(1)..=Duration::from_secs(24 * 3600),
-            );
-        }
-    }
-}
-
-pub(super) fn check_rate(key: &str, logins: u32, problems: &mut Problems) {
-    let logins = usize::try_from(logins).unwrap_or(usize::MAX);
-    problems.number_within(key, logins, 0..=FAILURES_MAX);
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `[permissions]`: permissions of users.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,113 +11,53 @@ use iam_adapters::permission_source::{
 };
 use iam_adapters::resilient::Limit;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize, Serializer};
-use url::Url;
 
+use super::known::join;
 use super::management::{BEARER_TOKEN, is_bearer_token};
 use super::problems::Problems;
-use super::redis::{host_of, is_loopback};
+use super::section::{choice, section};
+use super::server_url::ServerUrl;
+use super::session::AGES;
 use super::upstream::UpstreamSettings;
 
-/// Permissions of users.
-#[derive(Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct PermissionSettings {
-    /// How old cached permissions may be when an access token is issued.
-    #[serde(with = "humantime_serde")]
-    pub ttl: Duration,
-    /// Where they come from.
-    pub source: PermissionSourceKind,
-    /// The table of [`PermissionSourceKind::Groups`].
-    pub groups: GroupTable,
-    /// The address of the decision for [`PermissionSourceKind::Http`].
-    pub url: Option<Url>,
-    /// The bearer token for that address, if it requires one.
-    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
-    pub token: Option<SecretString>,
-    /// The file with the token; [`load`](super::load) replaces it by `token`.
-    pub token_file: Option<PathBuf>,
-    /// PEM certificates to trust in addition to the machine's own.
-    pub ca_file: Option<PathBuf>,
-    /// How long a decision may take.
-    #[serde(with = "humantime_serde")]
-    pub deadline: Duration,
-    /// The most concurrent decisions.
-    pub concurrency: usize,
-}
-
-/// Without credentials, path and query of the address.
-impl fmt::Debug for PermissionSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermissionSettings")
-            .field("ttl", &self.ttl)
-            .field("source", &self.source)
-            .field("groups", &self.groups)
-            .field("url", &self.url.as_ref().map(host_of))
-            .field("token", &self.token)
-            .field("token_file", &self.token_file)
-            .field("ca_file", &self.ca_file)
-            .field("deadline", &self.deadline)
-            .field("concurrency", &self.concurrency)
-            .finish()
+section! {
+    /// Permissions of users.
+    pub struct PermissionSettings {
+        /// How old cached permissions may be when an access token is issued.
+        #[serde(with = "humantime_serde")]
+        pub ttl: Duration = Duration::from_secs(60), in AGES;
+        /// Where they come from.
+        pub source: PermissionSourceKind = PermissionSourceKind::default();
+        /// The table of [`PermissionSourceKind::Groups`].
+        pub groups: GroupTable = GroupTable::default();
+        /// The address of the decision for [`PermissionSourceKind::Http`].
+        pub url: Option<ServerUrl> = None;
+        /// The bearer token for that address, if it requires one.
+        #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
+        pub token: Option<SecretString> = None;
+        /// The file with the token; [`load`](super::load) replaces it by `token`.
+        pub token_file: Option<PathBuf> = None;
+        /// PEM certificates to trust in addition to the machine's own.
+        pub ca_file: Option<PathBuf> = None;
+        /// How long a decision may take.
+        #[serde(with = "humantime_serde")]
+        pub deadline: Duration = Duration::from_millis(500),
+            in Duration::from_millis(1)..=Duration::from_secs(60);
+        /// The most concurrent decisions.
+        pub concurrency: usize = 128, in 1..=100_000;
     }
 }
 
-/// Where permissions come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(try_from = "String")]
-pub enum PermissionSourceKind {
-    /// The IAM.
-    #[default]
-    Iam,
-    /// A table of the IAM's groups.
-    Groups,
-    /// A policy server.
-    Http,
-}
-
-impl PermissionSourceKind {
-    /// The name, as in the configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Iam => "iam",
-            Self::Groups => "groups",
-            Self::Http => "http",
-        }
-    }
-}
-
-impl Serialize for PermissionSourceKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl TryFrom<String> for PermissionSourceKind {
-    type Error = &'static str;
-
-    fn try_from(name: String) -> Result<Self, Self::Error> {
-        let all = [Self::Iam, Self::Groups, Self::Http];
-        let mut all = all.into_iter();
-        all.find(|kind| kind.name() == name)
-            .ok_or("expected `iam`, `groups` or `http`")
-    }
-}
-
-impl Default for PermissionSettings {
-    fn default() -> Self {
-        Self {
-            ttl: Duration::from_secs(60),
-            source: PermissionSourceKind::default(),
-            groups: GroupTable::default(),
-            url: None,
-            token: None,
-            token_file: None,
-            ca_file: None,
-            deadline: Duration::from_millis(500),
-            concurrency: 128,
-        }
+choice! {
+    /// Where permissions come from.
+    pub enum PermissionSourceKind {
+        /// The IAM.
+        #[default]
+        Iam = "iam",
+        /// A table of the IAM's groups.
+        Groups = "groups",
+        /// A policy server.
+        Http = "http",
     }
 }
 
@@ -130,9 +69,7 @@ impl PermissionSettings {
         problems: &mut Problems,
     ) {
         upstream.check_outlived_by("permissions.ttl", self.ttl, self, problems);
-        let deadlines = Duration::from_millis(1)..=Duration::from_secs(60);
-        problems.duration_within("permissions.deadline", self.deadline, deadlines);
-        problems.number_within("permissions.concurrency", self.concurrency, 1..=100_000);
+        self.check_ranges(|name| join("permissions", name), problems);
         let (groups, http) = (PermissionSourceKind::Groups, PermissionSourceKind::Http);
         for (key, is_set, of) in [
             ("groups", !self.groups.is_empty(), groups),
@@ -158,7 +95,7 @@ impl PermissionSettings {
             PermissionSourceKind::Http => match &self.url {
                 None => problems.add("permissions.url", "is missing"),
                 Some(url) => {
-                    let must_be_https = production && !is_loopback(&host_of(url));
+                    let must_be_https = production && !url.is_local();
                     for problem in address_problems("permissions.url", url, must_be_https) {
                         problems.add_lines(&problem);
                     }
@@ -193,7 +130,7 @@ impl PermissionSettings {
             PermissionSourceKind::Groups => Some(PermissionSource::Groups(self.groups.clone())),
             PermissionSourceKind::Http => {
                 let settings = PolicyServerSettings {
-                    url: self.url.clone()?,
+                    url: (**self.url.as_ref()?).clone(),
                     token: self.token.clone(),
                     client: ClientSettings {
                         connect_deadline,
@@ -218,6 +155,8 @@ impl PermissionSettings {
 
 #[cfg(test)]
 mod tests {
+    use url::Url;
+
     use super::*;
     use crate::config::load_tests::{load_text, problems};
 
@@ -337,7 +276,7 @@ mod tests {
             ("http://localhost/", true),
             ("http://policy.example.test/", false),
         ] {
-            settings.url = Some(url.parse().unwrap());
+            settings.url = Some(url.parse::<Url>().unwrap().into());
             let mut problems = Problems::default();
             settings.check(&UpstreamSettings::default(), true, &mut problems);
             assert_eq!(problems.is_empty(), valid, "{url}");

@@ -1,7 +1,6 @@
 //! Collects the problems of the settings and of the files that they name.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -59,29 +58,17 @@ impl Problems {
         self.problems.is_empty()
     }
 
-    pub(super) fn duration_within(
+    /// Adds a value that is set and not within its range.
+    pub(super) fn within<T: Ranged>(
         &mut self,
         key: &str,
-        value: Duration,
-        range: RangeInclusive<Duration>,
+        value: impl Into<Option<T>>,
+        range: &RangeInclusive<T>,
     ) {
-        self.within(key, value, range, format_duration);
-    }
-
-    pub(super) fn number_within(&mut self, key: &str, value: usize, range: RangeInclusive<usize>) {
-        self.within(key, value, range, |number| number);
-    }
-
-    fn within<T: PartialOrd, D: fmt::Display>(
-        &mut self,
-        key: &str,
-        value: T,
-        range: RangeInclusive<T>,
-        shown: impl Fn(T) -> D,
-    ) {
-        if !range.contains(&value) {
-            let (least, most) = range.into_inner();
-            let [value, least, most] = [value, least, most].map(shown);
+        if let Some(value) = value.into()
+            && !range.contains(&value)
+        {
+            let [value, least, most] = [value, *range.start(), *range.end()].map(T::shown);
             self.add(key, format!("{value} is not within {least} and {most}"));
         }
     }
@@ -96,9 +83,33 @@ impl Problems {
     /// One line for each problem, with the origin of the setting, if it was set.
     pub(super) fn into_lines(self, layers: Option<&Layers>) -> Vec<String> {
         let line = |Problem { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
-            Some(origin) => format!("{key}: {message} (set in {origin})"),
+            Some(origin) => format!("{key}: {message} (set in {})", origin.place()),
             None => format!("{key}: {message}"),
         };
         self.problems.into_iter().map(line).collect()
+    }
+}
+
+/// A value that can have a range.
+pub(super) trait Ranged: PartialOrd + Copy {
+    /// As in the settings.
+    fn shown(self) -> String;
+}
+
+impl Ranged for Duration {
+    fn shown(self) -> String {
+        format_duration(self).to_string()
+    }
+}
+
+impl Ranged for u32 {
+    fn shown(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Ranged for usize {
+    fn shown(self) -> String {
+        self.to_string()
     }
 }

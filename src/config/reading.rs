@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::config::{Config, ConfigError, Value, ValueKind};
 use iam_adapters::registry::Registry;
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Serialize};
+use serde_aux::serde_introspection::serde_introspect;
 
-use super::known::{KnownSettings, join};
+use super::effective::object;
+use super::known::join;
 use super::layers::{Layers, PLACEHOLDER};
 use super::problems::Problems;
-use super::{IamOptions, IamSection, Settings};
+use super::{IamOptions, IamSection, SessionSettings, Settings, UpstreamSettings};
 
 /// The settings, with defaults for values that cannot be read; `None` if that is not possible. Each
 /// value that is not used is a problem.
@@ -18,95 +20,106 @@ pub(super) fn settings(
     registry: &Registry,
     problems: &mut Problems,
 ) -> Option<Settings> {
-    let mut settings: Settings = read(
-        &layers.values,
-        "",
-        |_| true,
-        Settings::deserialize,
+    let mut root = Reading {
+        section: "",
         problems,
-    )?;
+    };
+    let mut settings: Settings = root.read(layers.below(""), &(), Settings::deserialize)?;
     for (name, kind) in &layers.iams {
         let section = join("iam", name);
-        let inside = join(&section, "");
-        let mut keys = layers.values.keys();
-        if !keys.any(|key| *key == section || key.starts_with(&inside)) {
+        let mut values = layers.below(&section);
+        if values.is_empty() && !layers.values.contains_key(&section) {
             continue;
         }
-        let is_option = |name: &str| KnownSettings::iam_options().contains(&name);
-        let options = read(
-            &layers.values,
-            &section,
-            is_option,
-            IamOptions::deserialize,
+        let mut chosen = |names: &[&str]| {
+            let chosen = values.extract_if(.., |name, _| names.contains(&name.as_str()));
+            chosen.collect::<BTreeMap<_, _>>()
+        };
+        let options = chosen(serde_introspect::<IamOptions>());
+        let session = chosen(serde_introspect::<SessionSettings>());
+        let upstream = chosen(serde_introspect::<UpstreamSettings>());
+        let replaced = session.keys().chain(upstream.keys()).cloned().collect();
+        let mut reading = Reading {
+            section: &section,
             problems,
-        );
-        let adapter = |values| kind.read(values);
-        let is_own = |name: &str| !is_option(name);
+        };
+        let options = reading.read(options, &(), IamOptions::deserialize);
+        let session = reading.read(session, &settings.session, SessionSettings::deserialize);
+        let upstream = reading.read(upstream, &settings.upstream, UpstreamSettings::deserialize);
+        let adapter = reading.read(values, &(), |values| kind.read(values));
         settings.iams.push(IamSection {
             name: name.clone(),
+            replaced,
             options: options?,
-            adapter: read(&layers.values, &section, is_own, adapter, problems)?,
+            session: session?,
+            upstream: upstream?,
+            adapter: adapter?,
         });
     }
     if settings.iams.is_empty() {
         let adapter = registry.default_settings();
         settings.iams.push(IamSection {
             name: adapter.name().to_owned(),
+            replaced: BTreeSet::new(),
             options: IamOptions::default(),
+            session: settings.session.clone(),
+            upstream: settings.upstream.clone(),
             adapter,
         });
     }
     Some(settings)
 }
 
-/// Reads the values of a section whose names are chosen, repeatedly, each time without the value that
-/// was refused.
-fn read<T>(
-    values: &BTreeMap<String, Value>,
-    section: &str,
-    is_chosen: impl Fn(&str) -> bool,
-    as_type: impl Fn(Value) -> Result<T, ConfigError>,
-    problems: &mut Problems,
-) -> Option<T> {
-    let prefix = if section.is_empty() {
-        String::new()
-    } else {
-        join(section, "")
-    };
-    let below = |(key, value): (&String, &Value)| {
-        let key = key.strip_prefix(&prefix)?;
-        is_chosen(key).then(|| (key.to_owned(), value.clone()))
-    };
-    let mut values: BTreeMap<_, _> = values.iter().filter_map(below).collect();
-    let mut replaced = BTreeSet::new();
-    loop {
-        let error = match nested(&values).and_then(|config| as_type(config.cache)) {
-            Ok(read) => return Some(read),
-            Err(error) => error,
-        };
-        let (key, refusal) = explain(error);
-        let name = key.split('[').next().unwrap_or_default();
-        let key = match name {
-            "" => section.to_owned(),
-            name => join(section, name),
-        };
-        if let Some(message) = refusal {
-            let refused = values.remove(name);
-            problems.add_unread(&key, without_secret(message, &key, refused.as_ref()));
-            refused?;
-        } else {
-            problems.add_unread(&key, "is missing");
-            values.insert(name.to_owned(), Value::new(None, PLACEHOLDER));
-            if !replaced.insert(key) {
-                return None;
+/// The reading of a section.
+struct Reading<'a> {
+    section: &'a str,
+    problems: &'a mut Problems,
+}
+
+impl Reading<'_> {
+    /// Reads values repeatedly, each time without the one that was refused. A value that is not set is
+    /// that of `common`.
+    fn read<T>(
+        &mut self,
+        mut values: BTreeMap<String, Value>,
+        common: &impl Serialize,
+        as_type: impl Fn(Value) -> Result<T, ConfigError>,
+    ) -> Option<T> {
+        let common = serde_json::from_value(object(common).into()).unwrap_or_default();
+        let mut replaced = BTreeSet::new();
+        loop {
+            let error = match nested(&common, &values).and_then(|config| as_type(config.cache)) {
+                Ok(read) => return Some(read),
+                Err(error) => error,
+            };
+            let (key, refusal) = explain(error);
+            let name = key.split('[').next().unwrap_or_default();
+            let key = match name {
+                "" => self.section.to_owned(),
+                name => join(self.section, name),
+            };
+            if let Some(message) = refusal {
+                let refused = values.remove(name);
+                let message = without_secret(message, &key, refused.as_ref());
+                self.problems.add_unread(&key, message);
+                refused?;
+            } else {
+                self.problems.add_unread(&key, "is missing");
+                values.insert(name.to_owned(), Value::new(None, PLACEHOLDER));
+                if !replaced.insert(key) {
+                    return None;
+                }
             }
         }
     }
 }
 
-fn nested(values: &BTreeMap<String, Value>) -> Result<Config, ConfigError> {
+fn nested(
+    common: &BTreeMap<String, Value>,
+    values: &BTreeMap<String, Value>,
+) -> Result<Config, ConfigError> {
     let mut config = Config::builder();
-    for (key, value) in values {
+    for (key, value) in common.iter().chain(values) {
         config = config.set_override(key, value.clone())?;
     }
     config.build()

@@ -1,16 +1,16 @@
 //! `[redis]`: what replicas share through a Redis.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
+use std::net::{Ipv6Addr, SocketAddrV6};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize, Serializer};
-use url::{Host, Url};
+use url::Url;
 
 use super::PublicUrl;
 use super::problems::Problems;
+use super::server_url::{ServerUrl, is_loopback};
 
 /// The default ports of Redis and of Sentinel.
 const PORT: u16 = 6379;
@@ -23,29 +23,23 @@ const PREFIX_MAX: usize = 128;
 const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
 
 /// The section `[redis]`.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct RedisSettings {
     /// `redis://host:port/database`, or `rediss://` for TLS.
-    pub url: Url,
+    pub url: ServerUrl,
     /// The user; `None`: the default user.
-    #[serde(default)]
     pub username: Option<String>,
     /// The user's password, if any.
-    #[serde(default)]
     #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub password: Option<SecretString>,
     /// The file that holds the password; [`load`](super::load) replaces it by `password`.
-    #[serde(default)]
     pub password_file: Option<PathBuf>,
     /// PEM certificates of the authorities to trust, instead of the machine's own.
-    #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// Finds the primary Redis; `None`: `url` is its address.
-    #[serde(default)]
     pub sentinel: Option<SentinelSettings>,
     /// The beginning of each key; `None`: derived from the public URL. Gateways with different public
     /// URLs then share nothing, although they use one Redis.
-    #[serde(default)]
     pub prefix: Option<String>,
     /// Whether replicas share what the IAM responded about sessions.
     #[serde(default = "share_knowledge")]
@@ -65,7 +59,7 @@ const fn catch_up_deadline() -> Duration {
 }
 
 /// The section `[redis.sentinel]`: the Sentinels that know which Redis is the primary.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct SentinelSettings {
     /// `host` or `host:port` of each Sentinel. They are asked in this order.
     #[serde(deserialize_with = "super::list::deserialize")]
@@ -73,24 +67,12 @@ pub struct SentinelSettings {
     /// The name of the primary at the Sentinels.
     pub master: String,
     /// The user at the Sentinels; `None`: the default user.
-    #[serde(default)]
     pub username: Option<String>,
     /// The password at the Sentinels, if any.
-    #[serde(default)]
     #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub password: Option<SecretString>,
     /// The file that holds the password; [`load`](super::load) replaces it by `password`.
-    #[serde(default)]
     pub password_file: Option<PathBuf>,
-}
-
-impl fmt::Debug for SentinelSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SentinelSettings")
-            .field("addresses", &self.addresses)
-            .field("master", &self.master)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The address of a Sentinel.
@@ -118,7 +100,8 @@ impl TryFrom<&str> for SentinelAddress {
     fn try_from(text: &str) -> Result<Self, Self::Error> {
         let invalid = "expected host or host:port";
         let url = Url::parse(&format!("redis://{text}")).map_err(|_| invalid)?;
-        let host = host_of(&url);
+        let url = ServerUrl::from(url);
+        let host = url.host_name();
         let rest = url.as_str().strip_prefix("redis://").unwrap_or_default();
         if host.is_empty() || rest.contains(['/', '?', '#', '@']) {
             return Err(invalid);
@@ -127,29 +110,6 @@ impl TryFrom<&str> for SentinelAddress {
             host,
             port: url.port().unwrap_or(SENTINEL_PORT),
         })
-    }
-}
-
-pub(super) fn host_of(url: &Url) -> String {
-    match url.host() {
-        Some(Host::Ipv6(address)) => address.to_string(),
-        Some(host) => host.to_string(),
-        None => String::new(),
-    }
-}
-
-pub(super) fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-/// Without credentials, path and query of the address.
-impl fmt::Debug for RedisSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisSettings")
-            .field("host", &self.host())
-            .field("tls", &self.has_tls())
-            .finish_non_exhaustive()
     }
 }
 
@@ -163,7 +123,7 @@ impl RedisSettings {
     /// The host name or IP address.
     #[must_use]
     pub fn host(&self) -> String {
-        host_of(&self.url)
+        self.url.host_name()
     }
 
     /// The port.
@@ -199,7 +159,7 @@ impl RedisSettings {
                 .addresses
                 .iter()
                 .all(|each| is_loopback(&each.host)),
-            None => is_loopback(&self.host()),
+            None => self.url.is_local(),
         }
     }
 
@@ -237,10 +197,10 @@ impl RedisSettings {
                 problems.add("redis.sentinel.master", "must not be empty");
             }
         }
-        problems.duration_within(
+        problems.within(
             "redis.catch_up_deadline",
             self.catch_up_deadline,
-            Duration::from_millis(1)..=CATCH_UP_DEADLINE_MAX,
+            &(Duration::from_millis(1)..=CATCH_UP_DEADLINE_MAX),
         );
         if production && !self.has_tls() && !self.is_local() {
             problems.add(url, "must begin with rediss:// in production: TLS");

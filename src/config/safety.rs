@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use iam_adapters::files::Exposed;
 
-use super::layers::SettingsFile;
 use super::problems::Problems;
+use super::source::SettingsFile;
 use super::{AuditDestination, Environment, Settings};
 
 impl Settings {
@@ -51,12 +51,17 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
 
 /// Refuses a settings file for production that contains a secret, even if the environment overrides
 /// it, and that every user of the machine may read.
-pub(super) fn check_file(settings: &Settings, file: &SettingsFile, problems: &mut Problems) {
-    if settings.environment != Environment::Production || file.secrets.is_empty() {
+pub(super) fn check_file(
+    settings: &Settings,
+    file: &SettingsFile,
+    secrets: &[String],
+    problems: &mut Problems,
+) {
+    if settings.environment != Environment::Production || secrets.is_empty() {
         return;
     }
     if let Err(exposed) = Exposed::refuse(&file.path, file.mode) {
-        let held = file.secrets.join(" and ");
+        let held = secrets.join(" and ");
         problems.add(
             &file.path.display().to_string(),
             format!("holds {held}, and {exposed}"),

@@ -1,46 +1,39 @@
 //! Where the settings come from, so that the files that they name can be read again.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use ::config::Value;
 use aws_lc_rs::digest::{Context, SHA256};
 use iam_adapters::files;
 use iam_adapters::registry::Registry;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::effective::EffectiveSettings;
-use super::known::is_own_variable;
 use super::layers::Layers;
 use super::problems::Problems;
 use super::{InvalidSettings, Settings, reading, safety};
 
 /// The settings file as it was at the start, the environment, and the kinds of IAM. Each load reads
 /// the files that they name, so only those can change without a restart.
+#[derive(Debug)]
 pub struct Source {
-    pub(super) file: Option<(PathBuf, Result<FileText, String>)>,
-    /// The variables that may be settings. Some are secrets.
+    /// An error has the path.
+    pub(super) file: Option<Result<SettingsFile, String>>,
+    /// Some are secrets.
     pub(super) environment: BTreeMap<String, SecretString>,
     pub(super) registry: Registry,
 }
 
-/// The text of the settings file, which may contain secrets.
-pub(super) struct FileText {
-    /// The permission bits of the file.
+/// The settings file, which may contain secrets.
+#[derive(Debug)]
+pub(super) struct SettingsFile {
+    pub(super) path: PathBuf,
+    /// Its permission bits.
     pub(super) mode: u32,
-    pub(super) text: SecretString,
-}
-
-/// Without the text and the environment.
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.file.as_ref().map(|(path, _)| path);
-        f.debug_struct("Source")
-            .field("file", &file)
-            .finish_non_exhaustive()
-    }
+    text: SecretString,
 }
 
 impl Source {
@@ -52,10 +45,9 @@ impl Source {
         registry: &Registry,
     ) -> Self {
         let variables = environment.iter();
-        let variables = variables.filter(|(name, _)| is_own_variable(name));
         let variables = variables.map(|(name, value)| (name.clone(), value.as_str().into()));
         Self {
-            file: file.map(|path| (path.to_owned(), read(path))),
+            file: file.map(SettingsFile::read),
             environment: variables.collect(),
             registry: registry.clone(),
         }
@@ -82,7 +74,7 @@ impl Source {
     /// [`InvalidSettings`] with every problem.
     pub fn effective(&self) -> Result<EffectiveSettings, InvalidSettings> {
         let (layers, settings, ()) = self.load_layers(|_, _| Some(()))?;
-        Ok(EffectiveSettings::new(&settings, &layers, &self.registry))
+        Ok(EffectiveSettings::new(&settings, &layers))
     }
 
     fn load_layers<T>(
@@ -90,18 +82,15 @@ impl Source {
         prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
     ) -> Result<(Layers, Settings, T), InvalidSettings> {
         let mut problems = Problems::default();
-        let layers = Layers::gather(self, &mut problems);
-        if self.file.is_some() && layers.file.is_none() {
-            // Without the file, everything that it sets would be a problem too.
-            return Err(InvalidSettings {
-                problems: problems.into_lines(Some(&layers)),
-            });
-        }
+        // Without the file, everything that it sets would be a problem too.
+        let layers = Layers::gather(self, &mut problems).map_err(|unreadable| InvalidSettings {
+            problems: vec![unreadable],
+        })?;
         let loaded =
             reading::settings(&layers, &self.registry, &mut problems).and_then(|mut settings| {
                 settings.check(&mut problems);
-                if let Some(file) = &layers.file {
-                    safety::check_file(&settings, file, &mut problems);
+                if let Some(Ok(file)) = &self.file {
+                    safety::check_file(&settings, file, &layers.secrets_in_file, &mut problems);
                 }
                 settings.derive_defaults();
                 settings.files = layers.files.clone();
@@ -117,16 +106,34 @@ impl Source {
     }
 }
 
-fn read(path: &Path) -> Result<FileText, String> {
-    let read = || {
-        let mut file = File::open(path)?;
-        let mode = files::mode(&file.metadata()?);
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        let text = text.into();
-        Ok(FileText { mode, text })
-    };
-    read().map_err(|error: io::Error| format!("cannot be read: {}", files::reason(&error)))
+impl SettingsFile {
+    fn read(path: &Path) -> Result<Self, String> {
+        let read = || {
+            let mut file = File::open(path)?;
+            let mode = files::mode(&file.metadata()?);
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            Ok((mode, text.into()))
+        };
+        let (mode, text) = read().map_err(|error: io::Error| {
+            let reason = files::reason(&error);
+            format!("{}: cannot be read: {reason}", path.display())
+        })?;
+        let path = path.to_owned();
+        Ok(Self { path, mode, text })
+    }
+
+    /// The values of the file. An error has the number of the line but not its text, which may contain
+    /// a secret.
+    pub(super) fn values(&self) -> Result<BTreeMap<String, Value>, String> {
+        let text = self.text.expose_secret();
+        toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.unwrap_or_default().matches('\n').count() + 1;
+            let (path, message) = (self.path.display(), error.message());
+            format!("{path}: line {line} is not TOML: {message}")
+        })
+    }
 }
 
 /// The files that the settings name, and a digest of them from before they were read.
@@ -140,12 +147,6 @@ impl NamedFiles {
     pub(super) fn new(paths: Vec<PathBuf>) -> Self {
         let digest = digest(&paths);
         Self { paths, digest }
-    }
-
-    /// The paths.
-    #[must_use]
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
     }
 
     /// The same files as they are now.

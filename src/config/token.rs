@@ -3,41 +3,30 @@
 use std::time::Duration;
 
 use iam_adapters::Scope;
-use serde::{Deserialize, Serialize};
 
+use super::known::join;
 use super::problems::Problems;
 use super::public_url::PublicUrl;
+use super::section::section;
 
 /// The most for `lifetime`: an access token cannot be revoked.
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The access tokens (RFC 9068).
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct TokenSettings {
-    /// How long a token is valid; whole seconds.
-    #[serde(with = "humantime_serde")]
-    pub lifetime: Duration,
-    /// The claim `aud`. Never empty after [`load`](super::load).
-    #[serde(deserialize_with = "super::list::deserialize")]
-    pub audience: Vec<String>,
-    /// The claim `client_id`.
-    pub client_id: String,
-    /// The scope of a request without one.
-    pub default_scope: String,
-    /// Whether a request is refused if no scope is granted.
-    pub refuse_empty_scope: bool,
-}
-
-impl Default for TokenSettings {
-    fn default() -> Self {
-        Self {
-            lifetime: Duration::from_secs(3600),
-            audience: Vec::new(),
-            client_id: "auth-gateway".to_owned(),
-            default_scope: String::new(),
-            refuse_empty_scope: false,
-        }
+section! {
+    /// The access tokens (RFC 9068).
+    pub struct TokenSettings {
+        /// How long a token is valid; whole seconds.
+        #[serde(with = "humantime_serde")]
+        pub lifetime: Duration = Duration::from_secs(3600), in Duration::from_secs(1)..=LIFETIME_MAX;
+        /// The claim `aud`. Never empty after [`load`](super::load).
+        #[serde(deserialize_with = "super::list::deserialize")]
+        pub audience: Vec<String> = Vec::new();
+        /// The claim `client_id`.
+        pub client_id: String = "auth-gateway".to_owned();
+        /// The scope of a request without one.
+        pub default_scope: String = String::new();
+        /// Whether a request is refused if no scope is granted.
+        pub refuse_empty_scope: bool = false;
     }
 }
 
@@ -49,13 +38,8 @@ impl TokenSettings {
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        let lifetime = self.lifetime;
-        problems.duration_within(
-            "token.lifetime",
-            lifetime,
-            Duration::from_secs(1)..=LIFETIME_MAX,
-        );
-        if lifetime.subsec_nanos() != 0 {
+        self.check_ranges(|name| join("token", name), problems);
+        if self.lifetime.subsec_nanos() != 0 {
             problems.add("token.lifetime", "must be whole seconds, as expires_in is");
         }
         if self.audience.iter().any(String::is_empty) {

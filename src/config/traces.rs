@@ -1,6 +1,5 @@
 //! `[traces]`: traces of requests, exported to an OpenTelemetry Collector.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,64 +7,37 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use iam_adapters::client::address_problems;
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::known::join;
 use super::problems::Problems;
-use super::redis::{host_of, is_loopback};
+use super::section::section;
+use super::server_url::ServerUrl;
 
 /// The most for `timeout`. Spans wait in memory for so long.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
-/// The section `[traces]`.
-#[derive(Clone, Deserialize, Serialize)]
-#[serde(default)]
-pub struct TraceSettings {
-    /// The base URL of a receiver of OTLP over HTTP, without `/v1/traces`; `None`: no traces.
-    pub endpoint: Option<Url>,
-    /// The share of the requests that are sampled, if no trusted proxy decided it.
-    pub sample_ratio: f64,
-    /// Headers of each export: `name=value`, separated by commas, percent-encoded.
-    #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
-    pub headers: Option<SecretString>,
-    /// The file with the headers; [`load`](super::load) replaces it by `headers`.
-    pub headers_file: Option<PathBuf>,
-    /// PEM certificates of authorities to trust in addition to the machine's own.
-    pub ca_file: Option<PathBuf>,
-    /// The deadline of an export.
-    #[serde(with = "humantime_serde")]
-    pub timeout: Duration,
-    /// The resource attribute `service.name`.
-    pub service_name: String,
-    /// The resource attribute `service.instance.id`; `None`: random, at each start.
-    pub service_instance_id: Option<String>,
-}
-
-impl Default for TraceSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: None,
-            sample_ratio: 0.01,
-            headers: None,
-            headers_file: None,
-            ca_file: None,
-            timeout: Duration::from_secs(10),
-            service_name: "auth-gateway".to_owned(),
-            service_instance_id: None,
-        }
-    }
-}
-
-/// Without credentials, path and query of the address.
-impl fmt::Debug for TraceSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TraceSettings")
-            .field("endpoint", &self.endpoint.as_ref().map(host_of))
-            .field("sample_ratio", &self.sample_ratio)
-            .field("timeout", &self.timeout)
-            .field("service_name", &self.service_name)
-            .field("service_instance_id", &self.service_instance_id)
-            .finish_non_exhaustive()
+section! {
+    /// The section `[traces]`.
+    pub struct TraceSettings {
+        /// The base URL of a receiver of OTLP over HTTP, without `/v1/traces`; `None`: no traces.
+        pub endpoint: Option<ServerUrl> = None;
+        /// The share of the requests that are sampled, if no trusted proxy decided it.
+        pub sample_ratio: f64 = 0.01;
+        /// Headers of each export: `name=value`, separated by commas, percent-encoded.
+        #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
+        pub headers: Option<SecretString> = None;
+        /// The file with the headers; [`load`](super::load) replaces it by `headers`.
+        pub headers_file: Option<PathBuf> = None;
+        /// PEM certificates of authorities to trust in addition to the machine's own.
+        pub ca_file: Option<PathBuf> = None;
+        /// The deadline of an export.
+        #[serde(with = "humantime_serde")]
+        pub timeout: Duration = Duration::from_secs(10), in Duration::from_millis(1)..=TIMEOUT_MAX;
+        /// The resource attribute `service.name`.
+        pub service_name: String = "auth-gateway".to_owned();
+        /// The resource attribute `service.instance.id`; `None`: random, at each start.
+        pub service_instance_id: Option<String> = None;
     }
 }
 
@@ -73,7 +45,7 @@ impl TraceSettings {
     /// The address to which spans are sent; `None`: traces are off.
     #[must_use]
     pub fn url(&self) -> Option<Url> {
-        let mut url = self.endpoint.clone()?;
+        let mut url = (**self.endpoint.as_ref()?).clone();
         let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
         url.set_path(&path);
         Some(url)
@@ -97,11 +69,7 @@ impl TraceSettings {
         if !(0.0..=1.0).contains(&self.sample_ratio) {
             problems.add("traces.sample_ratio", "is not within 0 and 1");
         }
-        problems.duration_within(
-            "traces.timeout",
-            self.timeout,
-            Duration::from_millis(1)..=TIMEOUT_MAX,
-        );
+        self.check_ranges(|name| join("traces", name), problems);
         if self.service_name.is_empty() {
             problems.add("traces.service_name", "must not be empty");
         }
@@ -120,7 +88,7 @@ impl TraceSettings {
             return;
         };
         // Spans contain no secret, but the headers usually do.
-        let exposed = self.headers.is_some() && !is_loopback(&host_of(endpoint));
+        let exposed = self.headers.is_some() && !endpoint.is_local();
         for problem in address_problems("traces.endpoint", endpoint, production && exposed) {
             problems.add_lines(&problem);
         }
@@ -166,7 +134,7 @@ mod tests {
             ),
         ] {
             let settings = TraceSettings {
-                endpoint: Some(endpoint.parse().unwrap()),
+                endpoint: Some(endpoint.parse::<Url>().unwrap().into()),
                 ..TraceSettings::default()
             };
             assert_eq!(settings.url().unwrap().as_str(), expected);
@@ -247,7 +215,7 @@ mod tests {
             ("http://127.0.0.1:4318", Some("a=b"), true),
         ] {
             let settings = TraceSettings {
-                endpoint: Some(endpoint.parse().unwrap()),
+                endpoint: Some(endpoint.parse::<Url>().unwrap().into()),
                 headers: headers.map(Into::into),
                 ..TraceSettings::default()
             };

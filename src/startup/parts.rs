@@ -47,7 +47,7 @@ impl Reloadable {
         problems: &mut Problems,
     ) -> Option<Self> {
         let iams = settings.iams.iter().map(|iam| {
-            let deadline = iam.upstream(&settings.upstream).connect_deadline;
+            let deadline = iam.upstream.connect_deadline;
             let adapter = iam.adapter.connect(Arc::clone(clock), deadline);
             let refused = |error: &SetupError| {
                 for line in error.to_string().lines() {

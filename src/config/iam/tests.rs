@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use iam_adapters::keycloak::KeycloakSettings;
 
 use super::super::load_tests::{load_text, problems};
@@ -73,7 +75,7 @@ fn section_can_be_set_in_the_environment_alone() {
     assert_eq!(policy.subject_prefix, "two-");
     let allowed = policy.allowed_scopes.expect("a bound");
     assert!(allowed.contains("urn:a:b") && !allowed.contains("write"));
-    assert_eq!(two.upstream(&settings.upstream).login_concurrency, 3);
+    assert_eq!(two.upstream.login_concurrency, 3);
 }
 
 #[test]
@@ -94,9 +96,8 @@ fn common_settings_are_the_defaults_of_each_iam() {
         assert_eq!(policy.freshness.permissions, seconds(50));
         assert_eq!(policy.session_max_lifetime, seconds(lifetime));
         assert_eq!(policy.logins_per_second, rate);
-        let upstream = iam.upstream(&settings.upstream);
-        assert_eq!(upstream.login_deadline, seconds(deadline));
-        assert_eq!(upstream.probe_interval, seconds(3));
+        assert_eq!(iam.upstream.login_deadline, seconds(deadline));
+        assert_eq!(iam.upstream.probe_interval, seconds(3));
     }
 }
 

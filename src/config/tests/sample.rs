@@ -15,7 +15,7 @@ use iam_adapters::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Registry;
+use crate::config::Registry;
 
 const NAME: &str = "sample";
 

@@ -1,0 +1,56 @@
+//! The URL of a server that the gateway calls.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+/// The URL of a server that the gateway calls. `Debug` shows neither credentials nor path and query.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct ServerUrl(Url);
+
+impl ServerUrl {
+    /// The host name or IP address, the latter without brackets.
+    #[must_use]
+    pub fn host_name(&self) -> String {
+        match self.0.host() {
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(host) => host.to_string(),
+            None => String::new(),
+        }
+    }
+
+    /// Whether the server runs on this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        is_loopback(&self.host_name())
+    }
+}
+
+pub(super) fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+impl From<Url> for ServerUrl {
+    fn from(url: Url) -> Self {
+        Self(url)
+    }
+}
+
+impl Deref for ServerUrl {
+    type Target = Url;
+
+    fn deref(&self) -> &Url {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.host_name().fmt(f)
+    }
+}
